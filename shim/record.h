@@ -1,0 +1,62 @@
+/*
+ * record.h - the recording API: what hooks, framework and phases call, and all that they know of the rest.
+ *
+ * The hot path.  vs_record() fills in clock, thread, phase and call stack and appends one slot to the
+ * journal. It allocates nothing, takes no lock, calls no CUDA and no Python, and may run inside a framework's
+ * allocator mutex or a signal handler.  Before the first event that starts a recording (see vs_record_starts)
+ * nothing exists: no file, no thread.
+ */
+#ifndef VS_RECORD_H
+#define VS_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/event.h"
+#include "trace/journal.h"
+
+/* Appends EVENT.  The caller fills op, space, device, context, status, address, size, arg0, arg1 (and `range`
+ * for RANGE_PUSH / RANGE_POP); vs_record fills t_ns, thread, range and, for allocations, stack.  Returns the
+ * ring sequence or VS_SEQ_NONE (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE or
+ * BLOCK_ALLOC starts the recording; markers before that only keep their place on the thread's stack of ranges
+ * and are written once it starts. */
+uint64_t vs_record(struct vs_event *event);
+
+/* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,
+ * unwinder), after an internal error has made us quiet, and in a fork child that records nothing. Cheap:
+ * hooks ask first and tail straight into the real function when it says no.  True before the recording has
+ * started. */
+bool vs_record_enabled(void);
+
+/* Marks this thread as inside vramscope: hooks pass through.  Nests. */
+void vs_record_enter_internal(void);
+void vs_record_leave_internal(void);
+
+/* Opens the journal and starts the drain now (idempotent). Called by the first event of its own accord. */
+bool vs_record_start(void);
+
+/* NULL before the recording started or when it is off. */
+struct vs_journal *vs_record_journal(void);
+
+/* ---- phases (implemented in framework/ranges.c; used by markers.c, nvtx.c) ---- */
+
+/* Opens a range of NAME on the calling thread.  DOMAIN may be NULL.  Returns its id, 0 = not recorded. */
+uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source);
+/* Closes the innermost open range of this SOURCE and DOMAIN on the calling thread; unbalanced pops are
+ * ignored. Returns depth or -1 */
+int vs_range_pop(const char *domain, enum vs_range_source source);
+/* The range that an event on the calling thread belongs to now (design: own thread's innermost phase-naming
+ * range by precedence marker > NVTX > automatic, else the lead thread's).  One load or two. */
+uint32_t vs_range_current(void);
+
+/* ---- call stacks (implemented in stacks/) ---- */
+
+/* The interned call stack of the caller, `skip` innermost frames left out; 0 where stacks are off, the thread
+ * is already unwinding, or nothing can be told. */
+uint32_t vs_stack_capture(struct vs_journal *j, int skip);
+/* Loads the unwinder; called once, before the first event, from a place where loading a library is safe. */
+void vs_stack_prepare(void);
+/* Called by the drain thread, every round: follows the loader's dlpi_adds / dlpi_subs. */
+void vs_modules_refresh(struct vs_journal *j);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * event.h - the one fixed-size record that everything in vramscope is made from.
+ *
+ * A hook, a framework report or a marker becomes one `struct vs_event` in the journal's ring; the ledger
+ * turns the ordered events into curves; the store writes them as rows.  This header is shared by the shim,
+ * the analyzer (recover) and the tests, and knows neither CUDA nor SQLite.
+ *
+ * Units: bytes, nanoseconds of CLOCK_MONOTONIC.  All fields little endian, as the machine has them: a journal
+ * is read on the machine that wrote it.
+ *
+ *      0        8       16        24     32      40      48     52     56      58   59     60      61 62 |
+ * state  | t_ns  | address | size | arg0  | arg1  | stack| range| thread| op | space| device| context| status
+ */
+#ifndef VS_TRACE_EVENT_H
+#define VS_TRACE_EVENT_H
+
+#include <stdint.h>
+
+/* What happened.  The numbers are part of the journal format and of the database: append, never renumber.
+ * Meaning of address / size / arg0 / arg1 per kind stands beside it ("-" = 0).
+ * `api` is the row of driver.def that made the event (enum vs_api), so that a list of events says which entry
+ * point was called.  X(number, NAME, "name as the database shows it") */
+#define VS_OPS(X)                                                                                            \
+    /* driver memory with an address: address, size, arg0 = stream (0: none), arg1 = api                  */ \
+    X(1, ALLOC, "alloc")                                                                                     \
+    /* address, size 0 (the ledger pairs it), arg0 = stream, arg1 = api; appended BEFORE the real call    */ \
+    X(2, FREE, "free")                                                                                       \
+    /* the free whose ring sequence is in arg0 failed with `status`: its bytes come back.  address as there  \
+     */                                                                                                      \
+    X(3, FREE_FAILED, "free_failed")                                                                         \
+    /* physical VMM memory: address = handle, size, arg0 = location type << 32 | location id, arg1 = api */                                                                                                          \
+    X(4, PHYS_CREATE, "phys_create")                                                                         \
+    /* address = handle, arg1 = api; one more reference (RetainAllocationHandle, Import); arg0 = the VA */                                                                                                          \
+    X(5, PHYS_RETAIN, "phys_retain")                                                                         \
+    /* address = handle, arg1 = api; one reference less; appended before the real call */                                                                                                          \
+    X(6, PHYS_RELEASE, "phys_release")                                                                       \
+    /* address = VA, size, arg0 = handle, arg1 = offset into the physical allocation */                                                                                                          \
+    X(7, MAP, "map")                                                                                         \
+    /* address = VA, size, arg1 = api; appended before the real call */                                                                                                          \
+    X(8, UNMAP, "unmap")                                                                                     \
+    X(9, VA_RESERVE, "va_reserve")  /* address, size, arg1 = api */                                          \
+    X(10, VA_FREE, "va_free")       /* address, size, arg1 = api */                                          \
+    X(11, SET_ACCESS, "set_access") /* address, size, arg0 = number of descriptors, arg1 = api */            \
+    /* a memory pool's reserved bytes as asked of the driver: address = pool handle, size = bytes            \
+     * reserved,*/                                                                                           \
+    /* arg0 = bytes used.  A sample, and labelled so */                                                                                                          \
+    X(12, POOL_RESERVED, "pool_reserved")                                                                    \
+    /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */                                                                                                          \
+    /* allocated / reserved totals after the event, as passed with the report */                                                                                                          \
+    X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
+    X(21, BLOCK_FREE, "block_free")                                                                          \
+    X(22, BLOCK_OOM, "oom") /* size = bytes asked for, arg0 / arg1 as above */                               \
+    /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */                                                                                                          \
+    /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags */                                                                                                          \
+    X(30, RANGE_PUSH, "range_push")                                                                          \
+    X(31, RANGE_POP, "range_pop") /* range = the id that closes; the thread may be another (start/end) */    \
+    X(32, MARK, "mark")           /* address = id of its name, arg1 = source */                              \
+    X(33, STEP, "step")           /* one training iteration ends here; arg0 = step number from 1 */          \
+    X(34, RECORD_START, "record_start")                                                                      \
+    X(35, RECORD_STOP, "record_stop")                                                                        \
+    /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, address = pinned     \
+     * bytes */                                                                                              \
+    X(40, SAMPLE, "sample")                                                                                  \
+    /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */                                                                                                          \
+    X(50, RECLASSIFY, "reclassify")
+
+enum vs_op {
+    VS_OP_NONE = 0,
+#define X(n, NAME, text) VS_OP_##NAME = n,
+    VS_OPS(X)
+#undef X
+};
+
+/* Where memory lives.  Only DEVICE and POOL count into the device's totals. */
+#define VS_SPACES(X)                                                                                         \
+    X(0, NONE, "none")                                                                                       \
+    X(1, DEVICE, "device")                                                                                   \
+    X(2, POOL, "pool")             /* stream-ordered allocation out of a memory pool, on the device */       \
+    X(3, MANAGED, "managed")       /* cuMemAllocManaged: migrates */                                         \
+    X(4, PINNED, "pinned")         /* page-locked host memory that the driver allocated */                   \
+    X(5, REGISTERED, "registered") /* the host's own pages, page-locked by cuMemHostRegister */              \
+    X(6, HOST_VMM, "host_vmm")     /* VMM physical memory located on the host */                             \
+    X(7, IMPORTED, "imported")     /* memory of another process or API; never counted here */                \
+    X(8, ADDRESS, "address")       /* reserved address space: no memory behind it */
+
+enum vs_space {
+#define X(n, NAME, text) VS_SPACE_##NAME = n,
+    VS_SPACES(X)
+#undef X
+};
+
+enum vs_range_source { VS_SOURCE_MARKER = 1, VS_SOURCE_NVTX = 2, VS_SOURCE_AUTO = 3 };
+#define VS_RANGE_SOURCE_MASK  0xfu
+#define VS_RANGE_NAMES_PHASE  0x10u /* the range's name is the phase of what happens inside */
+#define VS_RANGE_CROSS_THREAD 0x20u /* start/end: not on any thread's stack, names no phase */
+
+enum vs_sample_source {
+    VS_SAMPLE_NVML_PROCESS = 1, /* NVML's figure for this pid */
+    VS_SAMPLE_MEMINFO = 2,      /* cuMemGetInfo: total - free of the whole device, other processes included */
+    VS_SAMPLE_NVML_DEVICE = 3   /* NVML's figure for the whole device */
+};
+
+#define VS_DEVICE_UNKNOWN  (-1)
+#define VS_THREAD_UNKNOWN  0xffffu /* more threads than ids: counted together */
+#define VS_CONTEXT_UNKNOWN 0xffu
+#define VS_STATUS_PENDING  0xffffu
+
+struct vs_event {
+    uint64_t state; /* the journal's own word: sequence and publication; meaningless outside the ring */
+    uint64_t t_ns;  /* CLOCK_MONOTONIC; taken just before the slot is claimed, so neighbours may differ by a
+                       few ns against the ring's order; the ring's order is the order */
+    uint64_t address;
+    uint64_t size;
+    uint64_t arg0;
+    uint64_t arg1;
+    uint32_t stack;  /* journal stack id, 0 = none */
+    uint32_t range;  /* innermost phase-naming range that the event belongs to, 0 = none */
+    uint16_t thread; /* journal thread id (from 1) */
+    uint8_t op;      /* enum vs_op */
+    uint8_t space;   /* enum vs_space */
+    int8_t device;   /* CUDA ordinal within the process, VS_DEVICE_UNKNOWN where it can't be told */
+    uint8_t context; /* journal context id (from 1), 0 = none */
+    uint16_t status; /* CUresult of the real call, 0 = success */
+};
+
+_Static_assert(sizeof(struct vs_event) == 64, "one slot is one cache line");
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * vramscope.h - tell vramscope what a program is doing.
+ *
+ * Include it, call it, and ship: a program built with this header needs no library.  Where libvramscope.so is
+ * not preloaded every call is one test of a null pointer.  C99 and C++; ELF platforms with weak symbols.
+ *
+ *      vramscope_range_push("forward");
+ *      ...
+ *      vramscope_range_pop();
+ *      vramscope_step();
+ *
+ * Thread-safety: every function may be called from any thread, also from signal handlers.  A range belongs to
+ * the thread that pushed it; names are copied.  No function changes errno or blocks.
+ */
+#ifndef VRAMSCOPE_H
+#define VRAMSCOPE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef VRAMSCOPE_BUILDING_LIBRARY
+#define VRAMSCOPE_API __attribute__((visibility("default")))
+#else
+#define VRAMSCOPE_API __attribute__((weak))
+#endif
+
+/* Opens a range of NAME on the calling thread: NAME is the phase of everything allocated until the matching
+ * pop, on this thread and, while it is the thread that last opened a phase, on threads without a range of
+ * their own.  Ranges nest. Returns the depth of the new range (0 = outermost), or -1 where nothing is
+ * recorded. */
+VRAMSCOPE_API int vramscope_range_push(const char *name);
+
+/* Closes the innermost range that vramscope_range_push opened on the calling thread.  Returns the depth of
+ * the range that it closed, or -1 where none was open. */
+VRAMSCOPE_API int vramscope_range_pop(void);
+
+/* A named moment in the timeline. */
+VRAMSCOPE_API void vramscope_mark(const char *name);
+
+/* One training iteration ends here. */
+VRAMSCOPE_API void vramscope_step(void);
+
+/* Opens and closes the record window: between stop and start nothing but frees of what was recorded is
+ * written.  Recording is on from the start unless VRAMSCOPE_ENABLED=off. */
+VRAMSCOPE_API void vramscope_record_start(void);
+VRAMSCOPE_API void vramscope_record_stop(void);
+
+/* 1 where libvramscope.so is loaded and records, else 0. */
+VRAMSCOPE_API int vramscope_active(void);
+
+#ifndef VRAMSCOPE_BUILDING_LIBRARY
+#define VRAMSCOPE_CALL_(f, otherwise, ...) (f ? f(__VA_ARGS__) : otherwise)
+static inline int vramscope_range_push_(const char *name)
+{
+    return VRAMSCOPE_CALL_(vramscope_range_push, -1, name);
+}
+static inline int vramscope_range_pop_(void)
+{
+    return VRAMSCOPE_CALL_(vramscope_range_pop, -1, );
+}
+static inline void vramscope_mark_(const char *name)
+{
+    VRAMSCOPE_CALL_(vramscope_mark, (void)0, name);
+}
+static inline void vramscope_step_(void)
+{
+    VRAMSCOPE_CALL_(vramscope_step, (void)0, );
+}
+static inline void vramscope_record_start_(void)
+{
+    VRAMSCOPE_CALL_(vramscope_record_start, (void)0, );
+}
+static inline void vramscope_record_stop_(void)
+{
+    VRAMSCOPE_CALL_(vramscope_record_stop, (void)0, );
+}
+static inline int vramscope_active_(void)
+{
+    return VRAMSCOPE_CALL_(vramscope_active, 0, );
+}
+#define vramscope_range_push(name) vramscope_range_push_(name)
+#define vramscope_range_pop()      vramscope_range_pop_()
+#define vramscope_mark(name)       vramscope_mark_(name)
+#define vramscope_step()           vramscope_step_()
+#define vramscope_record_start()   vramscope_record_start_()
+#define vramscope_record_stop()    vramscope_record_stop_()
+#define vramscope_active()         vramscope_active_()
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
