@@ -16,10 +16,12 @@
 #include "trace/journal.h"
 
 /* Appends EVENT.  The caller fills op, space, device, context, status, address, size, arg0, arg1 (and `range`
- * for RANGE_PUSH / RANGE_POP); vs_record fills t_ns, thread, range and, for allocations, stack.  Returns the
- * ring sequence or VS_SEQ_NONE (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE or
- * BLOCK_ALLOC starts the recording; markers before that only keep their place on the thread's stack of ranges
- * and are written once it starts. */
+ * for RANGE_PUSH / RANGE_POP); vs_record fills t_ns, range, for allocations stack, and thread unless it is
+ * VS_THREAD_UNKNOWN (a range of another thread, written late).  Returns the ring sequence or VS_SEQ_NONE
+ * (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE or BLOCK_ALLOC starts the recording;
+ * markers before that only keep their place on the thread's stack of ranges and are written once it starts:
+ * vs_record asks vs_range_current after the journal is there and before it claims its own slot, and that
+ * call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these two must nest in vs_record). */
 uint64_t vs_record(struct vs_event *event);
 
 /* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,
@@ -34,6 +36,11 @@ void vs_record_leave_internal(void);
 
 /* Opens the journal and starts the drain now (idempotent). Called by the first event of its own accord. */
 bool vs_record_start(void);
+
+/* Opens or closes the record window: writes RECORD_START / RECORD_STOP; while it is closed vs_record takes
+ * only frees of what was recorded (and answers VS_SEQ_NONE to the rest, as it does before the recording has
+ * started). */
+void vs_record_window(bool open);
 
 /* NULL before the recording started or when it is off. */
 struct vs_journal *vs_record_journal(void);

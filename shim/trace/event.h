@@ -51,7 +51,8 @@
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes asked for, arg0 / arg1 as above */                               \
     /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */                                                                                                          \
-    /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags */                                                                                                          \
+    /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */           \
+    /* stack = id of the phase that it names where that is not its own name (0: it is) */                                                                                                          \
     X(30, RANGE_PUSH, "range_push")                                                                          \
     X(31, RANGE_POP, "range_pop") /* range = the id that closes; the thread may be another (start/end) */    \
     X(32, MARK, "mark")           /* address = id of its name, arg1 = source */                              \
