@@ -45,6 +45,19 @@ void vs_record_window(bool open);
 /* NULL before the recording started or when it is off. */
 struct vs_journal *vs_record_journal(void);
 
+/* The record window (vramscope_record_start / _stop): while it is closed only what ends something is recorded
+ * (frees, unmaps, releases, range pushes and pops), so that what was recorded before keeps its end.  Appends
+ * RECORD_START / RECORD_STOP where a journal exists.  A closed window never starts a recording. */
+void vs_record_window(bool open);
+
+/* Whether the driver turned out to be the simulated one (its device's name begins "simcuda"). */
+void vs_record_simulated(bool simulated);
+
+/* True once each time the sampler wants the driver asked from one of the host's own threads: the hook then
+ * calls cuMemGetInfo for its current device and vs_record()s a SAMPLE (source VS_SAMPLE_MEMINFO; arg1, the
+ * host RSS, may stay 0: vs_record fills it).  One relaxed load when nothing is wanted. */
+bool vs_sample_take_request(void);
+
 /* ---- phases (implemented in framework/ranges.c; used by markers.c, nvtx.c) ---- */
 
 /* Opens a range of NAME on the calling thread.  DOMAIN may be NULL.  Returns its id, 0 = not recorded. */

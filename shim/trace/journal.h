@@ -8,9 +8,10 @@
  *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames |
  * stacks
  *
- * Ring.  A slot's `state` word says for which sequence it is free (state == seq), published (seq + 1), handed
- * back for the next lap (seq + slots), or dead.  A producer claims sequence `head` by compare-and-swap only
- * when its slot is free, so a full ring consumes no sequence.  A slot claimed and not published within 100 ms
+ * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state` word
+ * says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is an
+ * empty ring.  A producer claims sequence `head` by compare-and-swap only when its slot is free for that lap,
+ * so a full ring consumes no sequence.  A slot claimed and not published within 100 ms
  * is killed by the consumer and never used again (a late writer may still scribble on it): both sides skip
  * it, and the lost event is counted.
  *
@@ -102,6 +103,9 @@ void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
 /* Appends one event; `state` is ignored.  Returns its sequence number, or VS_SEQ_NONE when it was dropped:
  * a full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty. */
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
+
+/* The same without any wait, for the thread that is itself the consumer. */
+uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event);
 
 uint32_t vs_journal_string(struct vs_journal *j, const char *text,
                            size_t length); /* interned; <= 4095 bytes kept */
