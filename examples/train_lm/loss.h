@@ -1,0 +1,36 @@
+/*
+ * loss.h - the output layer: from the last hidden state to the loss and back.
+ *
+ * A loss is two functions with memory of its own between them, so that what differs between losses, the
+ * memory, stays behind this interface: forward() runs in the phase `logits`, backward() in the phase
+ * `backward`. The naive loss keeps the logits [rows, vocab] in full.
+ */
+#ifndef TRAIN_LM_LOSS_H
+#define TRAIN_LM_LOSS_H
+
+#include "backend.h"
+
+struct loss_call {
+    const struct driver *cu;
+    const struct backend *backend;
+    CUdeviceptr hidden;  /* [rows, width] */
+    CUdeviceptr weight;  /* [vocab, width] */
+    CUdeviceptr targets; /* [rows] int32 */
+    int rows, width, vocab;
+    CUdeviceptr kept; /* the loss's own, from forward to backward */
+};
+
+struct loss {
+    const char *name;
+    /* The mean loss of the rows, in nats. */
+    double (*forward)(struct loss_call *call);
+    /* Fills dhidden [rows, width] and dweight [vocab, width], both allocated by the caller; frees what was
+     * kept. */
+    void (*backward)(struct loss_call *call, CUdeviceptr dhidden, CUdeviceptr dweight);
+};
+
+/* NULL where there is none of that name. */
+const struct loss *loss_named(const char *name);
+#define LOSS_NAMES "naive"
+
+#endif

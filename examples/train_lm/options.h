@@ -1,0 +1,19 @@
+/* options.h - the command line of train_lm. */
+#ifndef TRAIN_LM_OPTIONS_H
+#define TRAIN_LM_OPTIONS_H
+
+#include "loss.h"
+#include "model.h"
+
+struct options {
+    struct model_shape shape;
+    int steps, report, seed;
+    double rate;
+    const struct loss *loss;
+    const char *text;
+};
+
+/* Fills in what ARGV says; bad input, and --help, end the program. */
+void options_parse(struct options *options, int argc, char **argv);
+
+#endif
