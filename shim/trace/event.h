@@ -63,7 +63,12 @@
      * bytes */                                                                                              \
     X(40, SAMPLE, "sample")                                                                                  \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */                                                                                                          \
-    X(50, RECLASSIFY, "reclassify")
+    X(50, RECLASSIFY, "reclassify")                                                                          \
+    /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end  \
+     * several); address = handle, size */                                                                   \
+    X(51, PHYS_FREED, "phys_freed")                                                                          \
+    /* made by the ledger only: an address was handed out again, so its owner's free was not seen */         \
+    X(52, FREE_MISSED, "free_missed")
 
 enum vs_op {
     VS_OP_NONE = 0,
