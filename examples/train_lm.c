@@ -66,6 +66,25 @@ static int verdict(struct trend trend, double duration, int steps)
     return fell ? 0 : 1;
 }
 
+static int run(const struct driver *driver, const struct backend *backend, const struct options *o)
+{
+    struct text text;
+    text_read(&text, o->text, o->shape.vocab, o->shape.context);
+    uint64_t random = (uint64_t)o->seed;
+    struct model model = {
+        .shape = o->shape, .cu = driver, .backend = backend, .loss = o->loss, .rate = (float)o->rate};
+    model_init(&model, &random);
+    printf("%s, computing with %s; %s: %d tokens, %d of %d in use; %.2f M parameters; %s loss\n",
+           driver->name, backend->name, o->text, text.count, text.used, o->shape.vocab,
+           (double)model_parameters(&model) / 1e6, o->loss->name);
+    double begin = seconds();
+    struct trend trend = train(&model, o, &text, &random);
+    int status = verdict(trend, seconds() - begin, o->steps);
+    model_free(&model);
+    text_free(&text);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -76,23 +95,11 @@ int main(int argc, char **argv)
     const struct backend *backend = driver.simulated ? backend_cpu() : backend_cuda(&driver);
     if (!backend)
         return 1;
-    struct text text;
-    text_read(&text, options.text, options.shape.vocab, options.shape.context);
-    uint64_t random = (uint64_t)options.seed;
-    struct model model = {.shape = options.shape,
-                          .cu = &driver,
-                          .backend = backend,
-                          .loss = options.loss,
-                          .rate = (float)options.rate};
-    model_init(&model, &random);
-    printf("%s, computing with %s; %s: %d tokens, %d of %d in use; %.2f M parameters; %s loss\n", driver.name,
-           backend->name, options.text, text.count, text.used, options.shape.vocab,
-           (double)model_parameters(&model) / 1e6, options.loss->name);
-    double begin = seconds();
-    struct trend trend = train(&model, &options, &text, &random);
-    int status = verdict(trend, seconds() - begin, options.steps);
-    model_free(&model);
-    text_free(&text);
+    int status = 0;
+    if (options.device_only)
+        puts(driver.name);
+    else
+        status = run(&driver, backend, &options);
     backend->close();
     driver_close(&driver);
     return status;

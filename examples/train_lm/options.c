@@ -27,6 +27,7 @@ static void help(void)
     NUMBERS(X)
 #undef X
     printf("  %-10s X   learning rate (0.003)\n  %-10s X   output layer: %s (naive)\n"
+           "  --device       name the device that it would use, and end\n"
            "\nExit status: 0 the loss fell, 1 it did not or something failed, 2 bad usage.\n",
            "--rate", "--loss", LOSS_NAMES);
 }
@@ -90,7 +91,9 @@ void options_parse(struct options *o, int argc, char **argv)
             help();
             exit(0);
         }
-        if (set(o, argv[i], argv[i + 1]))
+        if (strcmp(argv[i], "--device") == 0)
+            o->device_only = true;
+        else if (set(o, argv[i], argv[i + 1]))
             i++;
         else if (argv[i][0] == '-')
             fail(argv[i], NULL, "no such option");

@@ -11,6 +11,7 @@ struct options {
     double rate;
     const struct loss *loss;
     const char *text;
+    bool device_only;
 };
 
 /* Fills in what ARGV says; bad input, and --help, end the program. */

@@ -1,0 +1,180 @@
+#!/bin/bash
+# run.sh - all tests, from a fresh checkout, in one command.
+#
+#   tests/run.sh [STAGE...]      stages: lint unit e2e clang asan tsan gpu (all unless named)
+#
+# Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*.sh and *.py,
+# a build with clang, the unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu
+# where there is a GPU.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs
+# lie in build/test-logs; those of failed tests are shown.  The last line counts; the exit status is 0 where nothing
+# failed.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+logs=$PWD/build/test-logs
+rm -rf "$logs"
+mkdir -p "$logs"
+export BUILD=$PWD/build/release
+jobs=$(nproc)
+stages=" ${*:-lint unit e2e clang asan tsan gpu} "
+passed=0 failed=0 skipped=0
+
+wanted() { [[ $stages == *" $1 "* ]]; }
+
+# result NAME STATUS LOG: counts one test and says how it went.
+result() {
+    case $2 in
+    0)
+        passed=$((passed + 1))
+        printf 'ok    %s\n' "$1"
+        ;;
+    77)
+        skipped=$((skipped + 1))
+        printf 'SKIP  %s: %s\n' "$1" "$(grep -m 1 . "$3" 2>/dev/null)"
+        ;;
+    *)
+        failed=$((failed + 1))
+        printf 'FAIL  %s (exit status %s)\n' "$1" "$2"
+        sed 's/^/      | /' "$3" | tail -n 60
+        ;;
+    esac
+}
+
+finish() {
+    printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# step NAME COMMAND...: one test that is one command.
+step() {
+    local name=$1 log status
+    shift
+    log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log
+    "$@" >"$log" 2>&1
+    status=$?
+    result "$name" $status "$log"
+    return $status
+}
+
+# ---- lint ----
+
+# sources TEST...: the files of the checkout that find's TESTs name.
+sources() { find . \( -path ./build -o -path ./.git \) -prune -o -type f \( "$@" \) -print0; }
+
+check_format() {
+    if ! command -v clang-format >/dev/null; then
+        echo "no clang-format here"
+        return 77
+    fi
+    local version
+    version=$(clang-format --version | sed -n 's/.*version \([0-9]*\)\..*/\1/p')
+    if [ "$version" != 14 ]; then # versions differ in what they do to the same file
+        echo "clang-format is version $version; the sources are formatted with 14"
+        return 77
+    fi
+    sources -name '*.[ch]' -o -name '*.cu' | xargs -0 clang-format --dry-run -Werror
+}
+
+check_shell() {
+    if ! command -v shellcheck >/dev/null; then
+        echo "no shellcheck here"
+        return 77
+    fi
+    sources -name '*.sh' -o -path ./.ci/run | xargs -0 shellcheck --severity=warning
+}
+
+# ---- unit tests ----
+
+# unit_tests LABEL BUILD-DIR: one result per ctest test.
+unit_tests() {
+    local label=$1 dir=$2 log=$logs/ctest-$1.log name outcome prefix=() before=$((passed + failed + skipped))
+    if [ "$label" = tsan ] && setarch -R true 2>/dev/null; then
+        prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
+    fi
+    "${prefix[@]}" ctest --test-dir "$dir" -j "$jobs" --timeout 120 --output-on-failure >"$log" 2>&1
+    while read -r name outcome; do
+        case $outcome in
+        Passed*) result "$label $name" 0 "$log" ;;
+        *Skipped*) result "$label $name" 77 <(echo "its log: $log") ;;
+        *) result "$label $name" "$outcome" <(sed -n "/Test *#[0-9]*: $name /,/Start *[0-9]*:/p" "$log") ;;
+        esac
+    done < <(sed -nE 's,^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.*[ *]*([A-Z].*) +[0-9.]+ sec.*,\1 \2,p' "$log")
+    if [ $((passed + failed + skipped)) -eq $before ]; then
+        result "$label: unit tests were found" 1 "$log"
+    fi
+}
+
+# ---- end to end ----
+
+run_one() {
+    local log
+    log=$1/$(basename "$2").log
+    timeout --kill-after=10 "$3" "$2" >"$log" 2>&1 </dev/null
+    echo $? >"$log.status"
+}
+export -f run_one
+
+# scripts LABEL TIMEOUT FILE...: each in a process of its own, as many at once as there are cores.
+scripts() {
+    local label=$1 limit=$2 file log
+    shift 2
+    [ $# -gt 0 ] || return 0
+    mkdir -p "$logs/$label"
+    printf '%s\0' "$@" | xargs -0 -P "$jobs" -I FILE bash -c "run_one '$logs/$label' FILE $limit"
+    for file; do
+        log=$logs/$label/$(basename "$file").log
+        result "$label/$(basename "$file")" "$(cat "$log.status" 2>/dev/null || echo unknown)" "$log"
+    done
+}
+
+gpu_tests() {
+    local found=() file
+    shopt -s nullglob
+    for file in tests/gpu/*; do
+        if [ -f "$file" ] && [ -x "$file" ]; then
+            found+=("$file")
+        fi
+    done
+    if [ -e /dev/nvidiactl ]; then
+        scripts gpu 600 "${found[@]}"
+        return
+    fi
+    for file in "${found[@]}"; do
+        result "gpu/$(basename "$file")" 77 <(echo "THERE IS NO GPU HERE")
+    done
+}
+
+# ---- all of it ----
+
+include=$(scripts/setup.sh test | sed -n 's/^CUDA_INCLUDE_DIR=//p')
+if [ -z "$include" ]; then
+    echo "run.sh: setting up failed (see above)"
+    failed=1
+    finish
+fi
+step "build with gcc" env CC=gcc scripts/build.sh release "$include" || finish
+
+shopt -s nullglob
+if wanted lint; then
+    step "clang-format" check_format
+    step "shellcheck" check_shell
+fi
+if wanted unit; then
+    unit_tests unit build/release
+fi
+if wanted e2e; then
+    scripts e2e 120 tests/e2e/*.sh tests/e2e/*.py
+fi
+if wanted clang; then
+    step "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include"
+fi
+for sanitizer in asan tsan; do
+    if wanted $sanitizer; then
+        step "build with $sanitizer" scripts/build.sh $sanitizer "$include" && unit_tests $sanitizer build/$sanitizer
+    fi
+done
+if wanted gpu; then
+    gpu_tests
+fi
+finish
