@@ -1,0 +1,109 @@
+"""Holds a recording against what the program noted of itself: verify.py RUN.db FACTS.json [--phases auto|thread] [--killed].
+
+Every check prints one line "ok ..." or "FAIL ..."; the exit status is 1 if any failed.  Equality is to the byte, counts to the one.
+"""
+import argparse
+import bisect
+import json
+import sqlite3
+import sys
+
+FAILED = 0
+
+
+def check(good, what):
+    global FAILED
+    FAILED += not good
+    print(("ok   " if good else "FAIL ") + what)
+
+
+def equal(ours, theirs, what):
+    check(ours == theirs, f"{what}: database {ours}, program {theirs}" + ("" if ours == theirs else f", difference {ours - theirs if None not in (ours, theirs) else 'unknown'}"))
+
+
+def one(db, sql, *args):
+    return db.execute(sql, args).fetchone()[0]
+
+
+def check_counters(db, facts):
+    c = facts["counters"]
+    mark = c["t_ns"] - one(db, "SELECT value FROM meta WHERE key = 'start_monotonic_ns'")
+    seq = one(db, "SELECT max(seq) FROM event WHERE t_ns <= ?", mark)
+    equal(one(db, "SELECT max(framework_bytes) FROM event WHERE seq <= ?", seq), c["max_memory_allocated"], "peak of framework allocated")
+    equal(one(db, "SELECT max(reserved_bytes - direct_bytes) FROM event WHERE seq <= ? AND device = 0", seq), c["max_memory_reserved"],
+          "peak of managed reserved")
+    last = db.execute("SELECT framework_bytes, reserved_bytes - direct_bytes FROM event WHERE seq <= ? AND device = 0 ORDER BY seq DESC LIMIT 1",
+                      (seq,)).fetchone()
+    equal(last[0], c["memory_allocated"], "framework allocated at the mark")
+    equal(last[1], c["memory_reserved"], "managed reserved at the mark")
+    equal(one(db, "SELECT count(*) FROM event WHERE op = 'block_alloc' AND seq <= ?", seq), c["allocations"], "allocations")
+    equal(one(db, "SELECT count(*) FROM event WHERE op = 'block_free' AND seq <= ?", seq), c["frees"], "frees")
+    equal(one(db, "SELECT count(*) FROM event WHERE op = 'block_free' AND mate = 0"), 0, "frees without their allocation")
+
+
+def check_losses(db):
+    equal(one(db, "SELECT count(*) FROM mismatch"), 0, "mismatches against the framework's totals")
+    lost = one(db, "SELECT coalesce(sum(events), 0) FROM loss")
+    equal(lost, 0, "events lost")
+
+
+def check_auto_phases(db, facts):
+    """Every framework event lies in the phase that the program's own log gives for its time."""
+    start = one(db, "SELECT value FROM meta WHERE key = 'start_monotonic_ns'")
+    log = [(t - start, name) for t, name in facts["boundaries"]]
+    times = [t for t, _ in log]
+    wrong, total, examples = 0, 0, []
+    near = 0
+    for seq, t, phase in db.execute("SELECT seq, t_ns, phase FROM event WHERE op IN ('block_alloc', 'block_free', 'alloc', 'free', 'map', 'phys_create')"):
+        i = bisect.bisect_right(times, t) - 1
+        expected = log[i][1] if i >= 0 else "none"
+        total += 1
+        if (phase or "none") != expected:
+            # the program's own boundary stands a few lines of Python before the call that opens the phase
+            distance = min(abs(t - times[j]) for j in (i, i + 1) if 0 <= j < len(times))
+            neighbours = {log[j][1] for j in (i - 1, i + 1) if 0 <= j < len(log)}
+            if distance < 200_000 and (phase or "none") in neighbours:
+                near += 1
+                continue
+            wrong += 1
+            if len(examples) < 5:
+                examples.append(f"seq {seq} t {t}: {phase}, program says {expected}, {distance} ns from a boundary")
+    check(wrong == 0, f"phases: {total} events, {wrong} outside the program's phase, {near} within 0.2 ms of a boundary")
+    for e in examples:
+        print("     " + e)
+    for name in ("forward", "logits", "backward", "optimizer"):
+        pushes = one(db, "SELECT count(*) FROM range WHERE phase = ?", name)
+        opened = one(db, "SELECT count(*) FROM range WHERE phase = ? AND t_pop_ns IS NULL", name)
+        check(pushes > 0 and opened == 0, f"ranges of {name}: {pushes}, left open: {opened}")
+
+
+def check_thread_phases(db):
+    phases = {r[0] or "none" for r in db.execute("SELECT DISTINCT phase FROM event WHERE op LIKE 'block%'")}
+    check(phases == {"none", "backward"}, f"phases under plain LD_PRELOAD: {sorted(phases)}")
+    wrong = one(db, "SELECT count(*) FROM event e JOIN thread t ON t.id = e.thread WHERE e.op LIKE 'block%' AND "
+                "(t.name LIKE 'pt_autograd%') != (e.phase IS 'backward')")
+    equal(wrong, 0, "events of autograd's threads outside backward, or others inside")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("db")
+    p.add_argument("facts")
+    p.add_argument("--phases", choices=["auto", "thread", "any"], default="any")
+    args = p.parse_args()
+    db = sqlite3.connect(args.db)
+    with open(args.facts) as f:
+        facts = json.load(f)
+    check(one(db, "PRAGMA integrity_check") == "ok", "integrity of the database")
+    check_counters(db, facts)
+    check_losses(db)
+    if args.phases == "auto":
+        check_auto_phases(db, facts)
+    elif args.phases == "thread":
+        check_thread_phases(db)
+    print(f"{args.db}: {'FAILED ' + str(FAILED) if FAILED else 'all equal'}; {one(db, 'SELECT count(*) FROM event')} events")
+    return FAILED > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
