@@ -62,6 +62,7 @@ struct vs_module_row {   /* one mapping of one object file */
     uint64_t start, end; /* mapped address range */
     uint32_t path;       /* string id */
     uint32_t build_id;   /* string id, hexadecimal; 0 = none */
+    uint32_t reserved[2];
 };
 
 struct vs_frame_row {
@@ -91,6 +92,12 @@ struct vs_journal; /* process-local handle; the memory behind it is the file */
 /* Creates PATH (O_EXCL, mode 0600), takes its whole space with posix_fallocate before mapping it (a full disk
  * is ENOSPC here and never a SIGBUS later) and keeps no descriptor.  0 or a negative errno. */
 int vs_journal_create(struct vs_journal **out, const char *path, const struct vs_journal_config *config);
+
+/* The size that the file of CONFIG will have. */
+size_t vs_journal_bytes(const struct vs_journal_config *config);
+
+/* Start time of process PID in clock ticks since boot (a reused pid has another); 0 = no such process. */
+uint64_t vs_journal_process_start(int32_t pid);
 
 /* Opens another process's journal for reading (`writable` = may release what it consumed).  Every offset and
  * count in the file is checked against its size first: a truncated, foreign or damaged file is -EINVAL, a

@@ -1,0 +1,37 @@
+/*
+ * clock.h - the one clock of all recorded times.
+ *
+ * CLOCK_MONOTONIC through the vDSO: no system call, ~20 ns, the same in every thread and process of a boot.
+ * What a faster, processor-specific clock would replace is this file alone.
+ */
+#ifndef VS_CLOCK_H
+#define VS_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t vs_clock_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t vs_clock_realtime_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Tells the processor that this is a spin loop. */
+static inline void vs_cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,241 @@
+/*
+ * journal_ring.c - the ring: many producers, one consumer, no locks, no lost sequence.
+ *
+ * A sequence's slot goes through   free --(head moves: claimed)--> stores --> published --> free for next lap
+ *                                            \--(100 ms, or nobody left)--> dead, for ever
+ *
+ * Claiming moves `head` by compare-and-swap and only when the slot there is free, so a full ring leaves no
+ * hole.  The claim is the last thing before the stores: what can go wrong between the two is a few ns wide.
+ * Publishing is a compare-and-swap too: a writer that comes back after its slot was killed finds out, and its
+ * event is counted as late.  What it scribbled meanwhile is read by nobody, because a dead slot stays dead.
+ */
+#include "journal_format.h"
+
+#include "clock.h"
+
+#define WAIT_NS        1000000u   /* a full ring is waited for this long, once */
+#define KILL_NS        100000000u /* a claim this old is nobody's any more */
+#define STUCK_STEP_NS  25000000u  /* most that one observation adds: a stopped process ages nothing */
+#define PREFETCH_SLOTS 12u
+
+#ifdef VS_JOURNAL_TESTING
+void (*vs_journal_test_claimed)(uint64_t seq); /* called between claim and publication */
+#endif
+
+static inline struct vs_slot *slot_of(const struct vs_journal *j, uint64_t seq)
+{
+    return &j->slot[seq & j->mask];
+}
+
+/* The state word of a free slot in the lap of SEQ; published is this + 1. */
+static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
+{
+    return seq & ~j->mask;
+}
+
+/* Claims the next free sequence, or VS_SEQ_NONE where the ring is full.
+ * Orders: the acquire load of `state` pairs with the consumer's release store in vs_journal_release: its copy
+ * of the old event is done before our stores.  The swap of `head` hands out numbers only; the slot's own
+ * state word carries all data, so it may be relaxed. */
+static inline uint64_t claim(struct vs_journal *j)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+    for (;;) {
+        uint64_t state = atomic_load_explicit(&slot_of(j, seq)->state, memory_order_acquire);
+        if (likely(state == lap_of(j, seq)) || unlikely(state == VS_STATE_DEAD)) {
+            if (atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
+                                                      memory_order_relaxed) &&
+                state != VS_STATE_DEAD)
+                return seq;
+            if (state == VS_STATE_DEAD) { /* ours or another's step past it: look at the head anew */
+                if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
+                    return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
+                seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+            }
+            continue;
+        }
+        uint64_t now = atomic_load_explicit(&h->head, memory_order_relaxed);
+        if (now == seq && (int64_t)(state - lap_of(j, seq)) < 0)
+            return VS_SEQ_NONE;
+        seq = now;
+    }
+}
+
+/* Fills and publishes a claimed slot.  The release half of the swap pairs with the consumer's acquire load:
+ * who sees "published" sees the whole event. */
+static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event)
+{
+    struct vs_slot *slot = slot_of(j, seq);
+#ifdef VS_JOURNAL_TESTING
+    if (vs_journal_test_claimed)
+        vs_journal_test_claimed(seq);
+#endif
+    memcpy(slot->body, (const unsigned char *)event + sizeof(uint64_t), sizeof slot->body);
+    uint64_t free_state = lap_of(j, seq);
+    if (unlikely(!atomic_compare_exchange_strong_explicit(&slot->state, &free_state, free_state + 1,
+                                                          memory_order_release, memory_order_relaxed))) {
+        atomic_fetch_add_explicit(&j->header->late, 1, memory_order_relaxed);
+        return VS_SEQ_NONE;
+    }
+    /* The line was last touched a lap ago, by another core: have it here before its turn. */
+    __builtin_prefetch(slot_of(j, seq + PREFETCH_SLOTS), 1);
+    return seq;
+}
+
+static uint64_t drop(struct vs_journal *j)
+{
+    atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
+    return VS_SEQ_NONE;
+}
+
+/* Dropping ends when the ring is half empty: otherwise every single freed slot would be fought over, and
+ * nothing but fragments recorded.  The flag is a hint between producers and guards no data: relaxed. */
+static bool still_dropping(struct vs_journal *j)
+{
+    struct vs_journal_header *h = j->header;
+    if (!atomic_load_explicit(&h->dropping, memory_order_relaxed))
+        return false;
+    uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
+    if (head - tail > (j->mask + 1) / 2)
+        return true;
+    atomic_store_explicit(&h->dropping, 0, memory_order_relaxed);
+    return false;
+}
+
+/* The ring is full, or was: waits, claims, or drops. */
+static __attribute__((noinline)) uint64_t claim_slow(struct vs_journal *j, bool wait)
+{
+    if (still_dropping(j))
+        return drop(j);
+    uint64_t seq = claim(j);
+    if (seq != VS_SEQ_NONE)
+        return seq;
+    if (!wait)
+        return drop(j);
+    uint64_t until = vs_clock_ns() + WAIT_NS;
+    do {
+        for (int i = 0; i < 32; i++)
+            vs_cpu_relax();
+        if ((seq = claim(j)) != VS_SEQ_NONE)
+            return seq;
+        if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed))
+            return drop(j); /* another thread has waited already */
+    } while (vs_clock_ns() < until);
+    atomic_store_explicit(&j->header->dropping, 1, memory_order_relaxed);
+    return drop(j);
+}
+
+static inline uint64_t append(struct vs_journal *j, const struct vs_event *event, bool wait)
+{
+    uint64_t seq = VS_SEQ_NONE;
+    if (likely(!atomic_load_explicit(&j->header->dropping, memory_order_relaxed)))
+        seq = claim(j);
+    if (unlikely(seq == VS_SEQ_NONE)) {
+        seq = claim_slow(j, wait);
+        if (seq == VS_SEQ_NONE)
+            return VS_SEQ_NONE;
+    }
+    return publish(j, seq, event);
+}
+
+uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)
+{
+    return append(j, event, true);
+}
+
+uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event)
+{
+    return append(j, event, false);
+}
+
+/* ---- consumer ---- */
+
+/* Whether the unpublished slot at SEQ has been waited for long enough.  Time counts only while we look: a
+ * process that was stopped finds its writers as alive as it left them. */
+static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
+{
+    uint64_t now = vs_clock_ns();
+    if (j->stuck_seq != seq) {
+        j->stuck_seq = seq;
+        j->stuck_ns = 0;
+    } else {
+        uint64_t step = now - j->stuck_seen_ns;
+        j->stuck_ns += step < STUCK_STEP_NS ? step : STUCK_STEP_NS;
+    }
+    j->stuck_seen_ns = now;
+    return j->stuck_ns >= KILL_NS;
+}
+
+/* Marks the claimed slot of SEQ dead.  Either this swap wins or the writer's does; relaxed, as no data goes
+ * with it. */
+static void kill_slot(struct vs_journal *j, uint64_t seq)
+{
+    uint64_t expected = lap_of(j, seq);
+    if (atomic_compare_exchange_strong_explicit(&slot_of(j, seq)->state, &expected, VS_STATE_DEAD,
+                                                memory_order_relaxed, memory_order_relaxed))
+        atomic_fetch_add_explicit(&j->header->dead, 1, memory_order_relaxed);
+}
+
+/* What peek does at one slot. */
+enum slot_step { TAKE, SKIP, STOP, AGAIN };
+
+static enum slot_step look(struct vs_journal *j, uint64_t seq, bool final)
+{
+    uint64_t state = atomic_load_explicit(&slot_of(j, seq)->state, memory_order_acquire);
+    if (state == lap_of(j, seq) + 1)
+        return TAKE;
+    if (state != lap_of(j, seq)) /* dead; or damaged, which only a foreign file can be */
+        return SKIP;
+    if (!final && !stuck_too_long(j, seq))
+        return STOP;
+    if (!j->writable)
+        return SKIP;
+    kill_slot(j, seq);
+    return AGAIN;
+}
+
+size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t first = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
+    /* Dead slots are passed without being handed back, hence the second lap; more is a damaged file. */
+    uint64_t span = head - first <= 2 * (j->mask + 1) ? head - first : 0;
+    uint64_t at = first;
+    size_t n = 0;
+    while (n < max && at - first < span) {
+        enum slot_step step = look(j, at, final);
+        if (step == STOP)
+            break;
+        if (step == TAKE) {
+            memcpy(&out[n], slot_of(j, at), sizeof *out);
+            out[n].state = 0;
+            seq[n++] = at;
+        }
+        if (step != AGAIN)
+            at++;
+    }
+    if (n == 0 && at != first && j->writable) /* nothing but dead slots: they need no release */
+        atomic_store_explicit(&h->tail, at, memory_order_relaxed);
+    return n;
+}
+
+/* `tail` moves first: a kill between the two leaves slots that are handed back to nobody, instead of slots
+ * that look unread and are free.  The release stores order our copies before the next writer's stores. */
+void vs_journal_release(struct vs_journal *j, uint64_t seq)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t count = seq + 1 - tail;
+    if (!j->writable || count > 2 * (j->mask + 1))
+        return;
+    atomic_store_explicit(&h->tail, seq + 1, memory_order_relaxed);
+    for (uint64_t s = tail; s != seq + 1; s++) {
+        struct vs_slot *slot = slot_of(j, s);
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+        if (state == lap_of(j, s) + 1)
+            atomic_store_explicit(&slot->state, lap_of(j, s) + j->mask + 1, memory_order_release);
+    }
+}
