@@ -128,20 +128,18 @@ scripts() {
     done
 }
 
+# tests/gpu/*.sh TREE OUT run against an installed tree, one after the other: they measure.
 gpu_tests() {
-    local found=() file
-    shopt -s nullglob
-    for file in tests/gpu/*; do
-        if [ -f "$file" ] && [ -x "$file" ]; then
-            found+=("$file")
-        fi
-    done
-    if [ -e /dev/nvidiactl ]; then
-        scripts gpu 600 "${found[@]}"
+    local file tree=$PWD/build/gpu-tree out=$logs/gpu
+    if [ ! -e /dev/nvidiactl ]; then
+        for file in tests/gpu/*.sh; do
+            result "gpu/$(basename "$file")" 77 <(echo "THERE IS NO GPU HERE: nothing was tested on one")
+        done
         return
     fi
-    for file in "${found[@]}"; do
-        result "gpu/$(basename "$file")" 77 <(echo "THERE IS NO GPU HERE")
+    step "install for the GPU tests" cmake --install build/release --prefix "$tree" || return
+    for file in tests/gpu/*.sh; do
+        step "gpu/$(basename "$file")" timeout --kill-after=10 1800 "$file" "$tree" "$out/$(basename "$file" .sh)"
     done
 }
 

@@ -1,0 +1,84 @@
+-- queries.sql - questions to a recording, each with the query that answers it.
+--
+--      sqlite3 -box run.db < examples/queries.sql
+--
+-- Every column that ends in _bytes is in bytes, every _ns in nanoseconds since the run's start; `>> 20` makes MiB.
+-- Device 0 is meant where none is named.  The schema, each column explained: shim/trace/schema.sql.
+
+-- Which process is this, on what?  simulated = 1: no GPU was involved.
+SELECT p.host, p.pid, p.rank, p.command, p.simulated, d.id AS device, d.name, d.total_bytes >> 20 AS total_mib
+FROM process p LEFT JOIN device d ON d.process = p.id;
+
+-- Which phase peaked, and how high?  The peak is the device's total while the phase's ranges were open.
+SELECT device, phase, ranges, seconds, allocated_bytes >> 20 AS allocated_mib, reserved_bytes >> 20 AS reserved_mib,
+  end_allocated_bytes >> 20 AS end_mib
+FROM phase_peak ORDER BY device, allocated_bytes DESC;
+
+-- The peaks of the whole run: allocated, its two parts, reserved, and the spaces that are not on the device.
+SELECT device, kind, peak_bytes >> 20 AS peak_mib, end_bytes >> 20 AS end_mib, t_ns / 1e9 AS seconds
+FROM peak ORDER BY device, peak_bytes DESC;
+
+-- The curve around the peak: a hundredth of a second before and after it.
+SELECT t_ns, allocated_bytes, reserved_bytes, phase FROM timeline
+WHERE device = 0
+  AND abs(t_ns - (SELECT t_ns FROM peak WHERE device = 0 AND kind = 'allocated')) < 1e7
+LIMIT 50;
+
+-- Who held the bytes at the peak?  Alive then: allocated at or before it, not yet freed.
+-- (`vramscope peak` answers this with libraries and call stacks, and also for thinned files.)
+WITH top AS (SELECT seq FROM peak WHERE device = 0 AND kind = 'allocated'),
+  born AS (SELECT seq, phase, op, size_bytes FROM event, top
+           WHERE device = 0 AND event.seq <= top.seq AND status = 0 AND op IN ('alloc', 'block_alloc')),
+  freed AS (SELECT mate FROM event, top WHERE event.seq <= top.seq AND op IN ('free', 'block_free') AND mate > 0)
+SELECT phase, op, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM born WHERE seq NOT IN (SELECT mate FROM freed)
+GROUP BY phase, op ORDER BY sum(size_bytes) DESC;
+
+-- The largest single allocations, and through which entry point of the driver they came.
+SELECT seq, size_bytes >> 20 AS mib, phase, op, api, t_ns / 1e9 AS seconds FROM event
+WHERE op IN ('alloc', 'block_alloc', 'phys_create') AND status = 0
+ORDER BY size_bytes DESC LIMIT 10;
+
+-- How many allocations of which size, and how many bytes they moved: what a caching allocator has to cope with.
+SELECT CASE WHEN size_bytes < 1 << 20 THEN 'below 1 MiB' WHEN size_bytes < 16 << 20 THEN '1 to 16 MiB'
+  WHEN size_bytes < 256 << 20 THEN '16 to 256 MiB' ELSE 'above' END AS size,
+  op, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM event WHERE op IN ('alloc', 'block_alloc') AND status = 0 GROUP BY 1, 2 ORDER BY min(size_bytes), 2;
+
+-- How long allocations live, by the phase that made them.
+SELECT a.phase, count(*) AS allocations, avg(f.t_ns - a.t_ns) / 1e6 AS mean_ms, max(f.t_ns - a.t_ns) / 1e6 AS longest_ms
+FROM event f JOIN event a ON a.seq = f.mate
+WHERE f.op IN ('free', 'block_free') AND f.mate > 0 GROUP BY a.phase ORDER BY mean_ms DESC;
+
+-- What is still alive at the end (or now, while the process runs)?
+SELECT e.phase, e.op, count(*) AS allocations, sum(e.size_bytes) >> 20 AS mib
+FROM live l JOIN event e ON e.seq = l.alloc_seq GROUP BY e.phase, e.op ORDER BY sum(e.size_bytes) DESC;
+
+-- Does the peak grow from step to step?  (A leak, or a longer batch.)
+SELECT r.step, max(p.allocated_bytes) >> 20 AS allocated_mib, max(p.reserved_bytes) >> 20 AS reserved_mib
+FROM range_peak p JOIN range r ON r.id = p.range WHERE p.device = 0 GROUP BY r.step ORDER BY r.step LIMIT 20;
+
+-- The range with the highest peak of each phase: which step was it?
+SELECT phase, step, max(allocated) >> 20 AS mib FROM
+  (SELECT r.phase AS phase, r.step AS step, p.allocated_bytes AS allocated
+   FROM range_peak p JOIN range r ON r.id = p.range WHERE p.device = 0 AND r.phase <> 'none')
+GROUP BY phase ORDER BY 3 DESC;
+
+-- How far apart are allocated and reserved when reserved is highest?  (What caching and fragmentation hold.)
+SELECT t_ns / 1e9 AS seconds, phase, allocated_bytes >> 20 AS allocated_mib, reserved_bytes >> 20 AS reserved_mib,
+  (reserved_bytes - allocated_bytes) >> 20 AS unused_mib
+FROM timeline WHERE device = 0 ORDER BY reserved_bytes DESC, t_ns LIMIT 1;
+
+-- The residual over time: what the driver says is used, minus reserved.  'meminfo' and 'nvml_device' are figures of
+-- the whole device, other processes included.
+SELECT t_ns / 1e9 AS seconds, device, source, driver_used_bytes >> 20 AS driver_mib,
+  (driver_used_bytes - reserved_bytes) >> 20 AS residual_mib
+FROM sample ORDER BY t_ns DESC LIMIT 10;
+
+-- Calls that failed, out of memory among them.
+SELECT t_ns / 1e9 AS seconds, op, api, size_bytes >> 20 AS mib, status, phase FROM event
+WHERE status <> 0 OR op = 'oom' ORDER BY seq LIMIT 20;
+
+-- Was anything lost, and do our totals agree with the framework's?  No rows: nothing, and yes.
+SELECT why, sum(events) AS events FROM loss GROUP BY why;
+SELECT what, count(*) AS times, max(abs(ours_bytes - theirs_bytes)) AS worst_bytes FROM mismatch GROUP BY what;
