@@ -1,0 +1,122 @@
+/*
+ * driver.h - the CUDA driver as the hooks see it: rows of driver.def as types, prototypes and real pointers.
+ *
+ *      driver.def --> enum vs_api (trace/api.h), vs_hook_<symbol> prototypes, vs_rows[], vs_real_of()
+ *      VS_CALLS   --> vs_drv_<symbol>(): the few driver functions that vramscope itself asks
+ *
+ * Real pointers come from the libcuda.so that the host loaded (table.c) and are learnt all at once.
+ */
+#ifndef VS_HOOKS_DRIVER_H
+#define VS_HOOKS_DRIVER_H
+
+/* cuda.h then declares every variant by its exact symbol and #defines none of the base names */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/api.h"
+
+/* (type, name, ...) of a row, as a parameter list and as an argument list */
+#define VS_PARAMS_1(A, a)                               (A a)
+#define VS_PARAMS_2(A, a, B, b)                         (A a, B b)
+#define VS_PARAMS_3(A, a, B, b, C, c)                   (A a, B b, C c)
+#define VS_PARAMS_4(A, a, B, b, C, c, D, d)             (A a, B b, C c, D d)
+#define VS_PARAMS_5(A, a, B, b, C, c, D, d, E, e)       (A a, B b, C c, D d, E e)
+#define VS_PARAMS_6(A, a, B, b, C, c, D, d, E, e, F, f) (A a, B b, C c, D d, E e, F f)
+#define VS_PARAMS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)                                                \
+    (A a, B b, C c, D d, E e, F f, G g)
+#define VS_PARAMS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)                                          \
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+#define VS_ARGS_1(A, a)                                           (a)
+#define VS_ARGS_2(A, a, B, b)                                     (a, b)
+#define VS_ARGS_3(A, a, B, b, C, c)                               (a, b, c)
+#define VS_ARGS_4(A, a, B, b, C, c, D, d)                         (a, b, c, d)
+#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                   (a, b, c, d, e)
+#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)             (a, b, c, d, e, f)
+#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)       (a, b, c, d, e, f, g)
+#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h) (a, b, c, d, e, f, g, h)
+
+/* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that nobody's
+ * canonical PLT entry can come between our table and our code. */
+#define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
+    CUresult vs_hook_##symbol VS_PARAMS_##n signature;
+#include "driver.def"
+#undef VS_API
+
+enum vs_stream_kind { VS_STREAM_ANY, VS_STREAM_LEGACY, VS_STREAM_PTSZ };
+
+struct vs_row {
+    enum vs_api api;
+    const char *symbol;
+    const char *base;
+    int version;
+    enum vs_stream_kind stream;
+    void *wrapper;
+};
+extern const struct vs_row vs_rows[];
+extern const size_t vs_row_count;
+
+/* The row of the exact symbol NAME, NULL where it is not hooked. */
+const struct vs_row *vs_row_find(const char *name);
+
+/* ---- real pointers ---- */
+
+/* A call before the driver was learnt: learns, keeping errno.  NULL: no driver, or one without it. */
+void *vs_real_slow(enum vs_api api);
+extern _Atomic(void *) vs_real_table[VS_API_END];
+
+/* The driver's own function for API.  Relaxed: the pointer leads to code that the loader had mapped before
+ * anyone could learn its address; nothing else is published through it. */
+static inline void *vs_real_of(enum vs_api api)
+{
+    void *p = atomic_load_explicit(&vs_real_table[api], memory_order_relaxed);
+    return __builtin_expect(p != NULL, 1) ? p : vs_real_slow(api);
+}
+
+/* Learns the driver's addresses where the host has it loaded (idempotent, no lock of ours: several threads
+ * may do it at once and all write the same).  False: it is not loaded. */
+bool vs_driver_learn(void);
+/* Whether ADDRESS lies in the driver that was learnt. */
+bool vs_driver_owns(const void *address);
+
+/* ---- what vramscope itself asks of the driver ---- */
+
+#define VS_CALLS(X)                                                                                          \
+    X(cuCtxGetCurrent, 1, (CUcontext *, context))                                                            \
+    X(cuCtxGetDevice, 1, (CUdevice *, device))                                                               \
+    X(cuStreamGetCtx, 2, (CUstream, stream, CUcontext *, context))                                           \
+    X(cuStreamIsCapturing, 2, (CUstream, stream, CUstreamCaptureStatus *, status))                           \
+    X(cuThreadExchangeStreamCaptureMode, 1, (CUstreamCaptureMode *, mode))                                   \
+    X(cuPointerGetAttribute, 3, (void *, data, CUpointer_attribute, attribute, CUdeviceptr, address))        \
+    X(cuDeviceGetMemPool, 2, (CUmemoryPool *, pool, CUdevice, device))                                       \
+    X(cuMemPoolGetAttribute, 3, (CUmemoryPool, pool, CUmemPool_attribute, attribute, void *, value))         \
+    X(cuDeviceGetName, 3, (char *, name, int, length, CUdevice, device))                                     \
+    X(cuDeviceGetUuid_v2, 2, (CUuuid *, uuid, CUdevice, device))                                             \
+    X(cuDeviceGetUuid, 2, (CUuuid *, uuid, CUdevice, device))                                                \
+    X(cuDeviceTotalMem_v2, 2, (size_t *, bytes, CUdevice, device))                                           \
+    X(cuMemGetInfo_v2, 2, (size_t *, free_bytes, size_t *, total_bytes))
+
+enum vs_call {
+#define X(symbol, n, signature) VS_CALL_##symbol,
+    VS_CALLS(X)
+#undef X
+        VS_CALL_END
+};
+extern _Atomic(void *) vs_call_table[VS_CALL_END];
+
+/* vs_drv_<symbol>(...): the real function, CUDA_ERROR_NOT_FOUND where the driver has none. */
+#define X(symbol, n, signature)                                                                              \
+    static inline CUresult vs_drv_##symbol VS_PARAMS_##n signature                                           \
+    {                                                                                                        \
+        CUresult(*real) VS_PARAMS_##n signature =                                                            \
+            atomic_load_explicit(&vs_call_table[VS_CALL_##symbol], memory_order_relaxed);                    \
+        return real ? real VS_ARGS_##n signature : CUDA_ERROR_NOT_FOUND;                                     \
+    }
+VS_CALLS(X)
+#undef X
+
+#endif

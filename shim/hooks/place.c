@@ -1,0 +1,146 @@
+/*
+ * place.c - where memory lies: the context and device of an allocation, and the rows that name them.
+ *
+ * The driver says which context a thread or a stream has; which device a context belongs to, and its number in
+ * the journal, are kept in a small table so that the usual case is one driver call and one probe.  The table
+ * takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its own (a
+ * fork's child) starts with an empty table.
+ */
+#include "hook.h"
+
+#include <string.h>
+
+#define SLOTS 64u /* contexts at once; beyond it the driver is asked each time */
+
+struct slot {
+    _Atomic uintptr_t context;
+    _Atomic uint32_t value; /* KNOWN | (device + 1) << 8 | journal context id; 0: not yet */
+};
+#define KNOWN 0x80000000u
+
+static struct slot slots[SLOTS];
+static _Atomic uint64_t announced; /* bit per device ordinal */
+static _Atomic(struct vs_journal *) filled_for;
+
+static const struct vs_place nowhere = {VS_DEVICE_UNKNOWN, 0};
+
+/* A new journal (in a fork's child, which is single-threaded then) knows no context and no device yet. */
+static struct vs_journal *journal(void)
+{
+    struct vs_journal *j = vs_record_journal();
+    if (j == NULL || atomic_load_explicit(&filled_for, memory_order_relaxed) == j)
+        return j;
+    if (atomic_exchange_explicit(&filled_for, j, memory_order_relaxed) != NULL) {
+        memset(slots, 0, sizeof(slots));
+        atomic_store_explicit(&announced, 0, memory_order_relaxed);
+    }
+    return j;
+}
+
+/* The slot that holds CONTEXT or may hold it; NULL: the table is full. */
+static struct slot *slot_of(CUcontext context)
+{
+    uintptr_t key = (uintptr_t) context;
+    for (uint32_t i = 0, at = (uint32_t) ((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
+        struct slot *s = &slots[at % SLOTS];
+        uintptr_t seen = atomic_load_explicit(&s->context, memory_order_relaxed);
+        /* relaxed: the value beside the key is complete in itself (one word), and 0 until it is stored */
+        if (seen == key || (seen == 0 && atomic_compare_exchange_strong_explicit(
+                                             &s->context, &seen, key, memory_order_relaxed, memory_order_relaxed)))
+            return s;
+        if (seen == key) /* another thread claimed it for the same context just now */
+            return s;
+    }
+    return NULL;
+}
+
+static struct vs_place unpack(uint32_t value)
+{
+    return (struct vs_place){(int8_t) (int) (((value >> 8) & 0xff) - 1), (uint8_t) value};
+}
+
+/* The place of CONTEXT on DEVICE, now known. */
+static struct vs_place remember(struct slot *s, CUcontext context, int device)
+{
+    struct vs_journal *j = journal();
+    if (device < 0 || device > INT8_MAX)
+        return nowhere;
+    uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t) (uintptr_t) context, device) : 0;
+    vs_place_announce(device);
+    if (s != NULL && id != 0)
+        atomic_store_explicit(&s->value, KNOWN | (uint32_t) (device + 1) << 8 | id, memory_order_relaxed);
+    return (struct vs_place){(int8_t) device, id};
+}
+
+struct vs_place vs_place_current(void)
+{
+    CUcontext context = NULL;
+    CUdevice device;
+    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL)
+        return nowhere;
+    struct slot *s = slot_of(context);
+    uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
+    if (value != 0)
+        return unpack(value);
+    return vs_drv_cuCtxGetDevice(&device) == CUDA_SUCCESS ? remember(s, context, device) : nowhere;
+}
+
+/* A stream of a context that is not the current one: the driver tells the device of what it allocated. */
+static struct vs_place place_of_foreign(CUcontext context, CUdeviceptr address)
+{
+    struct slot *s = slot_of(context);
+    uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
+    int device;
+    if (value != 0)
+        return unpack(value);
+    if (address == 0 ||
+        vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+        return nowhere;
+    return remember(s, context, device);
+}
+
+struct vs_place vs_place_stream(CUstream stream, CUdeviceptr address)
+{
+    CUcontext context = NULL, current = NULL;
+    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+        vs_drv_cuStreamGetCtx(stream, &context) != CUDA_SUCCESS || context == NULL)
+        return vs_place_current();
+    if (vs_drv_cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
+        return vs_place_current();
+    return place_of_foreign(context, address);
+}
+
+static void write_device_row(struct vs_journal *j, int device)
+{
+    struct vs_device_row row = {.ordinal = device};
+    size_t bytes = 0;
+    CUuuid uuid;
+    vs_drv_cuDeviceGetName(row.name, sizeof(row.name) - 1, device);
+    if (vs_drv_cuDeviceTotalMem_v2(&bytes, device) == CUDA_SUCCESS)
+        row.total_bytes = bytes;
+    if (vs_drv_cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS ||
+        vs_drv_cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
+        memcpy(row.uuid, &uuid, sizeof(row.uuid));
+    vs_journal_device(j, &row);
+    if (strncmp(row.name, "simcuda", 7) == 0)
+        vs_record_simulated(true);
+}
+
+void vs_place_announce(int device)
+{
+    struct vs_journal *j = journal();
+    if (j == NULL || device < 0 || device > 63)
+        return;
+    uint64_t bit = UINT64_C(1) << device;
+    if (atomic_load_explicit(&announced, memory_order_relaxed) & bit)
+        return;
+    /* relaxed: the bit only decides which thread writes the row */
+    if (!(atomic_fetch_or_explicit(&announced, bit, memory_order_relaxed) & bit))
+        write_device_row(j, device);
+}
+
+void vs_place_prepare(CUresult status)
+{
+    if (status == CUDA_SUCCESS && vs_record_journal() == NULL)
+        vs_record_start();
+}

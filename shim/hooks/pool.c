@@ -1,0 +1,206 @@
+/*
+ * pool.c - stream-ordered allocations, and what their pools hold.
+ *
+ * An allocation out of a pool says nothing about the memory that the pool holds of the driver's; the pool is
+ * asked for that after every allocation and after every 64th free of a thread, and an event is written where the
+ * figure has changed: a sample, and labelled so.
+ *
+ * An allocation on a stream that is being captured is a node of a graph: memory exists only while the graph is
+ * instantiated and launched, and no pool is asked.  It is recorded like any other allocation; accounting for
+ * graphs' own memory is another matter.
+ */
+#include "hook.h"
+
+#define SLOTS            64u
+#define FREES_PER_SAMPLE 64u
+
+struct slot {
+    _Atomic uintptr_t pool;
+    _Atomic uint64_t reserved; /* as last recorded, UINT64_MAX: never */
+    _Atomic uint32_t kind;     /* KNOWN | space << 8 | (device + 1); 0: not yet */
+};
+#define KNOWN 0x80000000u
+#define GONE  1u /* a key that no pool has: the slot of a destroyed one */
+
+static struct slot slots[SLOTS];
+static _Atomic(CUmemoryPool) current_pool[64]; /* by device, NULL: ask */
+static __thread unsigned frees;
+
+struct pool_kind {
+    enum vs_space space;
+    int8_t device;
+};
+
+/* The slot that holds POOL, or with `claim` a free one made its own; NULL where there is none.  Relaxed
+ * throughout: each field is one word, complete in itself, and `kind` is 0 until it is known.  Two threads that
+ * claim at once may leave two slots for a pool: one is then never found again. */
+static struct slot *probe(CUmemoryPool pool, bool claim)
+{
+    uintptr_t key = (uintptr_t) pool;
+    for (uint32_t i = 0, at = (uint32_t) ((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
+        struct slot *s = &slots[at % SLOTS];
+        uintptr_t seen = atomic_load_explicit(&s->pool, memory_order_relaxed);
+        if (claim && (seen == 0 || seen == GONE) &&
+            atomic_compare_exchange_strong_explicit(&s->pool, &seen, key, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return s;
+        if (seen == key)
+            return s;
+        if (!claim && seen == 0)
+            return NULL;
+    }
+    return NULL;
+}
+
+static struct slot *slot_of(CUmemoryPool pool)
+{
+    struct slot *s = probe(pool, false);
+    return s != NULL ? s : probe(pool, true);
+}
+
+static bool capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    /* an error says that a capture is under way that involves the legacy stream */
+    return vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static CUmemoryPool current_pool_of(int device)
+{
+    if (device < 0 || device > 63)
+        return NULL;
+    CUmemoryPool pool = atomic_load_explicit(&current_pool[device], memory_order_relaxed);
+    if (pool == NULL && vs_drv_cuDeviceGetMemPool(&pool, device) == CUDA_SUCCESS)
+        atomic_store_explicit(&current_pool[device], pool, memory_order_relaxed);
+    return pool;
+}
+
+void vs_pool_current_changed(int device)
+{
+    for (int i = 0; i < 64; i++)
+        if (device < 0 || i == device)
+            atomic_store_explicit(&current_pool[i], NULL, memory_order_relaxed);
+}
+
+/* What a pool's memory is, told by the first allocation out of it: pools may lie on the host or be managed. */
+static struct pool_kind ask_kind(CUdeviceptr address, int8_t otherwise)
+{
+    struct pool_kind kind = {VS_SPACE_POOL, otherwise};
+    int device = VS_DEVICE_UNKNOWN, type = 0, managed = 0;
+    vs_drv_cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+    vs_drv_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    if (managed)
+        kind.space = VS_SPACE_MANAGED;
+    else if (type == CU_MEMORYTYPE_HOST)
+        return (struct pool_kind){VS_SPACE_PINNED, VS_DEVICE_UNKNOWN};
+    if (vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
+        device >= 0 && device <= INT8_MAX)
+        kind.device = (int8_t) device;
+    return kind;
+}
+
+static struct pool_kind kind_of(CUmemoryPool pool, CUdeviceptr address, int8_t otherwise)
+{
+    struct slot *s = slot_of(pool);
+    uint32_t known = s != NULL ? atomic_load_explicit(&s->kind, memory_order_relaxed) : 0;
+    if (known != 0)
+        return (struct pool_kind){known >> 8 & 0xff, (int8_t) (int) ((known & 0xff) - 1)};
+    struct pool_kind kind = ask_kind(address, otherwise);
+    if (s != NULL) {
+        uint32_t packed = KNOWN | (uint32_t) kind.space << 8 | (uint8_t) (kind.device + 1);
+        atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
+        atomic_store_explicit(&s->kind, packed, memory_order_relaxed);
+    }
+    return kind;
+}
+
+static void record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved, uint64_t used)
+{
+    struct vs_event event = {.op = VS_OP_POOL_RESERVED,
+                             .space = VS_SPACE_POOL,
+                             .device = device,
+                             .address = (uint64_t) (uintptr_t) pool,
+                             .size = reserved,
+                             .arg0 = used};
+    vs_record(&event);
+}
+
+/* Two threads may write their figures in the wrong order; the next sample of the pool then differs from what
+ * is stored, and puts it right. */
+static void sample(CUmemoryPool pool, int8_t device)
+{
+    cuuint64_t reserved = 0, used = 0;
+    if (vs_drv_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+        return;
+    struct slot *s = slot_of(pool);
+    if (s != NULL && atomic_exchange_explicit(&s->reserved, reserved, memory_order_relaxed) == reserved)
+        return;
+    vs_drv_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+    record_reserved(pool, device, reserved, used);
+}
+
+void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,
+                         CUresult status)
+{
+    vs_place_prepare(status);
+    struct vs_place place = vs_place_stream(stream, address);
+    if (pool == NULL && status == CUDA_SUCCESS)
+        pool = current_pool_of(place.device);
+    struct pool_kind kind = {VS_SPACE_POOL, place.device};
+    if (pool != NULL && status == CUDA_SUCCESS)
+        kind = kind_of(pool, address, place.device);
+    vs_place_announce(kind.device);
+    struct vs_event event = {.op = VS_OP_ALLOC,
+                             .space = kind.space,
+                             .device = kind.device,
+                             .context = place.context,
+                             .status = status,
+                             .address = address,
+                             .size = size,
+                             .arg0 = (uint64_t) (uintptr_t) stream,
+                             .arg1 = api};
+    vs_record(&event);
+    if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && !capturing(stream))
+        sample(pool, kind.device);
+}
+
+void vs_after_pool_free(CUstream stream)
+{
+    if (++frees % FREES_PER_SAMPLE != 0 || capturing(stream))
+        return;
+    struct vs_place place = vs_place_stream(stream, 0);
+    CUmemoryPool pool = current_pool_of(place.device);
+    if (pool != NULL)
+        sample(pool, place.device);
+}
+
+/* Only a pool that has been seen allocating is of interest, and its slot knows its device. */
+static struct slot *known_slot(CUmemoryPool pool, int8_t *device)
+{
+    struct slot *s = slot_of(pool);
+    uint32_t kind = s != NULL ? atomic_load_explicit(&s->kind, memory_order_relaxed) : 0;
+    if (kind == 0 || (kind >> 8 & 0xff) != VS_SPACE_POOL)
+        return NULL;
+    *device = (int8_t) (int) ((kind & 0xff) - 1);
+    return s;
+}
+
+void vs_pool_trimmed(CUmemoryPool pool)
+{
+    int8_t device;
+    if (known_slot(pool, &device) != NULL)
+        sample(pool, device);
+}
+
+void vs_pool_destroyed(CUmemoryPool pool)
+{
+    int8_t device;
+    struct slot *s = known_slot(pool, &device);
+    if (s == NULL)
+        return;
+    /* its memory goes back once its last allocation is freed, and nobody can ask any more: 0 from here */
+    record_reserved(pool, device, 0, 0);
+    atomic_store_explicit(&s->kind, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->pool, GONE, memory_order_relaxed);
+}

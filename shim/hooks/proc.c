@@ -1,0 +1,100 @@
+/*
+ * proc.c - what cuGetProcAddress and cuGetProcAddress_v2 answer.
+ *
+ * The real function is asked first, with the caller's own arguments, and its return code and status stand.  If
+ * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row takes
+ * its place: no guessing from names, versions or flags.  A pointer that we do not know passes untouched.
+ *
+ * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and what
+ * the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
+ */
+#include "hook.h"
+
+#include <string.h>
+
+/* What cuGetProcAddress gives for each row where that differs from the exported address. */
+static _Atomic(void *) other_table[VS_API_END];
+static _Atomic bool others_known;
+
+static cuuint64_t stream_flag(const struct vs_row *row)
+{
+    switch (row->stream) {
+    case VS_STREAM_LEGACY:
+        return CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+    case VS_STREAM_PTSZ:
+        return CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    default:
+        return CU_GET_PROC_ADDRESS_DEFAULT;
+    }
+}
+
+/* Asks the driver itself, by whichever form it has (11.3 to 11.8 lack _v2). */
+static void *ask_driver(const char *base, int version, cuuint64_t flags)
+{
+    CUresult (*v2)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
+        vs_real_of(VS_API_cuGetProcAddress_v2);
+    CUresult (*v1)(const char *, void **, int, cuuint64_t) = vs_real_of(VS_API_cuGetProcAddress);
+    CUdriverProcAddressQueryResult found;
+    void *p = NULL;
+    CUresult status = v2 != NULL   ? v2(base, &p, version, flags, &found)
+                      : v1 != NULL ? v1(base, &p, version, flags)
+                                   : CUDA_ERROR_NOT_FOUND;
+    return status == CUDA_SUCCESS ? p : NULL;
+}
+
+static bool is_exported_row(const void *p)
+{
+    for (size_t i = 0; i < vs_row_count; i++)
+        if (vs_real_of(vs_rows[i].api) == p)
+            return true;
+    return false;
+}
+
+static void learn_others(void)
+{
+    /* acquire: pairs with the release below; two threads that learn at once store the same */
+    if (atomic_load_explicit(&others_known, memory_order_acquire))
+        return;
+    for (size_t i = 0; i < vs_row_count; i++) {
+        void *p = ask_driver(vs_rows[i].base, vs_rows[i].version, stream_flag(&vs_rows[i]));
+        if (p == NULL || is_exported_row(p))
+            continue;
+        atomic_store_explicit(&other_table[vs_rows[i].api], p, memory_order_relaxed);
+        void *none = NULL; /* a function that is not exported at all is reached by this address alone */
+        atomic_compare_exchange_strong_explicit(&vs_real_table[vs_rows[i].api], &none, p,
+                                                memory_order_relaxed, memory_order_relaxed);
+    }
+    atomic_store_explicit(&others_known, true, memory_order_release);
+}
+
+/* Of rows that share one address (a driver may give both stream kinds one function) the one whose stream
+ * kind was asked for; of those the last, which is the newest. */
+static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t flags)
+{
+    bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    const struct vs_row *best = NULL;
+    for (size_t i = 0; i < vs_row_count; i++) {
+        const struct vs_row *row = &vs_rows[i];
+        if (strcmp(row->base, base) != 0)
+            continue;
+        if (vs_real_of(row->api) != p &&
+            atomic_load_explicit(&other_table[row->api], memory_order_relaxed) != p)
+            continue;
+        bool fits = row->stream == VS_STREAM_ANY || (row->stream == VS_STREAM_PTSZ) == per_thread;
+        if (best == NULL || (fits && row->version >= best->version))
+            best = row;
+    }
+    return best;
+}
+
+void vs_after_proc(const char *name, void **pfn, cuuint64_t flags, CUresult status)
+{
+    if (status != CUDA_SUCCESS || name == NULL || pfn == NULL || *pfn == NULL)
+        return;
+    int saved = errno;
+    learn_others();
+    const struct vs_row *row = row_of(name, *pfn, flags);
+    if (row != NULL)
+        *pfn = row->wrapper;
+    errno = saved;
+}

@@ -1,0 +1,109 @@
+/*
+ * table.c - the rows of driver.def as data, and the addresses of the real functions.
+ *
+ * The addresses are learnt in one go, from the object that the host loaded under a soname libcuda.so*, at the
+ * first moment that somebody needs one: a look-up by name (resolve.c) or a call of a directly linked wrapper.
+ * Learning is idempotent and takes no lock of ours: a lock held across dlopen, which takes the loader's, could
+ * meet a thread that holds the loader's and waits for ours.
+ */
+#include "hook.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "cuda.h"
+
+#define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
+    {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *) vs_hook_##name},
+const struct vs_row vs_rows[] = {
+#include "driver.def"
+};
+#undef VS_API
+const size_t vs_row_count = sizeof(vs_rows) / sizeof(vs_rows[0]);
+
+_Atomic(void *) vs_real_table[VS_API_END];
+_Atomic(void *) vs_call_table[VS_CALL_END];
+
+/* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
+ * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest. */
+static _Atomic uintptr_t driver_start, driver_end;
+static _Atomic(void *) driver_handle;
+
+const struct vs_row *vs_row_find(const char *name)
+{
+    if (name[0] != 'c' || name[1] != 'u')
+        return NULL;
+    for (size_t i = 0; i < vs_row_count; i++)
+        if (strcmp(vs_rows[i].symbol + 2, name + 2) == 0)
+            return &vs_rows[i];
+    return NULL;
+}
+
+/* The driver's NAME, unless another object of the handle's scope answered. */
+static void *own_symbol(void *handle, const struct vs_object *driver, const char *name)
+{
+    uintptr_t p = (uintptr_t) vs_dlsym_real(handle, name);
+    return p >= driver->start && p < driver->end ? (void *) p : NULL;
+}
+
+static void learn_from(void *handle, const struct vs_object *driver)
+{
+    static const char *const calls[] = {
+#define X(symbol, n, signature) #symbol,
+        VS_CALLS(X)
+#undef X
+    };
+    for (size_t i = 0; i < vs_row_count; i++)
+        atomic_store_explicit(&vs_real_table[vs_rows[i].api], own_symbol(handle, driver, vs_rows[i].symbol),
+                              memory_order_relaxed);
+    for (size_t i = 0; i < VS_CALL_END; i++)
+        atomic_store_explicit(&vs_call_table[i], own_symbol(handle, driver, calls[i]), memory_order_relaxed);
+    /* a name that an older driver lacks has left an error for the host's next dlerror() */
+    dlerror();
+}
+
+bool vs_driver_learn(void)
+{
+    /* acquire: pairs with the release below, so the tables are there */
+    if (atomic_load_explicit(&driver_start, memory_order_acquire) != 0)
+        return true;
+    struct vs_object driver;
+    if (!vs_find_driver(&driver))
+        return false;
+    void *handle = dlopen(driver.name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) {
+        dlerror();
+        return false;
+    }
+    learn_from(handle, &driver);
+    atomic_store_explicit(&driver_handle, handle, memory_order_relaxed);
+    atomic_store_explicit(&driver_end, driver.end, memory_order_relaxed);
+    atomic_store_explicit(&driver_start, driver.start, memory_order_release);
+    return true;
+}
+
+bool vs_driver_owns(const void *address)
+{
+    uintptr_t p = (uintptr_t) address;
+    uintptr_t start = atomic_load_explicit(&driver_start, memory_order_acquire);
+    return start != 0 && p >= start && p < atomic_load_explicit(&driver_end, memory_order_relaxed);
+}
+
+void *vs_real_slow(enum vs_api api)
+{
+    int saved = errno;
+    bool known = vs_driver_learn();
+    errno = saved;
+    return known ? atomic_load_explicit(&vs_real_table[api], memory_order_relaxed) : NULL;
+}
+
+void *vs_cuda_real(const char *name)
+{
+    if (!vs_driver_learn())
+        return NULL;
+    void *p = vs_dlsym_real(atomic_load_explicit(&driver_handle, memory_order_relaxed), name);
+    if (p == NULL)
+        dlerror();
+    return p != NULL && vs_driver_owns(p) ? p : NULL;
+}

@@ -1,0 +1,39 @@
+/*
+ * wrappers.c - one wrapper for every row of driver.def, and the exported symbol that is its alias.
+ *
+ * Programs reach the wrappers by three ways: linked directly (the exported symbol), by dlsym (resolve.c), by
+ * cuGetProcAddress (proc.c).  Where the driver is not loaded or lacks the function they answer
+ * CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND.
+ */
+#include "shapes.h"
+
+__thread int vs_hook_depth;
+_Atomic bool vs_hook_called;
+
+static void vs_prepare_once(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    int saved = errno;
+    /* relaxed: whoever comes second need not wait for the first, stacks are simply not there yet */
+    if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed))
+        vs_stack_prepare();
+    errno = saved;
+}
+
+#define VS_UNPAREN(...)           __VA_ARGS__
+#define VS_EXPAND(shape, ...)     shape(__VA_ARGS__)
+#define VS_BODY(shape, call, ...) VS_EXPAND(shape, call, __VA_ARGS__)
+
+#define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
+    CUresult vs_hook_##symbol VS_PARAMS_##n signature                                                        \
+    {                                                                                                        \
+        const enum vs_api api = VS_API_##symbol;                                                             \
+        CUresult(*real) VS_PARAMS_##n signature = vs_real_of(api);                                           \
+        if (__builtin_expect(real == NULL, 0))                                                               \
+            return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;                                                \
+        VS_BODY(VS_SHAPE_##shape, real VS_ARGS_##n signature, VS_UNPAREN shape_args)                         \
+    }                                                                                                        \
+    CUresult symbol VS_PARAMS_##n signature                                                                  \
+        __attribute__((alias("vs_hook_" #symbol), visibility("default"), nothrow));
+#include "driver.def"
+#undef VS_API
