@@ -55,7 +55,7 @@
     /* stack = id of the phase that it names where that is not its own name (0: it is) */                                                                                                          \
     X(30, RANGE_PUSH, "range_push")                                                                          \
     X(31, RANGE_POP, "range_pop") /* range = the id that closes; the thread may be another (start/end) */    \
-    X(32, MARK, "mark")           /* address = id of its name, arg1 = source */                              \
+    X(32, MARK, "mark")           /* address = id of its name, size = domain, arg1 = source */                \
     X(33, STEP, "step")           /* one training iteration ends here; arg0 = step number from 1 */          \
     X(34, RECORD_START, "record_start")                                                                      \
     X(35, RECORD_STOP, "record_stop")                                                                        \

@@ -1,0 +1,192 @@
+/*
+ * names.c - the process's table of names.
+ *
+ * An open-addressing hash table of pointers; names and their text come from two static arrays that only grow.
+ * A name is made whole and then put into its slot by one compare-and-swap; who loses that race uses the
+ * winner's and leaves its own copy unused (a few bytes, bounded by the number of threads racing).
+ */
+#include "framework/names.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "framework/glob.h"
+#include "record.h"
+
+enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024, MAX_RULES = 64 };
+
+struct rule {
+    const char *name, *pattern;
+    size_t name_length, pattern_length;
+};
+
+static struct vs_name names[MAX_NAMES];
+static struct vs_name *slots[SLOTS]; /* atomic */
+static char text_bytes[TEXT_BYTES];
+static uint32_t names_used, text_used; /* atomic */
+static uint32_t generation = 1;        /* atomic; of the journal whose ids the names remember */
+static struct rule rules[MAX_RULES];
+static int rule_count;
+
+static const char *const phases[] = {"forward", "logits", "backward", "optimizer"};
+
+static uint32_t hash_text(const char *text, size_t length)
+{
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+static bool equal_ignoring_case(const char *a, size_t length, const char *lower)
+{
+    for (size_t i = 0; i < length; i++) {
+        char c = a[i] >= 'A' && a[i] <= 'Z' ? (char)(a[i] + 'a' - 'A') : a[i];
+
+        if (c != lower[i]) /* also where LOWER ends first: its 0 is no letter of A */
+            return false;
+    }
+    return lower[length] == 0;
+}
+
+/* The rules first (they are the user's word), then the four names in any case. */
+static struct vs_name *decide_phase(struct vs_name *n)
+{
+    for (int i = 0; i < rule_count; i++)
+        if (vs_glob(rules[i].pattern, rules[i].pattern_length, n->text, n->length))
+            return vs_name_intern(rules[i].name, rules[i].name_length);
+    for (size_t i = 0; i < sizeof(phases) / sizeof(*phases); i++)
+        if (equal_ignoring_case(n->text, n->length, phases[i]))
+            return strcmp(n->text, phases[i]) ? vs_name_intern(phases[i], n->length) : n;
+    return NULL;
+}
+
+struct vs_name *vs_name_phase(struct vs_name *name)
+{
+    static struct vs_name none;
+    /* Relaxed: all who decide come to the same answer, and a name's fields stand before its pointer is told.
+     */
+    struct vs_name *phase = __atomic_load_n(&name->phase, __ATOMIC_RELAXED);
+
+    if (!phase) {
+        phase = decide_phase(name);
+        __atomic_store_n(&name->phase, phase ? phase : &none, __ATOMIC_RELAXED);
+    }
+    return phase == &none ? NULL : phase;
+}
+
+/* Takes COUNT of a static array; what does not fit stays refused for ever. */
+static bool take(uint32_t *used, uint32_t count, uint32_t limit, uint32_t *at)
+{
+    uint32_t old = __atomic_load_n(used, __ATOMIC_RELAXED);
+
+    do {
+        if (limit - old < count)
+            return false;
+        /* Relaxed: the space is private to us until the name's slot publishes it. */
+    } while (!__atomic_compare_exchange_n(used, &old, old + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *at = old;
+    return true;
+}
+
+static struct vs_name *new_name(const char *text, size_t length)
+{
+    uint32_t at, index;
+
+    if (!take(&text_used, (uint32_t)length + 1, TEXT_BYTES, &at) || !take(&names_used, 1, MAX_NAMES, &index))
+        return NULL;
+    struct vs_name *n = &names[index];
+
+    memcpy(text_bytes + at, text, length); /* the byte behind is 0 from the start */
+    n->text = text_bytes + at;
+    n->length = (uint32_t)length;
+    n->index = index + 1;
+    return n;
+}
+
+static bool same(const struct vs_name *n, const char *text, size_t length)
+{
+    return n->length == length && !memcmp(n->text, text, length);
+}
+
+struct vs_name *vs_name_intern(const char *text, size_t length)
+{
+    if (!text)
+        return NULL;
+    if (length > VS_NAME_MAX)
+        length = VS_NAME_MAX;
+    struct vs_name *own = NULL;
+    uint32_t at = hash_text(text, length);
+
+    for (uint32_t tries = 0; tries < SLOTS; tries++, at++) {
+        struct vs_name **slot = &slots[at % SLOTS];
+        /* Acquire pairs with the release below: who sees the pointer sees the name whole. */
+        struct vs_name *n = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+
+        if (!n) {
+            if (!own && !(own = new_name(text, length)))
+                return NULL;
+            if (__atomic_compare_exchange_n(slot, &n, own, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+                return own;
+        }
+        if (same(n, text, length))
+            return n;
+    }
+    return NULL;
+}
+
+uint32_t vs_name_id(struct vs_name *name)
+{
+    /* Relaxed: the word holds the id and what it belongs to together; nothing else is read through it. */
+    uint64_t known = __atomic_load_n(&name->journal, __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(&generation, __ATOMIC_RELAXED);
+    struct vs_journal *j;
+    uint32_t id;
+
+    if (known >> 32 == now)
+        return (uint32_t)known;
+    j = vs_record_journal();
+    id = j ? vs_journal_string(j, name->text, name->length) : 0;
+    if (id)
+        __atomic_store_n(&name->journal, (uint64_t)now << 32 | id, __ATOMIC_RELAXED);
+    return id;
+}
+
+void vs_names_forget_journal(void)
+{
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELAXED);
+}
+
+static size_t span_to(const char *text, char stop)
+{
+    size_t n = 0;
+
+    while (text[n] && text[n] != stop)
+        n++;
+    return n;
+}
+
+int vs_names_set_rules(const char *text)
+{
+    int count = 0;
+
+    rule_count = 0;
+    for (const char *at = text; *at;) {
+        size_t row = span_to(at, ','), name = span_to(at, '=');
+
+        if (row) {
+            if (name == 0 || name + 1 >= row || count == MAX_RULES)
+                return -1 - (int)(at - text);
+            rules[count++] = (struct rule){at, at + name + 1, name, row - name - 1};
+        }
+        at += row + (at[row] == ',');
+    }
+    rule_count = count;
+    /* The names that must not fall to a full table later. */
+    for (int i = 0; i < count; i++)
+        vs_name_intern(rules[i].name, rules[i].name_length);
+    for (size_t i = 0; i < sizeof(phases) / sizeof(*phases); i++)
+        vs_name_intern(phases[i], strlen(phases[i]));
+    return count;
+}

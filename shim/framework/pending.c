@@ -1,0 +1,208 @@
+/*
+ * pending.c - a small table of waiting pushes and pops.
+ *
+ * Each slot's state word is ticket << 2 | state, so that taking back and writing race for one
+ * compare-and-swap and a reused slot is never mistaken for the one before:
+ *
+ *      FREE -> BUSY (being filled) -> READY -> BUSY (being written) -> FREE
+ *                                       `--> FREE (taken back)
+ *
+ * One thread writes at a time.  Others wait for it a little, so that their own events come behind the pushes
+ * that they belong to, but never for ever: it may be the very thread that a signal handler interrupted.
+ */
+#include "framework/pending.h"
+
+#include <string.h>
+
+enum { FREE = 0, BUSY = 1, READY = 2, SLOTS = 256, SPINS = 2000, TEXT_KEPT = 64 };
+
+struct slot {
+    uint64_t state;
+    struct vs_range_event event;
+    char text[TEXT_KEPT]; /* where the table of names was full: a copy, cut */
+};
+
+uint32_t vs_pending_count;
+static struct slot slots[SLOTS];
+static uint64_t last_ticket;
+static const void *writer; /* the thread that flushes */
+
+static uint32_t text_id(struct vs_journal *j, const struct vs_range_names *n)
+{
+    if (n->name)
+        return vs_name_id(n->name);
+    return n->text ? vs_journal_string(j, n->text, n->length) : 0;
+}
+
+/* Whether EVENT went into the ring. */
+static bool write_now(const struct vs_range_event *e)
+{
+    struct vs_journal *j = vs_record_journal();
+    struct vs_event event = {.op = e->op, .range = e->id, .device = VS_DEVICE_UNKNOWN};
+
+    if (!j)
+        return false;
+    if (e->owner && e->owner != vs_range_self())
+        event.thread = VS_THREAD_UNKNOWN;
+    if (e->op == VS_OP_RANGE_PUSH) {
+        struct vs_name *name = e->names.name, *phase = NULL;
+
+        if (name && (e->flags & VS_RANGE_NAMES_PHASE) && (e->flags & VS_RANGE_SOURCE_MASK) == VS_SOURCE_NVTX)
+            phase = vs_name_phase(name);
+        event.address = text_id(j, &e->names);
+        event.size = e->names.domain ? vs_name_id(e->names.domain) : 0;
+        event.stack = phase && phase != name ? vs_name_id(phase) : 0;
+        event.arg0 = e->parent;
+        event.arg1 = e->flags;
+    }
+    return vs_record(&event) != VS_SEQ_NONE;
+}
+
+static uint64_t keep(const struct vs_range_event *event)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        struct slot *s = &slots[i];
+        uint64_t old = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
+
+        /* Acquire: what the slot's last user wrote is over before we fill it. */
+        if ((old & 3) != FREE || !__atomic_compare_exchange_n(&s->state, &old, old | BUSY, false,
+                                                              __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        uint64_t ticket = __atomic_add_fetch(&last_ticket, 1, __ATOMIC_RELAXED);
+
+        s->event = *event;
+        if (!event->names.name && event->names.text) {
+            size_t length = event->names.length < TEXT_KEPT ? event->names.length : TEXT_KEPT;
+
+            memcpy(s->text, event->names.text, length);
+            s->event.names.text = s->text;
+            s->event.names.length = length;
+        }
+        /* Counted before it can be seen, so that whoever takes it out never counts below 0. */
+        __atomic_add_fetch(&vs_pending_count, 1, __ATOMIC_RELAXED);
+        /* Release: who finds it READY finds it filled. */
+        __atomic_store_n(&s->state, ticket << 2 | READY, __ATOMIC_RELEASE);
+        return ticket;
+    }
+    return 0;
+}
+
+uint64_t vs_pending_write(const struct vs_range_event *event)
+{
+    vs_pending_flush();
+    /* What still waits is older: it goes first, unless it is another thread's business. */
+    if (__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) == 0 && write_now(event))
+        return 0;
+    return keep(event);
+}
+
+static bool free_slot(struct slot *s, uint64_t state)
+{
+    if (!__atomic_compare_exchange_n(&s->state, &state, state & ~3ull, false, __ATOMIC_RELEASE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    __atomic_sub_fetch(&vs_pending_count, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool vs_pending_cancel(uint64_t ticket)
+{
+    for (uint32_t i = 0; ticket && i < SLOTS; i++)
+        if (__atomic_load_n(&slots[i].state, __ATOMIC_RELAXED) == (ticket << 2 | READY))
+            return free_slot(&slots[i], ticket << 2 | READY);
+    return false;
+}
+
+bool vs_pending_cancel_id(uint32_t id)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        uint64_t state = __atomic_load_n(&slots[i].state, __ATOMIC_ACQUIRE);
+
+        /* A slot reused between the two looks has another state, and the swap fails. */
+        if ((state & 3) == READY && slots[i].event.id == id && slots[i].event.op == VS_OP_RANGE_PUSH)
+            return free_slot(&slots[i], state);
+    }
+    return false;
+}
+
+/* The waiting event with the smallest ticket, made BUSY; NULL: none. */
+static struct slot *take_oldest(void)
+{
+    for (;;) {
+        struct slot *oldest = NULL;
+        uint64_t least = UINT64_MAX;
+
+        for (uint32_t i = 0; i < SLOTS; i++) {
+            uint64_t state = __atomic_load_n(&slots[i].state, __ATOMIC_RELAXED);
+
+            if ((state & 3) == READY && state < least) {
+                least = state;
+                oldest = &slots[i];
+            }
+        }
+        if (!oldest)
+            return NULL;
+        if (__atomic_compare_exchange_n(&oldest->state, &least, (least & ~3ull) | BUSY, false,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return oldest;
+    }
+}
+
+static void write_all(void)
+{
+    struct slot *s;
+
+    while ((s = take_oldest())) {
+        uint64_t state = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
+
+        if (!write_now(&s->event)) {
+            __atomic_store_n(&s->state, (state & ~3ull) | READY, __ATOMIC_RELEASE);
+            return;
+        }
+        free_slot(s, state);
+    }
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void wait_for_writer(const void *self)
+{
+    const void *who;
+
+    for (int i = 0; i < SPINS; i++) {
+        who = __atomic_load_n(&writer, __ATOMIC_ACQUIRE);
+        if (!who || who == self)
+            return;
+        pause_briefly();
+    }
+}
+
+void vs_pending_flush_slow(void)
+{
+    const void *nobody = NULL, *self = vs_range_self();
+
+    if (!vs_record_journal())
+        return;
+    /* Acquire and release on `writer` make one flush see the slots as the one before left them. */
+    if (!__atomic_compare_exchange_n(&writer, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        wait_for_writer(self);
+        return;
+    }
+    write_all();
+    __atomic_store_n(&writer, NULL, __ATOMIC_RELEASE);
+}
+
+void vs_pending_forget(void)
+{
+    for (uint32_t i = 0; i < SLOTS; i++)
+        __atomic_store_n(&slots[i].state, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&vs_pending_count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&writer, NULL, __ATOMIC_RELEASE);
+}

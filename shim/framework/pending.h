@@ -1,0 +1,51 @@
+/*
+ * pending.h - pushes and pops that could not be written yet.
+ *
+ * A range may open before the recording has started, while the record window is closed, or while the ring is
+ * full.  Its push waits here and is written, in the order of the pushes, by the first thread that gets
+ * something through.  A pop that finds its push still waiting takes it out again: neither is ever written.
+ *
+ * Thread-safety: any thread, any signal handler; no lock, no malloc.
+ */
+#ifndef VS_FRAMEWORK_PENDING_H
+#define VS_FRAMEWORK_PENDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/ranges.h"
+
+struct vs_range_event {
+    uint8_t op;          /* VS_OP_RANGE_PUSH or _POP */
+    uint32_t id, parent; /* parent of a push */
+    uint32_t flags;      /* arg1 of a push */
+    struct vs_range_names names;
+    const void *owner; /* the thread that it happened on, as vs_range_self tells */
+};
+
+/* Something that differs between threads that live at the same time. */
+const void *vs_range_self(void);
+
+/* Writes EVENT now, or keeps it. Returns a ticket to take it back with, 0 where it is written (or can't be
+ * kept). */
+uint64_t vs_pending_write(const struct vs_range_event *event);
+
+/* Takes a waiting event back: true where it will never be written. */
+bool vs_pending_cancel(uint64_t ticket);
+/* Likewise by range id, for ranges that no thread's stack remembers. */
+bool vs_pending_cancel_id(uint32_t id);
+
+/* Writes what waits, if anything does and can be written now. */
+extern uint32_t vs_pending_count;
+void vs_pending_flush_slow(void);
+static inline void vs_pending_flush(void)
+{
+    /* Relaxed: a stale 0 only means that the next event flushes; a thread always sees its own. */
+    if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) != 0, 0))
+        vs_pending_flush_slow();
+}
+
+/* In a fork child: everything that waits is the parent's. */
+void vs_pending_forget(void);
+
+#endif

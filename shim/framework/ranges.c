@@ -1,0 +1,444 @@
+/*
+ * ranges.c - which range an event belongs to.
+ *
+ * Every thread that opens a range gets a block with its stack of open ranges; its pointer is all that stands
+ * in thread-local storage, so that the shim can also be loaded late.  Entries remember source and domain:
+ * NVTX domains interleave freely, so a pop takes out the innermost entry of its own kind, wherever it stands.
+ *
+ *      thread block:  [forward, automatic] [conv1, NVTX "torch"] [logits, marker]      current = logits
+ *      lead word:     thread << 32 | range: who last opened a phase or ended a step, and its current range
+ *
+ * `current` is worked out at push and pop, so that an event costs one or two loads.
+ *
+ * A signal handler may push and pop at any point of a push or a pop that it interrupts, as long as it leaves
+ * the stack as it found it: an entry is claimed by count and shows only once its key is written.
+ *
+ * A fork child finds the generation cell wiped (MADV_WIPEONFORK, so also after a raw clone) and starts over:
+ * the forking thread's open ranges stay open and are written again into the child's own recording.
+ */
+#include "framework/ranges.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "framework/pending.h"
+
+enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
+
+struct entry {
+    uint32_t key; /* source << 28 | domain index; 0: nothing here */
+    uint32_t id, parent, flags;
+    uint32_t depth; /* open ranges of the same key below it */
+    struct vs_name *name, *domain;
+    uint64_t ticket; /* of the push while it waits */
+};
+
+struct block {
+    uint32_t used;       /* atomic: taken by a thread */
+    uint32_t generation; /* of the process that the entries belong to */
+    uint32_t count;
+    uint32_t current; /* what vs_range_current answers; 0: nothing of our own */
+    struct entry entries[DEPTH];
+    struct {
+        uint32_t key, count;
+    } over[KINDS_OVER]; /* pushes that found the stack full, by kind */
+    uint32_t over_total;
+};
+
+static struct block blocks[THREADS];
+static __thread struct block *own;
+static uint64_t lead;                         /* atomic: (block index + 1) << 32 | range id */
+static uint32_t last_id;                      /* atomic */
+static uint32_t no_generation = 1;            /* stands in where there is no page for the real one */
+static uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
+static uint32_t last_generation = 1;
+static pthread_key_t exit_key;
+static bool have_exit_key;
+
+const void *vs_range_self(void)
+{
+    return &own;
+}
+
+/* ---- generations: fork children ---- */
+
+static void thread_exit(void *block);
+
+__attribute__((constructor)) static void prepare(void)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    void *cell = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    /* Made this early the key is one of the first 32, whose values pthread_setspecific keeps in the thread
+     * itself: no malloc, also in a signal handler. */
+    have_exit_key = pthread_key_create(&exit_key, thread_exit) == 0;
+    if (cell == MAP_FAILED)
+        return;
+    *(uint32_t *)cell = last_generation;
+    if (madvise(cell, (size_t)page, MADV_WIPEONFORK) == 0)
+        __atomic_store_n(&generation, cell, __ATOMIC_RELEASE);
+    else
+        munmap(cell, (size_t)page); /* kernel < 4.14: children inherit ranges, as they did before */
+}
+
+static __attribute__((noinline)) uint32_t become_child(uint32_t *cell)
+{
+    uint32_t now = ++last_generation; /* a child begins with one thread: nobody races */
+
+    vs_pending_forget();
+    vs_names_forget_journal();
+    __atomic_store_n(&lead, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(cell, now, __ATOMIC_RELEASE);
+    return now;
+}
+
+static uint32_t current_generation(void)
+{
+    uint32_t *cell = __atomic_load_n(&generation, __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(cell, __ATOMIC_RELAXED);
+
+    return __builtin_expect(now != 0, 1) ? now : become_child(cell);
+}
+
+/* ---- one thread's block ---- */
+
+static void set_lead(const struct block *b)
+{
+    /* Relaxed: the word says all that it says by itself. */
+    __atomic_store_n(&lead, (uint64_t)(b - blocks + 1) << 32 | b->current, __ATOMIC_RELAXED);
+}
+
+/* Tells the others of a new `current`, unless another thread has taken the lead meanwhile. */
+static void follow_lead(const struct block *b, uint32_t before)
+{
+    uint64_t me = (uint64_t)(b - blocks + 1) << 32, old = me | before;
+
+    if (b->current != before)
+        __atomic_compare_exchange_n(&lead, &old, me | b->current, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static void write_push(struct entry *e, const char *text, size_t length)
+{
+    struct vs_range_event event = {.op = VS_OP_RANGE_PUSH,
+                                   .id = e->id,
+                                   .parent = e->parent,
+                                   .flags = e->flags,
+                                   .names = {e->name, e->domain, text, length},
+                                   .owner = &own};
+
+    e->ticket = vs_pending_write(&event);
+}
+
+static void write_pop(uint32_t id, uint64_t ticket)
+{
+    struct vs_range_event event = {.op = VS_OP_RANGE_POP, .id = id, .owner = &own};
+
+    if (!vs_pending_cancel(ticket))
+        vs_pending_write(&event);
+}
+
+/* After a fork: what the forking thread had open is open in the child's recording as well. */
+static __attribute__((noinline)) void adopt(struct block *b, uint32_t now)
+{
+    b->generation = now;
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->entries[i].key && b->entries[i].id)
+            write_push(&b->entries[i], NULL, 0);
+    if (b->current)
+        set_lead(b);
+}
+
+static __attribute__((noinline)) struct block *claim(uint32_t now)
+{
+    for (uint32_t i = 0; i < THREADS; i++) {
+        uint32_t unused = 0;
+
+        /* Acquire pairs with the release in thread_exit: the block's last user is done with it. */
+        if (__atomic_load_n(&blocks[i].used, __ATOMIC_RELAXED) ||
+            !__atomic_compare_exchange_n(&blocks[i].used, &unused, 1, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        blocks[i].generation = now;
+        own = &blocks[i];
+        if (have_exit_key)
+            pthread_setspecific(exit_key, own);
+        return own;
+    }
+    return NULL;
+}
+
+/* The calling thread's block, NULL where it has none (and can't get one, when MAKE). */
+static struct block *my_block(bool make)
+{
+    uint32_t now = current_generation();
+    struct block *b = own;
+
+    if (!b)
+        return make ? claim(now) : NULL;
+    if (__builtin_expect(b->generation != now, 0))
+        adopt(b, now);
+    return b;
+}
+
+/* The innermost phase-naming range, markers before NVTX before automatic ones. */
+static uint32_t find_current(const struct block *b)
+{
+    uint32_t best = 0, best_source = UINT32_MAX;
+
+    for (uint32_t i = b->count; i-- > 0;) {
+        const struct entry *e = &b->entries[i];
+        uint32_t source = e->flags & VS_RANGE_SOURCE_MASK;
+
+        if (e->key && (e->flags & VS_RANGE_NAMES_PHASE) && source < best_source) {
+            best = e->id;
+            best_source = source;
+        }
+    }
+    return best;
+}
+
+static void thread_exit(void *block)
+{
+    struct block *b = block;
+
+    current_generation();
+    while (b->count > 0) {
+        struct entry *e = &b->entries[b->count - 1];
+
+        if (e->key && e->id)
+            write_pop(e->id, e->ticket);
+        e->key = 0;
+        b->count--;
+    }
+    uint32_t before = b->current;
+
+    b->current = 0;
+    follow_lead(b, before);
+    memset(b->over, 0, sizeof(b->over));
+    b->over_total = 0;
+    own = NULL;
+    __atomic_store_n(&b->used, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- push and pop ---- */
+
+static uint32_t key_of(const struct vs_name *domain, enum vs_range_source source)
+{
+    return (uint32_t)source << 28 | (domain ? domain->index : 0);
+}
+
+/* Markers and automatic ranges name phases by themselves (unless they have no name), NVTX ranges where their
+ * name says so. */
+static uint32_t flags_of(const struct vs_range_names *n, enum vs_range_source source)
+{
+    bool phase = source == VS_SOURCE_NVTX ? n->name && vs_name_phase(n->name) : n->length > 0;
+
+    return (uint32_t)source | (phase ? VS_RANGE_NAMES_PHASE : 0);
+}
+
+static uint32_t new_id(void)
+{
+    /* Relaxed: ids need only differ. */
+    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+/* The next place on the stack, empty until its key is written; NULL: full. */
+static struct entry *reserve(struct block *b)
+{
+    uint32_t i = b->count;
+
+    if (i == DEPTH)
+        return NULL;
+    b->entries[i].key = 0;
+    b->count = i + 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler from here on uses the place above */
+    return &b->entries[i];
+}
+
+static const struct entry *below(const struct block *b, const struct entry *e, uint32_t key)
+{
+    while (e-- > b->entries)
+        if (e->key && (!key || e->key == key))
+            return e;
+    return NULL;
+}
+
+/* The count of pushes beyond the stack's depth for KEY, NULL where none can be kept. */
+static uint32_t *over(struct block *b, uint32_t key, bool make)
+{
+    for (int i = 0; i < KINDS_OVER; i++) {
+        if (make && b->over[i].count == 0)
+            b->over[i].key = key;
+        if (b->over[i].key == key && (make || b->over[i].count))
+            return &b->over[i].count;
+    }
+    return NULL;
+}
+
+static int push_beyond(struct block *b, uint32_t key)
+{
+    const struct entry *last = below(b, b->entries + b->count, key);
+    uint32_t *count = over(b, key, true);
+    int depth = (last ? (int)last->depth + 1 : 0) + (count ? (int)*count : 0);
+
+    if (count) {
+        ++*count;
+        b->over_total++;
+    }
+    return depth;
+}
+
+uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source source, int *depth)
+{
+    struct block *b = my_block(true);
+    uint32_t key = key_of(names->domain, source);
+    bool beyond = b && b->over_total && over(b, key, false); /* still inside one that is only counted */
+    struct entry *e = b && !beyond ? reserve(b) : NULL;
+
+    if (!e) {
+        *depth = b ? push_beyond(b, key) : -1;
+        return 0;
+    }
+    const struct entry *same = below(b, e, key), *parent = below(b, e, 0);
+    uint32_t id = vs_record_enabled() ? new_id() : 0;
+
+    e->id = id;
+    e->parent = parent ? parent->id : 0;
+    e->flags = flags_of(names, source);
+    e->depth = same ? same->depth + 1 : 0;
+    e->name = names->name;
+    e->domain = names->domain;
+    e->ticket = 0;
+    *depth = (int)e->depth;
+    if (id)
+        write_push(e, names->text, names->length);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    e->key = key;
+    if (id && (e->flags & VS_RANGE_NAMES_PHASE)) {
+        b->current = find_current(b);
+        set_lead(b);
+    }
+    return id;
+}
+
+/* Takes entry AT out of the stack; those above it (other domains' ranges) move down. */
+static void remove_entry(struct block *b, struct entry *at)
+{
+    struct entry *end = &b->entries[b->count];
+
+    at->key = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (at + 1 < end)
+        memmove(at, at + 1, (size_t)(end - at - 1) * sizeof(*at));
+    b->count--;
+}
+
+int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
+{
+    struct block *b = my_block(false);
+    uint32_t key = key_of(domain, source), *beyond;
+    struct entry *e;
+
+    if (!b)
+        return -1;
+    e = (struct entry *)below(b, b->entries + b->count, key);
+    if (b->over_total && (beyond = over(b, key, false))) {
+        b->over_total--;
+        return (e ? (int)e->depth + 1 : 0) + (int)--*beyond;
+    }
+    if (!e)
+        return -1;
+    struct entry was = *e;
+    uint32_t before = b->current;
+
+    remove_entry(b, e);
+    if (was.id && was.id == before) { /* before the pop: no event may name a range behind its end */
+        b->current = find_current(b);
+        follow_lead(b, before);
+    }
+    if (was.id)
+        write_pop(was.id, was.ticket);
+    return (int)was.depth;
+}
+
+uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source source)
+{
+    struct vs_range_event event = {.op = VS_OP_RANGE_PUSH,
+                                   .flags = (uint32_t)source | VS_RANGE_CROSS_THREAD,
+                                   .names = *names,
+                                   .owner = &own};
+
+    current_generation();
+    if (!vs_record_enabled())
+        return 0;
+    event.id = new_id();
+    vs_pending_write(&event);
+    return event.id;
+}
+
+void vs_range_end(uint32_t id)
+{
+    struct vs_range_event event = {.op = VS_OP_RANGE_POP, .id = id, .owner = &own};
+
+    current_generation();
+    if (id && id <= __atomic_load_n(&last_id, __ATOMIC_RELAXED) && !vs_pending_cancel_id(id))
+        vs_pending_write(&event);
+}
+
+void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source)
+{
+    struct vs_event event = {.op = VS_OP_MARK, .device = VS_DEVICE_UNKNOWN, .arg1 = source};
+    struct vs_journal *j = vs_record_journal();
+
+    current_generation();
+    if (!j || !vs_record_enabled())
+        return;
+    struct vs_name *name = vs_name_intern(text, length);
+
+    event.address = name ? vs_name_id(name) : vs_journal_string(j, text, length);
+    event.size = domain ? vs_name_id(domain) : 0;
+    vs_record(&event);
+}
+
+/* ---- the calls of record.h ---- */
+
+static struct vs_name *intern(const char *text)
+{
+    return text ? vs_name_intern(text, strlen(text)) : NULL;
+}
+
+uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source)
+{
+    const char *text = name ? name : "";
+    struct vs_range_names names = {.text = text, .length = strlen(text), .domain = intern(domain)};
+    int depth;
+
+    names.name = vs_name_intern(text, names.length);
+    return vs_range_open(&names, source, &depth);
+}
+
+int vs_range_pop(const char *domain, enum vs_range_source source)
+{
+    return vs_range_close(intern(domain), source);
+}
+
+uint32_t vs_range_current(void)
+{
+    const struct block *b = my_block(false);
+
+    vs_pending_flush();
+    if (b && b->current)
+        return b->current;
+    return (uint32_t)__atomic_load_n(&lead, __ATOMIC_RELAXED);
+}
+
+void vs_range_lead(void)
+{
+    struct block *b = my_block(true);
+
+    if (b)
+        set_lead(b);
+}

@@ -1,0 +1,37 @@
+/*
+ * ranges.h - what markers.c and nvtx.c need of ranges beyond record.h.
+ */
+#ifndef VS_FRAMEWORK_RANGES_H
+#define VS_FRAMEWORK_RANGES_H
+
+#include <stdint.h>
+
+#include "framework/names.h"
+#include "record.h"
+
+struct vs_range_names {
+    struct vs_name *name;   /* NULL: the table of names is full; TEXT is used then */
+    struct vs_name *domain; /* NULL: the default domain */
+    const char *text;
+    size_t length;
+};
+
+/* As vs_range_push.  *DEPTH gets the number of ranges of the same source and domain that were open on the
+ * thread; it is kept also where nothing is recorded (answer 0), so that pops stay balanced. */
+uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source source, int *depth);
+
+/* As vs_range_pop: the depth of the range that closed, or -1 where none of that source and domain was open.
+ */
+int vs_range_close(const struct vs_name *domain, enum vs_range_source source);
+
+/* A range on no thread's stack, closed from any thread. 0 = not recorded. */
+uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source source);
+void vs_range_end(uint32_t id);
+
+/* A named moment; dropped where nothing is recorded yet. */
+void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);
+
+/* The calling thread leads from here: its innermost phase is that of threads without one. */
+void vs_range_lead(void);
+
+#endif
