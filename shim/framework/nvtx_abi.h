@@ -1,0 +1,100 @@
+/*
+ * nvtx_abi.h - the binary interface between NVTX v3 and its injection library, as far as we use it.
+ *
+ * Written down here so that the shim builds without NVTX's headers; a test compiles it against the real ones.
+ * A program's copy of NVTX owns tables of function pointers, one table a module; an injection library asks
+ * for them and writes its own functions in.
+ */
+#ifndef VS_FRAMEWORK_NVTX_ABI_H
+#define VS_FRAMEWORK_NVTX_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+
+enum { NVTX_TABLE_CALLBACKS = 1, NVTX_TABLE_VERSION = 3 };
+enum { NVTX_CORE = 1, NVTX_CUDA, NVTX_OPENCL, NVTX_CUDART, NVTX_CORE2, NVTX_SYNC, NVTX_MODULES };
+
+enum nvtx_core {
+    CORE_MARK_EX = 1,
+    CORE_MARK_A,
+    CORE_MARK_W,
+    CORE_START_EX,
+    CORE_START_A,
+    CORE_START_W,
+    CORE_END,
+    CORE_PUSH_EX,
+    CORE_PUSH_A,
+    CORE_PUSH_W,
+    CORE_POP,
+    CORE_CATEGORY_A,
+    CORE_CATEGORY_W,
+    CORE_THREAD_A,
+    CORE_THREAD_W,
+    CORE_SLOTS
+};
+
+enum nvtx_core2 {
+    CORE2_MARK_EX = 1,
+    CORE2_START_EX,
+    CORE2_END,
+    CORE2_PUSH_EX,
+    CORE2_POP,
+    CORE2_RESOURCE_CREATE,
+    CORE2_RESOURCE_DESTROY,
+    CORE2_CATEGORY_A,
+    CORE2_CATEGORY_W,
+    CORE2_STRING_A,
+    CORE2_STRING_W,
+    CORE2_DOMAIN_A,
+    CORE2_DOMAIN_W,
+    CORE2_DESTROY,
+    CORE2_INITIALIZE,
+    CORE2_SLOTS
+};
+
+enum { SYNC_CREATE = 1, SYNC_SLOTS = 7 };
+enum { CUDA_SLOTS = 9, OPENCL_SLOTS = 15, CUDART_SLOTS = 7 };
+
+enum { NVTX_TEXT_ASCII = 1, NVTX_TEXT_WIDE = 2, NVTX_TEXT_REGISTERED = 3 };
+#define NVTX_NOT_TRACKED (-2)
+
+union nvtx_text {
+    const char *ascii;
+    const wchar_t *wide;
+    void *registered;
+};
+
+struct nvtx_attributes { /* of an event */
+    uint16_t version, size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    uint64_t payload;
+    int32_t text_type;
+    union nvtx_text text;
+};
+
+struct nvtx_resource {
+    uint16_t version, size;
+    int32_t identifier_type;
+    uint64_t identifier;
+    int32_t text_type;
+    union nvtx_text text;
+};
+
+struct nvtx_sync {
+    uint16_t version, size;
+    int32_t text_type;
+    union nvtx_text text;
+};
+
+typedef void nvtx_function(void);
+struct nvtx_callbacks {
+    size_t struct_size;
+    int (*get_table)(int module, nvtx_function ****table, unsigned *slots);
+};
+typedef const void *nvtx_get_export_table(uint32_t id);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * nvtx_names.c - NVTX's texts: ASCII, wide or registered, and the handles for domains and strings.
+ */
+#include "framework/nvtx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* torch.autograd.profiler.emit_nvtx puts a running number behind each operator's name, so that every range
+ * would be a name of its own and fill the tables in minutes: what follows the operator is left off. */
+static size_t without_numbers(const char *text, size_t length)
+{
+    static const char *const tails[] = {", seq = ", ", op_id = "};
+    const char *at = text, *end = text + length;
+
+    while ((at = memchr(at, ',', (size_t)(end - at)))) {
+        for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++) {
+            size_t n = strlen(tails[i]);
+
+            if ((size_t)(end - at) > n && !memcmp(at, tails[i], n))
+                return (size_t)(at - text);
+        }
+        at++;
+    }
+    return length;
+}
+
+void nvtx_from_ascii(struct nvtx_words *out, const char *text)
+{
+    out->handle = NULL;
+    out->text = text ? text : "";
+    out->length = without_numbers(out->text, strlen(out->text));
+}
+
+/* Writes C as UTF-8 and returns the bytes used; what is no character becomes U+FFFD. */
+static size_t put_utf8(char *out, uint32_t c)
+{
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        c = 0xfffd;
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (size_t i = n; i-- > 1; c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)((n == 2 ? 0xc0 : n == 3 ? 0xe0 : 0xf0) | c);
+    return n;
+}
+
+void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text)
+{
+    size_t n = 0;
+
+    for (; text && *text && n + 4 < sizeof(out->wide); text++)
+        n += put_utf8(out->wide + n, (uint32_t)*text);
+    out->wide[n] = 0;
+    out->text = out->wide;
+    out->length = n;
+    out->handle = NULL;
+}
+
+static void from_registered(struct nvtx_words *out, const struct nvtx_handle *handle)
+{
+    nvtx_from_ascii(out, NULL);
+    if (!handle)
+        return;
+    out->handle = handle;
+    out->text = handle->name ? handle->name->text : handle->text;
+    out->length = handle->length;
+}
+
+void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *a)
+{
+    int32_t type = 0;
+
+    if (a && a->size >= offsetof(struct nvtx_attributes, text) + sizeof(a->text))
+        type = a->text_type;
+    if (type == NVTX_TEXT_WIDE)
+        nvtx_from_wide(out, a->text.wide);
+    else if (type == NVTX_TEXT_REGISTERED)
+        from_registered(out, a->text.registered);
+    else
+        nvtx_from_ascii(out, type == NVTX_TEXT_ASCII ? a->text.ascii : NULL);
+}
+
+struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain)
+{
+    struct vs_range_names names = {.text = words->text, .length = words->length};
+
+    names.name = words->handle && words->handle->name ? words->handle->name
+                                                      : vs_name_intern(words->text, words->length);
+    names.domain = domain ? domain->name : NULL;
+    return names;
+}
+
+struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs)
+{
+    struct nvtx_handle *h = calloc(1, sizeof(*h));
+
+    if (!h)
+        return NULL;
+    h->name = vs_name_intern(words->text, words->length);
+    if (!h->name)
+        h->text = strndup(words->text, words->length);
+    h->length = h->name ? h->name->length : h->text ? words->length : 0;
+    if (!h->name && !h->text)
+        h->text = "";
+    h->theirs = theirs;
+    return h;
+}

@@ -1,0 +1,190 @@
+/*
+ * torch.c - PyTorch's caching allocator, block by block.
+ *
+ * libc10_cuda.so reports every block that it hands out and takes back to two functions of libc10.so, which
+ * feed torch's own profiler.  It calls them through its PLT, so a preloaded definition of the same names sees
+ * them all, in an unmodified process and without Python.  Ours record, then call the real ones.
+ *
+ *      c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved, Device)
+ *      c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device)
+ *
+ * A free comes as a negative size, when the program asks for it (blocks that another stream still uses are
+ * really free later; PyTorch's counter falls now as well).  All run inside the allocator's mutex: no GIL, no
+ * lock, no malloc.  Hence the real ones are looked up beforehand (vs_torch_prepare); only where that came too
+ * early does the first report look them up itself, which takes the loader's lock once.
+ *
+ * RTLD_NEXT alone would not do: Python loads torch RTLD_LOCAL, and then libc10 is in nobody's global scope.
+ */
+#define _GNU_SOURCE
+#include "framework/torch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "record.h"
+
+/* c10::Device is trivially copyable: two bytes in one integer register, as this is. */
+struct c10_device {
+    int8_t type;
+    int8_t index;
+};
+enum { C10_CUDA = 1 };
+
+typedef void usage_fn(void *ptr, int64_t size, size_t allocated, size_t reserved, struct c10_device device);
+typedef void oom_fn(int64_t size, size_t allocated, size_t reserved, struct c10_device device);
+
+#define USAGE "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+#define OOM_L "_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE" /* size: int64_t */
+#define OOM_M "_ZN3c1026reportOutOfMemoryToProfilerEmmmNS_6DeviceE" /* size: size_t */
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, struct c10_device) __asm__(USAGE);
+EXPORT void vs_c10_oom_l(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_L);
+EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_M);
+
+static struct {
+    usage_fn *usage;
+    oom_fn *oom_l, *oom_m;
+    int done; /* atomic; 1: the pointers are final (NULL: no such function anywhere) */
+} real;
+
+/* ---- the real ones ---- */
+
+static void *symbol(void *library, const char *name, void *ours)
+{
+    void *found = dlsym(library, name);
+
+    return found == ours ? NULL : found;
+}
+
+/* Takes what LIBRARY has; true where it is libc10.  The handle is never closed: the pointers stay good. */
+static bool take_from(void *library)
+{
+    usage_fn *usage = (usage_fn *)symbol(library, USAGE, (void *)vs_c10_usage);
+
+    if (!usage)
+        return false;
+    real.oom_l = (oom_fn *)symbol(library, OOM_L, (void *)vs_c10_oom_l);
+    real.oom_m = (oom_fn *)symbol(library, OOM_M, (void *)vs_c10_oom_m);
+    real.usage = usage;
+    return true;
+}
+
+struct search {
+    char path[4096];
+    unsigned skip; /* candidates already tried */
+};
+
+/* Notes the next loaded object named libc10*.so: wheels repaired by auditwheel carry a hash in the name. */
+static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *s = data;
+    const char *slash = strrchr(info->dlpi_name, '/'), *base = slash ? slash + 1 : info->dlpi_name;
+
+    if (strncmp(base, "libc10", 6) || (base[6] >= 'a' && base[6] <= 'z') || base[6] == '_')
+        return 0;
+    if (s->skip-- > 0 || strlen(info->dlpi_name) >= sizeof(s->path))
+        return 0;
+    strcpy(s->path, info->dlpi_name);
+    return 1;
+}
+
+static bool look_up(void)
+{
+    void *library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+
+    if (library && take_from(library))
+        return true;
+    for (unsigned i = 0; i < 8; i++) {
+        struct search s = {.skip = i};
+
+        if (!dl_iterate_phdr(find_candidate, &s))
+            return false;
+        library = dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
+        if (library && take_from(library))
+            return true;
+    }
+    return false;
+}
+
+void vs_torch_prepare(void)
+{
+    int saved = errno;
+
+    /* Threads that come here together find the same; release: who sees `done` sees the pointers. */
+    if (!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE) && look_up())
+        __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
+    dlerror(); /* the host must not find what we failed to find */
+    errno = saved;
+}
+
+/* A report that finds nothing ends the search: its caller is libc10_cuda, so libc10 is as loaded as it gets.
+ */
+static __attribute__((noinline)) void look_up_late(void)
+{
+    vs_torch_prepare();
+    __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
+}
+
+static void need_real(void)
+{
+    if (__builtin_expect(!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE), 0))
+        look_up_late();
+}
+
+/* ---- the reports ---- */
+
+static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated, size_t reserved,
+                   struct c10_device device)
+{
+    struct vs_event event = {.op = op,
+                             .space = VS_SPACE_DEVICE,
+                             .device = device.index,
+                             .address = (uintptr_t)ptr,
+                             .size = size,
+                             .arg0 = allocated,
+                             .arg1 = reserved};
+    int saved = errno;
+
+    if (device.type == C10_CUDA && vs_record_enabled())
+        vs_record(&event);
+    errno = saved;
+}
+
+void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+{
+    if (size > 0)
+        record(VS_OP_BLOCK_ALLOC, ptr, (uint64_t)size, allocated, reserved, device);
+    else if (size < 0)
+        record(VS_OP_BLOCK_FREE, ptr, 0 - (uint64_t)size, allocated, reserved, device);
+    need_real();
+    if (real.usage)
+        real.usage(ptr, size, allocated, reserved, device);
+}
+
+static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
+                struct c10_device device)
+{
+    oom_fn *call = first ? first : second;
+
+    if (call)
+        call(size, allocated, reserved, device);
+}
+
+void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+{
+    record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
+    need_real();
+    oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
+}
+
+/* The same words in the same registers: size_t and int64_t differ in the mangled name alone. */
+void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+{
+    record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
+    need_real();
+    oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
+}
