@@ -1,0 +1,296 @@
+/*
+ * device.c - cuInit, the simulated devices, and what is left of their memory.
+ *
+ *      SIMCUDA_DEVICES=2         how many (default 1, at most 16)
+ *      SIMCUDA_CAPACITY=140GiB   memory of each (default 4GiB).  Taken from the host only where it is
+ * touched. SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct sim_device sim_devices[SIM_MAX_DEVICES];
+int sim_device_count;
+static volatile bool initialized;
+/* 1 in the process that called cuInit; the kernel wipes it in every child with memory of its own, also after
+ * a raw clone that runs no atfork handler. */
+static volatile char *own_process;
+
+int simcuda_version(void)
+{
+    return SIM_VERSION;
+}
+
+bool sim_initialized(void)
+{
+    return initialized;
+}
+bool sim_forked(void)
+{
+    return initialized && own_process && !*own_process;
+}
+bool sim_valid_device(CUdevice device)
+{
+    return device >= 0 && device < sim_device_count;
+}
+
+int simcuda_device_count(void)
+{
+    const char *text = getenv("SIMCUDA_DEVICES");
+    int count = text && *text ? atoi(text) : 1;
+    return count < 0 ? 0 : count > SIM_MAX_DEVICES ? SIM_MAX_DEVICES : count;
+}
+
+long long simcuda_capacity_bytes(int device)
+{
+    return device >= 0 && device < simcuda_device_count()
+               ? (long long)sim_env_bytes("SIMCUDA_CAPACITY", 4ull << 30)
+               : -1;
+}
+
+long long simcuda_used_bytes(int device)
+{
+    if (device < 0 || device >= simcuda_device_count())
+        return -1;
+    if (!initialized || sim_forked())
+        return 0;
+    sim_lock();
+    long long used = (long long)sim_devices[device].used;
+    sim_unlock();
+    return used;
+}
+
+bool sim_charge(int device, uint64_t bytes)
+{
+    struct sim_device *d = &sim_devices[device];
+    if (bytes > d->capacity - d->used)
+        return false;
+    d->used += bytes;
+    return true;
+}
+
+void sim_uncharge(int device, uint64_t bytes)
+{
+    sim_devices[device].used -= bytes;
+}
+
+static void banner(void)
+{
+    static const char text[] = "simcuda: simulated CUDA driver, no GPU involved\n";
+    const char *choice = getenv("SIMCUDA_BANNER");
+    if (choice && strcmp(choice, "0") == 0)
+        return;
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+}
+
+static void initialize(void)
+{
+    sim_device_count = simcuda_device_count();
+    for (int i = 0; i < sim_device_count; i++) {
+        sim_devices[i].capacity = (uint64_t)simcuda_capacity_bytes(i);
+        sim_devices[i].primary = (struct sim_context){.device = i, .primary = true, .api_version = 3020};
+    }
+    sim_pools_init();
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED && madvise(page, 4096, MADV_WIPEONFORK) == 0) {
+        own_process = page;
+        *own_process = 1;
+    }
+    banner();
+    initialized = true;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    SIM_CALL(SIM_NOTHING);
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sim_forked())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (!initialized)
+        initialize();
+    return sim_device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    SIM_CALL(SIM_NOTHING);
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!device)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(ordinal))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = sim_device_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!name || length <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(name, (size_t)length, "simcuda simulated GPU %d", device);
+    return CUDA_SUCCESS;
+}
+
+static CUresult device_uuid(CUuuid *uuid, CUdevice device)
+{
+    if (!uuid)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    memcpy(uuid->bytes, "simcuda-device-0", sizeof uuid->bytes);
+    uuid->bytes[15] = (char)('a' + device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return device_uuid(uuid, device);
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return device_uuid(uuid, device);
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *bytes = sim_devices[device].capacity;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    uint64_t capacity = sim_devices[device].capacity;
+    *bytes = capacity > UINT32_MAX ? UINT32_MAX : (unsigned)capacity;
+    return CUDA_SUCCESS;
+}
+
+/* What programs branch on; everything else is 0 ("not supported"). */
+static const struct {
+    CUdevice_attribute attribute;
+    int value;
+} attributes[] = {
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
+    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
+    {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 1},
+};
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        if (attributes[i].attribute == attribute)
+            *value = attributes[i].value;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!major || !minor)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *major = 9;
+    *minor = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!id || length < 13)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(id, (size_t)length, "0000:%02X:00.0", device + 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    unsigned domain, bus, slot;
+    if (!device || !id || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (domain || slot || !sim_valid_device((int)bus - 1))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = (int)bus - 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!can)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device) || !sim_valid_device(peer))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,441 @@
+/*
+ * pool.c - stream-ordered allocation out of memory pools.
+ *
+ * A pool takes segments of at least 32 MiB from its device (reserved) and cuts pieces off them (used), first
+ * fit, pieces being multiples of 512 bytes that merge with free neighbours.  A free piece can be had again at
+ * once: everything is executed when it is called, so no stream is ever behind.  Segments without a used piece
+ * go back to the device when something synchronizes and the pool holds more than its release threshold
+ * (default 0), or at cuMemPoolTrimTo.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SEGMENT (32ull << 20)
+#define PIECE   512ull
+
+struct piece {
+    struct piece *next; /* in the order of addresses */
+    struct segment *segment;
+    uint64_t start, size;
+    bool used;
+};
+struct segment {
+    struct segment *next;
+    struct sim_pool *pool;
+    struct piece *pieces;
+    uint64_t start, size;
+};
+struct sim_pool {
+    struct sim_pool *next;
+    struct segment *segments;
+    int device;
+    bool is_default, destroyed;
+    uint64_t threshold, max_size;
+    uint64_t reserved, reserved_high, used, used_high;
+    int reuse[3]; /* the three CU_MEMPOOL_ATTR_REUSE_* switches: kept, without effect */
+    CUmemAccess_flags access[SIM_MAX_DEVICES];
+};
+static struct sim_pool *pools;
+
+static struct sim_pool *new_pool(int device)
+{
+    struct sim_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->device = device;
+    pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+    pool->access[device] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    pool->next = pools;
+    pools = pool;
+    return pool;
+}
+
+void sim_pools_init(void)
+{
+    for (int i = 0; i < sim_device_count; i++) {
+        sim_devices[i].default_pool = sim_devices[i].pool = new_pool(i);
+        if (sim_devices[i].pool)
+            sim_devices[i].pool->is_default = true;
+    }
+}
+
+static struct sim_pool *from_handle(CUmemoryPool handle)
+{
+    for (struct sim_pool *p = pools; p; p = p->next)
+        if (p == (struct sim_pool *)(void *)handle && !p->destroyed)
+            return p;
+    return NULL;
+}
+
+static CUmemoryPool to_handle(struct sim_pool *pool)
+{
+    return (CUmemoryPool)(void *)pool;
+}
+
+/* ---- segments and pieces ---- */
+
+static bool add_segment(struct sim_pool *pool, uint64_t size)
+{
+    if ((pool->max_size && size > pool->max_size - pool->reserved) || !sim_charge(pool->device, size))
+        return false;
+    struct segment *segment = calloc(1, sizeof *segment);
+    struct piece *piece = calloc(1, sizeof *piece);
+    uint64_t start = sim_map_pages(size, SIM_GRANULARITY, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    if (!segment || !piece || !start) {
+        free(segment);
+        free(piece);
+        sim_uncharge(pool->device, size);
+        return false;
+    }
+    *piece = (struct piece){.segment = segment, .start = start, .size = size};
+    *segment =
+        (struct segment){.next = pool->segments, .pool = pool, .pieces = piece, .start = start, .size = size};
+    pool->segments = segment;
+    pool->reserved += size;
+    if (pool->reserved > pool->reserved_high)
+        pool->reserved_high = pool->reserved;
+    return true;
+}
+
+static struct piece *find_free(struct sim_pool *pool, uint64_t size)
+{
+    for (struct segment *s = pool->segments; s; s = s->next)
+        for (struct piece *p = s->pieces; p; p = p->next)
+            if (!p->used && p->size >= size)
+                return p;
+    return NULL;
+}
+
+static bool cut(struct piece *piece, uint64_t size)
+{
+    if (piece->size == size)
+        return true;
+    struct piece *rest = calloc(1, sizeof *rest);
+    if (!rest)
+        return false;
+    *rest = (struct piece){.next = piece->next,
+                           .segment = piece->segment,
+                           .start = piece->start + size,
+                           .size = piece->size - size};
+    piece->next = rest;
+    piece->size = size;
+    return true;
+}
+
+static void merge_next(struct piece *piece)
+{
+    struct piece *next = piece->next;
+    if (piece->used || !next || next->used)
+        return;
+    piece->size += next->size;
+    piece->next = next->next;
+    free(next);
+}
+
+static void merge_free(struct segment *segment)
+{
+    for (struct piece *p = segment->pieces; p; p = p->next)
+        while (!p->used && p->next && !p->next->used)
+            merge_next(p);
+}
+
+static bool segment_is_free(const struct segment *segment)
+{
+    return !segment->pieces->used && !segment->pieces->next;
+}
+
+static void trim(struct sim_pool *pool, uint64_t keep)
+{
+    for (struct segment **link = &pool->segments, *s; (s = *link);) {
+        if (!segment_is_free(s) || pool->reserved <= keep || pool->reserved - s->size < keep) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        munmap((void *)s->start, s->size);
+        sim_uncharge(pool->device, s->size);
+        pool->reserved -= s->size;
+        free(s->pieces);
+        free(s);
+    }
+}
+
+void sim_pools_synchronize(int device)
+{
+    for (struct sim_pool *p = pools; p; p = p->next)
+        if (p->device == device && p->reserved > p->threshold)
+            trim(p, p->threshold);
+}
+
+/* ---- allocating ---- */
+
+static CUresult pool_alloc(CUdeviceptr *out, uint64_t size, struct sim_pool *pool, CUstream stream)
+{
+    uint64_t rounded = sim_round(size, PIECE), segment = sim_round(size, SIM_GRANULARITY);
+    if (!sim_valid_stream(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!out || !size || !pool || segment < size)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct piece *piece = find_free(pool, rounded);
+    if (!piece && ((segment < SEGMENT && add_segment(pool, SEGMENT)) || add_segment(pool, segment)))
+        piece = find_free(pool, rounded);
+    if (!piece || !cut(piece, rounded))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct sim_block *block = sim_block_add(piece->start, size, SIM_POOLED, pool->device);
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block->detail = piece;
+    piece->used = true;
+    pool->used += rounded;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+    *out = piece->start;
+    return CUDA_SUCCESS;
+}
+
+static void bury(struct sim_pool *pool)
+{
+    if (!pool->destroyed || pool->used)
+        return;
+    trim(pool, 0);
+    struct sim_pool **link = &pools;
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    free(pool);
+}
+
+CUresult sim_pool_free(struct sim_block *block)
+{
+    struct piece *piece = block->detail;
+    struct segment *segment = piece->segment;
+    struct sim_pool *pool = segment->pool;
+    piece->used = false;
+    pool->used -= piece->size;
+    merge_free(segment);
+    sim_block_drop(block);
+    bury(pool);
+    return CUDA_SUCCESS;
+}
+
+CUmemoryPool sim_pool_of(const struct sim_block *block)
+{
+    return block->kind == SIM_POOLED ? to_handle(((struct piece *)block->detail)->segment->pool) : NULL;
+}
+
+static struct sim_pool *current_pool(void)
+{
+    return sim_devices[sim_context_current()->device].pool;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return pool_alloc(out, size, current_pool(), stream);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return pool_alloc(out, size, current_pool(), stream);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return pool_alloc(out, size, from_handle(pool), stream);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return pool_alloc(out, size, from_handle(pool), stream);
+}
+
+/* Memory of cuMemAlloc may be freed this way too. */
+static CUresult free_async(uint64_t address, CUstream stream)
+{
+    struct sim_block *block = sim_block_find(address);
+    if (!sim_valid_stream(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!block || block->range.start != address || (block->kind != SIM_POOLED && block->kind != SIM_DEVICE))
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_block_free(block);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return free_async(address, stream);
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return free_async(address, stream);
+}
+
+/* ---- pools ---- */
+
+CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!sim_valid_device(props->location.id))
+        return CUDA_ERROR_INVALID_DEVICE;
+    struct sim_pool *pool = new_pool(props->location.id);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pool->max_size = sim_round(props->maxSize, SIM_GRANULARITY);
+    *out = to_handle(pool);
+    return CUDA_SUCCESS;
+}
+
+/* A pool that is destroyed with allocations in use lives on until they are freed. */
+CUresult cuMemPoolDestroy(CUmemoryPool handle)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    if (!pool || pool->is_default)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sim_devices[pool->device].pool == pool)
+        sim_devices[pool->device].pool = sim_devices[pool->device].default_pool;
+    pool->destroyed = true;
+    bury(pool);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    trim(pool, keep);
+    return CUDA_SUCCESS;
+}
+
+static uint64_t *attribute64(struct sim_pool *pool, CUmemPool_attribute attribute)
+{
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        return &pool->threshold;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        return &pool->reserved;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        return &pool->reserved_high;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        return &pool->used;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        return &pool->used_high;
+    default:
+        return NULL;
+    }
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    if (!pool || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t *field = attribute64(pool, attribute);
+    if (field)
+        memcpy(value, field, sizeof *field);
+    else if (attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+             attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+        memcpy(value, &pool->reuse[attribute - 1], sizeof(int));
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    uint64_t wanted;
+    if (!pool || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+        attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
+        memcpy(&pool->reuse[attribute - 1], value, sizeof(int));
+        return CUDA_SUCCESS;
+    }
+    memcpy(&wanted, value, sizeof wanted);
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        pool->threshold = wanted;
+    else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH && !wanted)
+        pool->reserved_high = pool->reserved;
+    else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH && !wanted)
+        pool->used_high = pool->used;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    if (!pool || !map || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_valid_device(map[i].location.id))
+            return CUDA_ERROR_INVALID_DEVICE;
+        pool->access[map[i].location.id] = map[i].flags;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_pool *pool = from_handle(handle);
+    if (!flags || !pool || !location)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_valid_device(location->id))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *flags = pool->access[location->id];
+    return CUDA_SUCCESS;
+}
+
+static CUresult pool_of_device(CUmemoryPool *out, CUdevice device, bool by_default)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = to_handle(by_default ? sim_devices[device].default_pool : sim_devices[device].pool);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return pool_of_device(out, device, true);
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return pool_of_device(out, device, false);
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_pool *pool = from_handle(handle);
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!pool || pool->device != device)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_devices[device].pool = pool;
+    return CUDA_SUCCESS;
+}

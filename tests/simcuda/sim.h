@@ -1,0 +1,174 @@
+/*
+ * sim.h - inside the simulated CUDA driver (libcuda.so.1 of the tests and of the quickstart without a GPU).
+ *
+ * "Device memory" is host memory that the CPU reaches under the same address; what the driver promises about
+ * it (capacity, ownership, mappings, reference counts, error codes) is kept honestly, what needs a GPU
+ * (device code) is refused.  One mutex guards everything: sim_enter() takes it, and every exported function
+ * begins with SIM_CALL.
+ *
+ *      fault.c        entering and leaving a call: lock, checks, injected faults and latency, errno
+ *      device.c       cuInit, devices, the bytes that each has left      context.c   contexts, current per
+ * thread range.c        ordered map of address ranges                      backing.c   where device memory
+ * comes from memory.c       cuMemAlloc and kin, pointer attributes             host.c      pinned and
+ * registered memory vmm.c          physical memory; vmm_map.c its address ranges      pool.c stream-ordered
+ * allocation copy.c         memcpy and memset     stream.c  streams, events    proc_address.c
+ * cuGetProcAddress
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#define __CUDA_API_VERSION_INTERNAL /* the header declares every variant under its own name */
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_API __attribute__((visibility("default")))
+
+#define FN(base, version, symbol) extern SIM_API __typeof__(*(PFN_##base##_v##version)0) symbol;
+#define PT(base, version, suffix, symbol)                                                                    \
+    extern SIM_API __typeof__(*(PFN_##base##_v##version##_##suffix)0) symbol;
+#include "functions.def"
+#undef FN
+#undef PT
+SIM_API int simcuda_version(void);
+/* What the simulated device's memory holds of this process, as a real driver's NVML would say; -1: no such
+ * device. */
+SIM_API long long simcuda_used_bytes(int device);
+SIM_API long long simcuda_capacity_bytes(int device);
+SIM_API int simcuda_device_count(void); /* also before cuInit */
+
+#define SIM_VERSION     1
+#define SIM_MAX_DEVICES 16
+#define SIM_GRANULARITY (2ull << 20)
+
+/* ---- calls (fault.c) ---- */
+
+struct sim_point { /* one exported function */
+    const char *name;
+    unsigned long calls;
+    bool known; /* whether `faults` were looked up */
+    int faults; /* index of its first injected fault, -1 none */
+};
+struct sim_scope {
+    CUresult result;
+    bool locked;
+    int saved_errno;
+};
+enum sim_needs { SIM_NOTHING, SIM_INITIALIZED, SIM_CONTEXT };
+
+struct sim_scope sim_enter(struct sim_point *point, enum sim_needs needs);
+void sim_leave(struct sim_scope *scope);
+void sim_lock(void);
+void sim_unlock(void);
+uint64_t sim_env_bytes(const char *name, uint64_t otherwise); /* 512, 64MiB, 4GiB, ... */
+
+/* First statement of every exported function: takes the lock until the function returns. */
+#define SIM_CALL(needs)                                                                                      \
+    static struct sim_point sim_point_ = {.name = __func__, .faults = -1};                                   \
+    __attribute__((cleanup(sim_leave))) struct sim_scope sim_scope_ = sim_enter(&sim_point_, needs);         \
+    if (sim_scope_.result != CUDA_SUCCESS)                                                                   \
+    return sim_scope_.result
+
+/* ---- ordered map of address ranges (range.c) ---- */
+
+struct sim_range {
+    uint64_t start, size;
+    struct sim_range *left, *right;
+    uint32_t priority;
+};
+struct sim_map {
+    struct sim_range *root;
+};
+void sim_map_insert(struct sim_map *map, struct sim_range *range);
+void sim_map_remove(struct sim_map *map, struct sim_range *range);
+struct sim_range *sim_map_at(const struct sim_map *map, uint64_t address);   /* containing */
+struct sim_range *sim_map_from(const struct sim_map *map, uint64_t address); /* first with start >= address */
+bool sim_map_overlaps(const struct sim_map *map, uint64_t start, uint64_t size);
+
+/* ---- devices and contexts ---- */
+
+struct sim_pool;
+struct sim_context {
+    struct sim_context *next; /* all ever made; never freed, so a stale handle is told from a wild one */
+    int device;
+    bool primary, alive;
+    unsigned references, flags, api_version;
+    unsigned long long id;
+    uint64_t cost; /* bytes taken from the device */
+};
+struct sim_device {
+    uint64_t capacity, used;
+    struct sim_context primary;
+    struct sim_pool *default_pool, *pool;
+    bool peers[SIM_MAX_DEVICES];
+};
+extern struct sim_device sim_devices[SIM_MAX_DEVICES];
+extern int sim_device_count;
+
+bool sim_initialized(void);
+bool sim_forked(
+    void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
+bool sim_valid_device(CUdevice device);
+bool sim_charge(int device, uint64_t bytes); /* false: out of memory */
+void sim_uncharge(int device, uint64_t bytes);
+
+CUresult sim_context_check(void); /* of the calling thread's current context */
+struct sim_context *sim_context_current(void);
+
+/* ---- memory ---- */
+
+enum sim_kind { SIM_DEVICE, SIM_MANAGED, SIM_PINNED, SIM_REGISTERED, SIM_POOLED, SIM_MAPPING };
+
+struct sim_block { /* an allocation or mapping, by address */
+    struct sim_range range;
+    enum sim_kind kind;
+    int device;
+    struct sim_context *owner; /* dies with it; NULL: none */
+    unsigned flags;            /* of cuMemHostAlloc, cuMemHostRegister, access of a mapping */
+    unsigned long long id;
+    void *detail; /* SIM_DEVICE: chunk or NULL; SIM_POOLED: struct sim_pool_block; SIM_MAPPING: struct
+                     sim_phys */
+};
+extern struct sim_map sim_blocks;
+
+struct sim_block *sim_block_find(uint64_t address); /* containing address, or NULL */
+struct sim_block *sim_block_add(uint64_t address, uint64_t size, enum sim_kind kind, int device);
+void sim_block_drop(struct sim_block *block); /* out of the map, freed */
+CUresult sim_block_free(struct sim_block *block);
+void sim_blocks_free_of(struct sim_context *owner);
+/* Whether [address, +size) may be read (and written), all of it within known memory */
+bool sim_accessible(uint64_t address, uint64_t size, bool write);
+
+/* backing.c: SIZE bytes of DEVICE's memory; 0: out of memory.  *DETAIL goes back to sim_backing_free. */
+uint64_t sim_backing_alloc(int device, uint64_t size, void **detail);
+void sim_backing_free(int device, uint64_t address, uint64_t size, void *detail);
+uint64_t sim_map_pages(uint64_t size, uint64_t alignment, int protection, int flags); /* 0 on failure */
+uint64_t sim_round(uint64_t size, uint64_t to);
+
+/* pool.c */
+void sim_pools_init(void);
+void sim_pools_synchronize(int device);
+CUresult sim_pool_free(struct sim_block *block);
+CUmemoryPool sim_pool_of(const struct sim_block *block);
+
+/* vmm.c, vmm_map.c */
+struct sim_phys {
+    struct sim_range range; /* start = handle */
+    uint64_t size;
+    int device; /* -1: on the host */
+    unsigned references, mappings;
+    uint64_t pages; /* a PROT_NONE mapping of all of it, that the others are duplicated from */
+    int fd;         /* -1: not exportable */
+    bool imported;
+    CUmemAllocationProp prop;
+};
+struct sim_phys *sim_phys_find(CUmemGenericAllocationHandle handle);
+void sim_phys_unref(struct sim_phys *phys); /* frees it once nothing refers to it */
+
+/* stream.c */
+bool sim_valid_stream(CUstream stream);
+void sim_streams_free_of(struct sim_context *owner);
+
+#endif

@@ -1,0 +1,3 @@
+vs_unit_test(simcuda LIBS simcuda)
+target_include_directories(test_simcuda SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+target_link_options(test_simcuda PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim)
