@@ -1,0 +1,130 @@
+/*
+ * block.c - see block.h.
+ *
+ * Blocks stand in a list: pushed by their threads with compare-and-swap on the head, removed by the one
+ * reaper. Pushers touch nothing but the head, so the reaper may change inner links with plain stores; only
+ * for the head itself does it compete with them.
+ */
+#define _GNU_SOURCE
+#include "block.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static __thread struct vs_block *mine;
+static _Atomic(struct vs_block *) blocks;
+
+static struct vs_block *block_create(void)
+{
+    struct vs_block *block =
+        mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block == MAP_FAILED)
+        return NULL;
+    madvise(block, sizeof *block,
+            MADV_WIPEONFORK); /* before 4.14: a child goes on with its parent's caches */
+    block->tid = (pid_t)syscall(SYS_gettid);
+    block->live = 1;
+    block->next = atomic_load_explicit(&blocks, memory_order_relaxed);
+    /* release: the reaper follows the link and reads tid */
+    while (!atomic_compare_exchange_weak_explicit(&blocks, &block->next, block, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    mine = block;
+    return block;
+}
+
+struct vs_block *vs_block_enter(void)
+{
+    struct vs_block *block = mine;
+    if (__builtin_expect(!block, 0) && !(block = block_create()))
+        return NULL;
+    if (__builtin_expect(!block->live, 0)) {
+        /* a fork child: its parent's list of blocks came with it, links wiped, and is left alone */
+        block->tid = (pid_t)syscall(SYS_gettid);
+        block->live = 1;
+    }
+    if (block->busy)
+        return NULL;
+    block->busy = 1;
+    atomic_signal_fence(memory_order_seq_cst); /* only a handler on this very thread looks at it */
+    return block;
+}
+
+void vs_block_leave(struct vs_block *block)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    block->busy = 0;
+}
+
+struct vs_block *vs_block_current(void)
+{
+    return mine;
+}
+
+static void drop_regions(struct vs_block *block)
+{
+    for (int i = 0; i < VS_BLOCK_REGIONS; i++) {
+        if (block->regions[i].at)
+            munmap(block->regions[i].at, block->regions[i].size);
+        block->regions[i].at = NULL;
+    }
+}
+
+void vs_block_forget(struct vs_block *block)
+{
+    memset(block->tls, 0, sizeof block->tls); /* libunwind takes zeroes for a thread that it has not met */
+    drop_regions(block);
+    /* the pages come back zeroed when they are touched again */
+    uintptr_t from = ((uintptr_t)block->stacks + 4095) & ~(uintptr_t)4095;
+    uintptr_t to = ((uintptr_t)(block + 1)) & ~(uintptr_t)4095;
+    memset(block->stacks, 0, from - (uintptr_t)block->stacks);
+    if (madvise((void *)from, to - from, MADV_DONTNEED) != 0)
+        memset((void *)from, 0, to - from);
+    memset((void *)to, 0, (uintptr_t)(block + 1) - to);
+}
+
+static bool thread_gone(const struct vs_block *block, pid_t pid)
+{
+    return block->live && syscall(SYS_tgkill, pid, block->tid, 0) == -1 && errno == ESRCH;
+}
+
+static void unlink_block(struct vs_block *block)
+{
+    struct vs_block *head = block;
+    if (atomic_compare_exchange_strong_explicit(&blocks, &head, block->next, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return;
+    while (head->next != block)
+        head = head->next;
+    head->next = block->next;
+}
+
+void vs_blocks_reap(void)
+{
+    int saved = errno;
+    pid_t pid = getpid();
+    /* acquire: pairs with the push */
+    struct vs_block *block = atomic_load_explicit(&blocks, memory_order_acquire);
+    while (block) {
+        struct vs_block *next = block->next;
+        if (thread_gone(block, pid)) {
+            unlink_block(block);
+            drop_regions(block);
+            munmap(block, sizeof *block);
+        }
+        block = next;
+    }
+    errno = saved;
+}
+
+size_t vs_blocks_count(void)
+{
+    size_t n = 0;
+    for (struct vs_block *b = atomic_load_explicit(&blocks, memory_order_acquire); b; b = b->next)
+        n++;
+    return n;
+}

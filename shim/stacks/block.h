@@ -1,0 +1,87 @@
+/*
+ * block.h - what a thread needs to capture call stacks: one anonymous mapping per thread, made at its first
+ * capture.
+ *
+ * The kernel wipes a block in a fork child (MADV_WIPEONFORK): a child starts with an empty one, whatever
+ * state the parent's threads were in.  Nothing runs in a thread when it ends; the drain thread unmaps the
+ * blocks of threads that are gone.
+ */
+#ifndef VS_STACKS_BLOCK_H
+#define VS_STACKS_BLOCK_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../trace/journal.h"
+
+#define VS_STACK_DEPTH_MAX 256
+#define VS_STACK_OWN_MAX   32 /* frames of ours above the caller's */
+
+enum {
+    VS_STACK_SLOTS = 1024, /* whole stacks, by hash */
+    VS_FRAME_SLOTS = 4096, /* pc -> frame */
+    VS_NODE_SLOTS = 4096,  /* (parent, frame) -> stack */
+    VS_BLOCK_REGIONS = 8,
+    VS_BLOCK_TLS = 64,
+    VS_BLOCK_LOCKS = 8
+};
+
+struct vs_stack_slot {
+    uint64_t hash[2];
+    void *last; /* outermost pc */
+    uint32_t count;
+    uint32_t stack;
+};
+struct vs_frame_slot {
+    uint64_t pc;
+    uint32_t frame;
+    uint32_t module;
+};
+struct vs_node_slot {
+    uint64_t key; /* parent << 32 | frame */
+    uint32_t stack;
+    uint32_t used;
+};
+
+struct vs_block {
+    uint32_t live; /* 0 in a fork child: wiped */
+    volatile sig_atomic_t busy;
+    pid_t tid;
+    struct vs_block *next;
+    struct vs_journal *journal;                   /* that the cached ids belong to */
+    uint64_t loads;                               /* the loader's count that the cached pcs belong to */
+    _Alignas(16) unsigned char tls[VS_BLOCK_TLS]; /* libunwind's thread-locals */
+    void *escape[8];                              /* where abort() inside libunwind goes */
+    unsigned *locks[VS_BLOCK_LOCKS];              /* held by this thread */
+    unsigned lock_count;
+    struct {
+        void *at;
+        size_t size;
+    } regions[VS_BLOCK_REGIONS]; /* libunwind's frame caches */
+    void *pcs[VS_STACK_DEPTH_MAX + VS_STACK_OWN_MAX];
+    struct vs_stack_slot stacks[VS_STACK_SLOTS];
+    struct vs_frame_slot frames[VS_FRAME_SLOTS];
+    struct vs_node_slot nodes[VS_NODE_SLOTS];
+};
+
+/* The calling thread's block with its guard taken, or NULL: the thread is inside already (a signal handler),
+ * or there is no memory. */
+struct vs_block *vs_block_enter(void);
+void vs_block_leave(struct vs_block *block);
+
+/* The calling thread's block while it is inside, for the unwinder's imports. */
+struct vs_block *vs_block_current(void);
+
+/* Forgets everything cached: ids, pcs and libunwind's own frame cache. */
+void vs_block_forget(struct vs_block *block);
+
+/* Unmaps the blocks of threads that have ended.  One thread at a time. */
+void vs_blocks_reap(void);
+
+/* For tests: blocks that are mapped. */
+size_t vs_blocks_count(void);
+
+#endif

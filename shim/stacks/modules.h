@@ -1,0 +1,46 @@
+/*
+ * modules.h - which object file an address belongs to, asked without a lock, and its row in the journal.
+ *
+ * glibc's _dl_find_object answers lock-free and is async-signal-safe.  It also makes the loader's lock
+ * needless here: no function in this file takes it but vs_modules_refresh (drain thread), and that one only
+ * where the loader's count of loads can't be read directly.
+ */
+#ifndef VS_STACKS_MODULES_H
+#define VS_STACKS_MODULES_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../trace/journal.h"
+
+struct vs_object {
+    uintptr_t start, end; /* its mapping */
+    const struct link_map *map;
+    void *eh_frame_hdr;
+};
+
+/* Finds _dl_find_object, the main program's path, our own object.  False where glibc lacks it (< 2.35). */
+bool vs_modules_prepare(void);
+
+/* The object that ADDRESS lies in.  What it points to stays valid while code of that object runs on the
+ * calling thread's stack. */
+bool vs_object_find(uintptr_t address, struct vs_object *object);
+
+/* OBJECT's row in J, made at its first sight: 0 where the table is full.  An object that was unloaded and
+ * another that took its place are two rows. */
+uint32_t vs_module_id(struct vs_journal *j, const struct vs_object *object);
+
+/* Counts loads of objects: while it stays the same no address has changed its owner.  Two loads of one word.
+ */
+uint64_t vs_module_loads(void);
+
+/* Learns where the loader keeps its count of loads, by watching its data while FILE is loaded, unloaded and
+ * loaded again.  Returns FILE's handle (dlopen), or NULL with dlerror() set. */
+void *vs_modules_watch_load(const char *file);
+
+/* Absolute path of the object that this code lies in ("" = unknown), and whether that is the main program. */
+const char *vs_module_self(void);
+bool vs_module_is_self(uintptr_t address);
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * native.c - call stacks: captures the calling thread's return addresses and interns them in the journal.
+ *
+ *      vs_unwind ──▶ pcs ──▶ hash ──▶ this thread's table of whole stacks ──▶ id        (every time)
+ *                                      │ not there
+ *                                      ▼ from the outermost pc inwards
+ *                        pc ──▶ frame id,  (parent, frame) ──▶ stack id                 (new stacks)
+ *                                │ not there         │ not there
+ *                                ▼                   ▼
+ *                          vs_module_id, vs_journal_frame, vs_journal_stack             (new pcs, nodes)
+ *
+ * All caches belong to the thread (block.h).  They are good as long as the loader has loaded nothing new: an
+ * address can only change its owner through a load.  A pc that lies in no object (code made at run time, a
+ * wrong guess of the unwinder) is kept as a frame of no module, and everything outside of it is cut off:
+ * nothing is known about it.
+ */
+#define _GNU_SOURCE
+#include "../record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "block.h"
+#include "modules.h"
+#include "stacks.h"
+#include "unwind_imports.h"
+#include "unwinder.h"
+
+enum { OWN_FRAMES = 2 }; /* vs_unwind, vs_stack_capture */
+
+static struct {
+    _Atomic int prepared;
+    _Atomic bool ready;
+    unsigned depth;
+    char why[512];
+} stacks = {.depth = 64};
+
+/* ---- preparing ---- */
+
+void vs_stack_set_depth(unsigned depth)
+{
+    stacks.depth = depth < 1 ? 1 : depth > VS_STACK_DEPTH_MAX ? VS_STACK_DEPTH_MAX : depth;
+}
+
+const char *vs_stack_why_off(void)
+{
+    return stacks.why;
+}
+
+/* lib/libvramscope.so has lib/vramscope/ beside it; a test in tests/ finds ../lib/vramscope/. */
+static bool load_beside(const char *self)
+{
+    static const char *const places[] = {"vramscope", "../lib/vramscope"};
+    const char *slash = strrchr(self, '/');
+    char directory[PATH_MAX + 32];
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        snprintf(directory, sizeof directory, "%.*s/%s", (int)(slash - self), self, places[i]);
+        if (access(directory, X_OK) == 0)
+            return vs_unwinder_load(directory, stacks.why, sizeof stacks.why);
+    }
+    snprintf(stacks.why, sizeof stacks.why, "no directory vramscope/ with the private libunwind beside %s",
+             self[0] ? self : "libvramscope.so");
+    return false;
+}
+
+void vs_stack_prepare(void)
+{
+    if (atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
+        return;
+    int saved = errno;
+    vs_record_enter_internal(); /* dlopen runs the host's malloc and whatever else it hooked */
+    if (!vs_imports_prepare())
+        snprintf(stacks.why, sizeof stacks.why,
+                 "glibc has no _dl_find_object (older than 2.35): stacks can't be taken without the loader's "
+                 "lock");
+    else if (load_beside(vs_module_self()))
+        /* release: a thread that sees `ready` sees the unwinder's pointers */
+        atomic_store_explicit(&stacks.ready, true, memory_order_release);
+    vs_record_leave_internal();
+    errno = saved;
+}
+
+/* ---- interning ---- */
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Two independent 64-bit hashes: 128 bits stand for the stack itself. */
+static void hash_pcs(void *const *pcs, int count, uint64_t hash[2])
+{
+    uint64_t a = 0x9e3779b97f4a7c15u ^ (uint64_t)count, b = 0xc2b2ae3d27d4eb4fu;
+    int i = 0;
+    for (; i + 2 <= count; i += 2) {
+        uint64_t p = (uint64_t)pcs[i], q = (uint64_t)pcs[i + 1];
+        a = mix(a ^ p, q ^ 0xa0761d6478bd642fu);
+        b = mix(b ^ q, p ^ 0xe7037ed1a0b428dbu);
+    }
+    if (i < count) {
+        a = mix(a ^ (uint64_t)pcs[i], 0x8ebc6af09c88c6e3u);
+        b = mix(b ^ (uint64_t)pcs[i], 0x589965cc75374cc3u);
+    }
+    hash[0] = a;
+    hash[1] = b;
+}
+
+static struct vs_frame_slot *frame_of(struct vs_block *block, struct vs_journal *j, uint64_t address)
+{
+    struct vs_frame_slot *slot = &block->frames[mix(address, 0x9e3779b97f4a7c15u) % VS_FRAME_SLOTS];
+    if (slot->pc == address)
+        return slot;
+    struct vs_object object;
+    slot->module = vs_object_find(address, &object) ? vs_module_id(j, &object) : 0;
+    slot->frame = vs_journal_frame(j, address, slot->module);
+    slot->pc = address;
+    return slot;
+}
+
+static uint32_t node_of(struct vs_block *block, struct vs_journal *j, uint32_t parent, uint32_t frame)
+{
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    struct vs_node_slot *slot = &block->nodes[mix(key, 0xe7037ed1a0b428dbu) % VS_NODE_SLOTS];
+    if (!slot->used || slot->key != key) {
+        slot->stack = vs_journal_stack(j, parent, frame);
+        slot->key = key;
+        slot->used = 1;
+    }
+    return slot->stack;
+}
+
+/* The number of innermost pcs that are known to be right. */
+static int trusted(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (frame_of(block, j, (uint64_t)pcs[i] - 1)->module == 0)
+            return i + 1;
+    return count;
+}
+
+static uint32_t intern(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count)
+{
+    uint32_t node = 0;
+    for (int i = trusted(block, j, pcs, count); i-- > 0;) {
+        struct vs_frame_slot *frame = frame_of(block, j, (uint64_t)pcs[i] - 1);
+        if (!frame->frame)
+            return 0; /* the table is full (counted there): no stack rather than a wrong one */
+        node = node_of(block, j, node, frame->frame);
+        if (!node)
+            return 0;
+    }
+    return node;
+}
+
+static uint32_t lookup(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count)
+{
+    uint64_t hash[2];
+    hash_pcs(pcs, count, hash);
+    struct vs_stack_slot *slot = &block->stacks[hash[0] % VS_STACK_SLOTS];
+    if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count &&
+        slot->last == pcs[count - 1])
+        return slot->stack;
+    slot->count = 0; /* not valid while it changes: interning may end early */
+    uint32_t stack = intern(block, j, pcs, count);
+    *slot = (struct vs_stack_slot){
+        .hash = {hash[0], hash[1]}, .last = pcs[count - 1], .count = (uint32_t)count, .stack = stack};
+    return stack;
+}
+
+/* ---- capturing ---- */
+
+/* Drops what is no longer true: another journal's ids, pcs from before a load. */
+static void renew(struct vs_block *block, struct vs_journal *j)
+{
+    static _Atomic uint64_t flushed;
+    uint64_t loads = vs_module_loads();
+    if (__builtin_expect(block->journal == j && block->loads == loads, 1))
+        return;
+    if (block->journal && (block->loads != loads || block->journal != j))
+        vs_block_forget(block);
+    /* relaxed: at worst two threads flush */
+    if (atomic_exchange_explicit(&flushed, loads, memory_order_relaxed) != loads)
+        vs_unwinder_flush();
+    block->journal = j;
+    block->loads = loads;
+}
+
+/* Leaves out the innermost SKIP frames above vs_stack_capture's, and then what lies in this library. */
+static int first_frame(void *const *pcs, int count, int skip)
+{
+    int first = OWN_FRAMES + (skip > 0 ? skip : 0);
+    while (first < count && vs_module_is_self((uintptr_t)pcs[first] - 1))
+        first++;
+    return first;
+}
+
+__attribute__((noinline)) uint32_t vs_stack_capture(struct vs_journal *j, int skip)
+{
+    if (!j || !atomic_load_explicit(&stacks.ready, memory_order_acquire))
+        return 0;
+    int saved = errno;
+    uint32_t stack = 0;
+    struct vs_block *block = vs_block_enter();
+    if (block) {
+        renew(block, j);
+        int max = (int)stacks.depth + VS_STACK_OWN_MAX;
+        int count = vs_unwind(block, block->pcs, max);
+        int first = first_frame(block->pcs, count, skip);
+        if (count - first > (int)stacks.depth)
+            count = first + (int)stacks.depth;
+        if (first < count)
+            stack = lookup(block, j, block->pcs + first, count - first);
+        vs_block_leave(block);
+    }
+    errno = saved;
+    return stack;
+}

@@ -1,0 +1,13 @@
+# Call stacks.  The test needs the private unwinder where it looks for it (../lib/vramscope) and a few libraries to load.
+set(STACK_SOURCES shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
+    shim/stacks/modules.c shim/stacks/elfimage.c)
+vs_unit_test(stacks SOURCES ${STACK_SOURCES})
+foreach(library first second constructor)
+  add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks/${library}.c)
+  set_target_properties(stacktest_${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests PREFIX "lib")
+  target_link_options(stacktest_${library} PRIVATE -Wl,--build-id)
+  add_dependencies(test_stacks stacktest_${library})
+endforeach()
+add_dependencies(test_stacks private_unwind)
+target_link_options(test_stacks PRIVATE -rdynamic)
+set_tests_properties(unit_stacks PROPERTIES TIMEOUT 60)
