@@ -66,22 +66,20 @@ static int verdict(struct trend trend, double duration, int steps)
     return fell ? 0 : 1;
 }
 
-static int run(const struct driver *driver, const struct backend *backend, const struct options *o)
+static int run(const struct driver *driver, const struct backend *backend, const struct options *o,
+               const struct text *text)
 {
-    struct text text;
-    text_read(&text, o->text, o->shape.vocab, o->shape.context);
     uint64_t random = (uint64_t)o->seed;
     struct model model = {
         .shape = o->shape, .cu = driver, .backend = backend, .loss = o->loss, .rate = (float)o->rate};
     model_init(&model, &random);
     printf("%s, computing with %s; %s: %d tokens, %d of %d in use; %.2f M parameters; %s loss\n",
-           driver->name, backend->name, o->text, text.count, text.used, o->shape.vocab,
+           driver->name, backend->name, o->text, text->count, text->used, o->shape.vocab,
            (double)model_parameters(&model) / 1e6, o->loss->name);
     double begin = seconds();
-    struct trend trend = train(&model, o, &text, &random);
+    struct trend trend = train(&model, o, text, &random);
     int status = verdict(trend, seconds() - begin, o->steps);
     model_free(&model);
-    text_free(&text);
     return status;
 }
 
@@ -89,6 +87,9 @@ int main(int argc, char **argv)
 {
     struct options options;
     options_parse(&options, argc, argv);
+    struct text text = {0};
+    if (!options.device_only)
+        text_read(&text, options.text, options.shape.vocab, options.shape.context);
     struct driver driver;
     if (!driver_open(&driver))
         return 1;
@@ -99,7 +100,8 @@ int main(int argc, char **argv)
     if (options.device_only)
         puts(driver.name);
     else
-        status = run(&driver, backend, &options);
+        status = run(&driver, backend, &options, &text);
+    text_free(&text);
     backend->close();
     driver_close(&driver);
     return status;

@@ -129,8 +129,8 @@ void text_free(struct text *t)
 
 const char *text_default_path(void)
 {
-    static char path[PATH_MAX + 64];
-    char program[PATH_MAX];
+    static char path[PATH_MAX];
+    char program[PATH_MAX], place[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length < 0 ? 0 : length] = 0;
     char *slash = strrchr(program, '/');
@@ -138,8 +138,8 @@ const char *text_default_path(void)
         *slash = 0;
     const char *places[] = {"../share/vramscope/LICENSE", "../../../LICENSE"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s/%s", program, places[i]);
-        if (access(path, R_OK) == 0)
+        snprintf(place, sizeof place, "%s/%s", program, places[i]);
+        if (access(place, R_OK) == 0 && realpath(place, path))
             return path;
     }
     return access("LICENSE", R_OK) == 0 ? "LICENSE" : NULL;
