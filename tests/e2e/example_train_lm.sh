@@ -10,7 +10,7 @@ fail() {
     echo "FAIL: $*"
     exit 1
 }
-small=(--steps 20 --vocab 300 --hidden 32 --batch 128)
+small=(--steps 40 --vocab 300 --hidden 32 --batch 128)
 
 # expect_line STATUS PATTERN COMMAND...: the exit status, and one line on stderr that matches.
 expect_line() {
