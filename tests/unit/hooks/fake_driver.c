@@ -1,0 +1,304 @@
+/*
+ * fake_driver.c - a libcuda.so.1 for the tests of hooks/: hands out numbers and remembers what it was told.
+ *
+ * It is no simulation (tests/simcuda is): it does what a real driver might do to us.  cuMemAllocHost_v2 reaches
+ * cuMemHostAlloc through the PLT; cuGetProcAddress gives some functions at other addresses than the exported
+ * ones; built with FAKE_OLD it lacks cuGetProcAddress_v2 and everything of CUDA 11.2 and later but the first form.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_driver.h"
+
+struct fake_state fake;
+static __thread CUcontext current;
+
+void fake_set_context(uintptr_t context)
+{
+    current = (CUcontext) context;
+}
+
+static CUresult result(const char *called)
+{
+    CUresult status = fake.fail_next;
+    fake.fail_next = CUDA_SUCCESS;
+    fake.last = called;
+    fake.calls++;
+    errno = 77; /* a driver may do that; the host must see exactly this */
+    return status;
+}
+
+static CUresult give(CUdeviceptr *out, const char *called)
+{
+    CUresult status = result(called);
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (status == CUDA_SUCCESS)
+        *out = fake.next_address += 0x1000;
+    return status;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    return result("cuInit");
+}
+CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    *out = current;
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxGetDevice(CUdevice *out)
+{
+    *out = (int) ((uintptr_t) current & 0xf);
+    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    strncpy(name, device == 1 ? "simcuda one" : "fake", (size_t) length);
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    *bytes = 1000 + (size_t) device;
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    memset(uuid, 0xab, sizeof(*uuid));
+    return CUDA_SUCCESS;
+}
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = 300;
+    *total_bytes = 1000;
+    return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
+{
+    CUresult status = result("cuMemAlloc");
+    *dptr = 0x1234;
+    return status;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
+{
+    return give(dptr, "cuMemAlloc_v2");
+}
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+    if (pitch != NULL)
+        *pitch = (width + 511) / 512 * 512;
+    return give(dptr, "cuMemAllocPitch_v2");
+}
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+    return give(dptr, "cuMemAllocManaged");
+}
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+    return result("cuMemFree_v2");
+}
+CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
+{
+    CUdeviceptr p = 0;
+    CUresult status = give(&p, "cuMemHostAlloc");
+    *pp = (void *) p;
+    return status;
+}
+CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
+{
+    return cuMemHostAlloc(pp, bytes, 0); /* through the PLT: comes by our wrapper */
+}
+CUresult cuMemFreeHost(void *p)
+{
+    return result("cuMemFreeHost");
+}
+CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
+{
+    return result("cuMemHostRegister");
+}
+CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+{
+    return result("cuMemHostRegister_v2");
+}
+CUresult cuMemHostUnregister(void *p)
+{
+    return result("cuMemHostUnregister");
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at, unsigned long long flags)
+{
+    return give(p, "cuMemAddressReserve");
+}
+CUresult cuMemAddressFree(CUdeviceptr p, size_t size)
+{
+    return result("cuMemAddressFree");
+}
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
+{
+    return give((CUdeviceptr *) handle, "cuMemCreate");
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    return result("cuMemRelease");
+}
+CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
+{
+    return result("cuMemMap");
+}
+CUresult cuMemUnmap(CUdeviceptr p, size_t size)
+{
+    return result("cuMemUnmap");
+}
+CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    return result("cuMemSetAccess");
+}
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+    return give((CUdeviceptr *) handle, "cuMemRetainAllocationHandle");
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os, CUmemAllocationHandleType type)
+{
+    return give((CUdeviceptr *) handle, "cuMemImportFromShareableHandle");
+}
+
+#ifndef FAKE_OLD
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+    *out = (CUcontext) ((uintptr_t) stream & ~(uintptr_t) 0xff00);
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out)
+{
+    *out = fake.capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p)
+{
+    *(int *) data = attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? 3
+                    : attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? CU_MEMORYTYPE_DEVICE
+                                                                    : 0;
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    *pool = fake.device_pool ? fake.device_pool : (CUmemoryPool) (uintptr_t) (0x9000 + device);
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+    fake.device_pool = pool;
+    return result("cuDeviceSetMemPool");
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    return result("cuMemPoolDestroy");
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+    fake.reserved = keep;
+    return result("cuMemPoolTrimTo");
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    fake.pool_queries++;
+    *(uint64_t *) value = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? fake.reserved : 5;
+    return CUDA_SUCCESS;
+}
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+    return give(dptr, "cuMemAllocAsync");
+}
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+    return give(dptr, "cuMemAllocAsync_ptsz");
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    return give(dptr, "cuMemAllocFromPoolAsync");
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+    return result("cuMemFreeAsync");
+}
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
+{
+    return result("cuMemFreeAsync_ptsz");
+}
+#endif
+
+/* what cuGetProcAddress gives where it is not the exported address */
+static CUresult free_at_another_address(CUdeviceptr dptr)
+{
+    return cuMemFree_v2(dptr);
+}
+CUresult fake_unhooked(void)
+{
+    return CUDA_SUCCESS;
+}
+CUresult fake_newer_alloc(void)
+{
+    return CUDA_SUCCESS;
+}
+
+struct proc {
+    const char *base;
+    int version;
+    unsigned long long flags; /* 2: the per-thread variant */
+    void *p;
+};
+
+static void *find_proc(const char *base, int version, unsigned long long flags)
+{
+    const struct proc procs[] = {
+        {"cuInit", 2000, 0, cuInit},
+        {"cuMemAlloc", 2000, 0, cuMemAlloc},
+        {"cuMemAlloc", 3020, 0, cuMemAlloc_v2},
+        {"cuMemAlloc", 99000, 0, fake_newer_alloc},
+        {"cuMemFree", 3020, 0, free_at_another_address},
+        {"cuMemHostRegister", 4000, 0, cuMemHostRegister},
+        {"cuMemHostRegister", 6050, 0, cuMemHostRegister_v2},
+        {"cuUnhooked", 2000, 0, fake_unhooked},
+        {"cuGetProcAddress", 11030, 0, cuGetProcAddress},
+#ifndef FAKE_OLD
+        {"cuGetProcAddress", 12000, 0, cuGetProcAddress_v2},
+        {"cuMemAllocAsync", 11020, 0, cuMemAllocAsync},
+        {"cuMemAllocAsync", 11020, 2, cuMemAllocAsync_ptsz},
+#endif
+    };
+    void *best = NULL;
+    for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++)
+        if (strcmp(procs[i].base, base) == 0 && procs[i].version <= version &&
+            (procs[i].flags == 0 || (flags & 2)))
+            best = procs[i].p;
+    return best;
+}
+
+CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
+{
+    if (symbol == NULL || pfn == NULL || flags > 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pfn = find_proc(symbol, version, flags);
+    errno = 78;
+    return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+#ifndef FAKE_OLD
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *found)
+{
+    CUresult status = cuGetProcAddress(symbol, pfn, version, flags);
+    if (status == CUDA_ERROR_INVALID_VALUE)
+        return status;
+    if (found != NULL)
+        *found = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return status;
+}
+#endif

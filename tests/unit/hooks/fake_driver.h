@@ -1,0 +1,22 @@
+/* fake_driver.h - what tests set and read in fake_driver.c. */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include <stdint.h>
+
+struct fake_state {
+    CUresult fail_next; /* the next call's status */
+    const char *last;   /* the function called last */
+    int calls;
+    CUdeviceptr next_address;
+    int capturing;
+    uint64_t reserved; /* of every pool */
+    int pool_queries;
+    CUmemoryPool device_pool;
+};
+extern struct fake_state fake;
+void fake_set_context(uintptr_t context); /* the low four bits are its device */
+CUresult fake_unhooked(void);
+CUresult fake_newer_alloc(void);
+
+#endif

@@ -1,0 +1,21 @@
+/* record_double.h - the recording API's stand-in in the tests of hooks/: keeps the last events. */
+#ifndef RECORD_DOUBLE_H
+#define RECORD_DOUBLE_H
+
+#include "record.h"
+
+struct vramscope_test_log {
+    struct vs_event events[256];
+    int count;
+    bool disabled;       /* what vs_record_enabled() denies */
+    bool sample_wanted;  /* one request */
+    int prepared;        /* calls of vs_stack_prepare */
+    int devices, contexts;
+    struct vs_device_row device;
+    bool simulated;
+};
+struct vramscope_test_log *vramscope_test_log(void);
+void *vramscope_test_real(const char *name); /* vs_cuda_real */
+int vramscope_test_seen(void);               /* vs_cuda_seen */
+
+#endif

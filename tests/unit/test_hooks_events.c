@@ -1,0 +1,407 @@
+/* Linked with a driver, hooks preloaded: which events each function makes, and that the host sees nothing. */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "hooks/fake_driver.h"
+#include "hooks/record_double.h"
+#include "trace/api.h"
+
+static struct vramscope_test_log *record_log;
+static CUcontext const context0 = (CUcontext) 0x10000;
+static CUcontext const context1 = (CUcontext) 0x20001;
+
+static int fresh(void **state)
+{
+    record_log = ((struct vramscope_test_log * (*) (void) ) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
+    record_log->count = 0;
+    record_log->disabled = record_log->sample_wanted = false;
+    memset(&fake, 0, sizeof(fake));
+    fake.next_address = 0x70000000;
+    fake_set_context((uintptr_t) context0);
+    return 0;
+}
+
+static const struct vs_event *only_event(void)
+{
+    assert_int_equal(record_log->count, 1);
+    return &record_log->events[0];
+}
+
+static void allocation_is_recorded_after_the_call_with_device_size_and_api(void **state)
+{
+    CUdeviceptr p = 0;
+    errno = 0;
+    assert_int_equal(cuMemAlloc_v2(&p, 4096), 0);
+    assert_int_equal(errno, 77); /* the driver's, not ours */
+    const struct vs_event *e = only_event();
+    assert_int_equal(e->op, VS_OP_ALLOC);
+    assert_int_equal(e->space, VS_SPACE_DEVICE);
+    assert_int_equal(e->address, p);
+    assert_int_equal(e->size, 4096);
+    assert_int_equal(e->device, 0);
+    assert_int_not_equal(e->context, 0);
+    assert_int_equal(e->arg1, VS_API_cuMemAlloc_v2);
+    assert_int_equal(e->status, 0);
+}
+
+static void failed_allocation_is_recorded_with_its_status_and_no_address(void **state)
+{
+    CUdeviceptr p = 5;
+    fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(p, 5);
+    assert_int_equal(only_event()->status, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(only_event()->address, 0);
+    assert_int_equal(only_event()->size, 4096);
+}
+
+static void null_out_parameter_reaches_the_driver(void **state)
+{
+    assert_int_equal(cuMemAlloc_v2(NULL, 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(fake.calls, 1);
+    assert_int_equal(only_event()->status, CUDA_ERROR_INVALID_VALUE);
+}
+
+static void pitched_allocation_takes_pitch_times_height(void **state)
+{
+    CUdeviceptr p;
+    size_t pitch;
+    assert_int_equal(cuMemAllocPitch_v2(&p, &pitch, 100, 10, 4), 0);
+    assert_int_equal(only_event()->size, 512 * 10);
+}
+
+static void old_abi_writes_32_bits_only(void **state)
+{
+    struct {
+        CUdeviceptr_v1 p, guard;
+    } out = {0, 0xdeadbeef};
+    assert_int_equal(cuMemAlloc(&out.p, 16), 0);
+    assert_int_equal(out.guard, 0xdeadbeef);
+    assert_int_equal(only_event()->address, 0x1234);
+    assert_int_equal(only_event()->arg1, VS_API_cuMemAlloc);
+}
+
+static void free_comes_before_the_call_and_failing_gives_it_back(void **state)
+{
+    assert_int_equal(cuMemFree_v2(0x1000), 0);
+    const struct vs_event *e = only_event();
+    assert_int_equal(e->op, VS_OP_FREE);
+    assert_int_equal(e->address, 0x1000);
+    assert_int_equal(e->device, VS_DEVICE_UNKNOWN);
+    fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(cuMemFree_v2(0x2000), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(errno, 77);
+    assert_int_equal(record_log->count, 3);
+    e = &record_log->events[2];
+    assert_int_equal(e->op, VS_OP_FREE_FAILED);
+    assert_int_equal(e->arg0, 1);
+    assert_int_equal(e->address, 0x2000);
+    assert_int_equal(e->status, CUDA_ERROR_INVALID_VALUE);
+}
+
+static void free_of_null_is_no_event(void **state)
+{
+    assert_int_equal(cuMemFree_v2(0), 0);
+    assert_int_equal(fake.calls, 1);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void call_inside_the_driver_is_one_event(void **state)
+{
+    void *p;
+    assert_int_equal(cuMemAllocHost_v2(&p, 64), 0);
+    assert_string_equal(fake.last, "cuMemHostAlloc");
+    assert_int_equal(only_event()->arg1, VS_API_cuMemAllocHost_v2);
+    assert_int_equal(only_event()->space, VS_SPACE_PINNED);
+    assert_int_equal(only_event()->device, VS_DEVICE_UNKNOWN);
+    assert_int_equal(cuMemFreeHost(p), 0);
+    assert_int_equal(record_log->count, 2);
+}
+
+static void registered_pages_are_a_space_of_their_own(void **state)
+{
+    char page[64];
+    assert_int_equal(cuMemHostRegister_v2(page, sizeof(page), 0), 0);
+    assert_int_equal(only_event()->space, VS_SPACE_REGISTERED);
+    assert_int_equal(only_event()->address, (uintptr_t) page);
+    assert_int_equal(cuMemHostUnregister(page), 0);
+    assert_int_equal(record_log->events[1].op, VS_OP_FREE);
+    assert_int_equal(record_log->events[1].space, VS_SPACE_REGISTERED);
+}
+
+static void nothing_is_recorded_where_recording_says_no(void **state)
+{
+    CUdeviceptr p;
+    record_log->disabled = true;
+    assert_int_equal(cuMemAlloc_v2(&p, 1), 0);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    assert_int_equal(fake.calls, 2);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void start_prepares_the_unwinder_once(void **state)
+{
+    errno = 0;
+    assert_int_equal(cuInit(0), 0);
+    assert_int_equal(errno, 77);
+    assert_int_equal(cuInit(0), 0);
+    assert_int_equal(record_log->prepared, 1);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void second_device_gets_a_row_and_its_own_context(void **state)
+{
+    CUdeviceptr p;
+    cuMemAlloc_v2(&p, 1);
+    int devices = record_log->devices;
+    fake_set_context((uintptr_t) context1);
+    cuMemAlloc_v2(&p, 1);
+    cuMemAlloc_v2(&p, 1);
+    assert_int_equal(record_log->devices, devices + 1);
+    assert_int_equal(record_log->device.ordinal, 1);
+    assert_int_equal(record_log->device.total_bytes, 1001);
+    assert_string_equal(record_log->device.name, "simcuda one");
+    assert_int_equal(record_log->device.uuid[3], 0xab);
+    assert_true(record_log->simulated);
+    assert_int_equal(record_log->events[1].device, 1);
+    assert_int_not_equal(record_log->events[1].context, record_log->events[0].context);
+    assert_int_equal(record_log->events[2].context, record_log->events[1].context);
+}
+
+static void thread_without_context_has_no_device(void **state)
+{
+    CUdeviceptr p;
+    fake_set_context(0);
+    assert_int_equal(cuMemAlloc_v2(&p, 1), 0);
+    assert_int_equal(only_event()->device, VS_DEVICE_UNKNOWN);
+    assert_int_equal(only_event()->context, 0);
+}
+
+static void sample_is_taken_when_asked_for(void **state)
+{
+    CUdeviceptr p;
+    record_log->sample_wanted = true;
+    cuMemAlloc_v2(&p, 1);
+    cuMemAlloc_v2(&p, 1);
+    assert_int_equal(record_log->count, 3);
+    assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
+    assert_int_equal(record_log->events[1].size, 700);
+    assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_MEMINFO);
+    assert_int_equal(record_log->events[1].device, 0);
+}
+
+static void physical_memory_is_placed_by_its_properties(void **state)
+{
+    CUmemGenericAllocationHandle h = 0;
+    CUmemAllocationProp prop = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 2}};
+    assert_int_equal(cuMemCreate(&h, 2 << 20, &prop, 0), 0);
+    assert_int_equal(only_event()->op, VS_OP_PHYS_CREATE);
+    assert_int_equal(only_event()->address, h);
+    assert_int_equal(only_event()->device, 2);
+    assert_int_equal(only_event()->space, VS_SPACE_DEVICE);
+    assert_int_equal(only_event()->arg0, (uint64_t) CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
+    prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    cuMemCreate(&h, 2 << 20, &prop, 0);
+    assert_int_equal(record_log->events[1].space, VS_SPACE_HOST_VMM);
+    assert_int_equal(record_log->events[1].device, VS_DEVICE_UNKNOWN);
+}
+
+static void mapping_and_its_undoing(void **state)
+{
+    CUdeviceptr va = 0;
+    CUmemGenericAllocationHandle h = 0x55, again = 0;
+    static const uint8_t ops[] = {VS_OP_VA_RESERVE,  VS_OP_MAP,         VS_OP_SET_ACCESS,  VS_OP_PHYS_RETAIN,
+                                  VS_OP_PHYS_RETAIN, VS_OP_UNMAP,       VS_OP_FREE_FAILED, VS_OP_PHYS_RELEASE,
+                                  VS_OP_VA_FREE};
+    cuMemAddressReserve(&va, 4096, 0, 0, 0);
+    cuMemMap(va, 4096, 7, h, 0);
+    cuMemSetAccess(va, 4096, NULL, 3);
+    cuMemRetainAllocationHandle(&again, (void *) va);
+    cuMemImportFromShareableHandle(&again, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+    cuMemUnmap(va, 4096);
+    cuMemRelease(h);
+    cuMemAddressFree(va, 4096);
+    assert_int_equal(record_log->count, sizeof(ops));
+    for (size_t i = 0; i < sizeof(ops); i++)
+        assert_int_equal(record_log->events[i].op, ops[i]);
+    const struct vs_event *map = &record_log->events[1];
+    assert_int_equal(map->address, va);
+    assert_int_equal(map->arg0, h);
+    assert_int_equal(map->arg1, 7);
+    assert_int_equal(record_log->events[2].arg0, 3);
+    assert_int_equal(record_log->events[3].arg0, va);
+    assert_int_equal(record_log->events[4].space, VS_SPACE_IMPORTED);
+    assert_int_equal(record_log->events[6].arg0, 5);
+}
+
+static void pool_is_asked_and_its_change_recorded(void **state)
+{
+    CUdeviceptr p;
+    fake.reserved = 100;
+    cuMemAllocAsync(&p, 10, NULL);
+    cuMemAllocAsync(&p, 10, NULL);
+    assert_int_equal(record_log->count, 3); /* two allocations, one change */
+    const struct vs_event *e = &record_log->events[1];
+    assert_int_equal(record_log->events[0].space, VS_SPACE_POOL);
+    assert_int_equal(e->op, VS_OP_POOL_RESERVED);
+    assert_int_equal(e->size, 100);
+    assert_int_equal(e->arg0, 5);
+    assert_int_equal(e->address, 0x9000);
+    cuMemPoolTrimTo((CUmemoryPool) 0x9000, 50);
+    assert_int_equal(record_log->events[3].size, 50);
+    cuMemPoolDestroy((CUmemoryPool) 0x9000);
+    assert_int_equal(record_log->events[4].size, 0);
+    assert_int_equal(record_log->count, 5);
+}
+
+static void changed_current_pool_is_followed(void **state)
+{
+    CUdeviceptr p;
+    fake.reserved = 1;
+    cuMemAllocAsync(&p, 10, NULL);
+    cuDeviceSetMemPool(0, (CUmemoryPool) 0xa000);
+    cuMemAllocAsync(&p, 10, NULL);
+    assert_int_equal(record_log->events[record_log->count - 1].address, 0xa000);
+    cuDeviceSetMemPool(0, NULL);
+}
+
+static void captured_stream_asks_no_pool(void **state)
+{
+    CUdeviceptr p;
+    fake.capturing = 1;
+    fake.reserved = 12345;
+    cuMemAllocAsync(&p, 10, (CUstream) 0x10100);
+    assert_int_equal(only_event()->op, VS_OP_ALLOC);
+    assert_int_equal(fake.pool_queries, 0);
+}
+
+static void per_thread_stream_is_told_from_the_legacy_one(void **state)
+{
+    CUdeviceptr p;
+    fake.capturing = 1;
+    cuMemAllocAsync(&p, 10, NULL);
+    cuMemAllocAsync_ptsz(&p, 10, NULL);
+    cuMemFreeAsync_ptsz(p, (CUstream) 0x10100);
+    assert_int_equal(record_log->events[0].arg0, 0);
+    assert_int_equal(record_log->events[1].arg0, (uintptr_t) CU_STREAM_PER_THREAD);
+    assert_int_equal(record_log->events[2].arg0, 0x10100);
+}
+
+static void stream_of_another_context_tells_the_device(void **state)
+{
+    CUdeviceptr p;
+    fake.capturing = 1;
+    cuMemAllocAsync(&p, 10, (CUstream) 0x30103); /* its context is 0x30003, the current one 0x10000 */
+    assert_int_equal(only_event()->device, 3);
+}
+
+static void own_pool_tells_the_device(void **state)
+{
+    CUdeviceptr p;
+    fake.reserved = 7;
+    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool) 0xb000, NULL);
+    assert_int_equal(record_log->events[0].device, 3);
+    assert_int_equal(record_log->events[1].address, 0xb000);
+    assert_int_equal(record_log->events[1].device, 3);
+}
+
+static void frees_ask_the_pool_now_and_then(void **state)
+{
+    CUdeviceptr p;
+    cuMemAllocAsync(&p, 10, NULL);
+    fake.reserved = 4711;
+    fake.pool_queries = 0;
+    for (int i = 0; i < 640; i++)
+        cuMemFreeAsync(p, NULL);
+    assert_true(fake.pool_queries >= 10 && fake.pool_queries <= 12);
+}
+
+static void *allocate(void *unused)
+{
+    CUdeviceptr p;
+    fake_set_context((uintptr_t) context1);
+    for (int i = 0; i < 1000; i++) {
+        cuMemAlloc_v2(&p, 1);
+        cuMemFree_v2(p);
+    }
+    return NULL;
+}
+
+static void threads_lose_no_event(void **state)
+{
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, allocate, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    assert_int_equal(record_log->count, 8000);
+}
+
+static void missing_function_of_a_loaded_driver_answers_302(void **state)
+{
+    /* the fake driver has no cuMemFree of 2.0; a reference to it would bind to our export */
+    void *ours = dlopen(getenv("LD_PRELOAD"), RTLD_LAZY | RTLD_NOLOAD);
+    CUresult (*f)(CUdeviceptr_v1) = dlsym(ours, "cuMemFree");
+    assert_non_null(f);
+    assert_int_equal(f(1), CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
+    dlclose(ours);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void real_address_is_never_a_wrapper(void **state)
+{
+    void *(*real)(const char *) = (void *(*) (const char *) ) dlsym(RTLD_DEFAULT, "vramscope_test_real");
+    int (*seen)(void) = (int (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_seen");
+    CUdeviceptr p;
+    cuMemAlloc_v2(&p, 1);
+    assert_true(seen());
+    assert_non_null(real("cuMemAlloc_v2"));
+    assert_ptr_not_equal(real("cuMemAlloc_v2"), cuMemAlloc_v2);
+    assert_null(real("cuNoSuchFunction"));
+    assert_null(real("malloc"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh),
+        cmocka_unit_test_setup(failed_allocation_is_recorded_with_its_status_and_no_address, fresh),
+        cmocka_unit_test_setup(null_out_parameter_reaches_the_driver, fresh),
+        cmocka_unit_test_setup(pitched_allocation_takes_pitch_times_height, fresh),
+        cmocka_unit_test_setup(old_abi_writes_32_bits_only, fresh),
+        cmocka_unit_test_setup(free_comes_before_the_call_and_failing_gives_it_back, fresh),
+        cmocka_unit_test_setup(free_of_null_is_no_event, fresh),
+        cmocka_unit_test_setup(call_inside_the_driver_is_one_event, fresh),
+        cmocka_unit_test_setup(registered_pages_are_a_space_of_their_own, fresh),
+        cmocka_unit_test_setup(nothing_is_recorded_where_recording_says_no, fresh),
+        cmocka_unit_test_setup(start_prepares_the_unwinder_once, fresh),
+        cmocka_unit_test_setup(second_device_gets_a_row_and_its_own_context, fresh),
+        cmocka_unit_test_setup(thread_without_context_has_no_device, fresh),
+        cmocka_unit_test_setup(sample_is_taken_when_asked_for, fresh),
+        cmocka_unit_test_setup(physical_memory_is_placed_by_its_properties, fresh),
+        cmocka_unit_test_setup(mapping_and_its_undoing, fresh),
+        cmocka_unit_test_setup(pool_is_asked_and_its_change_recorded, fresh),
+        cmocka_unit_test_setup(changed_current_pool_is_followed, fresh),
+        cmocka_unit_test_setup(captured_stream_asks_no_pool, fresh),
+        cmocka_unit_test_setup(per_thread_stream_is_told_from_the_legacy_one, fresh),
+        cmocka_unit_test_setup(stream_of_another_context_tells_the_device, fresh),
+        cmocka_unit_test_setup(own_pool_tells_the_device, fresh),
+        cmocka_unit_test_setup(frees_ask_the_pool_now_and_then, fresh),
+        cmocka_unit_test_setup(threads_lose_no_event, fresh),
+        cmocka_unit_test_setup(missing_function_of_a_loaded_driver_answers_302, fresh),
+        cmocka_unit_test_setup(real_address_is_never_a_wrapper, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
