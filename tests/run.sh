@@ -21,6 +21,15 @@ passed=0 failed=0 skipped=0
 
 wanted() { [[ $stages == *" $1 "* ]]; }
 
+# told STATUS: the exit status in words where it is a failure.
+told() {
+    case $1 in
+    0 | 77) echo "$1" ;;
+    124 | 137) echo "exit status $1: took too long, or was killed" ;;
+    *) echo "exit status $1" ;;
+    esac
+}
+
 # result NAME STATUS LOG: counts one test and says how it went.
 result() {
     case $2 in
@@ -34,7 +43,7 @@ result() {
         ;;
     *)
         failed=$((failed + 1))
-        printf 'FAIL  %s (exit status %s)\n' "$1" "$2"
+        printf 'FAIL  %s (%s)\n' "$1" "$2"
         sed 's/^/      | /' "$3" | tail -n 60
         ;;
     esac
@@ -53,7 +62,7 @@ step() {
     log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log
     "$@" >"$log" 2>&1
     status=$?
-    result "$name" $status "$log"
+    result "$name" "$(told $status)" "$log"
     return $status
 }
 
@@ -97,7 +106,7 @@ unit_tests() {
         case $outcome in
         Passed*) result "$label $name" 0 "$log" ;;
         *Skipped*) result "$label $name" 77 <(echo "its log: $log") ;;
-        *) result "$label $name" "$outcome" <(sed -n "/Test *#[0-9]*: $name /,/Start *[0-9]*:/p" "$log") ;;
+        *) result "$label $name" "$outcome" <(sed -nE "/Test +#[0-9]*: $name /,/(Start *[0-9]*:|Test *#[0-9]*:|tests passed,)/p" "$log") ;;
         esac
     done < <(sed -nE 's,^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.*[ *]*([A-Z].*) +[0-9.]+ sec.*,\1 \2,p' "$log")
     if [ $((passed + failed + skipped)) -eq $before ]; then
@@ -124,7 +133,7 @@ scripts() {
     printf '%s\0' "$@" | xargs -0 -P "$jobs" -I FILE bash -c "run_one '$logs/$label' FILE $limit"
     for file; do
         log=$logs/$label/$(basename "$file").log
-        result "$label/$(basename "$file")" "$(cat "$log.status" 2>/dev/null || echo unknown)" "$log"
+        result "$label/$(basename "$file")" "$(told "$(cat "$log.status" 2>/dev/null || echo unknown)")" "$log"
     done
 }
 
