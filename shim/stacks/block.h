@@ -26,7 +26,8 @@ enum {
     VS_NODE_SLOTS = 4096,  /* (parent, frame) -> stack */
     VS_BLOCK_REGIONS = 8,
     VS_BLOCK_TLS = 64,
-    VS_BLOCK_LOCKS = 8
+    VS_BLOCK_LOCKS = 8,
+    VS_BLOCK_PAGES = 64
 };
 
 struct vs_stack_slot {
@@ -57,6 +58,11 @@ struct vs_block {
     void *escape[8];                              /* where abort() inside libunwind goes */
     unsigned *locks[VS_BLOCK_LOCKS];              /* held by this thread */
     unsigned lock_count;
+    uint32_t captures;
+    struct {
+        uint64_t page;
+        uint32_t capture;
+    } readable[VS_BLOCK_PAGES]; /* pages found readable during this capture */
     struct {
         void *at;
         size_t size;

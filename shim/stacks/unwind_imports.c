@@ -92,11 +92,15 @@ static void *import_tls_get_addr(struct tls_index *index)
 
 /* Frame caches (256 KiB and more) belong to the thread and are remembered in its block; the small pools are
  * for good. */
+enum { VS_UNWIND_CACHE = 64 << 10 };
+
 static void *import_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
+    if (size >= VS_UNWIND_CACHE)
+        flags |= MAP_POPULATE; /* written all over at once: one call instead of 64 page faults */
     void *memory = mmap(at, size, protection, flags, fd, offset);
     struct vs_block *block = vs_block_current();
-    if (memory == MAP_FAILED || size < (64 << 10) || !block)
+    if (memory == MAP_FAILED || size < VS_UNWIND_CACHE || !block)
         return memory;
     for (int i = 0; i < VS_BLOCK_REGIONS; i++) {
         if (!block->regions[i].at) {
@@ -144,14 +148,23 @@ static int import_nothing(void)
     return 0;
 }
 
+/* libunwind remembers four pages and then asks again and again: a page found readable stays so for this
+ * capture. */
 static long readable(uintptr_t address)
 {
-    if (vs_readable(address)) {
-        errno = 0;
+    struct vs_block *block = vs_block_current();
+    uint64_t page = address >> 12;
+    unsigned slot = (unsigned)(page % VS_BLOCK_PAGES);
+    errno = 0;
+    if (block->readable[slot].page == page && block->readable[slot].capture == block->captures)
         return 1;
+    if (!vs_readable(address)) {
+        errno = EFAULT;
+        return -1;
     }
-    errno = EFAULT;
-    return -1;
+    block->readable[slot].page = page;
+    block->readable[slot].capture = block->captures;
+    return 1;
 }
 
 static ssize_t import_write(int fd, const void *buffer, size_t size)

@@ -124,6 +124,7 @@ static void *own_symbol(const struct vs_image *image, const char *name)
 __attribute__((noinline)) int vs_unwind(struct vs_block *block, void **pcs, int max)
 {
     volatile int count = 0;
+    block->captures++; /* so that a wiped block's zeroes are of no capture */
     if (__builtin_expect(vs_imports_forked(), 0))
         vs_unwinder_flush();
     if (__builtin_setjmp(block->escape) == 0) {

@@ -11,3 +11,12 @@ endforeach()
 add_dependencies(test_stacks private_unwind)
 target_link_options(test_stacks PRIVATE -rdynamic)
 set_tests_properties(unit_stacks PROPERTIES TIMEOUT 60)
+
+# ns per capture; run by hand or by tests/bench
+add_executable(bench_stacks ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_stacks.c)
+list(TRANSFORM STACK_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE STACK_PATHS)
+target_sources(bench_stacks PRIVATE ${STACK_PATHS})
+target_include_directories(bench_stacks PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CMAKE_SOURCE_DIR}/shim/trace)
+target_link_libraries(bench_stacks PRIVATE vs_trace dl pthread)
+set_target_properties(bench_stacks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_dependencies(bench_stacks private_unwind)
