@@ -9,6 +9,7 @@
 
 #define TILE    64 /* matrix product: a block makes TILE x TILE results, a thread 4 x 4 */
 #define DEPTH   16
+#define PADDED  (TILE + 4) /* so that neighbours along k fall into different banks */
 #define THREADS 256
 
 extern "C" __global__ void gather(float *out, const float *table, const int *ids, int width)
@@ -32,7 +33,7 @@ extern "C" __global__ void scatter(float *table, const float *in, const int *ord
 
 /* One tile of a (rows = m) or b (columns = n) into shared memory, zeros outside; element (k, i) of the tile.
  */
-__device__ static void load_tile(float (*tile)[TILE], const float *from, int first, int count, int k0,
+__device__ static void load_tile(float (*tile)[PADDED], const float *from, int first, int count, int k0,
                                  int depth, long stride_i, long stride_k)
 {
     bool along_k = stride_k == 1; /* neighbouring threads read neighbouring addresses */
@@ -47,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     matmul(float *out, const float *a, const float *b, int m, int n, int k, int transpose_a, int transpose_b,
            int add)
 {
-    __shared__ float tile_a[DEPTH][TILE], tile_b[DEPTH][TILE];
+    __shared__ float tile_a[DEPTH][PADDED], tile_b[DEPTH][PADDED];
     int row0 = blockIdx.y * TILE, column0 = blockIdx.x * TILE;
     int my_row = threadIdx.x / 16 * 4, my_column = threadIdx.x % 16 * 4;
     float sum[4][4] = {};
