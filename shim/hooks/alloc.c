@@ -1,5 +1,6 @@
 /*
- * alloc.c - the events of plain allocations and of every kind of free, and the sample that the drain asks for.
+ * alloc.c - the events of plain allocations and of every kind of free, and the sample that the drain asks
+ * for.
  *
  * A free's event carries no device: an address says nothing about where it lies, and the current context need
  * not be the memory's.  The ledger pairs it with its allocation.
@@ -65,8 +66,8 @@ void vs_sample_if_asked(void)
     struct vs_place place = vs_place_current();
     if (place.device == VS_DEVICE_UNKNOWN)
         return;
-    /* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe would
-     * break somebody's stream capture: relaxed for the time of ours. */
+    /* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe
+     * would break somebody's stream capture: relaxed for the time of ours. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     bool exchanged = vs_drv_cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
     size_t free_bytes = 0, total_bytes = 0;

@@ -21,24 +21,22 @@
 #include "trace/api.h"
 
 /* (type, name, ...) of a row, as a parameter list and as an argument list */
-#define VS_PARAMS_1(A, a)                               (A a)
-#define VS_PARAMS_2(A, a, B, b)                         (A a, B b)
-#define VS_PARAMS_3(A, a, B, b, C, c)                   (A a, B b, C c)
-#define VS_PARAMS_4(A, a, B, b, C, c, D, d)             (A a, B b, C c, D d)
-#define VS_PARAMS_5(A, a, B, b, C, c, D, d, E, e)       (A a, B b, C c, D d, E e)
-#define VS_PARAMS_6(A, a, B, b, C, c, D, d, E, e, F, f) (A a, B b, C c, D d, E e, F f)
-#define VS_PARAMS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)                                                \
-    (A a, B b, C c, D d, E e, F f, G g)
-#define VS_PARAMS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)                                          \
-    (A a, B b, C c, D d, E e, F f, G g, H h)
-#define VS_ARGS_1(A, a)                                           (a)
-#define VS_ARGS_2(A, a, B, b)                                     (a, b)
-#define VS_ARGS_3(A, a, B, b, C, c)                               (a, b, c)
-#define VS_ARGS_4(A, a, B, b, C, c, D, d)                         (a, b, c, d)
-#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                   (a, b, c, d, e)
-#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)             (a, b, c, d, e, f)
-#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)       (a, b, c, d, e, f, g)
-#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h) (a, b, c, d, e, f, g, h)
+#define VS_PARAMS_1(A, a)                                           (A a)
+#define VS_PARAMS_2(A, a, B, b)                                     (A a, B b)
+#define VS_PARAMS_3(A, a, B, b, C, c)                               (A a, B b, C c)
+#define VS_PARAMS_4(A, a, B, b, C, c, D, d)                         (A a, B b, C c, D d)
+#define VS_PARAMS_5(A, a, B, b, C, c, D, d, E, e)                   (A a, B b, C c, D d, E e)
+#define VS_PARAMS_6(A, a, B, b, C, c, D, d, E, e, F, f)             (A a, B b, C c, D d, E e, F f)
+#define VS_PARAMS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)       (A a, B b, C c, D d, E e, F f, G g)
+#define VS_PARAMS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h) (A a, B b, C c, D d, E e, F f, G g, H h)
+#define VS_ARGS_1(A, a)                                             (a)
+#define VS_ARGS_2(A, a, B, b)                                       (a, b)
+#define VS_ARGS_3(A, a, B, b, C, c)                                 (a, b, c)
+#define VS_ARGS_4(A, a, B, b, C, c, D, d)                           (a, b, c, d)
+#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                     (a, b, c, d, e)
+#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)               (a, b, c, d, e, f)
+#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)         (a, b, c, d, e, f, g)
+#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)   (a, b, c, d, e, f, g, h)
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that nobody's
  * canonical PLT entry can come between our table and our code. */

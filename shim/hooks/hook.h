@@ -107,6 +107,8 @@ bool vs_find_driver(struct vs_object *out);
 /* The object that ADDRESS lies in. */
 bool vs_find_object(const void *address, struct vs_object *out);
 
+int vs_count_objects(void);
+
 /* NULL into weak references to the driver that only our exports satisfied (weak.c). */
 void vs_weak_reset(void);
 

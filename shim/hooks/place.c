@@ -1,10 +1,10 @@
 /*
  * place.c - where memory lies: the context and device of an allocation, and the rows that name them.
  *
- * The driver says which context a thread or a stream has; which device a context belongs to, and its number in
- * the journal, are kept in a small table so that the usual case is one driver call and one probe.  The table
- * takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its own (a
- * fork's child) starts with an empty table.
+ * The driver says which context a thread or a stream has; which device a context belongs to, and its number
+ * in the journal, are kept in a small table so that the usual case is one driver call and one probe.  The
+ * table takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its
+ * own (a fork's child) starts with an empty table.
  */
 #include "hook.h"
 
@@ -40,13 +40,14 @@ static struct vs_journal *journal(void)
 /* The slot that holds CONTEXT or may hold it; NULL: the table is full. */
 static struct slot *slot_of(CUcontext context)
 {
-    uintptr_t key = (uintptr_t) context;
-    for (uint32_t i = 0, at = (uint32_t) ((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
+    uintptr_t key = (uintptr_t)context;
+    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
         struct slot *s = &slots[at % SLOTS];
         uintptr_t seen = atomic_load_explicit(&s->context, memory_order_relaxed);
         /* relaxed: the value beside the key is complete in itself (one word), and 0 until it is stored */
-        if (seen == key || (seen == 0 && atomic_compare_exchange_strong_explicit(
-                                             &s->context, &seen, key, memory_order_relaxed, memory_order_relaxed)))
+        if (seen == key ||
+            (seen == 0 && atomic_compare_exchange_strong_explicit(
+                              &s->context, &seen, key, memory_order_relaxed, memory_order_relaxed)))
             return s;
         if (seen == key) /* another thread claimed it for the same context just now */
             return s;
@@ -56,7 +57,7 @@ static struct slot *slot_of(CUcontext context)
 
 static struct vs_place unpack(uint32_t value)
 {
-    return (struct vs_place){(int8_t) (int) (((value >> 8) & 0xff) - 1), (uint8_t) value};
+    return (struct vs_place){(int8_t)(int)(((value >> 8) & 0xff) - 1), (uint8_t)value};
 }
 
 /* The place of CONTEXT on DEVICE, now known. */
@@ -65,11 +66,11 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
     struct vs_journal *j = journal();
     if (device < 0 || device > INT8_MAX)
         return nowhere;
-    uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t) (uintptr_t) context, device) : 0;
+    uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t)(uintptr_t)context, device) : 0;
     vs_place_announce(device);
     if (s != NULL && id != 0)
-        atomic_store_explicit(&s->value, KNOWN | (uint32_t) (device + 1) << 8 | id, memory_order_relaxed);
-    return (struct vs_place){(int8_t) device, id};
+        atomic_store_explicit(&s->value, KNOWN | (uint32_t)(device + 1) << 8 | id, memory_order_relaxed);
+    return (struct vs_place){(int8_t)device, id};
 }
 
 struct vs_place vs_place_current(void)

@@ -2,12 +2,12 @@
  * pool.c - stream-ordered allocations, and what their pools hold.
  *
  * An allocation out of a pool says nothing about the memory that the pool holds of the driver's; the pool is
- * asked for that after every allocation and after every 64th free of a thread, and an event is written where the
- * figure has changed: a sample, and labelled so.
+ * asked for that after every allocation and after every 64th free of a thread, and an event is written where
+ * the figure has changed: a sample, and labelled so.
  *
- * An allocation on a stream that is being captured is a node of a graph: memory exists only while the graph is
- * instantiated and launched, and no pool is asked.  It is recorded like any other allocation; accounting for
- * graphs' own memory is another matter.
+ * An allocation on a stream that is being captured is a node of a graph: memory exists only while the graph
+ * is instantiated and launched, and no pool is asked.  It is recorded like any other allocation; accounting
+ * for graphs' own memory is another matter.
  */
 #include "hook.h"
 
@@ -32,12 +32,12 @@ struct pool_kind {
 };
 
 /* The slot that holds POOL, or with `claim` a free one made its own; NULL where there is none.  Relaxed
- * throughout: each field is one word, complete in itself, and `kind` is 0 until it is known.  Two threads that
- * claim at once may leave two slots for a pool: one is then never found again. */
+ * throughout: each field is one word, complete in itself, and `kind` is 0 until it is known.  Two threads
+ * that claim at once may leave two slots for a pool: one is then never found again. */
 static struct slot *probe(CUmemoryPool pool, bool claim)
 {
-    uintptr_t key = (uintptr_t) pool;
-    for (uint32_t i = 0, at = (uint32_t) ((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
+    uintptr_t key = (uintptr_t)pool;
+    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
         struct slot *s = &slots[at % SLOTS];
         uintptr_t seen = atomic_load_explicit(&s->pool, memory_order_relaxed);
         if (claim && (seen == 0 || seen == GONE) &&
@@ -83,7 +83,8 @@ void vs_pool_current_changed(int device)
             atomic_store_explicit(&current_pool[i], NULL, memory_order_relaxed);
 }
 
-/* What a pool's memory is, told by the first allocation out of it: pools may lie on the host or be managed. */
+/* What a pool's memory is, told by the first allocation out of it: pools may lie on the host or be managed.
+ */
 static struct pool_kind ask_kind(CUdeviceptr address, int8_t otherwise)
 {
     struct pool_kind kind = {VS_SPACE_POOL, otherwise};
@@ -96,7 +97,7 @@ static struct pool_kind ask_kind(CUdeviceptr address, int8_t otherwise)
         return (struct pool_kind){VS_SPACE_PINNED, VS_DEVICE_UNKNOWN};
     if (vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
         device >= 0 && device <= INT8_MAX)
-        kind.device = (int8_t) device;
+        kind.device = (int8_t)device;
     return kind;
 }
 
@@ -105,10 +106,10 @@ static struct pool_kind kind_of(CUmemoryPool pool, CUdeviceptr address, int8_t o
     struct slot *s = slot_of(pool);
     uint32_t known = s != NULL ? atomic_load_explicit(&s->kind, memory_order_relaxed) : 0;
     if (known != 0)
-        return (struct pool_kind){known >> 8 & 0xff, (int8_t) (int) ((known & 0xff) - 1)};
+        return (struct pool_kind){known >> 8 & 0xff, (int8_t)(int)((known & 0xff) - 1)};
     struct pool_kind kind = ask_kind(address, otherwise);
     if (s != NULL) {
-        uint32_t packed = KNOWN | (uint32_t) kind.space << 8 | (uint8_t) (kind.device + 1);
+        uint32_t packed = KNOWN | (uint32_t)kind.space << 8 | (uint8_t)(kind.device + 1);
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
         atomic_store_explicit(&s->kind, packed, memory_order_relaxed);
     }
@@ -120,7 +121,7 @@ static void record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved,
     struct vs_event event = {.op = VS_OP_POOL_RESERVED,
                              .space = VS_SPACE_POOL,
                              .device = device,
-                             .address = (uint64_t) (uintptr_t) pool,
+                             .address = (uint64_t)(uintptr_t)pool,
                              .size = reserved,
                              .arg0 = used};
     vs_record(&event);
@@ -158,7 +159,7 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
                              .status = status,
                              .address = address,
                              .size = size,
-                             .arg0 = (uint64_t) (uintptr_t) stream,
+                             .arg0 = (uint64_t)(uintptr_t)stream,
                              .arg1 = api};
     vs_record(&event);
     if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && !capturing(stream))
@@ -182,7 +183,7 @@ static struct slot *known_slot(CUmemoryPool pool, int8_t *device)
     uint32_t kind = s != NULL ? atomic_load_explicit(&s->kind, memory_order_relaxed) : 0;
     if (kind == 0 || (kind >> 8 & 0xff) != VS_SPACE_POOL)
         return NULL;
-    *device = (int8_t) (int) ((kind & 0xff) - 1);
+    *device = (int8_t)(int)((kind & 0xff) - 1);
     return s;
 }
 

@@ -1,12 +1,13 @@
 /*
  * proc.c - what cuGetProcAddress and cuGetProcAddress_v2 answer.
  *
- * The real function is asked first, with the caller's own arguments, and its return code and status stand.  If
- * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row takes
- * its place: no guessing from names, versions or flags.  A pointer that we do not know passes untouched.
+ * The real function is asked first, with the caller's own arguments, and its return code and status stand. If
+ * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row
+ * takes its place: no guessing from names, versions or flags.  A pointer that we do not know passes
+ * untouched.
  *
- * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and what
- * the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
+ * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and
+ * what the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
  */
 #include "hook.h"
 
@@ -57,7 +58,7 @@ static void learn_others(void)
         return;
     for (size_t i = 0; i < vs_row_count; i++) {
         void *p = ask_driver(vs_rows[i].base, vs_rows[i].version, stream_flag(&vs_rows[i]));
-        if (p == NULL || is_exported_row(p))
+        if (p == NULL || !vs_driver_owns(p) || is_exported_row(p)) /* never one of our own wrappers */
             continue;
         atomic_store_explicit(&other_table[vs_rows[i].api], p, memory_order_relaxed);
         void *none = NULL; /* a function that is not exported at all is reached by this address alone */

@@ -1,9 +1,9 @@
 /*
  * resolve.c - look-ups by dlsym: which of them we answer, and with what.
  *
- * dlsym.S asks vs_dlsym_lookup() about every look-up in the process.  Names that are not in driver.def (nearly
- * all) go to the real dlsym by a jump.  For the others the answer is what the caller would have got without us,
- * and, where that is the loaded driver's function, our wrapper of it:
+ * dlsym.S asks vs_dlsym_lookup() about every look-up in the process.  Names that are not in driver.def
+ * (nearly all) go to the real dlsym by a jump.  For the others the answer is what the caller would have got
+ * without us, and, where that is the loaded driver's function, our wrapper of it:
  *
  *   a real handle            the real dlsym's answer.
  *   RTLD_DEFAULT and the     the global scope without us: what comes before us there, then what comes after
@@ -12,8 +12,8 @@
  *                            way; the driver's wrapper if the driver is what comes next, else the jump.
  *
  * Limits: an object that finds the driver only in the scope of the library that loaded it (neither global nor
- * among its own dependencies) is told NULL for RTLD_DEFAULT; it would have found it.  dlerror() after a failed
- * RTLD_DEFAULT look-up of a hooked name speaks of this library where the real one names the caller.
+ * among its own dependencies) is told NULL for RTLD_DEFAULT; it would have found it.  dlerror() after a
+ * failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the real one names the caller.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -30,6 +30,10 @@ struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const voi
 
 /* The real dlsym; dlsym.S jumps through it. */
 void *vs_dlsym_next;
+
+/* How many objects the program started with: those are the global scope, whatever is loaded later is at best
+ * appended to it. */
+static int startup_objects;
 
 /* The next dlsym after ours: libc's, or that of another library that interposes it.  The version differs
  * between the processors and with glibc 2.34; RTLD_NEXT depends on the caller, so dlvsym must be called from
@@ -58,7 +62,7 @@ static bool is_ours(const void *address)
 {
     extern const char __ehdr_start[] __attribute__((visibility("hidden")));
     extern const char _end[] __attribute__((visibility("hidden")));
-    return (const char *) address >= __ehdr_start && (const char *) address < _end;
+    return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
 /* The handle of the whole program, as dlopen(NULL) gives it: a look-up there searches the global scope. */
@@ -99,29 +103,27 @@ static struct vs_dlsym_answer answer_with(const struct vs_row *row, void *found)
     return (struct vs_dlsym_answer){drivers ? row->wrapper : found, 1};
 }
 
-/* RTLD_NEXT from an object that comes after us, or that is in no global scope: our exports can't be its
- * answer, so all that we must know is whether the driver is. */
-static struct vs_dlsym_answer next_from_behind(const struct vs_row *row, const struct vs_object *caller,
-                                               const void *return_address)
+/* Whether the driver is what RTLD_NEXT means for CALLER, an object behind us: among its own dependencies, or,
+ * for one of the program's own libraries, later in the global scope. */
+static bool driver_is_next(const char *name, const struct vs_object *caller, const void *return_address)
 {
     struct vs_object driver;
-    if (!vs_find_driver(&driver) || driver.order <= caller->order)
-        return (struct vs_dlsym_answer){NULL, 0};
-    void *found = vs_dlsym_real(RTLD_NEXT, row->symbol);
-    if (found == NULL)
-        found = find_in_caller(row->symbol, return_address);
-    if (found == NULL || !vs_driver_learn() || !vs_driver_owns(found))
-        return (struct vs_dlsym_answer){NULL, 0};
-    return (struct vs_dlsym_answer){row->wrapper, 1};
+    if (!vs_find_driver(&driver) || driver.order == caller->order || !vs_driver_learn())
+        return false;
+    if (vs_driver_owns(find_in_caller(name, return_address)))
+        return true;
+    return caller->order < startup_objects && caller->order < driver.order &&
+           vs_driver_owns(vs_dlsym_real(RTLD_NEXT, name));
 }
 
 static struct vs_dlsym_answer lookup_next(const struct vs_row *row, const void *caller)
 {
     struct vs_object from, self;
-    if (!vs_find_object(caller, &from) || !vs_find_object((const void *) vs_dlsym_lookup, &self))
+    if (!vs_find_object(caller, &from) || !vs_find_object((const void *)vs_dlsym_lookup, &self))
         return (struct vs_dlsym_answer){NULL, 0};
     if (from.order > self.order)
-        return next_from_behind(row, &from, caller);
+        return driver_is_next(row->symbol, &from, caller) ? (struct vs_dlsym_answer){row->wrapper, 1}
+                                                          : (struct vs_dlsym_answer){NULL, 0};
     return answer_with(row, vs_dlsym_real(RTLD_NEXT, row->symbol));
 }
 
@@ -142,8 +144,7 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *
 {
     if (find_next_dlsym() == NULL)
         return (struct vs_dlsym_answer){NULL, 1};
-    const struct vs_row *row =
-        name != NULL && name[0] == 'c' && name[1] == 'u' ? vs_row_find(name) : NULL;
+    const struct vs_row *row = name != NULL && name[0] == 'c' && name[1] == 'u' ? vs_row_find(name) : NULL;
     if (row == NULL)
         return (struct vs_dlsym_answer){NULL, 0};
     int saved = errno;
@@ -155,6 +156,7 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *
 void vs_hooks_init(void)
 {
     find_next_dlsym();
+    startup_objects = vs_count_objects();
     vs_weak_reset();
 }
 

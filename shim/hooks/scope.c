@@ -1,6 +1,6 @@
 /*
- * scope.c - the loader's list of objects: which one is the driver, which one an address lies in, and who comes
- * before whom.
+ * scope.c - the loader's list of objects: which one is the driver, which one an address lies in, and who
+ * comes before whom.
  *
  * dl_iterate_phdr walks the objects of our own namespace in the order of their loading, under the loader's
  * lock.  What is found is copied: nothing here points into the list afterwards.
@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const ElfW(Dyn) *dynamic_section(const struct dl_phdr_info *info)
+static const ElfW(Dyn) * dynamic_section(const struct dl_phdr_info *info)
 {
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            return (const ElfW(Dyn) *) (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+            return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     return NULL;
 }
 
@@ -37,7 +37,7 @@ static const char *soname(const struct dl_phdr_info *info)
     if (!named || strings == 0)
         return NULL;
     /* glibc adds the load bias in place, except where the section is read-only (the vDSO) */
-    return (const char *) (strings < info->dlpi_addr ? strings + info->dlpi_addr : strings) + offset;
+    return (const char *)(strings < info->dlpi_addr ? strings + info->dlpi_addr : strings) + offset;
 }
 
 static void mapped_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end)
@@ -74,7 +74,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
         mapped_range(info, &out->start, &out->end);
     } else {
         mapped_range(info, &out->start, &out->end);
-        if ((uintptr_t) s->address < out->start || (uintptr_t) s->address >= out->end)
+        if ((uintptr_t)s->address < out->start || (uintptr_t)s->address >= out->end)
             return 0;
     }
     snprintf(out->name, sizeof(out->name), "%s", info->dlpi_name);
@@ -91,4 +91,17 @@ bool vs_find_object(const void *address, struct vs_object *out)
 {
     struct search s = {.address = address, .out = out};
     return address != NULL && dl_iterate_phdr(visit, &s) != 0;
+}
+
+static int count(struct dl_phdr_info *info, size_t size, void *data)
+{
+    ++*(int *)data;
+    return 0;
+}
+
+int vs_count_objects(void)
+{
+    int n = 0;
+    dl_iterate_phdr(count, &n);
+    return n;
 }

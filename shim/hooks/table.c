@@ -3,8 +3,8 @@
  *
  * The addresses are learnt in one go, from the object that the host loaded under a soname libcuda.so*, at the
  * first moment that somebody needs one: a look-up by name (resolve.c) or a call of a directly linked wrapper.
- * Learning is idempotent and takes no lock of ours: a lock held across dlopen, which takes the loader's, could
- * meet a thread that holds the loader's and waits for ours.
+ * Learning is idempotent and takes no lock of ours: a lock held across dlopen, which takes the loader's,
+ * could meet a thread that holds the loader's and waits for ours.
  */
 #include "hook.h"
 
@@ -15,7 +15,7 @@
 #include "cuda.h"
 
 #define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
-    {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *) vs_hook_##name},
+    {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name},
 const struct vs_row vs_rows[] = {
 #include "driver.def"
 };
@@ -26,7 +26,8 @@ _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];
 
 /* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
- * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest. */
+ * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest.
+ */
 static _Atomic uintptr_t driver_start, driver_end;
 static _Atomic(void *) driver_handle;
 
@@ -43,8 +44,8 @@ const struct vs_row *vs_row_find(const char *name)
 /* The driver's NAME, unless another object of the handle's scope answered. */
 static void *own_symbol(void *handle, const struct vs_object *driver, const char *name)
 {
-    uintptr_t p = (uintptr_t) vs_dlsym_real(handle, name);
-    return p >= driver->start && p < driver->end ? (void *) p : NULL;
+    uintptr_t p = (uintptr_t)vs_dlsym_real(handle, name);
+    return p >= driver->start && p < driver->end ? (void *)p : NULL;
 }
 
 static void learn_from(void *handle, const struct vs_object *driver)
@@ -85,7 +86,7 @@ bool vs_driver_learn(void)
 
 bool vs_driver_owns(const void *address)
 {
-    uintptr_t p = (uintptr_t) address;
+    uintptr_t p = (uintptr_t)address;
     uintptr_t start = atomic_load_explicit(&driver_start, memory_order_acquire);
     return start != 0 && p >= start && p < atomic_load_explicit(&driver_end, memory_order_relaxed);
 }

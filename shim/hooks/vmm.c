@@ -20,11 +20,11 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
     vs_place_prepare(status);
     event.context = vs_place_current().context;
     if (prop != NULL) {
-        event.arg0 = (uint64_t) prop->location.type << 32 | (uint32_t) prop->location.id;
+        event.arg0 = (uint64_t)prop->location.type << 32 | (uint32_t)prop->location.id;
         if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
             event.space = VS_SPACE_HOST_VMM;
         else if (prop->location.id >= 0 && prop->location.id <= INT8_MAX)
-            event.device = (int8_t) prop->location.id;
+            event.device = (int8_t)prop->location.id;
     }
     if (status == CUDA_SUCCESS)
         vs_place_announce(event.device);

@@ -31,9 +31,9 @@
 
 struct object {
     ElfW(Addr) bias;
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
-    const ElfW(Rela) *rela, *plt;
+    const ElfW(Rela) * rela, *plt;
     size_t rela_count, plt_count;
     uintptr_t relro_start, relro_end; /* whole pages that the loader has write-protected */
 };
@@ -43,19 +43,19 @@ static uintptr_t absolute(const struct object *o, ElfW(Addr) p)
     return p < o->bias ? p + o->bias : p; /* glibc adds the bias in place, save in a read-only section */
 }
 
-static void read_dynamic(struct object *o, const ElfW(Dyn) *d)
+static void read_dynamic(struct object *o, const ElfW(Dyn) * d)
 {
     for (; d->d_tag != DT_NULL; d++) {
         if (d->d_tag == DT_SYMTAB)
-            o->symbols = (const void *) absolute(o, d->d_un.d_ptr);
+            o->symbols = (const void *)absolute(o, d->d_un.d_ptr);
         else if (d->d_tag == DT_STRTAB)
-            o->strings = (const void *) absolute(o, d->d_un.d_ptr);
+            o->strings = (const void *)absolute(o, d->d_un.d_ptr);
         else if (d->d_tag == DT_RELA)
-            o->rela = (const void *) absolute(o, d->d_un.d_ptr);
+            o->rela = (const void *)absolute(o, d->d_un.d_ptr);
         else if (d->d_tag == DT_RELASZ)
             o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela));
         else if (d->d_tag == DT_JMPREL)
-            o->plt = (const void *) absolute(o, d->d_un.d_ptr);
+            o->plt = (const void *)absolute(o, d->d_un.d_ptr);
         else if (d->d_tag == DT_PLTRELSZ)
             o->plt_count = d->d_un.d_val / sizeof(ElfW(Rela));
     }
@@ -63,13 +63,13 @@ static void read_dynamic(struct object *o, const ElfW(Dyn) *d)
 
 static bool read_object(struct object *o, const struct dl_phdr_info *info)
 {
-    uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     *o = (struct object){.bias = info->dlpi_addr};
     const ElfW(Dyn) *dynamic = NULL;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_DYNAMIC)
-            dynamic = (const void *) (o->bias + p->p_vaddr);
+            dynamic = (const void *)(o->bias + p->p_vaddr);
         if (p->p_type == PT_GNU_RELRO) {
             o->relro_start = (o->bias + p->p_vaddr) & ~(page - 1);
             o->relro_end = (o->bias + p->p_vaddr + p->p_memsz) & ~(page - 1);
@@ -82,16 +82,16 @@ static bool read_object(struct object *o, const struct dl_phdr_info *info)
 
 static void write_slot(const struct object *o, uintptr_t slot, uintptr_t value)
 {
-    uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
     bool is_protected = slot >= o->relro_start && slot < o->relro_end;
-    if (is_protected && mprotect((void *) start, page, PROT_READ | PROT_WRITE) != 0)
+    if (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
         return;
-    *(uintptr_t *) slot = value;
+    *(uintptr_t *)slot = value;
     if (is_protected)
-        mprotect((void *) start, page, PROT_READ);
+        mprotect((void *)start, page, PROT_READ);
 }
 
-static void reset_slots(const struct object *o, const ElfW(Rela) *rela, size_t count)
+static void reset_slots(const struct object *o, const ElfW(Rela) * rela, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         unsigned type = ELF64_R_TYPE(rela[i].r_info);
@@ -101,9 +101,9 @@ static void reset_slots(const struct object *o, const ElfW(Rela) *rela, size_t c
         if (symbol->st_shndx != SHN_UNDEF || ELF64_ST_BIND(symbol->st_info) != STB_WEAK)
             continue;
         const struct vs_row *row = vs_row_find(o->strings + symbol->st_name);
-        uintptr_t addend = type == RELOC_PLAIN ? (uintptr_t) rela[i].r_addend : 0;
+        uintptr_t addend = type == RELOC_PLAIN ? (uintptr_t)rela[i].r_addend : 0;
         uintptr_t slot = o->bias + rela[i].r_offset;
-        if (row != NULL && *(uintptr_t *) slot == (uintptr_t) row->wrapper + addend)
+        if (row != NULL && *(uintptr_t *)slot == (uintptr_t)row->wrapper + addend)
             write_slot(o, slot, addend);
     }
 }

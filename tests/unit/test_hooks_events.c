@@ -18,17 +18,17 @@
 #include "trace/api.h"
 
 static struct vramscope_test_log *record_log;
-static CUcontext const context0 = (CUcontext) 0x10000;
-static CUcontext const context1 = (CUcontext) 0x20001;
+static CUcontext const context0 = (CUcontext)0x10000;
+static CUcontext const context1 = (CUcontext)0x20001;
 
 static int fresh(void **state)
 {
-    record_log = ((struct vramscope_test_log * (*) (void) ) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
+    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
     record_log->count = 0;
     record_log->disabled = record_log->sample_wanted = false;
     memset(&fake, 0, sizeof(fake));
     fake.next_address = 0x70000000;
-    fake_set_context((uintptr_t) context0);
+    fake_set_context((uintptr_t)context0);
     return 0;
 }
 
@@ -134,7 +134,7 @@ static void registered_pages_are_a_space_of_their_own(void **state)
     char page[64];
     assert_int_equal(cuMemHostRegister_v2(page, sizeof(page), 0), 0);
     assert_int_equal(only_event()->space, VS_SPACE_REGISTERED);
-    assert_int_equal(only_event()->address, (uintptr_t) page);
+    assert_int_equal(only_event()->address, (uintptr_t)page);
     assert_int_equal(cuMemHostUnregister(page), 0);
     assert_int_equal(record_log->events[1].op, VS_OP_FREE);
     assert_int_equal(record_log->events[1].space, VS_SPACE_REGISTERED);
@@ -165,7 +165,7 @@ static void second_device_gets_a_row_and_its_own_context(void **state)
     CUdeviceptr p;
     cuMemAlloc_v2(&p, 1);
     int devices = record_log->devices;
-    fake_set_context((uintptr_t) context1);
+    fake_set_context((uintptr_t)context1);
     cuMemAlloc_v2(&p, 1);
     cuMemAlloc_v2(&p, 1);
     assert_int_equal(record_log->devices, devices + 1);
@@ -210,7 +210,7 @@ static void physical_memory_is_placed_by_its_properties(void **state)
     assert_int_equal(only_event()->address, h);
     assert_int_equal(only_event()->device, 2);
     assert_int_equal(only_event()->space, VS_SPACE_DEVICE);
-    assert_int_equal(only_event()->arg0, (uint64_t) CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
+    assert_int_equal(only_event()->arg0, (uint64_t)CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     cuMemCreate(&h, 2 << 20, &prop, 0);
     assert_int_equal(record_log->events[1].space, VS_SPACE_HOST_VMM);
@@ -221,13 +221,13 @@ static void mapping_and_its_undoing(void **state)
 {
     CUdeviceptr va = 0;
     CUmemGenericAllocationHandle h = 0x55, again = 0;
-    static const uint8_t ops[] = {VS_OP_VA_RESERVE,  VS_OP_MAP,         VS_OP_SET_ACCESS,  VS_OP_PHYS_RETAIN,
-                                  VS_OP_PHYS_RETAIN, VS_OP_UNMAP,       VS_OP_FREE_FAILED, VS_OP_PHYS_RELEASE,
-                                  VS_OP_VA_FREE};
+    static const uint8_t ops[] = {VS_OP_VA_RESERVE,  VS_OP_MAP,          VS_OP_SET_ACCESS,
+                                  VS_OP_PHYS_RETAIN, VS_OP_PHYS_RETAIN,  VS_OP_UNMAP,
+                                  VS_OP_FREE_FAILED, VS_OP_PHYS_RELEASE, VS_OP_VA_FREE};
     cuMemAddressReserve(&va, 4096, 0, 0, 0);
     cuMemMap(va, 4096, 7, h, 0);
     cuMemSetAccess(va, 4096, NULL, 3);
-    cuMemRetainAllocationHandle(&again, (void *) va);
+    cuMemRetainAllocationHandle(&again, (void *)va);
     cuMemImportFromShareableHandle(&again, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     cuMemUnmap(va, 4096);
@@ -259,9 +259,9 @@ static void pool_is_asked_and_its_change_recorded(void **state)
     assert_int_equal(e->size, 100);
     assert_int_equal(e->arg0, 5);
     assert_int_equal(e->address, 0x9000);
-    cuMemPoolTrimTo((CUmemoryPool) 0x9000, 50);
+    cuMemPoolTrimTo((CUmemoryPool)0x9000, 50);
     assert_int_equal(record_log->events[3].size, 50);
-    cuMemPoolDestroy((CUmemoryPool) 0x9000);
+    cuMemPoolDestroy((CUmemoryPool)0x9000);
     assert_int_equal(record_log->events[4].size, 0);
     assert_int_equal(record_log->count, 5);
 }
@@ -271,7 +271,7 @@ static void changed_current_pool_is_followed(void **state)
     CUdeviceptr p;
     fake.reserved = 1;
     cuMemAllocAsync(&p, 10, NULL);
-    cuDeviceSetMemPool(0, (CUmemoryPool) 0xa000);
+    cuDeviceSetMemPool(0, (CUmemoryPool)0xa000);
     cuMemAllocAsync(&p, 10, NULL);
     assert_int_equal(record_log->events[record_log->count - 1].address, 0xa000);
     cuDeviceSetMemPool(0, NULL);
@@ -282,7 +282,7 @@ static void captured_stream_asks_no_pool(void **state)
     CUdeviceptr p;
     fake.capturing = 1;
     fake.reserved = 12345;
-    cuMemAllocAsync(&p, 10, (CUstream) 0x10100);
+    cuMemAllocAsync(&p, 10, (CUstream)0x10100);
     assert_int_equal(only_event()->op, VS_OP_ALLOC);
     assert_int_equal(fake.pool_queries, 0);
 }
@@ -293,9 +293,9 @@ static void per_thread_stream_is_told_from_the_legacy_one(void **state)
     fake.capturing = 1;
     cuMemAllocAsync(&p, 10, NULL);
     cuMemAllocAsync_ptsz(&p, 10, NULL);
-    cuMemFreeAsync_ptsz(p, (CUstream) 0x10100);
+    cuMemFreeAsync_ptsz(p, (CUstream)0x10100);
     assert_int_equal(record_log->events[0].arg0, 0);
-    assert_int_equal(record_log->events[1].arg0, (uintptr_t) CU_STREAM_PER_THREAD);
+    assert_int_equal(record_log->events[1].arg0, (uintptr_t)CU_STREAM_PER_THREAD);
     assert_int_equal(record_log->events[2].arg0, 0x10100);
 }
 
@@ -303,7 +303,7 @@ static void stream_of_another_context_tells_the_device(void **state)
 {
     CUdeviceptr p;
     fake.capturing = 1;
-    cuMemAllocAsync(&p, 10, (CUstream) 0x30103); /* its context is 0x30003, the current one 0x10000 */
+    cuMemAllocAsync(&p, 10, (CUstream)0x30103); /* its context is 0x30003, the current one 0x10000 */
     assert_int_equal(only_event()->device, 3);
 }
 
@@ -311,7 +311,7 @@ static void own_pool_tells_the_device(void **state)
 {
     CUdeviceptr p;
     fake.reserved = 7;
-    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool) 0xb000, NULL);
+    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xb000, NULL);
     assert_int_equal(record_log->events[0].device, 3);
     assert_int_equal(record_log->events[1].address, 0xb000);
     assert_int_equal(record_log->events[1].device, 3);
@@ -331,7 +331,7 @@ static void frees_ask_the_pool_now_and_then(void **state)
 static void *allocate(void *unused)
 {
     CUdeviceptr p;
-    fake_set_context((uintptr_t) context1);
+    fake_set_context((uintptr_t)context1);
     for (int i = 0; i < 1000; i++) {
         cuMemAlloc_v2(&p, 1);
         cuMemFree_v2(p);
@@ -362,8 +362,8 @@ static void missing_function_of_a_loaded_driver_answers_302(void **state)
 
 static void real_address_is_never_a_wrapper(void **state)
 {
-    void *(*real)(const char *) = (void *(*) (const char *) ) dlsym(RTLD_DEFAULT, "vramscope_test_real");
-    int (*seen)(void) = (int (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_seen");
+    void *(*real)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, "vramscope_test_real");
+    int (*seen)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "vramscope_test_seen");
     CUdeviceptr p;
     cuMemAlloc_v2(&p, 1);
     assert_true(seen());

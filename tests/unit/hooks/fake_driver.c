@@ -1,9 +1,10 @@
 /*
  * fake_driver.c - a libcuda.so.1 for the tests of hooks/: hands out numbers and remembers what it was told.
  *
- * It is no simulation (tests/simcuda is): it does what a real driver might do to us.  cuMemAllocHost_v2 reaches
- * cuMemHostAlloc through the PLT; cuGetProcAddress gives some functions at other addresses than the exported
- * ones; built with FAKE_OLD it lacks cuGetProcAddress_v2 and everything of CUDA 11.2 and later but the first form.
+ * It is no simulation (tests/simcuda is): it does what a real driver might do to us.  cuMemAllocHost_v2
+ * reaches cuMemHostAlloc through the PLT; cuGetProcAddress gives some functions at other addresses than the
+ * exported ones; built with FAKE_OLD it lacks cuGetProcAddress_v2 and everything of CUDA 11.2 and later but
+ * the first form.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -20,7 +21,7 @@ static __thread CUcontext current;
 
 void fake_set_context(uintptr_t context)
 {
-    current = (CUcontext) context;
+    current = (CUcontext)context;
 }
 
 static CUresult result(const char *called)
@@ -54,17 +55,17 @@ CUresult cuCtxGetCurrent(CUcontext *out)
 }
 CUresult cuCtxGetDevice(CUdevice *out)
 {
-    *out = (int) ((uintptr_t) current & 0xf);
+    *out = (int)((uintptr_t)current & 0xf);
     return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-    strncpy(name, device == 1 ? "simcuda one" : "fake", (size_t) length);
+    strncpy(name, device == 1 ? "simcuda one" : "fake", (size_t)length);
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-    *bytes = 1000 + (size_t) device;
+    *bytes = 1000 + (size_t)device;
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
@@ -88,7 +89,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
     return give(dptr, "cuMemAlloc_v2");
 }
-CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int element)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+                            unsigned int element)
 {
     if (pitch != NULL)
         *pitch = (width + 511) / 512 * 512;
@@ -106,7 +108,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
 {
     CUdeviceptr p = 0;
     CUresult status = give(&p, "cuMemHostAlloc");
-    *pp = (void *) p;
+    *pp = (void *)p;
     return status;
 }
 CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
@@ -130,7 +132,8 @@ CUresult cuMemHostUnregister(void *p)
     return result("cuMemHostUnregister");
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at, unsigned long long flags)
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at,
+                             unsigned long long flags)
 {
     return give(p, "cuMemAddressReserve");
 }
@@ -141,7 +144,7 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t size)
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                      unsigned long long flags)
 {
-    return give((CUdeviceptr *) handle, "cuMemCreate");
+    return give((CUdeviceptr *)handle, "cuMemCreate");
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
@@ -162,17 +165,18 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *desc,
 }
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {
-    return give((CUdeviceptr *) handle, "cuMemRetainAllocationHandle");
+    return give((CUdeviceptr *)handle, "cuMemRetainAllocationHandle");
 }
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os, CUmemAllocationHandleType type)
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os,
+                                        CUmemAllocationHandleType type)
 {
-    return give((CUdeviceptr *) handle, "cuMemImportFromShareableHandle");
+    return give((CUdeviceptr *)handle, "cuMemImportFromShareableHandle");
 }
 
 #ifndef FAKE_OLD
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
 {
-    *out = (CUcontext) ((uintptr_t) stream & ~(uintptr_t) 0xff00);
+    *out = (CUcontext)((uintptr_t)stream & ~(uintptr_t)0xff00);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out)
@@ -182,14 +186,14 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out)
 }
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p)
 {
-    *(int *) data = attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? 3
-                    : attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? CU_MEMORYTYPE_DEVICE
+    *(int *)data = attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? 3
+                   : attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE  ? CU_MEMORYTYPE_DEVICE
                                                                     : 0;
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
-    *pool = fake.device_pool ? fake.device_pool : (CUmemoryPool) (uintptr_t) (0x9000 + device);
+    *pool = fake.device_pool ? fake.device_pool : (CUmemoryPool)(uintptr_t)(0x9000 + device);
     return CUDA_SUCCESS;
 }
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
@@ -209,7 +213,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     fake.pool_queries++;
-    *(uint64_t *) value = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? fake.reserved : 5;
+    *(uint64_t *)value = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? fake.reserved : 5;
     return CUDA_SUCCESS;
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
@@ -248,38 +252,7 @@ CUresult fake_newer_alloc(void)
     return CUDA_SUCCESS;
 }
 
-struct proc {
-    const char *base;
-    int version;
-    unsigned long long flags; /* 2: the per-thread variant */
-    void *p;
-};
-
-static void *find_proc(const char *base, int version, unsigned long long flags)
-{
-    const struct proc procs[] = {
-        {"cuInit", 2000, 0, cuInit},
-        {"cuMemAlloc", 2000, 0, cuMemAlloc},
-        {"cuMemAlloc", 3020, 0, cuMemAlloc_v2},
-        {"cuMemAlloc", 99000, 0, fake_newer_alloc},
-        {"cuMemFree", 3020, 0, free_at_another_address},
-        {"cuMemHostRegister", 4000, 0, cuMemHostRegister},
-        {"cuMemHostRegister", 6050, 0, cuMemHostRegister_v2},
-        {"cuUnhooked", 2000, 0, fake_unhooked},
-        {"cuGetProcAddress", 11030, 0, cuGetProcAddress},
-#ifndef FAKE_OLD
-        {"cuGetProcAddress", 12000, 0, cuGetProcAddress_v2},
-        {"cuMemAllocAsync", 11020, 0, cuMemAllocAsync},
-        {"cuMemAllocAsync", 11020, 2, cuMemAllocAsync_ptsz},
-#endif
-    };
-    void *best = NULL;
-    for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++)
-        if (strcmp(procs[i].base, base) == 0 && procs[i].version <= version &&
-            (procs[i].flags == 0 || (flags & 2)))
-            best = procs[i].p;
-    return best;
-}
+static void *find_proc(const char *base, int version, unsigned long long flags);
 
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
@@ -302,3 +275,51 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint
     return status;
 }
 #endif
+
+/* The functions by names that no preloaded library can take: a real driver gives its own addresses. */
+#define OWN(symbol)                                                                                          \
+    extern __typeof(symbol) own_##symbol __attribute__((alias(#symbol), visibility("hidden")));
+OWN(cuInit)
+OWN(cuMemAlloc)
+OWN(cuMemAlloc_v2)
+OWN(cuMemHostRegister)
+OWN(cuMemHostRegister_v2)
+OWN(cuGetProcAddress)
+#ifndef FAKE_OLD
+OWN(cuGetProcAddress_v2)
+OWN(cuMemAllocAsync)
+OWN(cuMemAllocAsync_ptsz)
+#endif
+
+struct proc {
+    const char *base;
+    int version;
+    unsigned long long flags; /* 2: the per-thread variant */
+    void *p;
+};
+
+static void *find_proc(const char *base, int version, unsigned long long flags)
+{
+    const struct proc procs[] = {
+        {"cuInit", 2000, 0, own_cuInit},
+        {"cuMemAlloc", 2000, 0, own_cuMemAlloc},
+        {"cuMemAlloc", 3020, 0, own_cuMemAlloc_v2},
+        {"cuMemAlloc", 99000, 0, fake_newer_alloc},
+        {"cuMemFree", 3020, 0, free_at_another_address},
+        {"cuMemHostRegister", 4000, 0, own_cuMemHostRegister},
+        {"cuMemHostRegister", 6050, 0, own_cuMemHostRegister_v2},
+        {"cuUnhooked", 2000, 0, fake_unhooked},
+        {"cuGetProcAddress", 11030, 0, own_cuGetProcAddress},
+#ifndef FAKE_OLD
+        {"cuGetProcAddress", 12000, 0, own_cuGetProcAddress_v2},
+        {"cuMemAllocAsync", 11020, 0, own_cuMemAllocAsync},
+        {"cuMemAllocAsync", 11020, 2, own_cuMemAllocAsync_ptsz},
+#endif
+    };
+    void *best = NULL;
+    for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++)
+        if (strcmp(procs[i].base, base) == 0 && procs[i].version <= version &&
+            (procs[i].flags == 0 || (flags & 2)))
+            best = procs[i].p;
+    return best;
+}

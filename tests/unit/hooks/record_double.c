@@ -32,7 +32,7 @@ uint64_t vs_record(struct vs_event *event)
     errno = 11;
     int at = __atomic_fetch_add(&record_log.count, 1, __ATOMIC_RELAXED);
     record_log.events[at % 256] = *event;
-    return (uint64_t) at;
+    return (uint64_t)at;
 }
 bool vs_record_enabled(void)
 {
@@ -45,7 +45,7 @@ bool vs_record_start(void)
 }
 struct vs_journal *vs_record_journal(void)
 {
-    return started ? (struct vs_journal *) &record_log : NULL;
+    return started ? (struct vs_journal *)&record_log : NULL;
 }
 void vs_record_simulated(bool simulated)
 {
@@ -64,7 +64,7 @@ void vs_stack_prepare(void)
 }
 uint8_t vs_journal_context(struct vs_journal *j, uint64_t handle, int32_t device)
 {
-    return (uint8_t) ++record_log.contexts;
+    return (uint8_t)++record_log.contexts;
 }
 void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row)
 {

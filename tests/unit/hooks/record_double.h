@@ -7,9 +7,9 @@
 struct vramscope_test_log {
     struct vs_event events[256];
     int count;
-    bool disabled;       /* what vs_record_enabled() denies */
-    bool sample_wanted;  /* one request */
-    int prepared;        /* calls of vs_stack_prepare */
+    bool disabled;      /* what vs_record_enabled() denies */
+    bool sample_wanted; /* one request */
+    int prepared;       /* calls of vs_stack_prepare */
     int devices, contexts;
     struct vs_device_row device;
     bool simulated;

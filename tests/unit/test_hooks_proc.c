@@ -1,0 +1,124 @@
+/* What cuGetProcAddress answers with the hooks preloaded; with HOOKS_OLD_DRIVER set, over one that lacks _v2.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+typedef CUresult get_v1(const char *, void **, int, cuuint64_t);
+typedef CUresult get_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+static void *ours, *driver;
+static get_v1 *v1;
+static get_v2 *v2; /* NULL: an old driver */
+
+static int setup(void **state)
+{
+    ours = dlopen(getenv("LD_PRELOAD"), RTLD_LAZY | RTLD_NOLOAD);
+    driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    v1 = (get_v1 *)dlsym(driver, "cuGetProcAddress");
+    v2 = (get_v2 *)dlsym(driver, "cuGetProcAddress_v2");
+    return ours == NULL || driver == NULL;
+}
+
+static void *wrapper(const char *name)
+{
+    return dlsym(ours, name);
+}
+
+/* by whichever form there is */
+static void *get(const char *base, int version, cuuint64_t flags)
+{
+    CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    void *p = NULL, *q = NULL;
+    CUresult status = v1(base, &p, version, flags);
+    assert_int_equal(errno, 78); /* the driver's */
+    assert_int_equal(status, p != NULL ? 0 : CUDA_ERROR_NOT_FOUND);
+    if (v2 != NULL) {
+        assert_int_equal(v2(base, &q, version, flags, NULL), status);
+        assert_ptr_equal(p, q);
+        assert_int_equal(v2(base, &q, version, flags, &found), status);
+        assert_int_equal(found, p ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    }
+    return p;
+}
+
+static void old_driver_lacks_the_second_form(void **state)
+{
+    assert_non_null(v1);
+    assert_int_equal(v2 == NULL, getenv("HOOKS_OLD_DRIVER") != NULL);
+    get_v2 *exported = (get_v2 *)wrapper("cuGetProcAddress_v2");
+    void *p;
+    if (v2 == NULL)
+        assert_int_equal(exported("cuInit", &p, 12000, 0, NULL), CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
+}
+
+static void each_version_gives_its_own_row(void **state)
+{
+    assert_ptr_equal(get("cuMemAlloc", 2000, 0), wrapper("cuMemAlloc"));
+    assert_ptr_equal(get("cuMemAlloc", 3010, 0), wrapper("cuMemAlloc"));
+    assert_ptr_equal(get("cuMemAlloc", 3020, 0), wrapper("cuMemAlloc_v2"));
+    assert_ptr_equal(get("cuMemAlloc", 13000, 0), wrapper("cuMemAlloc_v2"));
+    assert_ptr_equal(get("cuMemHostRegister", 4000, 0), wrapper("cuMemHostRegister"));
+    assert_ptr_equal(get("cuMemHostRegister", 6050, 0), wrapper("cuMemHostRegister_v2"));
+}
+
+static void stream_flag_gives_its_own_row(void **state)
+{
+    if (v2 == NULL)
+        skip();
+    assert_ptr_equal(get("cuMemAllocAsync", 11020, 0), wrapper("cuMemAllocAsync"));
+    assert_ptr_equal(get("cuMemAllocAsync", 11020, 1), wrapper("cuMemAllocAsync"));
+    assert_ptr_equal(get("cuMemAllocAsync", 11020, 2), wrapper("cuMemAllocAsync_ptsz"));
+    assert_ptr_equal(get("cuMemAlloc", 12000, 2), wrapper("cuMemAlloc_v2"));
+}
+
+static void function_at_another_address_is_known(void **state)
+{
+    assert_ptr_equal(get("cuMemFree", 12000, 0), wrapper("cuMemFree_v2"));
+}
+
+static void unknown_pointers_pass_untouched(void **state)
+{
+    assert_ptr_equal(get("cuUnhooked", 12000, 0), dlsym(driver, "fake_unhooked"));
+    assert_ptr_equal(get("cuMemAlloc", 99000, 0), dlsym(driver, "fake_newer_alloc"));
+    assert_null(get("cuNoSuch", 12000, 0));
+    assert_null(get("", 12000, 0));
+    assert_null(get("cuMemAlloc", 1000, 0));
+}
+
+static void it_can_be_asked_for_itself(void **state)
+{
+    assert_ptr_equal(get("cuGetProcAddress", 11030, 0), wrapper("cuGetProcAddress"));
+    if (v2 != NULL)
+        assert_ptr_equal(get("cuGetProcAddress", 12000, 0), wrapper("cuGetProcAddress_v2"));
+    assert_ptr_equal(v1, wrapper("cuGetProcAddress"));
+}
+
+static void null_arguments_are_the_drivers_business(void **state)
+{
+    void *p;
+    assert_int_equal(v1(NULL, &p, 12000, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(v1("cuMemAlloc", NULL, 12000, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(v1("cuMemAlloc", &p, 12000, 9), CUDA_ERROR_INVALID_VALUE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(old_driver_lacks_the_second_form),
+        cmocka_unit_test(each_version_gives_its_own_row),
+        cmocka_unit_test(stream_flag_gives_its_own_row),
+        cmocka_unit_test(function_at_another_address_is_known),
+        cmocka_unit_test(unknown_pointers_pass_untouched),
+        cmocka_unit_test(it_can_be_asked_for_itself),
+        cmocka_unit_test(null_arguments_are_the_drivers_business),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
