@@ -428,9 +428,8 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
     return pool_of_device(out, device, false);
 }
 
-CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+static CUresult set_pool(CUdevice device, CUmemoryPool handle)
 {
-    SIM_CALL(SIM_INITIALIZED);
     struct sim_pool *pool = from_handle(handle);
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -438,4 +437,41 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
         return CUDA_ERROR_INVALID_VALUE;
     sim_devices[device].pool = pool;
     return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return set_pool(device, handle);
+}
+
+/* The same by location; pools on the host and managed ones are not simulated. */
+static CUresult check_location(const CUmemLocation *location, CUmemAllocationType type)
+{
+    if (!location)
+        return CUDA_ERROR_INVALID_VALUE;
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    CUresult result = check_location(location, type);
+    return result == CUDA_SUCCESS ? pool_of_device(out, location->id, true) : result;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    CUresult result = check_location(location, type);
+    return result == CUDA_SUCCESS ? pool_of_device(out, location->id, false) : result;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    CUresult result = check_location(location, type);
+    return result == CUDA_SUCCESS ? set_pool(location->id, pool) : result;
 }

@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# lib.sh - sourced by the end-to-end tests: runs a program with and without the shim and asks its database.
+#
+#   run_shimmed PROGRAM ARG...     both runs; output and exit status must be the same.  Sets $run, $db, $status
+#   shimmed COMMAND...             only the run under the shim, in a fresh directory
+#   expect_events [WHERE] <<END    the whole event list: op|space|api|size|device|status
+#   expect_sql SQL EXPECTED        one answer
+#   expect_clean                   the file is complete: closed in good order, nothing lost, no mismatch, no leavings
+#   recover_run                    completes $db from the journal that a killed process left in $run
+#   fail WHAT..., skip WHY
+#
+# Under `shim_env=(NAME=value ...)` both runs get these variables.
+set -u
+: "${BUILD:?BUILD is the build directory}"
+BUILD=$(cd "$BUILD" && pwd)
+tests=$BUILD/tests
+shim=$BUILD/lib/libvramscope.so
+dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+runs=0 run='' db='' status=0
+shim_env=()
+export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+fail() {
+    echo "FAIL: $*"
+    [ -z "$run" ] || for f in "$run"/err "$run"/out; do
+        [ ! -s "$f" ] || { echo "--- ${f##*/}:" && tail -n 20 "$f"; }
+    done
+    exit 1
+}
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+[ -f "$shim" ] || skip "$shim is not built"
+command -v sqlite3 >/dev/null || skip "there is no sqlite3 command"
+
+new_run() {
+    runs=$((runs + 1))
+    run=$dir/$runs
+    db=$run/run.db
+    mkdir -p "$run"
+}
+
+shimmed() {
+    new_run
+    env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "${shim_env[@]}" "$@" \
+        >"$run/out" 2>"$run/err" </dev/null
+    status=$?
+}
+
+run_shimmed() {
+    local plain
+    env "${shim_env[@]}" "$@" >"$dir/plain.out" 2>"$dir/plain.err" </dev/null
+    plain=$?
+    shimmed "$@"
+    [ "$status" = "$plain" ] || fail "$*: exit status $status under the shim, $plain without"
+    cmp -s "$dir/plain.out" "$run/out" || fail "$*: other output: $(diff "$dir/plain.out" "$run/out" | head -n 10)"
+    cmp -s "$dir/plain.err" "$run/err" || fail "$*: other stderr: $(diff "$dir/plain.err" "$run/err" | head -n 10)"
+}
+
+ask() {
+    [ -f "$db" ] || fail "no database was written ($db)"
+    sqlite3 -batch -noheader "$db" "$1" 2>&1
+}
+
+expect_sql() {
+    local got
+    got=$(ask "$1") || fail "$1: $got"
+    [ "$got" = "$2" ] || fail "$1: '$got', not '$2'"
+}
+
+# Samples and pools' figures come when they come; a test that wants them asks for them.
+columns="op || '|' || space || '|' || ifnull(api, '') || '|' || size_bytes || '|' || device || '|' || status"
+expect_events() {
+    ask "SELECT $columns FROM event WHERE ${1:-op <> 'sample'} ORDER BY seq" >"$run/events"
+    cat >"$run/wanted"
+    diff "$run/wanted" "$run/events" >"$run/difference" || fail "events (< wanted, > recorded):
+$(cat "$run/difference")"
+}
+
+expect_clean() {
+    expect_sql "PRAGMA integrity_check" ok
+    expect_sql "SELECT value FROM meta WHERE key = 'clean_end'" 1
+    expect_sql "SELECT end_ns IS NOT NULL, simulated FROM process" '1|1'
+    expect_sql "SELECT events, why FROM loss" ''
+    expect_sql "SELECT what FROM mismatch" ''
+    local left
+    left=$(find "$run" -name '*.vsj' -o -name '*-wal' -o -name '*-shm')
+    [ -z "$left" ] || fail "left behind: $left"
+}
+
+# The databases of $run: a process that finds its name taken puts its pid in.
+databases() {
+    find "$run" -name '*.db' | sort
+}
+recover_run() {
+    local journal
+    journal=$(find "$run" -name '*.vsj')
+    [ -n "$journal" ] || fail "there is no journal to recover from"
+    if [ -x "$BUILD/bin/vramscope" ]; then
+        "$BUILD/bin/vramscope" recover "$journal" >"$run/recover" 2>&1
+    else
+        "$tests/prog_recover" "$journal" >"$run/recover" 2>&1
+    fi || fail "recover: $(cat "$run/recover")"
+}

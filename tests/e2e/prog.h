@@ -1,0 +1,43 @@
+/*
+ * prog.h - what the programs of the end-to-end tests share: a failing step says where and ends with status 3.
+ *
+ * They print nothing that differs between two runs (no address, no pid, no time): the tests compare a run
+ * under the shim with one without, byte by byte.
+ */
+#ifndef PROG_H
+#define PROG_H
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MIB (1ull << 20)
+
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
+            exit(3);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+#define IS(call, wanted)                                                                                     \
+    do {                                                                                                     \
+        int got_ = (int)(call);                                                                              \
+        if (got_ != (int)(wanted)) {                                                                         \
+            fprintf(stderr, "%s:%d: %s gave %d, not %s\n", __FILE__, __LINE__, #call, got_, #wanted);        \
+            exit(3);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+#define OK(call) IS(call, CUDA_SUCCESS)
+
+#ifndef PROG_NO_BEGIN
+static inline void begin(void)
+{
+    CUcontext context;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+}
+#endif
+
+#endif

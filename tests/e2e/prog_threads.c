@@ -1,0 +1,34 @@
+// link: cuda
+/* Eight threads allocate and free at once: 1000 pairs each, four live at a time. */
+#include "prog.h"
+#include <pthread.h>
+
+static CUcontext context;
+
+static void *work(void *argument)
+{
+    size_t unit = (size_t)argument * 4096;
+    CUdeviceptr live[4] = {0};
+    OK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 1000; i++) {
+        if (live[i % 4])
+            OK(cuMemFree(live[i % 4]));
+        OK(cuMemAlloc(&live[i % 4], unit));
+    }
+    for (int i = 0; i < 4; i++)
+        OK(cuMemFree(live[i]));
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[8];
+    begin();
+    OK(cuCtxGetCurrent(&context));
+    for (size_t i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
+    for (size_t i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    puts("done");
+    return 0;
+}
