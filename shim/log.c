@@ -1,0 +1,114 @@
+/*
+ * log.c - see log.h.  The line is made on the stack and written by one write(2).
+ */
+#define _GNU_SOURCE
+#include "log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "options.h"
+
+#define LINES_MAX 20
+
+static dev_t stderr_device;
+static ino_t stderr_inode;
+static bool stderr_known;
+static _Atomic int lines;
+
+void vs_log_init(void)
+{
+    struct stat st;
+    int kept = errno;
+    stderr_known = fstat(STDERR_FILENO, &st) == 0;
+    if (stderr_known) {
+        stderr_device = st.st_dev;
+        stderr_inode = st.st_ino;
+    }
+    errno = kept;
+}
+
+/* Whether descriptor 2 is still a place for words, and takes them without waiting. */
+static bool stderr_usable(void)
+{
+    struct stat st;
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (fstat(STDERR_FILENO, &st) != 0)
+        return false;
+    bool same = stderr_known && st.st_dev == stderr_device && st.st_ino == stderr_inode;
+    if (!same && !(S_ISCHR(st.st_mode) && isatty(STDERR_FILENO)))
+        return false;
+    return poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLNVAL));
+}
+
+/* A reader that has gone raises SIGPIPE in this thread: it is held back and taken off again. */
+static void write_quietly(const char *line, size_t length)
+{
+    sigset_t pipe_set, old, pending;
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_set, &old);
+    sigpending(&pending);
+    if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE)) {
+        struct timespec none = {0, 0};
+        sigtimedwait(&pipe_set, NULL, &none);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void say(const char *prefix, const char *format, va_list args)
+{
+    char line[1024];
+    int kept = errno;
+    if (stderr_usable()) {
+        int n = snprintf(line, sizeof line, "%s", prefix);
+        int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+        size_t length = (size_t)n + (m < 0 ? 0 : (size_t)m);
+        if (length > sizeof line - 2)
+            length = sizeof line - 2;
+        for (size_t i = 0; i < length; i++)
+            if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+                line[i] = '?'; /* one line, whatever a file is called */
+        line[length++] = '\n';
+        write_quietly(line, length);
+    }
+    errno = kept;
+}
+
+void vs_log(const char *format, ...)
+{
+    va_list args;
+    int line = atomic_fetch_add_explicit(&lines, 1, memory_order_relaxed);
+    if (line >= LINES_MAX)
+        return;
+    va_start(args, format);
+    say(line == LINES_MAX - 1 ? "vramscope: (and no more after this) " : "vramscope: ", format, args);
+    va_end(args);
+}
+
+void vs_log_verbose(const char *format, ...)
+{
+    va_list args;
+    if (!vs_options.verbose)
+        return;
+    va_start(args, format);
+    say("vramscope: ", format, args);
+    va_end(args);
+}
+
+void vs_log_plain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("", format, args);
+    va_end(args);
+}

@@ -1,0 +1,216 @@
+/*
+ * options.c - reads the options of options.def out of the environment.
+ *
+ * One table, expanded from options.def, drives everything: the parser of each type, the warnings, the help.
+ * The limits are the help's own words: [a,b,c] are an ENUM's choices, "A to B" a COUNT's range, "power of
+ * two" what it says.  So help and behaviour cannot disagree.
+ */
+#include "options.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+enum type { TEXT, ENUM, FLAG, COUNT, BYTES, MS };
+
+struct option {
+    enum type type;
+    const char *name, *otherwise, *help;
+    size_t offset;
+};
+
+static const struct option table[] = {
+#define OPTION(type, field, name, otherwise, help)                                                           \
+    {type, name, otherwise, help, offsetof(struct vs_options, field)},
+#include "options.def"
+#undef OPTION
+};
+
+#define OPTIONS (sizeof table / sizeof *table)
+
+/* Names that other parts of vramscope read or set: no options, and no mistakes either. */
+static const char *const other_names[] = {"VRAMSCOPE_CLAIM"};
+
+struct vs_options vs_options;
+
+/* Copies of the texts: the host may change its environment. */
+static char text_store[16384];
+static size_t text_used;
+
+static const char *keep(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    if (bytes > sizeof text_store - text_used)
+        return NULL;
+    char *copy = memcpy(text_store + text_used, text, bytes);
+    text_used += bytes;
+    return copy;
+}
+
+/* ---- one parser a type: true where VALUE makes sense ---- */
+
+static bool parse_enum(const char *help, const char *value, unsigned *out)
+{
+    const char *p = strchr(help, '[');
+    size_t length = strlen(value);
+    for (unsigned n = 0; p && *p != ']' && length; n++) {
+        size_t word = strcspn(++p, ",]");
+        if (word == length && memcmp(p, value, word) == 0) {
+            *out = n;
+            return true;
+        }
+        p += word;
+    }
+    return false;
+}
+
+static bool parse_flag(const char *value, bool *out)
+{
+    static const char *const words[] = {"off", "on", "0", "1", "no", "yes", "false", "true"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *out = i % 2;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A plain number with nothing before it; *END is what follows. */
+static bool parse_number(const char *value, uint64_t *out, const char **end)
+{
+    uint64_t n = 0;
+    const char *p = value;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
+            return false;
+    }
+    *out = n;
+    *end = p;
+    return p != value;
+}
+
+/* The range in HELP's words: "... 1 to 256 ...". */
+static bool in_range(const char *help, uint64_t n)
+{
+    const char *to = strstr(help, " to "), *end;
+    uint64_t low, high;
+    if (strstr(help, "power of two") && (n & (n - 1)) != 0)
+        return false;
+    if (!to)
+        return true;
+    const char *from = to;
+    while (from > help && from[-1] >= '0' && from[-1] <= '9')
+        from--;
+    if (!parse_number(from, &low, &end) || !parse_number(to + 4, &high, &end))
+        return true; /* another "to" */
+    return n >= low && n <= high;
+}
+
+static bool parse_bytes(const char *value, uint64_t *out)
+{
+    const char *unit;
+    if (!parse_number(value, out, &unit))
+        return false;
+    if (*unit == 0 || strcmp(unit, "B") == 0)
+        return true;
+    static const char letters[] = "KMGT";
+    const char *letter = strchr(letters, *unit);
+    if (!letter || (unit[1] && strcmp(unit + 1, "iB") != 0 && strcmp(unit + 1, "B") != 0))
+        return false;
+    return !__builtin_mul_overflow(*out, UINT64_C(1) << (10 * (letter - letters + 1)), out);
+}
+
+static bool parse(const struct option *o, const char *value, struct vs_options *options)
+{
+    void *field = (char *)options + o->offset;
+    const char *end;
+    switch (o->type) {
+    case TEXT:
+        return (*(const char **)field = keep(value)) != NULL;
+    case ENUM:
+        return parse_enum(o->help, value, field);
+    case FLAG:
+        return parse_flag(value, field);
+    case BYTES:
+        return parse_bytes(value, field);
+    case COUNT:
+    case MS:
+        return parse_number(value, field, &end) && (*end == 0 || (o->type == MS && strcmp(end, "ms") == 0)) &&
+               in_range(o->help, *(uint64_t *)field);
+    }
+    return false;
+}
+
+/* What may stand there, for the warning. */
+static const char *allowed(const struct option *o)
+{
+    switch (o->type) {
+    case FLAG:
+        return "on or off";
+    case BYTES:
+        return "bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB";
+    case MS:
+        return "a number of milliseconds";
+    case COUNT:
+        return "a number";
+    case TEXT:
+        return "a shorter text";
+    case ENUM:
+        break;
+    }
+    return "one of the listed words";
+}
+
+static void take(const struct option *o, const char *value)
+{
+    if (parse(o, value, &vs_options))
+        return;
+    vs_log("%s=%.64s makes no sense: it takes %s (%s); using %s", o->name, value, allowed(o), o->help,
+           *o->otherwise ? o->otherwise : "none");
+    parse(o, o->otherwise, &vs_options);
+}
+
+static bool known_elsewhere(const char *entry, size_t length)
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strlen(other_names[i]) == length && memcmp(entry, other_names[i], length) == 0)
+            return true;
+    return false;
+}
+
+static void take_entry(const char *entry)
+{
+    size_t length = strcspn(entry, "=");
+    if (strncmp(entry, "VRAMSCOPE_", 10) != 0 || entry[length] == 0)
+        return;
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (strlen(table[i].name) == length && memcmp(entry, table[i].name, length) == 0) {
+            take(&table[i], entry + length + 1);
+            return;
+        }
+    }
+    if (!known_elsewhere(entry, length))
+        vs_log("%.*s is no option of vramscope: VRAMSCOPE_HELP=1 lists them; ignored", (int)length, entry);
+}
+
+/* Before anything is loaded the defaults hold, so that code which runs earlier than our constructor is safe.
+ */
+void vs_options_load(char *const environment[])
+{
+    text_used = 0;
+    for (size_t i = 0; i < OPTIONS; i++)
+        parse(&table[i], table[i].otherwise, &vs_options);
+    for (; environment && *environment; environment++)
+        take_entry(*environment);
+}
+
+void vs_options_print(void)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        vs_log_plain("%-24s %s (default %s)", table[i].name, table[i].help,
+                     *table[i].otherwise ? table[i].otherwise : "none");
+}

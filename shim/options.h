@@ -1,0 +1,36 @@
+/*
+ * options.h - the VRAMSCOPE_* environment variables, expanded from options.def.
+ */
+#ifndef VS_OPTIONS_H
+#define VS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VS_OPTION_TYPE_TEXT  const char *
+#define VS_OPTION_TYPE_ENUM  unsigned
+#define VS_OPTION_TYPE_FLAG  bool
+#define VS_OPTION_TYPE_COUNT uint64_t
+#define VS_OPTION_TYPE_BYTES uint64_t
+#define VS_OPTION_TYPE_MS    uint64_t
+
+struct vs_options {
+#define OPTION(type, field, name, otherwise, help) VS_OPTION_TYPE_##type field;
+#include "options.def"
+#undef OPTION
+};
+
+enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_ALL }; /* values of `stacks` */
+
+/* What the process runs with.  Filled by vs_options_load, all defaults before that. */
+extern struct vs_options vs_options;
+
+/* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  A value that
+ * makes no sense, or a VRAMSCOPE_ name that is no option, is one line on stderr.  Allocates nothing: safe
+ * before libc's own constructors have run. */
+void vs_options_load(char *const environment[]);
+
+/* Prints the table of options to stderr. */
+void vs_options_print(void);
+
+#endif

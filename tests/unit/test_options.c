@@ -1,0 +1,184 @@
+/*
+ * test_options.c - every type of option, what makes no sense, and that a warning is one useful line.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "capture.h"
+#include "options.h"
+
+static const char *load(const char *entry)
+{
+    char *environment[] = {(char *)(uintptr_t) "PATH=/bin", (char *)(uintptr_t)entry, NULL};
+    capture_begin();
+    vs_options_load(environment);
+    return capture_end();
+}
+
+static void without_variables_the_defaults_hold_silently(void **state)
+{
+    assert_string_equal(load("HOME=/"), "");
+    assert_string_equal(vs_options.output, "vramscope-%h-%p.db");
+    assert_int_equal(vs_options.stacks, VS_STACKS_DRIVER);
+    assert_int_equal(vs_options.stack_depth, 64);
+    assert_int_equal(vs_options.ring_events, 262144);
+    assert_int_equal(vs_options.sample_ms, 100);
+    assert_int_equal(vs_options.max_bytes, UINT64_C(4) << 30);
+    assert_true(vs_options.enabled);
+    assert_false(vs_options.verbose);
+}
+
+static void each_type_takes_what_its_help_says(void **state)
+{
+    static const struct {
+        const char *entry;
+        uint64_t bytes;
+    } sizes[] = {{"VRAMSCOPE_MAX_BYTES=0", 0},          {"VRAMSCOPE_MAX_BYTES=123", 123},
+                 {"VRAMSCOPE_MAX_BYTES=2K", 2048},      {"VRAMSCOPE_MAX_BYTES=3MiB", 3 << 20},
+                 {"VRAMSCOPE_MAX_BYTES=1T", 1LL << 40}, {"VRAMSCOPE_MAX_BYTES=7GB", 7LL << 30}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_string_equal(load(sizes[i].entry), "");
+        assert_int_equal(vs_options.max_bytes, sizes[i].bytes);
+    }
+    assert_string_equal(load("VRAMSCOPE_STACKS=off"), "");
+    assert_int_equal(vs_options.stacks, VS_STACKS_OFF);
+    assert_string_equal(load("VRAMSCOPE_STACKS=all"), "");
+    assert_int_equal(vs_options.stacks, VS_STACKS_ALL);
+    assert_string_equal(load("VRAMSCOPE_ENABLED=off"), "");
+    assert_false(vs_options.enabled);
+    assert_string_equal(load("VRAMSCOPE_STACK_DEPTH=256"), "");
+    assert_int_equal(vs_options.stack_depth, 256);
+    assert_string_equal(load("VRAMSCOPE_SAMPLE_MS=20ms"), "");
+    assert_int_equal(vs_options.sample_ms, 20);
+    assert_string_equal(load("VRAMSCOPE_RING_EVENTS=1024"), "");
+    assert_int_equal(vs_options.ring_events, 1024);
+    assert_string_equal(load("VRAMSCOPE_CLAIM=1"), "");
+}
+
+static void nonsense_is_one_line_with_variable_value_choices_and_default(void **state)
+{
+    static const struct {
+        const char *entry, *value, *words;
+    } bad[] = {
+        {"VRAMSCOPE_STACKS=sometimes", "sometimes", "[off,driver,all]"},
+        {"VRAMSCOPE_STACKS=", "VRAMSCOPE_STACKS= ", "[off,driver,all]"},
+        {"VRAMSCOPE_STACKS=off,driver", "off,driver", "[off,driver,all]"},
+        {"VRAMSCOPE_STACK_DEPTH=0", "=0", "1 to 256"},
+        {"VRAMSCOPE_STACK_DEPTH=257", "=257", "using 64"},
+        {"VRAMSCOPE_STACK_DEPTH=-1", "=-1", "using 64"},
+        {"VRAMSCOPE_STACK_DEPTH=ten", "=ten", "using 64"},
+        {"VRAMSCOPE_STACK_DEPTH=", "=", "using 64"},
+        {"VRAMSCOPE_RING_EVENTS=1000", "=1000", "power of two"},
+        {"VRAMSCOPE_RING_EVENTS=99999999999999999999999", "=999", "using 262144"},
+        {"VRAMSCOPE_MAX_BYTES=4 GiB", "=4 GiB", "using 4GiB"},
+        {"VRAMSCOPE_MAX_BYTES=4X", "=4X", "using 4GiB"},
+        {"VRAMSCOPE_MAX_BYTES=99999999T", "T", "using 4GiB"},
+        {"VRAMSCOPE_VERBOSE=perhaps", "=perhaps", "on or off"},
+        {"VRAMSCOPE_SAMPLE_MS=1s", "=1s", "milliseconds"},
+        {"VRAMSCOPE_STAKCS=all", "VRAMSCOPE_STAKCS", "no option"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        /* the 20 lines that a process may say are counted: each case in a process of its own */
+        pid_t pid = fork();
+        if (pid == 0) {
+            const char *said = load(bad[i].entry);
+            bool ok = lines_in(said) == 1 && strncmp(said, "vramscope: VRAMSCOPE_", 21) == 0 &&
+                      strstr(said, bad[i].value) && strstr(said, bad[i].words) &&
+                      vs_options.stack_depth == 64 && vs_options.stacks == VS_STACKS_DRIVER &&
+                      vs_options.max_bytes == UINT64_C(4) << 30;
+            if (!ok)
+                fprintf(stderr, "%s -> %s\n", bad[i].entry, said);
+            _exit(!ok);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void a_process_says_at_most_twenty_lines(void **state)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        capture_begin();
+        for (int i = 0; i < 100; i++)
+            vs_log("line %d", i);
+        _exit(lines_in(capture_end()) != 20);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void help_lists_every_option(void **state)
+{
+    load("HOME=/");
+    capture_begin();
+    vs_options_print();
+    const char *said = capture_end();
+#define OPTION(type, field, name, otherwise, help)                                                           \
+    assert_non_null(strstr(said, name));                                                                     \
+    assert_non_null(strstr(said, help));
+#include "options.def"
+#undef OPTION
+}
+
+static void a_file_that_took_over_descriptor_2_gets_nothing(void **state)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        vs_log_init();
+        close(2);
+        int file = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* becomes descriptor 2 */
+        vs_log("not for you");
+        _exit(!(file == 2 && lseek(2, 0, SEEK_END) == 0));
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void a_closed_or_broken_stderr_harms_nobody(void **state)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        dup2(ends[1], 2);
+        close(ends[0]);
+        close(ends[1]);
+        vs_log_init();
+        vs_log("nobody reads");
+        close(2);
+        vs_log("nobody there");
+        _exit(0);
+    }
+    int status;
+    close(ends[0]);
+    close(ends[1]);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_variables_the_defaults_hold_silently),
+        cmocka_unit_test(each_type_takes_what_its_help_says),
+        cmocka_unit_test(nonsense_is_one_line_with_variable_value_choices_and_default),
+        cmocka_unit_test(a_process_says_at_most_twenty_lines),
+        cmocka_unit_test(help_lists_every_option),
+        cmocka_unit_test(a_file_that_took_over_descriptor_2_gets_nothing),
+        cmocka_unit_test(a_closed_or_broken_stderr_harms_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
