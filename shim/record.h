@@ -37,17 +37,14 @@ void vs_record_leave_internal(void);
 /* Opens the journal and starts the drain now (idempotent). Called by the first event of its own accord. */
 bool vs_record_start(void);
 
-/* Opens or closes the record window: writes RECORD_START / RECORD_STOP; while it is closed vs_record takes
- * only frees of what was recorded (and answers VS_SEQ_NONE to the rest, as it does before the recording has
- * started). */
-void vs_record_window(bool open);
-
 /* NULL before the recording started or when it is off. */
 struct vs_journal *vs_record_journal(void);
 
-/* The record window (vramscope_record_start / _stop): while it is closed only what ends something is recorded
- * (frees, unmaps, releases, range pushes and pops), so that what was recorded before keeps its end.  Appends
- * RECORD_START / RECORD_STOP where a journal exists.  A closed window never starts a recording. */
+/* Opens or closes the record window (vramscope_record_start / _stop) and writes RECORD_START / RECORD_STOP
+ * where a journal exists.  While it is closed vs_record takes only what ends something: frees, unmaps,
+ * releases, failed frees and range pops, whether or not their beginning was recorded (the ledger knows).  To
+ * the rest it answers VS_SEQ_NONE, as it does before the recording has started; a closed window never starts
+ * a recording. */
 void vs_record_window(bool open);
 
 /* Whether the driver turned out to be the simulated one (its device's name begins "simcuda"). */
