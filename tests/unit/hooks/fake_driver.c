@@ -16,7 +16,7 @@
 
 #include "fake_driver.h"
 
-struct fake_state fake;
+__thread struct fake_state fake;
 static __thread CUcontext current;
 
 void fake_set_context(uintptr_t context)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-struct fake_state {
+struct fake_state { /* each thread has its own */
     CUresult fail_next; /* the next call's status */
     const char *last;   /* the function called last */
     int calls;
@@ -14,7 +14,7 @@ struct fake_state {
     int pool_queries;
     CUmemoryPool device_pool;
 };
-extern struct fake_state fake;
+extern __thread struct fake_state fake;
 void fake_set_context(uintptr_t context); /* the low four bits are its device */
 CUresult fake_unhooked(void);
 CUresult fake_newer_alloc(void);

@@ -12,7 +12,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 static struct vramscope_test_log record_log;
-static bool started;
+static _Atomic bool started;
 
 PUBLIC struct vramscope_test_log *vramscope_test_log(void)
 {
@@ -31,7 +31,7 @@ uint64_t vs_record(struct vs_event *event)
 {
     errno = 11;
     int at = __atomic_fetch_add(&record_log.count, 1, __ATOMIC_RELAXED);
-    record_log.events[at % 256] = *event;
+    record_log.events[at % VRAMSCOPE_TEST_EVENTS] = *event;
     return (uint64_t)at;
 }
 bool vs_record_enabled(void)
@@ -53,9 +53,10 @@ void vs_record_simulated(bool simulated)
 }
 bool vs_sample_take_request(void)
 {
-    bool wanted = record_log.sample_wanted;
+    if (!record_log.sample_wanted)
+        return false;
     record_log.sample_wanted = false;
-    return wanted;
+    return true;
 }
 void vs_stack_prepare(void)
 {

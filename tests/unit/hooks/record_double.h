@@ -4,8 +4,10 @@
 
 #include "record.h"
 
+#define VRAMSCOPE_TEST_EVENTS 10000
+
 struct vramscope_test_log {
-    struct vs_event events[256];
+    struct vs_event events[VRAMSCOPE_TEST_EVENTS];
     int count;
     bool disabled;      /* what vs_record_enabled() denies */
     bool sample_wanted; /* one request */
