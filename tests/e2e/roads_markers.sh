@@ -1,7 +1,7 @@
 #!/bin/bash
 # Phases through vramscope.h, with the library and without; the record window; a program without CUDA.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 
 [ "$("$tests/prog_markers" alone 2>/dev/null)" = "0 -1" ] || fail "without the library the markers do something"
 run_shimmed "$tests/prog_markers"

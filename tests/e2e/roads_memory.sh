@@ -1,7 +1,7 @@
 #!/bin/bash
 # Pools, host memory and a device that runs full: what each entry point is recorded as, and which totals it moves.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 
 run_shimmed "$tests/prog_async"
 expect_events "op NOT IN ('sample', 'pool_reserved')" <<'END'

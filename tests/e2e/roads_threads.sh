@@ -1,7 +1,7 @@
 #!/bin/bash
 # Eight threads at once: every call is there, the totals come back to zero, and a signal storm loses nothing.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 
 run_shimmed "$tests/prog_threads"
 expect_sql "SELECT op, count(*), sum(size_bytes) FROM event WHERE op IN ('alloc', 'free') GROUP BY op" \

@@ -2,7 +2,7 @@
 # The virtual-memory API, call by call: physical memory counts from its creation until its references and its mappings
 # are both gone, whichever goes last; failed calls change nothing.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 
 run_shimmed "$tests/prog_vmm"
 # what every call did to the device's total, in MiB

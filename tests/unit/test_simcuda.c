@@ -557,6 +557,47 @@ static void faults_come_at_the_call_they_are_ordered_for(void **state)
     assert_int_equal(child_status(body_faults, "SIMCUDA_FAIL", faults), 0);
 }
 
+struct process_info {
+    unsigned pid;
+    unsigned long long used;
+    unsigned instances[2];
+};
+static void body_nvml(void)
+{
+    begin();
+    unsigned count = 8;
+    void *device;
+    char uuid[80];
+    struct process_info infos[8];
+    unsigned long long memory[3];
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, 6 * MIB));
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    CHECK(nvml);
+    int (*init)(void) = (int (*)(void))dlsym(nvml, "nvmlInit_v2");
+    int (*by_uuid)(const char *, void **) =
+        (int (*)(const char *, void **))dlsym(nvml, "nvmlDeviceGetHandleByUUID");
+    int (*by_index)(unsigned, void **) =
+        (int (*)(unsigned, void **))dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2");
+    int (*get_uuid)(void *, char *, unsigned) =
+        (int (*)(void *, char *, unsigned))dlsym(nvml, "nvmlDeviceGetUUID");
+    int (*processes)(void *, unsigned *, void *) =
+        (int (*)(void *, unsigned *, void *))dlsym(nvml, "nvmlDeviceGetComputeRunningProcesses_v3");
+    int (*info)(void *, void *) = (int (*)(void *, void *))dlsym(nvml, "nvmlDeviceGetMemoryInfo");
+    CHECK(by_index(0, &device) != 0); /* not initialized */
+    CHECK(init() == 0);
+    CHECK(by_index(0, &device) == 0);
+    CHECK(get_uuid(device, uuid, sizeof uuid) == 0 && strncmp(uuid, "GPU-73696d63-", 13) == 0);
+    CHECK(by_uuid(uuid, &device) == 0);
+    CHECK(processes(device, &count, infos) == 0);
+    CHECK(count == 1 && infos[0].pid == (unsigned)getpid() && infos[0].used == used());
+    CHECK(info(device, memory) == 0 && memory[2] == used());
+}
+static void nvml_tells_this_process_and_the_drivers_own_figure(void **state)
+{
+    assert_int_equal(child_status(body_nvml, NULL, NULL), 0);
+}
+
 static void body_fork(void)
 {
     CUdeviceptr p;
@@ -596,6 +637,7 @@ int main(void)
         cmocka_unit_test(streams_and_events_are_ordered_and_kernels_refused),
         cmocka_unit_test(a_look_up_answers_by_version_and_stream_flag),
         cmocka_unit_test(faults_come_at_the_call_they_are_ordered_for),
+        cmocka_unit_test(nvml_tells_this_process_and_the_drivers_own_figure),
         cmocka_unit_test(a_fork_child_of_an_initialized_process_gets_nothing),
     };
     return cmocka_run_group_tests_name("simcuda", tests, NULL, NULL);

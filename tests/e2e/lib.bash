@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lib.sh - sourced by the end-to-end tests: runs a program with and without the shim and asks its database.
+# lib.bash - sourced by the end-to-end tests: runs a program with and without the shim and asks its database.
 #
 #   run_shimmed PROGRAM ARG...     both runs; output and exit status must be the same.  Sets $run, $db, $status
 #   shimmed COMMAND...             only the run under the shim, in a fresh directory
