@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+"""make_db.py - writes small, exact databases for the analyzer's tests.
+
+    make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--rank R] [--fast]
+
+A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger.c)
+and into the tables of schema.sql: driver segments that a caching allocator carves, its blocks, a library's
+direct allocations, nested ranges with their peaks, samples, steps.  Everything is deterministic, so the golden
+files beside the tests can be compared byte for byte.
+"""
+import argparse
+import sqlite3
+import sys
+
+MiB = 1 << 20
+OPS = {1: "alloc", 2: "free", 20: "block_alloc", 21: "block_free", 22: "oom", 30: "range_push", 31: "range_pop",
+       33: "step", 40: "sample", 50: "reclassify"}
+SPACES = {0: "none", 1: "device", 2: "pool", 3: "managed", 4: "pinned", 5: "registered", 6: "host_vmm"}
+LIVE_AT_PEAK = """CREATE VIEW live_at_peak AS SELECT l.process AS process, l.device AS device, l.alloc_seq AS alloc_seq,
+  (SELECT name FROM phase WHERE id = l.phase) AS phase,
+  CASE WHEN l.op = 20 THEN 'framework' ELSE 'direct' END AS category,
+  (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = l.stack)) AS owner,
+  l.size_bytes AS size_bytes, l.stack AS stack, l.t_ns AS t_alloc_ns FROM peak_live l WHERE l.managed = 0"""
+
+
+def x(n, unit=512):
+    """The schema's compact bytes: units, or -n where n is no multiple."""
+    return n // unit if n % unit == 0 else -n
+
+
+class Run:
+    def __init__(self, schema, out, device_count):
+        self.db = sqlite3.connect(out)
+        self.db.executescript(open(schema).read())
+        names = {r[0] for r in self.db.execute("SELECT name FROM sqlite_master")}
+        if "live_at_peak" not in names:
+            self.db.execute(LIVE_AT_PEAK)
+            self.own_view = True
+        else:
+            self.own_view = False
+        self.seq = 0
+        self.t = 0
+        self.rows = []
+        self.phases = {"none": 0}
+        self.strings = {}
+        self.kinds = {}
+        self.ranges = []          # open: [id, phase, {device: [alloc, t, reserved]}]
+        self.range_rows = {}
+        self.range_peaks = []
+        self.tot = {d: dict(framework=0, direct=0, reserved=0) for d in range(device_count)}
+        self.live = {d: {} for d in range(device_count)}      # handle -> (seq, size, kind, phase, range, stack, t, address)
+        self.peaks = {}
+        self.at_peak = {}
+        self.stats = {}
+        self.zones = {}
+        self.handle = 0
+        self.next_address = 0x7F0000000000
+        self.next_range = 0
+        self.stack_ids = {}
+        self.frame_ids = {}
+        self.module_ids = {}
+        self.steps = 0
+        self.sampled = []
+
+    def phase_id(self, name):
+        return self.phases.setdefault(name, len(self.phases))
+
+    def string(self, text):
+        if text not in self.strings:
+            self.strings[text] = len(self.strings) + 1
+        return self.strings[text]
+
+    def kind(self, space, status=0, thread=1):
+        key = (space, status, thread)
+        return self.kinds.setdefault(key, len(self.kinds) + 1)
+
+    def phase(self):
+        return self.ranges[-1][1] if self.ranges else 0
+
+    def rid(self):
+        return self.ranges[-1][0] if self.ranges else 0
+
+    def stack(self, frames, owner):
+        """frames: innermost first, (module path, offset, function)."""
+        parent = 0
+        for module, offset, function in reversed(frames):
+            m = self.module_ids.setdefault(module, len(self.module_ids) + 1)
+            f = self.frame_ids.setdefault((m, offset, function), len(self.frame_ids) + 1)
+            key = (parent, f)
+            if key not in self.stack_ids:
+                self.stack_ids[key] = [len(self.stack_ids) + 1, owner]
+            parent = self.stack_ids[key][0]
+        return parent
+
+    def account(self, dev, d):
+        """Ranges, phases, device: everything that has a peak."""
+        t = self.tot[dev]
+        values = dict(allocated=t["framework"] + t["direct"], reserved=t["reserved"], framework=t["framework"],
+                      direct=t["direct"], managed_reserved=t["reserved"] - t["direct"])
+        for kind, value in values.items():
+            p = self.peaks.setdefault((dev, kind), [0, 0, 0, 0])
+            if value > p[0]:
+                self.peaks[(dev, kind)] = [value, self.seq, self.t, value]
+                if kind == "allocated":
+                    self.at_peak[dev] = dict(self.live[dev])
+            else:
+                p[3] = value
+        for r in self.ranges:
+            rp = r[2].setdefault(dev, [0, 0, 0])
+            if values["allocated"] > rp[0]:
+                rp[0], rp[2] = values["allocated"], self.t
+            rp[1] = max(rp[1], values["reserved"])
+        s = self.stats.setdefault((dev, self.phase()), dict(ranges=0, ns=0, events=0, a=0, r=0, end=0, t=0))
+        s["events"] += 1
+        if values["allocated"] > s["a"]:
+            s["a"], s["t"] = values["allocated"], self.t
+        s["r"] = max(s["r"], values["reserved"])
+        s["end"] = values["allocated"]
+        z = self.zones.get((dev, self.phase()))
+        if z and z["n"] >= 1000:
+            self.close_zone(dev, self.phase())
+            z = None
+        if z is None:
+            z = self.zones[(dev, self.phase())] = dict(n=0, first=self.seq, t0=self.t, amin=1 << 62, amax=-1, tmax=0,
+                                                       rmin=1 << 62, rmax=-1)
+        a, rs = values["allocated"], values["reserved"]
+        z["n"] += 1
+        z["last"], z["t1"] = self.seq, self.t
+        z["amin"] = min(z["amin"], a)
+        if a > z["amax"]:
+            z["amax"], z["tmax"] = a, self.t
+        z["rmin"], z["rmax"] = min(z["rmin"], rs), max(z["rmax"], rs)
+        z["lf"], z["ld"], z["lr"] = t["framework"], t["direct"], t["reserved"]
+
+    def close_zone(self, dev, phase):
+        z = self.zones.pop((dev, phase))
+        self.db.execute("INSERT INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        (z["first"], z["last"], dev, phase, z["t0"], z["t1"], z["amin"], z["amax"], z["tmax"],
+                         z["rmin"], z["rmax"], z["lf"], z["ld"], z["lr"]))
+
+    def event(self, op, dev=-1, size=0, address=0, stack=0, mate=0, space=1, status=0, dt=1000):
+        self.t += dt
+        self.seq += 1
+        t = self.tot.get(dev, dict(framework=0, direct=0, reserved=0))
+        return [self.seq, self.t, op, dev, self.phase(), self.kind(space, status), x(address), x(size), self.rid(), stack,
+                mate, x(t["framework"]), x(t["direct"]), x(t["reserved"], 2 * MiB)]
+
+    def finish(self, row, dev):
+        t = self.tot[dev]
+        row[11:] = [x(t["framework"]), x(t["direct"]), x(t["reserved"], 2 * MiB)]
+        self.rows.append(row)
+        self.account(dev, None)
+
+    def driver_alloc(self, dev, size, managed, stack=0, dt=30000):
+        address, self.next_address = self.next_address, self.next_address + size + (-size) % 512
+        row = self.event(1, dev, size, address, stack, dt=dt)
+        self.tot[dev]["reserved"] += size
+        if not managed:
+            self.tot[dev]["direct"] += size
+        self.handle += 1
+        self.live[dev][self.handle] = (self.seq, size, "managed" if managed else "direct", self.phase(), self.rid(), stack,
+                                       self.t, address)
+        self.finish(row, dev)
+        return self.handle
+
+    def driver_free(self, dev, handle, dt=30000):
+        seq, size, kind, _, _, _, _, address = self.live[dev].pop(handle)
+        row = self.event(2, dev, size, address, mate=seq, dt=dt)
+        self.tot[dev]["reserved"] -= size
+        if kind == "direct":
+            self.tot[dev]["direct"] -= size
+        self.finish(row, dev)
+
+    def block(self, dev, size, stack=0, dt=2000):
+        address, self.next_address = self.next_address, self.next_address + size + (-size) % 512
+        row = self.event(20, dev, size, address, stack, dt=dt)
+        self.tot[dev]["framework"] += size
+        self.handle += 1
+        self.live[dev][self.handle] = (self.seq, size, "block", self.phase(), self.rid(), stack, self.t, address)
+        self.finish(row, dev)
+        return self.handle
+
+    def block_free(self, dev, handle, dt=2000):
+        seq, size, _, _, _, _, _, address = self.live[dev].pop(handle)
+        row = self.event(21, dev, size, address, mate=seq, dt=dt)
+        self.tot[dev]["framework"] -= size
+        self.finish(row, dev)
+
+    def oom(self, dev, size):
+        self.finish(self.event(22, dev, size), dev)
+
+    def push(self, name, dt=500):
+        self.next_range += 1
+        phase = self.phase_id(name)
+        parent = self.rid()
+        self.t += dt
+        self.seq += 1
+        self.ranges.append([self.next_range, phase, {}])
+        self.rows.append([self.seq, self.t, 30, -1, phase, self.kind(0), 0, 0, self.next_range, 0, 0, 0, 0, 0])
+        self.range_rows[self.next_range] = [self.next_range, 1, phase, self.string(name), None, 3, parent, 1,
+                                            self.steps + 1, self.seq, self.t, None]
+        for dev, t in self.tot.items():
+            self.ranges[-1][2][dev] = [t["framework"] + t["direct"], t["reserved"], self.t]
+
+    def pop(self, dt=500):
+        rid, phase, peaks = self.ranges.pop()
+        self.t += dt
+        self.seq += 1
+        self.rows.append([self.seq, self.t, 31, -1, phase, self.kind(0), 0, 0, rid, 0, 0, 0, 0, 0])
+        self.range_rows[rid][11] = self.t
+        ns = self.t - self.range_rows[rid][10]
+        for dev, (a, r, t) in peaks.items():
+            self.range_peaks.append((rid, dev, a, r, t))
+            s = self.stats.setdefault((dev, phase), dict(ranges=0, ns=0, events=0, a=0, r=0, end=0, t=0))
+            s["ranges"] += 1
+            s["ns"] += ns
+            if a > s["a"]:
+                s["a"], s["t"] = a, t
+            s["r"] = max(s["r"], r)
+            s["end"] = self.tot[dev]["framework"] + self.tot[dev]["direct"]
+
+    def step(self):
+        self.steps += 1
+        self.t += 500
+        self.seq += 1
+        self.rows.append([self.seq, self.t, 33, -1, self.phase(), self.kind(0), 0, 0, 0, 0, 0, 0, 0, 0])
+        self.db.execute("INSERT INTO step VALUES(1,?,?,?)", (self.steps, self.t, self.seq))
+
+    def sample(self, dev, context):
+        r = self.tot[dev]["reserved"]
+        self.sampled.append((1, self.t, dev, r + context, "nvml_process", 3200 * MiB + self.steps * MiB, 64 * MiB, r))
+
+    def write(self, args):
+        db = self.db
+        for dev, phase in list(self.zones):
+            self.close_zone(dev, phase)
+        db.executemany("INSERT OR IGNORE INTO op VALUES(?,?)", OPS.items())
+        db.executemany("INSERT OR IGNORE INTO space VALUES(?,?)", SPACES.items())
+        db.execute("INSERT OR IGNORE INTO api VALUES(1,'cuMemAlloc_v2')")
+        db.executemany("INSERT OR IGNORE INTO phase VALUES(?,?)", [(i, n) for n, i in self.phases.items()])
+        db.executemany("INSERT INTO kind VALUES(?,1,1,?,1,0,?,?)",
+                       [(i, space, thread, status) for (space, status, thread), i in self.kinds.items()])
+        for (parent, frame), (sid, owner) in self.stack_ids.items():
+            db.execute("INSERT INTO stack VALUES(?,?,?,?)", (sid, parent, frame, self.string(owner) if owner else None))
+        db.executemany("INSERT INTO string VALUES(?,?)", [(i, s) for s, i in self.strings.items()])
+        db.executemany("INSERT INTO frame VALUES(?,?,?,?,NULL,NULL)",
+                       [(i, m, off, fn) for (m, off, fn), i in self.frame_ids.items()])
+        db.executemany("INSERT INTO module VALUES(?,?,'00',0,0)", [(i, p) for p, i in self.module_ids.items()])
+        if args.kind != "thinned":
+            db.executemany("INSERT INTO ev VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", self.rows)
+        db.executemany("INSERT INTO rng VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", self.range_rows.values())
+        db.executemany("INSERT INTO range_peak VALUES(?,?,?,?,?)", self.range_peaks)
+        for (dev, phase), s in self.stats.items():
+            db.execute("INSERT INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)",
+                       (dev, phase, s["ranges"], s["ns"] if s["ranges"] else None, s["events"], s["a"], s["r"], s["end"],
+                        s["t"]))
+        for (dev, kind), p in self.peaks.items():
+            db.execute("INSERT INTO peak VALUES(1,?,?,?,?,?,?)", (dev, kind, p[0], p[1], p[2], p[3]))
+        db.execute("INSERT INTO peak VALUES(1,-1,'pinned',?,1,0,?)", (64 * MiB, 64 * MiB))
+        if self.own_view or args.kind == "thinned":
+            for dev, live in self.at_peak.items():
+                for seq, size, kind, phase, rid, stack, t, address in live.values():
+                    db.execute("INSERT INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?)",
+                               (dev, seq, t, 20 if kind == "block" else 1, address, size, phase, rid, stack, kind == "managed"))
+        for dev in self.live:
+            for seq, _, kind, *_ in self.live[dev].values():
+                db.execute("INSERT INTO live VALUES(?,?)", (seq, kind == "managed"))
+        db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
+        db.execute("INSERT INTO mark VALUES(1,?,?)", (self.seq, self.seq))
+        start = 1795000000000000000
+        meta = dict(schema_version=args.schema_version, version="0.1.0", start_realtime_ns=start, max_bytes=4 << 30)
+        if args.kind == "thinned":
+            meta["thinned_from_seq"] = 1
+        if args.kind != "killed":
+            meta["clean_end"] = 1
+        else:
+            db.execute("INSERT INTO loss VALUES(1,?,12,'the ring was full')", (self.t // 2,))
+            db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
+            db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")
+        db.executemany("INSERT INTO meta VALUES(?,?)", meta.items())
+        rank, world = (args.rank, 8) if args.rank is not None else (None, None)
+        db.execute("INSERT INTO process VALUES(1,'gpu-7','b00t',4211,?,?,?,?,?,?,?)",
+                   (rank, rank, world, "python train.py --layers 8", start, None if args.kind == "killed" else self.t,
+                    1 if args.kind == "empty" else 0))
+        for dev in self.tot:
+            db.execute("INSERT INTO device VALUES(?,1,?,'NVIDIA H200',?)", (dev, "GPU-%08x" % dev, 150000 * MiB))
+        db.commit()
+        db.close()
+
+
+TORCH = "/usr/lib/python3/dist-packages/torch/lib/libtorch_cuda.so"
+C10 = "/usr/lib/python3/dist-packages/torch/lib/libc10_cuda.so"
+CUBLAS = "/usr/local/cuda/lib64/libcublasLt.so.13"
+PYTHON = "/usr/bin/python3.12"
+
+
+def train(run, args):
+    layers, activation, logits = 8, 96 * MiB + 512, 1002 * MiB
+    slow = 1 if args.fast else 40
+    for d in run.tot:
+        for i in range(layers):
+            s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x91000 + 16 * i, "at::empty"),
+                           (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
+            run.driver_alloc(d, 256 * MiB, True, s)
+            run.block(d, 180 * MiB, s, dt=100000 * slow)
+        cublas = run.stack([(CUBLAS, 0x77123, None), (CUBLAS, 0x5200, "cublasLtMatmul"), (TORCH, 0xA0010, "at::mm")],
+                           "libcublasLt.so.13")
+        run.driver_alloc(d, 33 * MiB + 77, False, cublas)
+        run.sample(d, 527 * MiB)
+    states = {d: [] for d in run.tot}
+    for n in range(args.steps):
+        for d in run.tot:
+            acts = []
+            run.push("forward")
+            for i in range(layers):
+                s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x92000, "at::linear"),
+                               (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
+                if n == 0:
+                    run.driver_alloc(d, 128 * MiB, True, s)
+                acts.append(run.block(d, activation, s, dt=150000 * slow))
+                tmp = run.block(d, 48 * MiB, s, dt=50000 * slow)
+                run.block_free(d, tmp, dt=20000 * slow)
+            run.push("logits")
+            s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x93000, "at::log_softmax"),
+                           (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
+            if n == 0:
+                run.driver_alloc(d, 2048 * MiB, True, s)
+            l1 = run.block(d, logits, s, dt=500000 * slow)
+            l2 = run.block(d, logits, s, dt=500000 * slow)
+            run.pop(dt=100000)
+            run.pop()
+            run.sample(d, 640 * MiB)
+            run.push("backward")
+            run.block_free(d, l2, dt=400000 * slow)
+            grads = []
+            for i in range(layers):
+                grads.append(run.block(d, 180 * MiB, 0, dt=250000 * slow))
+                run.block_free(d, acts.pop(), dt=100000 * slow)
+                if i == 1:
+                    run.block_free(d, l1, dt=2000)
+                if n == 0:
+                    run.driver_alloc(d, 256 * MiB, True, 0)
+            run.pop(dt=100000)
+            run.push("optimizer")
+            if n == 0:
+                for i in range(layers):
+                    run.driver_alloc(d, 384 * MiB, True, 0)
+                    states[d].append(run.block(d, 360 * MiB, 0, dt=80000 * slow))
+            tmp = run.block(d, 300 * MiB, 0, dt=600000 * slow)
+            run.block_free(d, tmp, dt=600000 * slow)
+            run.pop()
+            for g in grads:
+                run.block_free(d, g)
+        run.step()
+    if args.kind == "oom":
+        run.push("forward")
+        run.oom(0, 90 << 30)
+        run.pop()
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("schema")
+    p.add_argument("out")
+    p.add_argument("--kind", default="train", choices=["train", "oom", "empty", "killed", "thinned"])
+    p.add_argument("--devices", type=int, default=1)
+    p.add_argument("--steps", type=int, default=3)
+    p.add_argument("--rank", type=int)
+    p.add_argument("--schema-version", type=int, default=1)
+    p.add_argument("--fast", action="store_true", help="a run of milliseconds")
+    args = p.parse_args()
+    run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0)
+    if args.kind != "empty":
+        train(run, args)
+    run.write(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
