@@ -1,0 +1,197 @@
+/* args.c - see args.h. */
+#include "args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "units.h"
+
+/* ---- suggestions ---- */
+
+/* Edit distance with transpositions counted as two; words are short. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[64], n = strlen(b);
+    if (n >= 64)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            size_t gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = change < gap ? change : gap;
+        }
+    }
+    return row[n];
+}
+
+const char *args_nearest(const char *word, const char *const *names)
+{
+    const char *best = NULL;
+    size_t least = strlen(word) / 3 + 2; /* two typing errors, more in long words */
+    for (; *names; names++) {
+        size_t d = distance(word, *names);
+        if (d < least) {
+            least = d;
+            best = *names;
+        }
+    }
+    return best;
+}
+
+/* ---- help ---- */
+
+static void print_help(const struct command_help *h)
+{
+    printf("usage: vramscope %s %s\n\n%s\n\noptions:\n", h->name, h->synopsis, h->about);
+    for (const struct option_row *r = h->rows; r->name; r++) {
+        char left[64], letter[8] = "    ";
+        if (r->letter)
+            snprintf(letter, sizeof letter, "-%c, ", r->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? "=" : "",
+                 r->value ? r->value : "");
+        printf("  %-26s %s\n", left, r->help);
+    }
+    printf("  %-26s %s\n", "-h, --help", "this text");
+}
+
+/* ---- parsing ---- */
+
+static bool read_count(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < 0)
+        return false;
+    *out = value;
+    return true;
+}
+
+static bool read_size(const char *text, int64_t *out)
+{
+    int used = 0;
+    long long w, h;
+    if (sscanf(text, "%lldx%lld%n", &w, &h, &used) != 2 || text[used] || w < 1 || h < 1 || w > 100000 ||
+        h > 100000)
+        return false;
+    out[0] = w;
+    out[1] = h;
+    return true;
+}
+
+static bool store(const struct option_row *r, const char *value, void *options)
+{
+    void *field = (char *)options + r->offset;
+    switch (r->kind) {
+    case ARG_FLAG:
+        *(bool *)field = true;
+        return true;
+    case ARG_TEXT:
+        *(const char **)field = value;
+        return true;
+    case ARG_COUNT:
+        return read_count(value, field);
+    case ARG_TIME:
+        return units_read_time(value, field);
+    case ARG_SIZE:
+        return read_size(value, field);
+    }
+    return false;
+}
+
+static int bad_value(const struct command_help *h, const struct option_row *r, const char *value)
+{
+    static const char *const wants[] = {"nothing", "a text", "a whole number", "a time such as 1.5s or 20ms",
+                                        "WIDTHxHEIGHT, such as 1600x900"};
+    complain("%s: --%s takes %s, not '%s'", h->name, r->name, wants[r->kind], value);
+    return -2;
+}
+
+static int unknown(const struct command_help *h, const char *word, size_t length)
+{
+    const char *names[64];
+    size_t n = 0;
+    char plain[64];
+    for (const struct option_row *r = h->rows; r->name && n < 62; r++)
+        names[n++] = r->name;
+    names[n++] = "help";
+    names[n] = NULL;
+    snprintf(plain, sizeof plain, "%.*s", (int)length, word);
+    const char *near = plain[0] == '-' && plain[1] == '-' ? args_nearest(plain + 2, names) : NULL;
+    if (near)
+        complain("%s: unknown option '%s': did you mean --%s?", h->name, plain, near);
+    else
+        complain("%s: unknown option '%s': 'vramscope %s --help' lists them", h->name, plain, h->name);
+    return -2;
+}
+
+static const struct option_row *find(const struct command_help *h, const char *arg, size_t length)
+{
+    for (const struct option_row *r = h->rows; r->name; r++) {
+        if (arg[1] != '-' && arg[1] == r->letter && r->letter)
+            return r;
+        if (arg[1] == '-' && strlen(r->name) == length - 2 && !strncmp(arg + 2, r->name, length - 2))
+            return r;
+    }
+    return NULL;
+}
+
+/* One option at argv[*i]; 0 or -2. */
+static int parse_one(const struct command_help *h, int argc, char **argv, int *i, void *options)
+{
+    const char *arg = argv[*i], *value = NULL;
+    bool is_long = arg[1] == '-';
+    size_t length = is_long ? strcspn(arg, "=") : 2;
+    const struct option_row *r = find(h, arg, length);
+    if (!r)
+        return unknown(h, arg, length);
+    if (arg[length])
+        value = arg + length + is_long;
+    if (r->kind == ARG_FLAG && value) {
+        if (!is_long)
+            return unknown(h, arg, strlen(arg));
+        complain("%s: --%s takes no value", h->name, r->name);
+        return -2;
+    }
+    if (r->kind != ARG_FLAG && !value) {
+        if (*i + 1 >= argc) {
+            complain("%s: --%s needs a value: --%s=%s", h->name, r->name, r->name, r->value);
+            return -2;
+        }
+        value = argv[++*i];
+    }
+    return store(r, value, options) ? 0 : bad_value(h, r, value);
+}
+
+int args_parse(const struct command_help *h, int argc, char **argv, void *options, char ***operands)
+{
+    int n = 0;
+    *operands = argv + 1;
+    for (int i = 1; i < argc; i++) {
+        bool ends = !strcmp(argv[i], "--");
+        bool operand = argv[i][0] != '-' || !argv[i][1];
+        if (ends || (operand && h->stop_at_operand)) {
+            for (i += ends; i < argc; i++)
+                (*operands)[n++] = argv[i];
+            break;
+        }
+        if (operand) {
+            (*operands)[n++] = argv[i];
+            continue;
+        }
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            print_help(h);
+            return -1;
+        }
+        if (parse_one(h, argc, argv, &i, options))
+            return -2;
+    }
+    return n;
+}

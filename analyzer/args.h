@@ -1,0 +1,47 @@
+/*
+ * args.h - one table per command says which options it takes; parsing and --help are made from it.
+ *
+ *      static const struct option_row rows[] = {
+ *          {"output", 'o', "FILE", ARG_TEXT, offsetof(struct my, output), "write FILE"}, {0}};
+ *
+ * Options may stand before and after operands, "--" ends them, long ones may be given as --name=value or
+ * --name value. An unknown one is a line that names the nearest, exit 2.
+ */
+#ifndef VS_ARGS_H
+#define VS_ARGS_H
+
+#include "base.h"
+
+enum arg_kind {
+    ARG_FLAG,  /* bool */
+    ARG_TEXT,  /* const char * */
+    ARG_COUNT, /* int64_t >= 0 */
+    ARG_TIME,  /* int64_t nanoseconds, see units_read_time */
+    ARG_SIZE   /* int64_t[2]: WxH */
+};
+
+struct option_row {
+    const char *name;
+    char letter;
+    const char *value; /* what the value is called in --help; NULL for flags */
+    enum arg_kind kind;
+    size_t offset; /* into the command's struct of options */
+    const char *help;
+};
+
+struct command_help {
+    const char *name;     /* "report" */
+    const char *synopsis; /* "[options] FILE...|DIR" */
+    const char *about;    /* paragraphs */
+    const struct option_row *rows;
+    bool stop_at_operand; /* what follows the first operand belongs to another program (run) */
+};
+
+/* Fills OPTIONS, moves the operands to *OPERANDS (a slice of argv) and returns their number; -1 = --help was
+ * printed (exit 0), -2 = a bad option, already said (exit 2). */
+int args_parse(const struct command_help *help, int argc, char **argv, void *options, char ***operands);
+
+/* The nearest of NAMES (NULL-terminated) to WORD, or NULL where nothing is near. */
+const char *args_nearest(const char *word, const char *const *names);
+
+#endif

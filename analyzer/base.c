@@ -1,0 +1,53 @@
+/* base.c - see base.h. */
+#include "base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int complain(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("vramscope: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return 2;
+}
+
+static void *enough(void *p)
+{
+    if (p)
+        return p;
+    complain("out of memory");
+    exit(2);
+}
+
+void *xrealloc(void *p, size_t size)
+{
+    return enough(realloc(p, size ? size : 1));
+}
+
+char *xstrdup(const char *text)
+{
+    return text ? enough(strdup(text)) : NULL;
+}
+
+char *xformat(const char *format, ...)
+{
+    va_list list;
+    char *text = NULL;
+    va_start(list, format);
+    if (vasprintf(&text, format, list) < 0)
+        text = NULL;
+    va_end(list);
+    return enough(text);
+}
+
+void *grow(void *items, size_t n, size_t size)
+{
+    if (n && (n & (n - 1)))
+        return items;
+    return xrealloc(items, (n ? 2 * n : 1) * size);
+}

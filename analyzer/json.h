@@ -1,0 +1,32 @@
+/*
+ * json.h - writes JSON as it goes: commas, quotes and indentation are its business, the order of calls yours.
+ *
+ *      json_open(&j, stdout); json_begin(&j, NULL, '{'); json_bytes(&j, "peak_bytes", n); json_end(&j);
+ * json_close(&j);
+ *
+ * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are no UTF-8 (paths may hold any) become
+ * U+FFFD.
+ */
+#ifndef VS_JSON_H
+#define VS_JSON_H
+
+#include <stdio.h>
+
+#include "base.h"
+
+struct json {
+    FILE *out;
+    int depth;
+    char kinds[32]; /* closing bracket per depth */
+    bool empty[33];
+};
+
+void json_open(struct json *j, FILE *out);
+void json_close(struct json *j); /* final newline; every begin must have its end */
+void json_begin(struct json *j, const char *name, char bracket); /* '{' or '[' */
+void json_end(struct json *j);
+void json_text(struct json *j, const char *name, const char *text); /* NULL is null */
+void json_int(struct json *j, const char *name, int64_t value);     /* UNKNOWN is null */
+void json_bool(struct json *j, const char *name, bool value);
+
+#endif

@@ -1,0 +1,102 @@
+/* units.c - see units.h. */
+#include "units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct text units_bytes(int64_t bytes, bool exact)
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    struct text out;
+    if (bytes == UNKNOWN) {
+        snprintf(out.s, sizeof out.s, "unknown");
+        return out;
+    }
+    double value = (double)bytes;
+    int unit = 0;
+    while (fabs(value) >= 1023.995 && unit < 5) {
+        value /= 1024;
+        unit++;
+    }
+    if (exact)
+        snprintf(out.s, sizeof out.s, "%lld", (long long)bytes);
+    else if (unit == 0)
+        snprintf(out.s, sizeof out.s, "%lld B", (long long)bytes);
+    else
+        snprintf(out.s, sizeof out.s, "%.*f %s", fabs(value) >= 99.95 ? 1 : 2, value, names[unit]);
+    return out;
+}
+
+struct text units_time(int64_t ns)
+{
+    struct text out;
+    double s = (double)ns / 1e9;
+    int64_t whole = ns / 1000000000;
+    if (ns == UNKNOWN)
+        snprintf(out.s, sizeof out.s, "unknown");
+    else if (whole >= 3600)
+        snprintf(out.s, sizeof out.s, "%lld h %02lld min", (long long)whole / 3600,
+                 (long long)whole / 60 % 60);
+    else if (whole >= 100)
+        snprintf(out.s, sizeof out.s, "%lld min %02lld s", (long long)whole / 60, (long long)whole % 60);
+    else if (s >= 0.9995)
+        snprintf(out.s, sizeof out.s, "%.3g s", s);
+    else if (s >= 0.0009995)
+        snprintf(out.s, sizeof out.s, "%.3g ms", s * 1e3);
+    else
+        snprintf(out.s, sizeof out.s, "%.3g us", s * 1e6);
+    return out;
+}
+
+struct text units_share(int64_t part, int64_t whole)
+{
+    struct text out;
+    if (part == UNKNOWN || whole == UNKNOWN || whole <= 0)
+        snprintf(out.s, sizeof out.s, "-");
+    else
+        snprintf(out.s, sizeof out.s, "%.1f %%", 100.0 * (double)part / (double)whole);
+    return out;
+}
+
+struct text units_count(int64_t n, const char *noun)
+{
+    struct text out;
+    snprintf(out.s, sizeof out.s, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
+    return out;
+}
+
+struct text units_date(int64_t realtime_ns)
+{
+    struct text out;
+    struct tm parts;
+    time_t seconds = (time_t)(realtime_ns / 1000000000);
+    if (realtime_ns == UNKNOWN || !gmtime_r(&seconds, &parts))
+        snprintf(out.s, sizeof out.s, "unknown");
+    else
+        strftime(out.s, sizeof out.s, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    return out;
+}
+
+bool units_read_time(const char *text, int64_t *ns)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"min", 60e9}, {"h", 3600e9}};
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || !isfinite(value) || value < 0)
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (!strcmp(end, units[i].name) && value * units[i].ns < 9e18) {
+            *ns = (int64_t)(value * units[i].ns);
+            return true;
+        }
+    }
+    return false;
+}

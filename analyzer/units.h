@@ -1,0 +1,28 @@
+/*
+ * units.h - numbers for people: bytes, durations, shares.  Writes into a small struct by value, so that
+ * several fit in one printf.
+ */
+#ifndef VS_UNITS_H
+#define VS_UNITS_H
+
+#include "base.h"
+
+struct text {
+    char s[48];
+};
+
+/* "3.71 GiB"; with EXACT "3983589376"; UNKNOWN is "unknown". */
+struct text units_bytes(int64_t bytes, bool exact);
+/* "1.23 s", "12.3 ms", "2 h 03 min" */
+struct text units_time(int64_t ns);
+/* "12.3 %", "-" of nothing */
+struct text units_share(int64_t part, int64_t whole);
+/* "1 event", "2 events"; the plural takes an s */
+struct text units_count(int64_t n, const char *noun);
+/* "2026-11-20 14:03:11 UTC" */
+struct text units_date(int64_t realtime_ns);
+
+/* Reads "12", "1.5s", "20ms", "3us", "2min", "1h" (seconds without a unit) into nanoseconds. */
+bool units_read_time(const char *text, int64_t *ns);
+
+#endif
