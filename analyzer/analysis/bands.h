@@ -1,0 +1,28 @@
+/*
+ * bands.h - which phase to colour when: ranges flattened into bands, then fitted to a picture's columns.
+ *
+ *      ranges (nested, of several threads)  -->  bands, side by side, innermost range wins
+ *      --> bands of whole columns; in a column with several phases, the phase of its greatest allocated value
+ *
+ * Phase 0 (none) is a gap.
+ */
+#ifndef VS_BANDS_H
+#define VS_BANDS_H
+
+#include "columns.h"
+
+struct band {
+    int64_t from, to;
+    int phase;
+};
+
+/* RANGES sorted by t_push.  The caller frees the result. */
+struct band *bands_flatten(const struct trace_range *ranges, size_t n, int64_t from, int64_t to,
+                           size_t *count);
+
+/* One phase per column of C, runs of the same phase as one band.  *MIXED: columns that hold several phases.
+ * The caller frees the result. */
+struct band *bands_fit(const struct band *bands, size_t n, const struct columns *c, size_t *count,
+                       size_t *mixed);
+
+#endif

@@ -1,0 +1,125 @@
+/* columns.c - see columns.h. */
+#include "columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void columns_init(struct columns *c, int64_t from, int64_t to, size_t n)
+{
+    *c = (struct columns){.from = from, .to = to > from ? to : from + 1, .n = n};
+    c->at = xrealloc(NULL, n * sizeof *c->at);
+    memset(c->at, 0, n * sizeof *c->at);
+}
+
+void columns_free(struct columns *c)
+{
+    free(c->at);
+    c->at = NULL;
+}
+
+size_t columns_index(const struct columns *c, int64_t t)
+{
+    if (t <= c->from)
+        return 0;
+    /* long double: 10 h in ns times thousands of columns is beyond 2^53 */
+    size_t i = (size_t)((long double)(t - c->from) * (long double)c->n / (long double)(c->to - c->from));
+    return i < c->n ? i : c->n - 1;
+}
+
+int64_t columns_edge(const struct columns *c, size_t i)
+{
+    return c->from + (int64_t)((long double)(c->to - c->from) * (long double)i / (long double)c->n);
+}
+
+static void take_max(struct column *to, int64_t value, int64_t when, int phase)
+{
+    if (to->any && value <= to->allocated_max)
+        return;
+    to->allocated_max = value;
+    to->t_max = when;
+    to->phase = phase;
+}
+
+static void take_last(struct column *to, const struct trace_point *p)
+{
+    if (to->any && p->t_last < to->t_last)
+        return;
+    to->t_last = p->t_last;
+    to->allocated_last = p->allocated_last;
+    to->reserved_last = p->reserved_last;
+}
+
+/* What P says about one column: extremes that are known to lie there. */
+static void merge(struct column *to, const struct trace_point *p)
+{
+    take_max(to, p->allocated_max, p->t_max, p->phase);
+    take_last(to, p);
+    if (!to->any || p->allocated_min < to->allocated_min)
+        to->allocated_min = p->allocated_min;
+    if (!to->any || p->reserved_min < to->reserved_min)
+        to->reserved_min = p->reserved_min;
+    if (!to->any || p->reserved_max > to->reserved_max)
+        to->reserved_max = p->reserved_max;
+    to->any = true;
+}
+
+void columns_add(void *context, const struct trace_point *p)
+{
+    struct columns *c = context;
+    if (p->t_last < c->from || p->t > c->to)
+        return;
+    size_t first = columns_index(c, p->t), last = columns_index(c, p->t_last),
+           top = columns_index(c, p->t_max);
+    if (first == last) {
+        merge(&c->at[first], p);
+        return;
+    }
+    /* a stretch over several columns: of it only the maximum and the end have a known place */
+    struct trace_point peak = *p, end = *p;
+    peak.t = peak.t_last = p->t_max;
+    peak.allocated_min = peak.allocated_last = p->allocated_max;
+    peak.reserved_min = peak.reserved_last = p->reserved_max;
+    end.t = end.t_max = p->t_last;
+    end.allocated_min = end.allocated_max = p->allocated_last;
+    end.reserved_min = end.reserved_max = p->reserved_last;
+    if (p->t_max >= c->from && p->t_max <= c->to)
+        merge(&c->at[top], &peak);
+    if (p->t_last <= c->to)
+        merge(&c->at[last], &end);
+}
+
+void columns_finish(struct columns *c, const struct trace_point *before)
+{
+    int64_t allocated = before->allocated_last, reserved = before->reserved_last;
+    int phase = before->phase;
+    for (size_t i = 0; i < c->n; i++) {
+        struct trace_point carry = {.t = columns_edge(c, i), .phase = phase};
+        struct column *at = &c->at[i];
+        carry.t_last = carry.t_max = carry.t;
+        carry.allocated_min = carry.allocated_max = carry.allocated_last = allocated;
+        carry.reserved_min = carry.reserved_max = carry.reserved_last = reserved;
+        /* it is in the column from its left edge until the first point there: INT64_MIN is older than any */
+        carry.t_last = at->any ? INT64_MIN : carry.t;
+        merge(at, &carry);
+        allocated = at->allocated_last;
+        reserved = at->reserved_last;
+        phase = at->phase;
+    }
+}
+
+size_t columns_peak(const struct columns *c)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < c->n; i++)
+        if (c->at[i].allocated_max > c->at[best].allocated_max)
+            best = i;
+    return best;
+}
+
+int64_t columns_max_reserved(const struct columns *c)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < c->n; i++)
+        most = c->at[i].reserved_max > most ? c->at[i].reserved_max : most;
+    return most;
+}

@@ -1,0 +1,41 @@
+/*
+ * columns.h - a curve squeezed into the columns of a picture without hiding a peak.
+ *
+ * Each column keeps the least and the greatest value that the curve takes inside it, the value carried in
+ * from the left included, so the greatest column equals the curve's maximum whatever the width.  Points may
+ * come in any order and more than once.
+ */
+#ifndef VS_COLUMNS_H
+#define VS_COLUMNS_H
+
+#include "trace.h"
+
+struct column {
+    int64_t allocated_min, allocated_max, allocated_last, reserved_min, reserved_max, reserved_last;
+    int64_t t_last; /* of the last point seen */
+    int64_t t_max;  /* of the greatest allocated */
+    int phase;      /* there */
+    bool any;       /* a point fell into it */
+};
+
+struct columns {
+    int64_t from, to;
+    size_t n;
+    struct column *at;
+};
+
+void columns_init(struct columns *c, int64_t from, int64_t to, size_t n);
+void columns_free(struct columns *c);
+/* A trace_visit: CONTEXT is the struct columns. */
+void columns_add(void *context, const struct trace_point *p);
+/* Carries values to the right; BEFORE are the totals at `from`.  Call once, after the last point. */
+void columns_finish(struct columns *c, const struct trace_point *before);
+
+/* Column of moment T, clamped; left edge of column I (I = n: the right end). */
+size_t columns_index(const struct columns *c, int64_t t);
+int64_t columns_edge(const struct columns *c, size_t i);
+/* Index of the column with the greatest allocated. */
+size_t columns_peak(const struct columns *c);
+int64_t columns_max_reserved(const struct columns *c);
+
+#endif

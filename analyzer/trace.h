@@ -1,0 +1,151 @@
+/*
+ * trace.h - the recorded run, as structs: the only door to the database, and the only files (trace*.c) with
+ * SQL.
+ *
+ * Opening completes the file first where its process was killed (the journal that it left is merged), and
+ * says in one line why a file can't be used.  Reports, plots and analyses see arrays and visitors; UNKNOWN
+ * (base.h) stands where the recording holds no number.  Texts live until trace_close.
+ *
+ * Every function that returns int gives 0, or -1 with the one-line reason in t->why.
+ */
+#ifndef VS_TRACE_READER_H
+#define VS_TRACE_READER_H
+
+#include "base.h"
+
+#define TRACE_SCHEMA 1 /* the newest schema version that this analyzer reads */
+
+struct trace_process {
+    int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;
+    const char *host, *command;
+    bool simulated;
+};
+
+struct trace_device {
+    int64_t id, total_bytes;
+    const char *name, *uuid;
+};
+
+struct trace_phase {
+    int64_t device, ranges, ns, events, allocated, reserved, end_allocated, t_allocated;
+    const char *name;
+};
+
+struct trace_peak { /* one row of `peak`: kind is 'allocated', 'reserved', 'pinned', ... */
+    int64_t device, bytes, seq, t, end;
+    const char *kind;
+};
+
+struct trace_loss {
+    int64_t events, rows, t_first;
+    const char *why;
+};
+
+struct trace_mismatch {
+    int64_t rows, t_first, device, ours, theirs; /* the first of its kind */
+    const char *what;
+};
+
+struct trace_oom {
+    int64_t seq, t, device, size, framework, direct, reserved;
+    const char *phase;
+};
+
+struct trace_sample {
+    int64_t t, device, driver_used, rss, pinned, reserved;
+    const char *source;
+};
+
+struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open */
+    int64_t t_push, t_pop, thread;
+    int phase; /* index into phase_names */
+};
+
+struct trace_live { /* bytes held at the device's allocated peak */
+    int64_t device, size, count, stack;
+    const char *phase, *category, *owner;
+};
+
+struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */
+    int64_t t, t_last, t_max;
+    int64_t allocated_min, allocated_max, allocated_last;
+    int64_t reserved_min, reserved_max, reserved_last;
+    int phase; /* of the maximum; index into phase_names */
+};
+
+struct trace_frame {
+    const char *module, *function, *file;
+    int64_t offset, line;
+};
+
+struct trace {
+    struct sqlite3 *db;
+    char *path;
+    char why[512];
+    bool running; /* its process is alive: the file grows while we read */
+    bool clean_end;
+    bool thinned;   /* from some point on framework events stand in the file only as peaks */
+    long recovered; /* events merged from a journal on opening, 0 = none */
+    const char *version;
+    int64_t t_first, t_last; /* of anything recorded */
+    int64_t events, steps;
+    struct trace_process process;
+    struct trace_device *devices;
+    size_t device_count;
+    struct trace_phase *phases;
+    size_t phase_count;
+    struct trace_peak *peaks;
+    size_t peak_count;
+    struct trace_loss *losses;
+    size_t loss_count;
+    struct trace_mismatch *mismatches;
+    size_t mismatch_count;
+    struct trace_oom *ooms; /* the first TRACE_OOMS of them */
+    size_t oom_count;
+    int64_t oom_total;        /* UNKNOWN until trace_load_ooms */
+    const char **phase_names; /* by phase id; NULL in gaps */
+    size_t phase_name_count;
+    char **texts; /* owned */
+    size_t text_count;
+};
+
+#define TRACE_OOMS 8
+
+/* Opens PATH and reads everything small.  On -1 nothing stays open and *why has the line. */
+int trace_open(struct trace *t, const char *path);
+void trace_close(struct trace *t);
+
+/* PATHS and the databases in them where they are directories, sorted by name; NULL with WHY where one can't
+ * be used. */
+char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
+void trace_free_files(char **files, size_t n);
+
+/* Reads the out-of-memory events into t->ooms: looks at every event. */
+int trace_load_ooms(struct trace *t);
+
+/* Tables read on demand; the caller frees the arrays. */
+int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
+int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
+int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
+
+/* The device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than COARSE ns
+ * or as single events.  *BEFORE gets the totals at FROM. */
+typedef void trace_visit(void *context, const struct trace_point *point);
+int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
+                struct trace_point *before, trace_visit *visit, void *context);
+
+/* The frames of stack ID, innermost first; the caller frees them. */
+int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n);
+
+/* Which step the moment T belongs to, from 1; UNKNOWN where no steps are told. */
+int64_t trace_step_at(struct trace *t, int64_t when);
+/* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
+int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
+/* The phase that the device was in when its allocated peak was reached. */
+const char *trace_phase_at_peak(struct trace *t, int64_t device);
+
+/* Small look-ups over what trace_open has read. */
+const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind);
+const struct trace_device *trace_find_device(const struct trace *t, int64_t device);
+
+#endif

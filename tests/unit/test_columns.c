@@ -1,0 +1,222 @@
+/* test_columns.c - a squeezed curve hides no peak, and bands say what happened. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analysis/bands.h"
+#include "analysis/columns.h"
+
+static uint64_t random_state = 42;
+static uint64_t random_number(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    return random_state ^= random_state << 17;
+}
+
+static struct trace_point point(int64_t t, int64_t allocated, int phase)
+{
+    return (struct trace_point){
+        t, t, t, allocated, allocated, allocated, 2 * allocated, 2 * allocated, 2 * allocated, phase};
+}
+
+enum { EVENTS = 20000 };
+static struct trace_point curve[EVENTS];
+
+static int64_t make_curve(void)
+{
+    int64_t t = 0, allocated = 1000, most = 0;
+    for (int i = 0; i < EVENTS; i++) {
+        t += 1 + (int64_t)(random_number() % 1000);
+        allocated = (int64_t)(random_number() % 1000000);
+        if (i == 12345)
+            allocated = 50000000; /* one spike of one event */
+        curve[i] = point(t, allocated, i % 5);
+        most = allocated > most ? allocated : most;
+    }
+    return most;
+}
+
+static void the_greatest_column_is_the_true_peak_at_every_width(void **state)
+{
+    static const size_t widths[] = {1, 2, 7, 100, 1600, 50000};
+    const struct trace_point before = {0};
+    int64_t most = make_curve();
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        struct columns c;
+        columns_init(&c, 0, curve[EVENTS - 1].t, widths[w]);
+        for (int i = 0; i < EVENTS; i++)
+            columns_add(&c, &curve[i]);
+        columns_finish(&c, &before);
+        const struct column *top = &c.at[columns_peak(&c)];
+        assert_true(top->allocated_max == most);
+        assert_true(top->t_max == curve[12345].t && top->phase == 12345 % 5);
+        assert_true(columns_max_reserved(&c) == 2 * most);
+        columns_free(&c);
+    }
+}
+
+/* The curve itself, looked at column by column the slow way. */
+static void slow_extremes(const struct columns *c, size_t x, int64_t *least, int64_t *most)
+{
+    int64_t value = 0;
+    bool any = false;
+    *least = INT64_MAX;
+    *most = INT64_MIN;
+    for (int i = 0; i < EVENTS; i++) {
+        size_t at = columns_index(c, curve[i].t);
+        if (at > x)
+            break;
+        if (at == x && !any) {
+            *least = *most = value;
+            any = true;
+        }
+        value = curve[i].allocated_last;
+        if (at == x) {
+            *least = value < *least ? value : *least;
+            *most = value > *most ? value : *most;
+        }
+    }
+    if (!any)
+        *least = *most = value;
+}
+
+static void columns_hold_what_the_curve_takes_in_them_in_any_order_of_points(void **state)
+{
+    const struct trace_point before = {0};
+    struct columns c;
+    make_curve();
+    columns_init(&c, 0, curve[EVENTS - 1].t, 97);
+    for (int i = EVENTS; i-- > 0;) {
+        columns_add(&c, &curve[i]);
+        columns_add(&c, &curve[i]); /* twice is as good as once */
+    }
+    columns_finish(&c, &before);
+    for (size_t x = 0; x < c.n; x++) {
+        int64_t least, most;
+        slow_extremes(&c, x, &least, &most);
+        assert_true(c.at[x].allocated_min == least && c.at[x].allocated_max == most);
+    }
+    columns_free(&c);
+}
+
+static void empty_columns_carry_the_value_on(void **state)
+{
+    const struct trace_point before = point(0, 7, 3);
+    struct trace_point p = point(50, 9, 1);
+    struct columns c;
+    columns_init(&c, 0, 100, 10);
+    columns_add(&c, &p);
+    columns_finish(&c, &before);
+    assert_true(c.at[0].allocated_max == 7 && c.at[4].allocated_min == 7);
+    assert_true(c.at[5].allocated_min == 7 && c.at[5].allocated_max == 9);
+    assert_true(c.at[9].allocated_min == 9 && c.at[9].reserved_max == 18);
+    columns_free(&c);
+}
+
+static void a_stretch_over_many_columns_puts_its_peak_where_it_was(void **state)
+{
+    const struct trace_point before = {0};
+    struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2};
+    struct columns c;
+    columns_init(&c, 0, 100, 10);
+    columns_add(&c, &zone);
+    columns_finish(&c, &before);
+    assert_int_equal(columns_peak(&c), 4);
+    assert_true(c.at[9].allocated_last == 20 && c.at[9].reserved_last == 30);
+    columns_free(&c);
+}
+
+static void points_outside_the_window_are_not_drawn(void **state)
+{
+    const struct trace_point before = {0};
+    struct trace_point early = point(5, 1000, 0), late = point(300, 1000, 0);
+    struct columns c;
+    columns_init(&c, 100, 200, 10);
+    columns_add(&c, &early);
+    columns_add(&c, &late);
+    columns_finish(&c, &before);
+    assert_true(c.at[columns_peak(&c)].allocated_max == 0);
+    columns_free(&c);
+}
+
+/* ---- bands ---- */
+
+static void the_innermost_range_gives_the_phase(void **state)
+{
+    const struct trace_range ranges[] = {{10, 90, 1, 1}, {30, 50, 1, 2}, {50, 60, 1, 3}, {95, UNKNOWN, 1, 1}};
+    const struct band want[] = {{10, 30, 1}, {30, 50, 2}, {50, 60, 3}, {60, 90, 1}, {95, 100, 1}};
+    size_t n;
+    struct band *bands = bands_flatten(ranges, 4, 0, 100, &n);
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++)
+        assert_true(bands[i].from == want[i].from && bands[i].to == want[i].to && bands[i].phase == want[i].phase);
+    free(bands);
+}
+
+static void ranges_of_threads_that_overlap_leave_no_gap(void **state)
+{
+    const struct trace_range ranges[] = {{10, 50, 1, 1}, {20, 80, 2, 2}};
+    size_t n;
+    struct band *bands = bands_flatten(ranges, 2, 15, 70, &n);
+    assert_int_equal(n, 2);
+    assert_true(bands[0].from == 15 && bands[0].to == 20 && bands[0].phase == 1);
+    assert_true(bands[1].from == 20 && bands[1].to == 70 && bands[1].phase == 2);
+    free(bands);
+}
+
+static void a_column_with_several_phases_shows_the_one_of_its_peak(void **state)
+{
+    const struct band exact[] = {{0, 50, 1}, {50, 53, 2}, {53, 56, 3}, {56, 100, 1}};
+    const struct trace_point before = {0};
+    struct trace_point peak = point(54, 100, 3), low = point(51, 10, 2);
+    struct columns c;
+    size_t n, mixed;
+    columns_init(&c, 0, 100, 10);
+    columns_add(&c, &low);
+    columns_add(&c, &peak);
+    columns_finish(&c, &before);
+    struct band *bands = bands_fit(exact, 4, &c, &n, &mixed);
+    assert_int_equal(n, 3);
+    assert_int_equal(mixed, 1);
+    assert_true(bands[1].from == 50 && bands[1].to == 60 && bands[1].phase == 3);
+    free(bands);
+    columns_free(&c);
+}
+
+static void without_ranges_the_events_say_the_phase(void **state)
+{
+    const struct trace_point before = {0};
+    struct trace_point p = point(50, 10, 4), q = point(80, 10, 0);
+    struct columns c;
+    size_t n, mixed;
+    columns_init(&c, 0, 100, 10);
+    columns_add(&c, &p);
+    columns_add(&c, &q);
+    columns_finish(&c, &before);
+    struct band *bands = bands_fit(NULL, 0, &c, &n, &mixed);
+    assert_int_equal(n, 1);
+    assert_true(bands[0].from == 50 && bands[0].phase == 4);
+    free(bands);
+    columns_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_greatest_column_is_the_true_peak_at_every_width),
+        cmocka_unit_test(columns_hold_what_the_curve_takes_in_them_in_any_order_of_points),
+        cmocka_unit_test(empty_columns_carry_the_value_on),
+        cmocka_unit_test(a_stretch_over_many_columns_puts_its_peak_where_it_was),
+        cmocka_unit_test(points_outside_the_window_are_not_drawn),
+        cmocka_unit_test(the_innermost_range_gives_the_phase),
+        cmocka_unit_test(ranges_of_threads_that_overlap_leave_no_gap),
+        cmocka_unit_test(a_column_with_several_phases_shows_the_one_of_its_peak),
+        cmocka_unit_test(without_ranges_the_events_say_the_phase),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
