@@ -1,0 +1,101 @@
+/* holders.c - see holders.h. */
+#include "holders.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t holders_total(const struct trace_live *live, size_t n)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += live[i].size;
+    return sum;
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    if (!a || !b)
+        return (a != NULL) - (b != NULL);
+    return strcmp(a, b);
+}
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct holder *x = a, *y = b;
+    int order = compare_text(x->category, y->category);
+    order = order ? order : compare_text(x->phase, y->phase);
+    order = order ? order : compare_text(x->owner, y->owner);
+    return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct holder *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return by_identity(a, b);
+}
+
+/* Sorts by identity, melts equal neighbours, sorts by size. */
+static size_t melt(struct holder *all, size_t n)
+{
+    size_t kept = 0;
+    if (!n)
+        return 0;
+    qsort(all, n, sizeof *all, by_identity);
+    for (size_t i = 1; i < n; i++) {
+        if (by_identity(&all[kept], &all[i])) {
+            all[++kept] = all[i];
+        } else {
+            all[kept].bytes += all[i].bytes;
+            all[kept].count += all[i].count;
+        }
+    }
+    qsort(all, kept + 1, sizeof *all, by_bytes);
+    return kept + 1;
+}
+
+static struct holder identity(const struct trace_live *l, enum holder_by by)
+{
+    struct holder h = {.bytes = l->size, .count = l->count};
+    switch (by) {
+    case BY_PHASE:
+        h.phase = l->phase;
+        break;
+    case BY_CATEGORY:
+        h.category = l->category;
+        break;
+    case BY_LIBRARY:
+        h.owner = l->owner;
+        break;
+    case BY_STACK:
+        h.stack = l->stack == UNKNOWN ? 0 : l->stack;
+        h.owner = h.stack ? NULL : l->owner;
+        break;
+    }
+    return h;
+}
+
+struct holder *holders_group(const struct trace_live *live, size_t n, enum holder_by by, size_t *count)
+{
+    struct holder *all = xrealloc(NULL, n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = identity(&live[i], by);
+    *count = melt(all, n);
+    return all;
+}
+
+struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count)
+{
+    struct holder *all = xrealloc(NULL, n * sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        bool framework = live[i].category && !strcmp(live[i].category, "framework");
+        all[i] = (struct holder){.category = live[i].category, .bytes = live[i].size, .count = live[i].count};
+        if (framework)
+            all[i].phase = live[i].phase;
+        else
+            all[i].owner = live[i].owner;
+    }
+    *count = melt(all, n);
+    return all;
+}

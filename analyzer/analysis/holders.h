@@ -1,0 +1,26 @@
+/*
+ * holders.h - who held the bytes at the peak: the live set grouped by one question.
+ */
+#ifndef VS_HOLDERS_H
+#define VS_HOLDERS_H
+
+#include "trace.h"
+
+enum holder_by { BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
+
+struct holder {
+    const char *phase, *category, *owner; /* NULL where the question does not tell them apart */
+    int64_t stack, bytes, count;
+};
+
+/* Groups N rows; the result is sorted by bytes, greatest first, and sums to what the rows sum to.  The caller
+ * frees it. */
+struct holder *holders_group(const struct trace_live *live, size_t n, enum holder_by by, size_t *count);
+
+/* Composition of a peak for a report: framework blocks by phase of birth, everything else by category and
+ * library. */
+struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count);
+
+int64_t holders_total(const struct trace_live *live, size_t n);
+
+#endif

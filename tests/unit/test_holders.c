@@ -1,0 +1,101 @@
+/* test_holders.c - groups of the live set sum to it; the residual hides nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analysis/holders.h"
+#include "analysis/residual.h"
+
+static const struct trace_live live[] = {
+    {0, 100, 1, 5, "forward", "framework", "libtorch_cuda.so"},
+    {0, 50, 2, 5, "forward", "framework", NULL},
+    {0, 70, 1, UNKNOWN, "logits", "framework", NULL},
+    {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13"},
+    {0, 7, 1, 10, NULL, "direct", "libnccl.so.2"},
+};
+enum { ROWS = sizeof live / sizeof *live };
+
+static void every_question_sums_to_the_whole(void **state)
+{
+    for (int by = BY_PHASE; by <= BY_STACK; by++) {
+        size_t n;
+        int64_t sum = 0;
+        struct holder *groups = holders_group(live, ROWS, (enum holder_by)by, &n);
+        for (size_t i = 0; i < n; i++) {
+            sum += groups[i].bytes;
+            assert_true(i == 0 || groups[i].bytes <= groups[i - 1].bytes);
+        }
+        assert_true(sum == holders_total(live, ROWS) && sum == 260);
+        free(groups);
+    }
+}
+
+static void phases_melt_and_unknown_stays_apart(void **state)
+{
+    size_t n;
+    struct holder *groups = holders_group(live, ROWS, BY_PHASE, &n);
+    assert_int_equal(n, 3);
+    assert_string_equal(groups[0].phase, "forward");
+    assert_true(groups[0].bytes == 183 && groups[0].count == 4);
+    assert_null(groups[2].phase);
+    free(groups);
+}
+
+static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(void **state)
+{
+    size_t n;
+    struct holder *groups = holders_composition(live, ROWS, &n);
+    assert_int_equal(n, 4);
+    assert_true(groups[0].bytes == 150 && !strcmp(groups[0].phase, "forward") && !groups[0].owner);
+    assert_true(groups[2].bytes == 33 && !strcmp(groups[2].owner, "libcublasLt.so.13") && !groups[2].phase);
+    free(groups);
+}
+
+static void nothing_is_no_group(void **state)
+{
+    size_t n = 9;
+    struct holder *groups = holders_group(NULL, 0, BY_STACK, &n);
+    assert_int_equal(n, 0);
+    free(groups);
+}
+
+static void the_residual_is_what_reserved_leaves_over(void **state)
+{
+    const struct trace_sample samples[] = {
+        {10, 0, 600, 1, 5, 100, "nvml_process"},
+        {20, 0, 9999, 1, 5, 100, "meminfo"}, /* another question: not mixed in */
+        {30, 0, 1700, 9, 2, 1000, "nvml_process"},
+        {40, 0, 1600, 3, 2, 1000, "nvml_process"}};
+    struct residual r = residual_of(samples, 4);
+    assert_true(r.known && !r.whole_device);
+    assert_true(r.driver_used == 1700 && r.reserved == 1000 && r.residual == 700 && r.t == 30);
+    assert_true(r.at_first == 500 && r.unexplained == 200 && r.modules == UNKNOWN);
+    assert_true(r.at_first + r.unexplained + r.reserved == r.driver_used);
+    assert_true(r.rss == 9 && r.pinned == 5);
+}
+
+static void without_samples_it_is_unknown_and_other_processes_are_named(void **state)
+{
+    const struct trace_sample whole = {10, 0, 600, UNKNOWN, UNKNOWN, 100, "meminfo"};
+    assert_false(residual_of(NULL, 0).known);
+    assert_true(residual_of(NULL, 0).residual == UNKNOWN);
+    assert_true(residual_of(&whole, 1).whole_device);
+    assert_non_null(strstr(residual_source("meminfo"), "other processes"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_question_sums_to_the_whole),
+        cmocka_unit_test(phases_melt_and_unknown_stays_apart),
+        cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
+        cmocka_unit_test(nothing_is_no_group),
+        cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
+        cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
