@@ -1,0 +1,192 @@
+/*
+ * trace_rows.c - the tables that are read on demand: samples, ranges, who lived at the peak, call stacks.
+ */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/event.h"
+#include "trace_sql.h"
+
+/* SQL for the schema's compact bytes; the argument is a column of ev */
+#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
+#define X2M(column)  "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 2097152 END"
+
+static void widen(struct trace *t, int64_t moment)
+{
+    if (moment == UNKNOWN)
+        return;
+    if (t->t_first == UNKNOWN || moment < t->t_first)
+        t->t_first = moment;
+    if (t->t_last == UNKNOWN || moment > t->t_last)
+        t->t_last = moment;
+}
+
+int trace_load_extent(struct trace *t)
+{
+    static const char *const moments[] = {
+        "SELECT t FROM ev ORDER BY seq LIMIT 1", "SELECT t FROM ev ORDER BY seq DESC LIMIT 1",
+        "SELECT min(t_first) FROM zone",         "SELECT max(t_last) FROM zone",
+        "SELECT max(t_ns) FROM sample",          "SELECT max(t_ns) FROM step"};
+    t->t_first = t->t_last = t->oom_total = UNKNOWN;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        widen(t, trace_sql_one(t, moments[i]));
+    widen(t, t->process.end_ns);
+    return 0;
+}
+
+int trace_load_ooms(struct trace *t)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
+                      "e.direct") ", " X2M("e.reserved") ", p.name FROM ev e LEFT JOIN phase p ON p.id = "
+                                                         "e.phase WHERE e.op = ? ORDER BY e.seq",
+                  1, (int64_t)VS_OP_BLOCK_OOM);
+    int code = SQLITE_ERROR;
+    t->oom_total = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        if (t->oom_total++ >= TRACE_OOMS)
+            continue;
+        struct trace_oom *o = PUSH(t->ooms, t->oom_count);
+        int64_t *fields[] = {&o->seq, &o->t, &o->device, &o->size, &o->framework, &o->direct, &o->reserved};
+        for (int i = 0; i < 7; i++)
+            *fields[i] = trace_sql_int(s, i);
+        o->phase = trace_sql_text(t, s, 7);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT t_ns, device, driver_used_bytes, host_rss_bytes, pinned_bytes, reserved_bytes, source "
+        "FROM sample WHERE process = ? AND device = ? ORDER BY t_ns",
+        2, t->process.id, device);
+    const char *source = NULL; /* one text for all rows that share it */
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(s, 6);
+        if (name && (!source || strcmp(source, name)))
+            source = trace_sql_text(t, s, 6);
+        *PUSH(*out, *n) = (struct trace_sample){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                                trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_int(s, 5),
+                                                name ? source : NULL};
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT t_push, t_pop, thread, phase FROM rng WHERE phase > 0 AND t_push <= ? "
+                  "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
+                  2, to, from);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                               sqlite3_column_int(s, 3)};
+    return trace_sql_done(t, s, code);
+}
+
+int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner FROM live_at_peak "
+                  "WHERE device = ? GROUP BY phase, category, owner, stack ORDER BY 2 DESC",
+                  1, device);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) = (struct trace_live){
+            trace_sql_int(s, 0),     trace_sql_int(s, 1),     trace_sql_int(s, 2),    trace_sql_int(s, 3),
+            trace_sql_text(t, s, 4), trace_sql_text(t, s, 5), trace_sql_text(t, s, 6)};
+    return trace_sql_done(t, s, code);
+}
+
+int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)
+{
+    /* ids grow from parent to child, so a damaged table can't send us round in circles */
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "WITH RECURSIVE up(id, parent, frame, depth) AS (SELECT id, parent, frame, 0 FROM stack WHERE id = ? "
+        "UNION ALL SELECT s.id, s.parent, s.frame, up.depth + 1 FROM stack s JOIN up ON s.id = up.parent "
+        "WHERE up.depth < 1024) "
+        "SELECT m.path, f.function, f.file, f.offset, f.line FROM up LEFT JOIN frame f ON f.id = up.frame "
+        "LEFT JOIN module m ON m.id = f.module ORDER BY up.depth",
+        1, id);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) =
+            (struct trace_frame){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_text(t, s, 2),
+                                 trace_sql_int(s, 3), trace_sql_int(s, 4)};
+    return trace_sql_done(t, s, code);
+}
+
+/* First column of the first row of SQL with two parameters. */
+static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 2, a, b);
+    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return value;
+}
+
+int64_t trace_step_at(struct trace *t, int64_t when)
+{
+    if (t->steps <= 0)
+        return UNKNOWN;
+    int64_t step =
+        one_of_two(t, "SELECT min(step) FROM step WHERE t_ns >= ? AND process = ?", when, t->process.id);
+    return step == UNKNOWN ? t->steps + 1 : step;
+}
+
+int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq)
+{
+    return one_of_two(t, "SELECT " X2M("reserved") " FROM ev WHERE seq = ? AND device = ?", seq, device);
+}
+
+const char *trace_phase_at_peak(struct trace *t, int64_t device)
+{
+    const struct trace_peak *peak = trace_find_peak(t, device, "allocated");
+    const char *name = NULL;
+    if (!peak)
+        return NULL;
+    int64_t phase = one_of_two(t, "SELECT phase FROM ev WHERE seq = ? AND device = ?", peak->seq, device);
+    if (phase >= 0 && (size_t)phase < t->phase_name_count)
+        return t->phase_names[phase];
+    for (size_t i = 0; i < t->phase_count;
+         i++) { /* thinned: the phase that reached that much at that moment */
+        const struct trace_phase *p = &t->phases[i];
+        if (p->device == device && p->allocated == peak->bytes && p->t_allocated == peak->t)
+            name = p->name;
+    }
+    return name;
+}
+
+const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind)
+{
+    for (size_t i = 0; i < t->peak_count; i++)
+        if (t->peaks[i].device == device && t->peaks[i].kind && !strcmp(t->peaks[i].kind, kind))
+            return &t->peaks[i];
+    return NULL;
+}
+
+const struct trace_device *trace_find_device(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->device_count; i++)
+        if (t->devices[i].id == device)
+            return &t->devices[i];
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* trace_sql.h - the few SQL helpers that trace*.c share; nobody else includes this. */
+#ifndef VS_TRACE_SQL_H
+#define VS_TRACE_SQL_H
+
+#include "trace.h"
+
+struct sqlite3_stmt;
+
+/* Prepares SQL with BOUND int64_t parameters; NULL = error, said in t->why. */
+struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
+/* Finalizes S after its last step returned CODE. */
+int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
+int trace_sql_error(struct trace *t); /* puts the connection's error into t->why; -1 */
+
+int64_t trace_sql_int(struct sqlite3_stmt *s, int column);                       /* NULL = UNKNOWN */
+const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
+int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
+
+/* Out-of-memory events, first and last moment (trace_rows.c). */
+int trace_load_extent(struct trace *t);
+
+#endif
