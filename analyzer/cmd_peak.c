@@ -1,0 +1,345 @@
+/*
+ * cmd_peak.c - `vramscope peak`: who held the bytes at the moment when a device's allocated memory was
+ * greatest.
+ *
+ * The groups of every question sum to the peak to the byte; where they don't, the difference is a row of its
+ * own.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "commands.h"
+#include "report.h"
+#include "table.h"
+#include "units.h"
+
+struct options {
+    bool json, bytes;
+    const char *by;
+    int64_t top, device;
+};
+
+static const struct option_row rows[] = {
+    {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
+     "one of phase, category, library, stack (default: all four)"},
+    {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
+    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "peak", "[options] FILE...|DIR",
+    "Who held the bytes when a device's allocated memory was at its peak: by phase of birth, by category\n"
+    "(framework blocks, direct driver allocations), by the library that asked, by call stack (innermost "
+    "frame first).\n"
+    "The rows of each table sum to the peak, to the byte.",
+    rows, false};
+
+static const char *const questions[] = {"phase", "category", "library", "stack", NULL};
+
+struct page { /* one device's live set, and how to show it */
+    struct trace *t;
+    const struct options *o;
+    const struct device_report *d;
+    struct trace_live *live;
+    size_t n;
+};
+
+static const char *file_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
+static char *group_name(const struct holder *h, enum holder_by by)
+{
+    switch (by) {
+    case BY_PHASE:
+        return xstrdup(h->phase ? h->phase : "unknown");
+    case BY_CATEGORY:
+        return xstrdup(h->category ? h->category : "unknown");
+    case BY_LIBRARY:
+        return xstrdup(h->owner ? h->owner : "unknown");
+    case BY_STACK:
+        break;
+    }
+    if (!h->stack)
+        return xformat("no call stack%s%s", h->owner ? ", asked by " : "", h->owner ? h->owner : "");
+    return xformat("stack %" PRId64, h->stack);
+}
+
+/* ---- text ---- */
+
+static void print_stack(struct trace *t, int64_t id)
+{
+    struct trace_frame *frames;
+    size_t n;
+    if (!id || trace_stack(t, id, &frames, &n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_frame *f = &frames[i];
+        const char *module = f->module ? file_name(f->module) : "?";
+        printf("        ");
+        if (f->function)
+            printf("%s  (%s)", f->function, module);
+        else
+            printf("%s+0x%" PRIx64, module, (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
+        if (f->file)
+            printf("  %s:%" PRId64, f->file, f->line == UNKNOWN ? 0 : f->line);
+        putchar('\n');
+    }
+    free(frames);
+}
+
+static void group_row(struct table *table, const char *name, int64_t bytes, int64_t count, int64_t whole,
+                      bool exact)
+{
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_bytes(bytes, exact).s);
+    table_cell(table, "%s", units_share(bytes, whole).s);
+    if (count == UNKNOWN)
+        table_cell(table, "%s", "");
+    else
+        table_cell(table, "%" PRId64, count);
+}
+
+/* The rows beyond --top, what the file can't tell, and the sum. */
+static void closing_rows(struct table *table, const struct page *p, int64_t shown, int64_t held,
+                         size_t hidden)
+{
+    int64_t peak = p->d->allocated->bytes;
+    char *more = xformat("%zu more", hidden);
+    if (hidden)
+        group_row(table, more, held - shown, UNKNOWN, peak, p->o->bytes);
+    if (held != peak)
+        group_row(table, "not in the file (unknown)", peak - held, UNKNOWN, peak, p->o->bytes);
+    free(more);
+    table_rule(table);
+    group_row(table, "peak allocated", peak, UNKNOWN, peak, p->o->bytes);
+}
+
+static void print_groups(const struct page *p, enum holder_by by)
+{
+    const char *header[] = {xformat("by %s", questions[by]), "held", "share", "allocations"};
+    struct table table;
+    size_t n;
+    struct holder *groups = holders_group(p->live, p->n, by, &n);
+    size_t shown = p->o->top && (size_t)p->o->top < n ? (size_t)p->o->top : n;
+    int64_t sum = 0;
+    table_init(&table, "<>>>", header);
+    for (size_t i = 0; i < shown; i++) {
+        char *name = group_name(&groups[i], by);
+        group_row(&table, name, groups[i].bytes, groups[i].count, p->d->allocated->bytes, p->o->bytes);
+        sum += groups[i].bytes;
+        free(name);
+    }
+    closing_rows(&table, p, sum, p->d->held_bytes, n - shown);
+    putchar('\n');
+    table_print(&table, stdout, 2);
+    for (size_t i = 0; by == BY_STACK && i < shown; i++) {
+        if (!groups[i].stack)
+            continue;
+        printf("\n      stack %" PRId64 ": %s in %s\n", groups[i].stack,
+               units_bytes(groups[i].bytes, p->o->bytes).s, units_count(groups[i].count, "allocation").s);
+        print_stack(p->t, groups[i].stack);
+    }
+    table_free(&table);
+    free((char *)header[0]);
+    free(groups);
+}
+
+static void page_text(const struct page *p, int only)
+{
+    const struct device_report *d = p->d;
+    printf("device %" PRId64 ": %s allocated at the peak, %s", d->device,
+           units_bytes(d->allocated->bytes, p->o->bytes).s, units_time(d->allocated->t).s);
+    if (d->step_at_peak != UNKNOWN)
+        printf(", step %" PRId64, d->step_at_peak);
+    printf(", in %s\n", d->phase_at_peak ? d->phase_at_peak : "an unknown phase");
+    for (int by = 0; by < 4; by++)
+        if (only < 0 || by == only)
+            print_groups(p, (enum holder_by)by);
+}
+
+/* ---- JSON ---- */
+
+static void stack_json(struct trace *t, int64_t id, struct json *j)
+{
+    struct trace_frame *frames;
+    size_t n;
+    json_begin(j, "frames", '[');
+    if (id && !trace_stack(t, id, &frames, &n)) {
+        for (size_t i = 0; i < n; i++) {
+            json_begin(j, NULL, '{');
+            json_text(j, "module", frames[i].module);
+            json_int(j, "offset", frames[i].offset);
+            json_text(j, "function", frames[i].function);
+            json_text(j, "file", frames[i].file);
+            json_int(j, "line", frames[i].line);
+            json_end(j);
+        }
+        free(frames);
+    }
+    json_end(j);
+}
+
+static void groups_json(const struct page *p, enum holder_by by, struct json *j)
+{
+    size_t n;
+    struct holder *groups = holders_group(p->live, p->n, by, &n);
+    char *name = xformat("by_%s", questions[by]);
+    json_begin(j, name, '[');
+    for (size_t i = 0; i < n && (!p->o->top || i < (size_t)p->o->top); i++) {
+        char *text = group_name(&groups[i], by);
+        json_begin(j, NULL, '{');
+        if (by == BY_STACK)
+            json_int(j, "stack", groups[i].stack);
+        else
+            json_text(j, questions[by], text);
+        json_int(j, "size_bytes", groups[i].bytes);
+        json_int(j, "allocations", groups[i].count);
+        if (by == BY_STACK)
+            stack_json(p->t, groups[i].stack, j);
+        json_end(j);
+        free(text);
+    }
+    json_end(j);
+    free(name);
+    free(groups);
+}
+
+static void page_json(const struct page *p, int only, struct json *j)
+{
+    const struct device_report *d = p->d;
+    json_begin(j, NULL, '{');
+    json_int(j, "device", d->device);
+    json_int(j, "allocated_bytes", d->allocated->bytes);
+    json_int(j, "held_bytes", d->held_bytes);
+    json_int(j, "reserved_then_bytes", d->reserved_at_peak);
+    json_int(j, "t_ns", d->allocated->t);
+    json_int(j, "step", d->step_at_peak);
+    json_text(j, "phase", d->phase_at_peak);
+    for (int by = 0; by < 4; by++)
+        if (only < 0 || by == only)
+            groups_json(p, (enum holder_by)by, j);
+    json_end(j);
+}
+
+/* ---- a file ---- */
+
+static int show_device(const struct report *r, const struct device_report *d, const struct options *o,
+                       int only, struct json *j)
+{
+    struct page p = {r->trace, o, d, NULL, 0};
+    if (!d->allocated)
+        return EXIT_GOOD;
+    if (trace_live(r->trace, d->device, &p.live, &p.n)) {
+        free(p.live);
+        return complain("%s", r->trace->why);
+    }
+    if (j)
+        page_json(&p, only, j);
+    else
+        page_text(&p, only);
+    free(p.live);
+    return EXIT_GOOD;
+}
+
+static int show_devices(const struct report *r, const struct options *o, int only, struct json *j)
+{
+    int status = EXIT_GOOD;
+    size_t shown = 0;
+    for (size_t i = 0; i < r->device_count; i++) {
+        if (o->device != UNKNOWN && r->devices[i].device != o->device)
+            continue;
+        if (!j && shown)
+            putchar('\n');
+        shown++;
+        status |= show_device(r, &r->devices[i], o, only, j);
+    }
+    if (!shown && o->device != UNKNOWN)
+        return complain("%s has nothing on device %" PRId64, r->trace->path, o->device);
+    if (!shown && !j)
+        puts("no device memory was ever allocated");
+    return status;
+}
+
+static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several)
+{
+    struct trace t;
+    struct report r;
+    if (trace_open(&t, file))
+        return complain("%s", t.why);
+    t.oom_total = 0; /* not asked here */
+    int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
+    if (j) {
+        json_begin(j, NULL, '{');
+        report_file_json(&t, j);
+        json_begin(j, "devices", '[');
+    } else if (several) {
+        printf("== %s\n", file);
+    }
+    if (!status)
+        status = show_devices(&r, o, only, j);
+    if (!j && r.lost_events)
+        printf("\nLOST: %s; the peak may have been higher\n", units_count(r.lost_events, "event").s);
+    if (j) {
+        json_end(j);
+        json_end(j);
+    }
+    report_free(&r);
+    trace_close(&t);
+    return status;
+}
+
+static int question(const char *by)
+{
+    for (int i = 0; by && questions[i]; i++)
+        if (!strcmp(by, questions[i]))
+            return i;
+    return -1;
+}
+
+static int show_all(char *const *files, size_t n, const struct options *o, int only)
+{
+    struct json j;
+    int status = EXIT_GOOD;
+    json_open(&j, stdout);
+    if (o->json) {
+        json_begin(&j, NULL, '{');
+        json_begin(&j, "files", '[');
+    }
+    for (size_t i = 0; i < n; i++)
+        status |= show_file(files[i], o, only, o->json ? &j : NULL, n > 1);
+    if (o->json) {
+        json_end(&j);
+        json_end(&j);
+        json_close(&j);
+    }
+    return status;
+}
+
+int cmd_peak(int argc, char **argv)
+{
+    struct options o = {.top = 10, .device = UNKNOWN};
+    char **operands, why[512];
+    size_t count;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("peak: which file? vramscope peak FILE");
+    int only = question(o.by);
+    if (o.by && only < 0)
+        return complain("peak: --by takes phase, category, library or stack, not '%s'", o.by);
+    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = show_all(files, count, &o, only);
+    trace_free_files(files, count);
+    return status;
+}

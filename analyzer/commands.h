@@ -1,0 +1,19 @@
+/*
+ * commands.h - the subcommands of `vramscope`: one function each, in cmd_NAME.c; main.c's table names them.
+ *
+ * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage or
+ * bad input (said in one line on stderr).
+ */
+#ifndef VS_COMMANDS_H
+#define VS_COMMANDS_H
+
+enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2 };
+
+int cmd_run(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_peak(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_recover(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * report.h - what a report says, gathered from a trace; report_text.c and report_json.c only show it.
+ */
+#ifndef VS_REPORT_H
+#define VS_REPORT_H
+
+#include <stdio.h>
+
+#include "analysis/holders.h"
+#include "analysis/residual.h"
+#include "json.h"
+#include "trace.h"
+
+struct device_report {
+    int64_t device;
+    const char *name;                                                   /* NULL = unknown */
+    int64_t total_bytes;                                                /* of the device */
+    const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
+    int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN where thinned */
+    int64_t unused_at_peak;   /* reserved - allocated then */
+    int64_t step_at_peak;
+    const char *phase_at_peak;
+    struct holder *held; /* composition of the allocated peak */
+    size_t held_count;
+    int64_t held_bytes;
+    struct residual residual;
+};
+
+struct report {
+    struct trace *trace;
+    struct device_report *devices;
+    size_t device_count;
+    int64_t lost_events;
+};
+
+/* 0, or -1 with the reason in t->why. */
+int report_load(struct report *r, struct trace *t);
+void report_free(struct report *r);
+
+void report_text(const struct report *r, FILE *out, bool exact);
+void report_json(const struct report *r, struct json *j); /* one object */
+
+/* Shared by report and peak. */
+void report_header_text(const struct report *r, FILE *out, bool exact);
+void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */
+char *report_holder_name(const struct holder *h); /* "blocks born in forward", "direct, libcublasLt.so.13" */
+
+#endif
