@@ -1,0 +1,297 @@
+/*
+ * gnuplot.c - the picture as a gnuplot script that holds its own data, to be restyled by whoever likes.
+ *
+ * Back to front in each panel: light bands of the phases, reserved, allocated (the range between the least
+ * and the greatest value of a column lighter), driver used as a thin line, the strip of phases on top, the
+ * peak.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "picture.h"
+#include "units.h"
+
+#define RESERVED_FILL  "#c4c9ce"
+#define RESERVED_LINE  "#7d868e"
+#define ALLOCATED_FILL "#4a6274"
+#define ALLOCATED_LINE "#22313c"
+#define USED_LINE      "#000000"
+
+/* A text inside a gnuplot string in double quotes, enhanced mode off. */
+static void put_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\' || c == '`')
+            fputc(c == '`' ? '\'' : '\\', out);
+        if (c >= 0x20 && c != 0x7f && c != '`')
+            fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+static void put_bands(const struct picture *p, size_t panel, double time_scale, FILE *out)
+{
+    const struct panel *q = &p->panels[panel];
+    for (size_t phase = 1; phase < p->phase_count; phase++) {
+        fprintf(out, "$bands_%zu_%zu << EOD\n# from to   phase ", panel, phase);
+        put_text(out, p->phases[phase].name);
+        fputc('\n', out);
+        for (size_t i = 0; i < q->band_count; i++)
+            if (q->bands[i].phase == (int)phase)
+                fprintf(out, "%.9g %.9g\n", (double)q->bands[i].from / time_scale,
+                        (double)q->bands[i].to / time_scale);
+        /* a datablock without a row is an error to gnuplot: one beside the picture keeps the legend whole */
+        fprintf(out, "NaN NaN\nEOD\n");
+    }
+}
+
+static bool same(const struct column *a, const struct column *b)
+{
+    return a->allocated_min == b->allocated_min && a->allocated_max == b->allocated_max &&
+           a->reserved_min == b->reserved_min && a->reserved_max == b->reserved_max;
+}
+
+static void put_row(double t, const struct column *at, double scale, FILE *out)
+{
+    fprintf(out, "%.9g %.6f %.6f %.6f %.6f\n", t, (double)at->allocated_max / scale,
+            (double)at->allocated_min / scale, (double)at->reserved_max / scale,
+            (double)at->reserved_min / scale);
+}
+
+/* Both corners of every step are written, so that an area is one polygon: areas drawn box by box show
+ * hairlines between the boxes. */
+static void put_curve(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
+                      FILE *out)
+{
+    const struct columns *c = &q->columns;
+    fprintf(out,
+            "$curve_%zu << EOD\n# t_%s allocated_max allocated_min reserved_max reserved_min (%s, of each "
+            "column)\n",
+            panel, time.name, bytes.name);
+    for (size_t i = 0; i < c->n; i++) {
+        double t = (double)columns_edge(c, i) / time.scale;
+        if (i > 0 && same(&c->at[i], &c->at[i - 1]))
+            continue;
+        if (i > 0)
+            put_row(t, &c->at[i - 1], bytes.scale, out);
+        put_row(t, &c->at[i], bytes.scale, out);
+    }
+    put_row((double)c->to / time.scale, &c->at[c->n - 1], bytes.scale, out);
+    fputs("EOD\n", out);
+}
+
+/* At most one sample a column, the greatest. */
+static void put_samples(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
+                        FILE *out)
+{
+    const struct columns *c = &q->columns;
+    size_t last = SIZE_MAX;
+    int64_t most = 0;
+    fprintf(out, "$used_%zu << EOD\n# t_%s driver_used_%s\n", panel, time.name, bytes.name);
+    for (size_t i = 0; i < q->sample_count; i++) {
+        const struct trace_sample *s = &q->samples[i];
+        if (s->driver_used == UNKNOWN || s->t < c->from || s->t > c->to)
+            continue;
+        size_t x = columns_index(c, s->t);
+        if (x == last && s->driver_used <= most)
+            continue;
+        fprintf(out, "%.9g %.6f\n", (double)s->t / time.scale, (double)s->driver_used / bytes.scale);
+        most = s->driver_used;
+        last = x;
+    }
+    fputs("NaN NaN\nEOD\n", out);
+}
+
+static bool has_samples(const struct panel *q)
+{
+    for (size_t i = 0; i < q->sample_count; i++)
+        if (q->samples[i].driver_used != UNKNOWN)
+            return true;
+    return false;
+}
+
+static bool has_phase(const struct picture *p, size_t phase)
+{
+    return p->phases[phase].ns > 0;
+}
+
+static bool any_samples(const struct picture *p)
+{
+    for (size_t i = 0; i < p->panel_count; i++)
+        if (has_samples(&p->panels[i]))
+            return true;
+    return false;
+}
+
+/* Shared colours stand in the legend once. */
+static bool first_of_color(const struct picture *p, size_t phase)
+{
+    for (size_t i = 1; i < phase; i++)
+        if (has_phase(p, i) && !strcmp(p->phases[i].color, p->phases[phase].color))
+            return false;
+    return true;
+}
+
+static bool shares_color(const struct picture *p, size_t phase)
+{
+    for (size_t i = 1; i < p->phase_count; i++)
+        if (i != phase && has_phase(p, i) && !strcmp(p->phases[i].color, p->phases[phase].color))
+            return true;
+    return false;
+}
+
+/* The legend is a panel of its own without axes, so that it covers no data. */
+static void put_legend(const struct picture *p, double height, FILE *out)
+{
+    fprintf(out,
+            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
+            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\nset bmargin at "
+            "screen %.4f\n"
+            "set key inside center bottom horizontal Left reverse samplen 2.2 spacing 1.25 width 1.5 height "
+            "0.2 maxrows 2 noautotitle\n"
+            "set label 1 ",
+            1 - height);
+    put_text(out, p->title);
+    fprintf(
+        out,
+        " at screen 0.5, screen %.4f center font title_font\nset xrange [0:1]\nset yrange [0:1]\nplot \\\n"
+        "  NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title \"allocated\", "
+        "\\\n"
+        "  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title \"reserved\"",
+        1 - height * 0.3);
+    if (any_samples(p))
+        fputs(", \\\n  NaN with lines lw 1.3 dt (6,3) lc rgb used_line title \"driver used\"", out);
+    for (size_t i = 1; i < p->phase_count; i++) {
+        if (!has_phase(p, i) || !first_of_color(p, i))
+            continue;
+        fputs(", \\\n  NaN with boxes fs solid 1 border lc rgb \"#666666\" lc rgb ", out);
+        put_text(out, p->phases[i].color);
+        fputs(" title ", out);
+        put_text(out, shares_color(p, i) ? "other phases" : p->phases[i].name);
+    }
+    fputs("\nunset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n", out);
+}
+
+static void put_peak(const struct panel *q, struct axis_unit time, struct axis_unit bytes, FILE *out)
+{
+    const struct columns *c = &q->columns;
+    double x = (double)(q->peak_t - c->from) / (double)(c->to - c->from);
+    const char *side = x < 0.2 ? "left" : x > 0.8 ? "right" : "center";
+    char *text = panel_peak_text(q);
+    if (q->peak <= 0) {
+        free(text);
+        return;
+    }
+    fprintf(out, "set label 1 ");
+    put_text(out, text);
+    fprintf(out, " at %.9g, %.6f %s offset %s, 1.1 front boxed font peak_font\n",
+            (double)q->peak_t / time.scale, (double)q->peak / bytes.scale, side,
+            x < 0.2   ? "1.0"
+            : x > 0.8 ? "-1.0"
+                      : "0");
+    fprintf(out,
+            "set label 2 \"\" at %.9g, %.6f point pt 7 ps 1.3 lc rgb \"#000000\" front\n"
+            "set label 3 \"\" at %.9g, %.6f point pt 7 ps 0.7 lc rgb \"#ffffff\" front\n",
+            (double)q->peak_t / time.scale, (double)q->peak / bytes.scale, (double)q->peak_t / time.scale,
+            (double)q->peak / bytes.scale);
+    free(text);
+}
+
+static void put_plot(const struct picture *p, size_t panel, double top, FILE *out)
+{
+    const struct panel *q = &p->panels[panel];
+    fputs("plot", out);
+    for (size_t i = 1; i < p->phase_count; i++) {
+        if (!has_phase(p, i))
+            continue;
+        fprintf(out,
+                " \\\n  $bands_%zu_%zu using 1:(0):1:2:(0):(%.6f) with boxxyerror fs solid band_alpha "
+                "noborder lc rgb \"%s\",",
+                panel, i, top * 0.955, p->phases[i].color);
+        fprintf(out,
+                " \\\n  $bands_%zu_%zu using 1:(0):1:2:(%.6f):(%.6f) with boxxyerror fs solid 1 noborder lc "
+                "rgb \"%s\",",
+                panel, i, top * 0.962, top, p->phases[i].color);
+    }
+    fprintf(out,
+            " \\\n  $curve_%zu using 1:4 with filledcurves y=0 fs solid 0.75 noborder lc rgb reserved_fill,"
+            " \\\n  $curve_%zu using 1:4 with lines lw 1.2 lc rgb reserved_line,"
+            " \\\n  $curve_%zu using 1:2 with filledcurves y=0 fs solid 0.55 noborder lc rgb allocated_fill,"
+            " \\\n  $curve_%zu using 1:3 with filledcurves y=0 fs solid 0.80 noborder lc rgb allocated_fill,"
+            " \\\n  $curve_%zu using 1:2 with lines lw 1.2 lc rgb allocated_line",
+            panel, panel, panel, panel, panel);
+    if (has_samples(q)) /* few samples get points: a line alone would claim to know what lies between */
+        fprintf(out, ", \\\n  $used_%zu using 1:2 with %s lw 1.3 dt (6,3) lc rgb used_line", panel,
+                q->sample_count < 60 ? "linespoints pt 7 ps 0.45" : "lines");
+    fputc('\n', out);
+}
+
+static void put_panel(const struct picture *p, size_t panel, double bottom, double top_edge, FILE *out)
+{
+    const struct panel *q = &p->panels[panel];
+    struct axis_unit time = picture_time_unit(p->to - p->from), bytes = picture_byte_unit(panel_top(q));
+    double top = (double)panel_top(q) / bytes.scale * 1.2;
+    fprintf(out, "\n# panel %zu\n", panel);
+    put_curve(q, panel, time, bytes, out);
+    put_samples(q, panel, time, bytes, out);
+    put_bands(p, panel, time.scale, out);
+    fprintf(out,
+            "set lmargin at screen left_edge\nset rmargin at screen right_edge\nset bmargin at screen "
+            "%.4f\nset tmargin at screen %.4f\n",
+            bottom, top_edge);
+    fprintf(out, "set xrange [%.9g:%.9g]\nset yrange [0:%.6f]\n", (double)q->columns.from / time.scale,
+            (double)q->columns.to / time.scale, top);
+    fputs("set xtics out nomirror scale 0.6 font tic_font textcolor rgb \"#333333\"\nset ytics out nomirror "
+          "scale 0.6 font tic_font textcolor rgb \"#333333\"\n",
+          out);
+    fprintf(out, "set ylabel \"%s\" offset 0.5,0\n", bytes.name);
+    if (panel + 1 == p->panel_count)
+        fprintf(out, "set xlabel \"time since the start (%s)\"\n", time.name);
+    else
+        fputs("unset xlabel\n", out);
+    fputs("set label 9 ", out);
+    put_text(out, q->title);
+    fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);
+    if (q->mixed_phases)
+        fputs("set label 8 \"several phases in a column: the one of its greatest allocated is shown\" at "
+              "graph 1.0, graph 1.0 right offset 0,0.75 "
+              "font tic_font textcolor rgb \"#555555\"\n",
+              out);
+    put_peak(q, time, bytes, out);
+    put_plot(p, panel, top, out);
+    fputs("unset label\n", out);
+}
+
+static void put_head(FILE *out, const char *terminal, const char *output)
+{
+    fputs("# Made by vramscope plot.  gnuplot FILE draws it again; change what you like.\nset encoding "
+          "utf8\nset terminal ",
+          out);
+    fprintf(out, "%s\nset output ", terminal);
+    put_text(out, output);
+    fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nallocated_line = \"" ALLOCATED_LINE
+          "\"\nreserved_fill = \"" RESERVED_FILL "\"\nreserved_line = \"" RESERVED_LINE
+          "\"\nused_line = \"" USED_LINE "\"\nband_alpha = 0.22\n"
+          "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
+          "left_edge = 0.065\nright_edge = 0.982\n"
+          "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
+          "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
+          "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
+          out);
+}
+
+void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)
+{
+    double pixels = (double)p->size[1], header = 82 / pixels, foot = 58 / pixels, gap = 62 / pixels,
+           title = 26 / pixels;
+    double each = (1 - header - foot - gap * (double)(p->panel_count - 1)) / (double)p->panel_count;
+    put_head(out, terminal, output);
+    put_legend(p, header, out);
+    for (size_t i = 0; i < p->panel_count; i++) {
+        double top = 1 - header - (each + gap) * (double)i;
+        put_panel(p, i, top - each, top - title, out);
+    }
+    fputs("\nunset multiplot\nunset output\n", out);
+}

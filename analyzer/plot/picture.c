@@ -1,0 +1,196 @@
+/* picture.c - see picture.h. */
+#include "picture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "units.h"
+
+/* Lightness beside each (L* of CIELAB): the usual phases differ by 12 and more. */
+static const struct {
+    const char *phase, *color;
+} palette[PICTURE_PHASES] = {
+    {"forward", "#56b4e9"},   /* 70 */
+    {"logits", "#d55e00"},    /* 54 */
+    {"backward", "#0072b2"},  /* 46 */
+    {"optimizer", "#f0e442"}, /* 89 */
+    {NULL, "#009e73"},        /* 58 */
+    {NULL, "#cc79a7"},        /* 62 */
+    {NULL, "#e69f00"},        /* 71 */
+    {NULL, "#4d4d4d"},        /* 33 */
+};
+#define OTHER_COLOR "#a9a9a9"
+
+static int phase_index(struct picture *p, const char *name)
+{
+    if (!p->phase_count) { /* the usual ones first, so that legends look alike; those that never come are not
+                              shown */
+        *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup("none")};
+        for (int i = 0; i < 4; i++)
+            *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup(palette[i].phase)};
+    }
+    if (!name || !strcmp(name, "none"))
+        return 0;
+    for (size_t i = 1; i < p->phase_count; i++)
+        if (!strcmp(p->phases[i].name, name))
+            return (int)i;
+    *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup(name)};
+    return (int)p->phase_count - 1;
+}
+
+static const char *name_of(const struct trace *t, int phase)
+{
+    return phase >= 0 && (size_t)phase < t->phase_name_count ? t->phase_names[phase] : NULL;
+}
+
+static int load_columns(struct picture *p, struct trace *t, int64_t device, size_t n, struct panel *panel)
+{
+    struct trace_point before;
+    columns_init(&panel->columns, p->from, p->to, n);
+    int64_t coarse = (panel->columns.to - panel->columns.from) / (int64_t)n;
+    int result =
+        trace_curve(t, device, p->from, panel->columns.to, coarse, &before, columns_add, &panel->columns);
+    if (!result)
+        columns_finish(&panel->columns, &before);
+    return result;
+}
+
+static int load_bands(struct picture *p, struct trace *t, struct panel *panel)
+{
+    struct trace_range *ranges = NULL;
+    size_t n, flat_count, mixed;
+    if (trace_ranges(t, p->from, panel->columns.to, &ranges, &n)) {
+        free(ranges);
+        return -1;
+    }
+    struct band *flat = bands_flatten(ranges, n, p->from, panel->columns.to, &flat_count);
+    panel->bands = bands_fit(flat, flat_count, &panel->columns, &panel->band_count, &mixed);
+    panel->mixed_phases = mixed > panel->columns.n / 4;
+    for (size_t i = 0; i < panel->band_count; i++) {
+        struct band *b = &panel->bands[i];
+        b->phase = phase_index(p, name_of(t, b->phase));
+        p->phases[b->phase].ns += b->to - b->from;
+    }
+    free(flat);
+    free(ranges);
+    return 0;
+}
+
+/* The peak of what is shown: the run's own where it is in the window, else the greatest column. */
+static void find_peak(struct trace *t, int64_t device, struct panel *panel)
+{
+    const struct column *top = &panel->columns.at[columns_peak(&panel->columns)];
+    const struct trace_peak *peak = trace_find_peak(t, device, "allocated");
+    panel->peak = top->allocated_max;
+    panel->peak_t = top->t_max;
+    panel->peak_phase = name_of(t, top->phase);
+    if (peak && peak->bytes == top->allocated_max) {
+        panel->peak_t = peak->t;
+        panel->peak_phase = trace_phase_at_peak(t, device);
+    }
+}
+
+static char *panel_title(const struct trace *t, int64_t device, bool several)
+{
+    const struct trace_device *d = trace_find_device(t, device);
+    const char *slash = strrchr(t->path, '/');
+    char *rank =
+        t->process.rank == UNKNOWN ? xstrdup("") : xformat("rank %lld, ", (long long)t->process.rank);
+    char *title =
+        xformat("%s%s%sdevice %lld%s%s%s", several ? (slash ? slash + 1 : t->path) : "", several ? ", " : "",
+                rank, (long long)device, d && d->name ? ": " : "", d && d->name ? d->name : "",
+                t->process.simulated ? " (simulated driver, no GPU)" : "");
+    free(rank);
+    return title;
+}
+
+int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several)
+{
+    struct panel *panel = PUSH(p->panels, p->panel_count);
+    *panel = (struct panel){0};
+    phase_index(p, NULL);
+    panel->title = panel_title(t, device, several);
+    if (load_columns(p, t, device, columns, panel) || load_bands(p, t, panel) ||
+        trace_samples(t, device, &panel->samples, &panel->sample_count))
+        return -1;
+    find_peak(t, device, panel);
+    return 0;
+}
+
+void picture_color(struct picture *p)
+{
+    bool taken[PICTURE_PHASES] = {false};
+    size_t next = 4;
+    for (size_t i = 1; i < p->phase_count; i++)
+        for (size_t k = 0; k < 4; k++)
+            if (!strcmp(p->phases[i].name, palette[k].phase)) {
+                p->phases[i].color = palette[k].color;
+                taken[k] = true;
+            }
+    for (size_t i = 1; i < p->phase_count; i++) {
+        if (p->phases[i].color)
+            continue;
+        while (next < PICTURE_PHASES + 4 && taken[next % PICTURE_PHASES])
+            next++;
+        p->phases[i].color = next < PICTURE_PHASES + 4 ? palette[next % PICTURE_PHASES].color : OTHER_COLOR;
+        next++;
+    }
+}
+
+void picture_free(struct picture *p)
+{
+    for (size_t i = 0; i < p->panel_count; i++) {
+        free(p->panels[i].title);
+        free(p->panels[i].bands);
+        free(p->panels[i].samples);
+        columns_free(&p->panels[i].columns);
+    }
+    for (size_t i = 0; i < p->phase_count; i++)
+        free(p->phases[i].name);
+    free(p->panels);
+    free(p->phases);
+    free(p->title);
+}
+
+struct axis_unit picture_time_unit(int64_t span)
+{
+    double s = (double)span / 1e9;
+    if (s < 2e-3)
+        return (struct axis_unit){"us", 1e3};
+    if (s < 2)
+        return (struct axis_unit){"ms", 1e6};
+    if (s < 600)
+        return (struct axis_unit){"s", 1e9};
+    if (s < 3 * 3600)
+        return (struct axis_unit){"min", 60e9};
+    return (struct axis_unit){"h", 3600e9};
+}
+
+struct axis_unit picture_byte_unit(int64_t bytes)
+{
+    static const struct axis_unit units[] = {
+        {"B", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.0}};
+    int i = 4;
+    while (i > 0 && (double)bytes < 1.5 * units[i].scale)
+        i--;
+    return units[i];
+}
+
+int64_t panel_top(const struct panel *p)
+{
+    int64_t top = columns_max_reserved(&p->columns);
+    top = p->peak > top ? p->peak : top;
+    for (size_t i = 0; i < p->sample_count; i++) {
+        const struct trace_sample *s = &p->samples[i];
+        if (s->t >= p->columns.from && s->t <= p->columns.to && s->driver_used > top)
+            top = s->driver_used;
+    }
+    return top > 0 ? top : 1;
+}
+
+char *panel_peak_text(const struct panel *p)
+{
+    bool phase = p->peak_phase && strcmp(p->peak_phase, "none") != 0;
+    return xformat("peak %s%s%s", units_bytes(p->peak, false).s, phase ? " in " : "",
+                   phase ? p->peak_phase : "");
+}

@@ -1,0 +1,67 @@
+/*
+ * picture.h - what a plot shows, independent of who draws it: panels of columns and bands, names and colours.
+ *
+ * Colours are Okabe and Ito's, told apart by colour-blind readers; the four usual phases get four of
+ * different lightness, so that they stay apart in print as well.
+ */
+#ifndef VS_PICTURE_H
+#define VS_PICTURE_H
+
+#include <stdio.h>
+
+#include "analysis/bands.h"
+
+#define PICTURE_PHASES 8 /* with a colour of their own; the rest share "other phases" */
+
+struct panel {
+    char *title;
+    struct columns columns;
+    struct band *bands; /* phase = index into picture.phases */
+    size_t band_count;
+    bool mixed_phases; /* a good part of the columns has several phases and shows one */
+    int64_t peak, peak_t;
+    const char *peak_phase; /* NULL unknown */
+    struct trace_sample *samples;
+    size_t sample_count;
+};
+
+struct picture_phase {
+    char *name;
+    const char *color; /* "#rrggbb" */
+    int64_t ns;        /* shown in all panels */
+};
+
+struct picture {
+    char *title;
+    int64_t from, to;
+    int64_t size[2]; /* pixels; 0 = chosen */
+    struct panel *panels;
+    size_t panel_count;
+    struct picture_phase *phases; /* [0] is none */
+    size_t phase_count;
+};
+
+/* Adds a panel for DEVICE of T over [from, to] with COLUMNS columns; 0, or -1 with t->why. */
+int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several);
+/* After the last panel: gives the phases their colours. */
+void picture_color(struct picture *p);
+void picture_free(struct picture *p);
+
+struct axis_unit {
+    const char *name;
+    double scale; /* divide by it */
+};
+struct axis_unit picture_time_unit(int64_t span_ns);
+struct axis_unit picture_byte_unit(int64_t bytes);
+/* The greatest value of a panel's curves. */
+int64_t panel_top(const struct panel *p);
+/* "peak 3.71 GiB in logits" */
+char *panel_peak_text(const struct panel *p);
+
+/* Writes the whole gnuplot script, data included.  TERMINAL: the line after "set terminal"; OUTPUT the file
+ * it draws. */
+void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output);
+/* Draws in text, a character a column; COLOR with ANSI sequences. */
+void text_draw(const struct picture *p, FILE *out, size_t height, bool color);
+
+#endif

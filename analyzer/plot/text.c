@@ -1,0 +1,183 @@
+/*
+ * text.c - the picture on a terminal: eighth blocks for allocated, light shade for reserved, a line of
+ * letters for the phases.
+ *
+ * Every character column is one column of the picture, so its top is the column's greatest value.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "picture.h"
+#include "table.h"
+#include "units.h"
+
+#define AXIS 10 /* characters left of the drawing */
+
+static const char *const eighths[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+
+static void set_color(FILE *out, const char *hex)
+{
+    unsigned rgb = hex ? (unsigned)strtoul(hex + 1, NULL, 16) : 0;
+    if (hex)
+        fprintf(out, "\033[38;2;%u;%u;%um", rgb >> 16, rgb >> 8 & 255, rgb & 255);
+    else
+        fputs("\033[0m", out);
+}
+
+/* Eighths of a row that VALUE fills of row ROW (0 = bottom). */
+static int filled(int64_t value, int64_t top, size_t row, size_t height)
+{
+    double eighth = (double)value / (double)top * (double)height * 8 - (double)row * 8;
+    if (value > 0 && row == 0 && eighth < 1)
+        return 1; /* a little is not nothing */
+    return eighth >= 8 ? 8 : eighth <= 0 ? 0 : (int)eighth;
+}
+
+static int phase_at(const struct panel *q, size_t x, size_t *band)
+{
+    int64_t middle =
+        columns_edge(&q->columns, x) + (columns_edge(&q->columns, x + 1) - columns_edge(&q->columns, x)) / 2;
+    while (*band < q->band_count && q->bands[*band].to <= middle)
+        ++*band;
+    return *band < q->band_count && q->bands[*band].from <= middle ? q->bands[*band].phase : 0;
+}
+
+static void draw_cell(const struct column *at, int64_t top, size_t row, size_t height, FILE *out)
+{
+    int allocated = filled(at->allocated_max, top, row, height),
+        reserved = filled(at->reserved_max, top, row, height);
+    if (allocated)
+        fputs(eighths[allocated], out);
+    else
+        fputs(reserved >= 4 ? "░" : " ", out);
+}
+
+static void draw_row(const struct picture *p, const struct panel *q, int64_t top, size_t row, size_t height,
+                     bool color, FILE *out)
+{
+    size_t band = 0;
+    const char *now = NULL;
+    for (size_t x = 0; x < q->columns.n; x++) {
+        const struct column *at = &q->columns.at[x];
+        const char *want = p->phases[phase_at(q, x, &band)].color;
+        if (!filled(at->allocated_max, top, row, height))
+            want = NULL; /* reserved stays neutral */
+        if (color && want != now)
+            set_color(out, want);
+        now = want;
+        draw_cell(at, top, row, height, out);
+    }
+    if (color && now)
+        set_color(out, NULL);
+    fputc('\n', out);
+}
+
+/* One letter a phase: the first of its name that is still free. */
+static void choose_letters(const struct picture *p, char *letters)
+{
+    bool taken[128] = {false};
+    for (size_t i = 1; i < p->phase_count; i++) {
+        char pick = '?';
+        for (const char *s = p->phases[i].name; pick == '?' && *s; s++)
+            if ((*s & 0x80) == 0 && *s > ' ' && !taken[(int)*s])
+                pick = *s;
+        for (char c = 'a'; pick == '?' && c <= 'z'; c++)
+            if (!taken[(int)c])
+                pick = c;
+        taken[(int)pick] = true;
+        letters[i] = pick;
+    }
+    letters[0] = ' ';
+}
+
+static void draw_strip(const struct picture *p, const struct panel *q, const char *letters, bool color,
+                       FILE *out)
+{
+    size_t band = 0;
+    fprintf(out, "%*s ", AXIS - 1, "phase");
+    for (size_t x = 0; x < q->columns.n; x++) {
+        int phase = phase_at(q, x, &band);
+        if (color && p->phases[phase].color)
+            set_color(out, p->phases[phase].color);
+        fputc(letters[phase], out);
+    }
+    if (color)
+        set_color(out, NULL);
+    fputc('\n', out);
+}
+
+static void draw_peak(const struct panel *q, FILE *out)
+{
+    size_t x = columns_index(&q->columns, q->peak_t), n = q->columns.n;
+    char *name = panel_peak_text(q), *text = xformat("%s, %s", name, units_time(q->peak_t).s);
+    size_t w = text_width(text);
+    if (x + 2 + w <= n || x < w + 2)
+        fprintf(out, "%*s▼ %s\n", (int)(AXIS + x), "", text);
+    else
+        fprintf(out, "%*s%s ▼\n", (int)(AXIS + x - w - 1), "", text);
+    free(name);
+    free(text);
+}
+
+static void draw_time(const struct picture *p, const struct panel *q, FILE *out)
+{
+    struct axis_unit unit = picture_time_unit(p->to - p->from);
+    char *left = xformat("%.4g %s", (double)q->columns.from / unit.scale, unit.name);
+    char *right = xformat("%.4g %s", (double)q->columns.to / unit.scale, unit.name);
+    size_t w = text_width(left) + text_width(right);
+    fprintf(out, "%*s└", AXIS - 1, "");
+    for (size_t i = 0; i < q->columns.n; i++)
+        fputs("─", out);
+    fprintf(out, "\n%*s%s%*s%s\n", AXIS, "", left, (int)(q->columns.n > w ? q->columns.n - w : 1), "", right);
+    free(left);
+    free(right);
+}
+
+static void draw_panel(const struct picture *p, const struct panel *q, size_t height, const char *letters,
+                       bool color, FILE *out)
+{
+    int64_t top = columns_max_reserved(&q->columns);
+    top = q->peak > top ? q->peak : top > 0 ? top : 1;
+    fprintf(out, "%s\n", q->title);
+    if (q->peak > 0)
+        draw_peak(q, out);
+    for (size_t row = height; row-- > 0;) {
+        bool label = row == height - 1 || row == height / 2;
+        int64_t at = (int64_t)((double)top * (double)(row + 1) / (double)height);
+        fprintf(out, "%*s%s", AXIS - 1, label ? units_bytes(at, false).s : "", label ? "┤" : "│");
+        draw_row(p, q, top, row, height, color, out);
+    }
+    draw_time(p, q, out);
+    if (p->phase_count > 1)
+        draw_strip(p, q, letters, color, out);
+}
+
+static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
+{
+    fprintf(out, "%*s█ allocated  ░ reserved", AXIS, "");
+    for (size_t i = 1; i < p->phase_count; i++) {
+        if (!p->phases[i].ns)
+            continue;
+        fputs("  ", out);
+        if (color)
+            set_color(out, p->phases[i].color);
+        fputc(letters[i], out);
+        if (color)
+            set_color(out, NULL);
+        fprintf(out, " %s", p->phases[i].name);
+    }
+    fputc('\n', out);
+}
+
+void text_draw(const struct picture *p, FILE *out, size_t height, bool color)
+{
+    char *letters = xrealloc(NULL, p->phase_count + 1);
+    choose_letters(p, letters);
+    fprintf(out, "%s\n\n", p->title);
+    for (size_t i = 0; i < p->panel_count; i++) {
+        draw_panel(p, &p->panels[i], height, letters, color, out);
+        fputc('\n', out);
+    }
+    draw_legend(p, letters, color, out);
+    free(letters);
+}
