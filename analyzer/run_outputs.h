@@ -1,0 +1,16 @@
+/*
+ * run_outputs.h - after a run: the databases that it wrote, completed where a process was killed, and one
+ * summary line on stderr.
+ */
+#ifndef VS_RUN_OUTPUTS_H
+#define VS_RUN_OUTPUTS_H
+
+#include <time.h>
+
+#include "base.h"
+
+/* OUTPUT: the absolute path given to the shim; rank and pid may have been inserted before its extension.
+ * Files that are older than SINCE are of another run. */
+void run_finish_outputs(const char *output, time_t since, bool quiet);
+
+#endif
