@@ -238,6 +238,9 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
 }
 #endif
 
+CUresult fake_alloc(CUdeviceptr *dptr, size_t bytes) __attribute__((alias("cuMemAlloc_v2")));
+CUresult fake_free(CUdeviceptr dptr) __attribute__((alias("cuMemFree_v2")));
+
 /* what cuGetProcAddress gives where it is not the exported address */
 static CUresult free_at_another_address(CUdeviceptr dptr)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-struct fake_state { /* each thread has its own */
+struct fake_state {     /* each thread has its own */
     CUresult fail_next; /* the next call's status */
     const char *last;   /* the function called last */
     int calls;
@@ -16,6 +16,9 @@ struct fake_state { /* each thread has its own */
 };
 extern __thread struct fake_state fake;
 void fake_set_context(uintptr_t context); /* the low four bits are its device */
+/* cuMemAlloc_v2 and cuMemFree_v2 under names that nobody hooks */
+CUresult fake_alloc(CUdeviceptr *dptr, size_t bytes);
+CUresult fake_free(CUdeviceptr dptr);
 CUresult fake_unhooked(void);
 CUresult fake_newer_alloc(void);
 

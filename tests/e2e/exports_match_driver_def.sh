@@ -1,0 +1,40 @@
+#!/bin/sh
+# libvramscope.so shows the process exactly what it must: every row of driver.def, dlsym and the few other names of
+# exports.map, all without a version; and needs nothing but the C library.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+lib=$BUILD/lib/libvramscope.so
+rows=$here/../../shim/driver.def
+work=$(mktemp -d) && cd "$work" || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+fail() { echo "FAIL: $1"; failed=1; }
+
+[ -f "$lib" ] || { echo "FAIL: no $lib"; exit 1; }
+command -v readelf >/dev/null || { echo "skip: readelf is not installed"; exit 77; }
+
+# what is defined and global, by name
+readelf --dyn-syms -W "$lib" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $1 ~ /^[0-9]+:$/ {print $8}' | sort >exports
+grep -oE '^VS_API\([0-9]+, [A-Za-z0-9_]+' "$rows" | sed 's/.*, //' | sort >rows
+
+[ -s rows ] || fail "driver.def has no rows"
+grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
+grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
+grep -qx dlsym exports || fail "dlsym is not exported"
+grep -vE '^(cu[A-Z].*|dlsym|vramscope_.*|InitializeInjectionNvtx(2|Extension)|_ZN3c10(27reportMemoryUsageToProfilerEPvlmm|26reportOutOfMemoryToProfilerE[lm]mm)NS_6DeviceE)$' exports >others &&
+    fail "exported and no business of the host: $(cat others)"
+
+# numbers and symbols of rows are unique: they are in databases
+grep -oE '^VS_API\([0-9]+' "$rows" | sort | uniq -d >twice
+[ -s twice ] && fail "numbers used twice in driver.def: $(cat twice)"
+uniq -d rows >twice
+[ -s twice ] && fail "symbols listed twice in driver.def: $(cat twice)"
+
+readelf -dW "$lib" >dynamic
+sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' dynamic | grep -vE '^(libc|libm|libdl|libpthread)\.so\.[0-9]+$|^ld-linux' >foreign &&
+    fail "needs a library that a host may lack: $(cat foreign)"
+grep -q TEXTREL dynamic && fail "has text relocations"
+grep -q INITFIRST dynamic || fail "not linked -z initfirst: weak references would be seen before they are put back"
+grep -q NODELETE dynamic || fail "not linked -z nodelete"
+grep -q '(RPATH)\|(RUNPATH)' dynamic && fail "has a run path"
+exit $failed
