@@ -1,0 +1,328 @@
+/*
+ * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
+ *
+ *      every 50 ms (200 ms when idle), or when a quarter of the ring has been filled:
+ *          follow the loader | drain until nothing is left | sample the driver's figures
+ *
+ * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
+ * database can't be written it says so once, keeps everything in the journal and tries again with growing
+ * pauses.
+ *
+ * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and every
+ * library's destructors.  It wakes the thread for a last round, waits two seconds at most, and from then on
+ * whoever records an event also drains it (late mode).  Without the thread (it could not be started, or is
+ * gone) the finisher does the last round itself.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "options.h"
+#include "output.h"
+#include "recording.h"
+#include "trace/writer.h"
+
+#ifndef VRAMSCOPE_VERSION
+#define VRAMSCOPE_VERSION "unknown"
+#endif
+
+#define MS          UINT64_C(1000000)
+#define BUSY_NS     (50 * MS)
+#define IDLE_NS     (200 * MS)
+#define STUCK_NS    (10 * MS)
+#define RETRY_NS    (500 * MS)
+#define RETRY_MAX   (30000 * MS)
+#define FINISH_NS   (2000 * MS)
+#define STACK_BYTES (1024 * 1024)
+
+struct drain {
+    struct vs_recording *r;
+    struct vs_journal *j;
+    struct vs_writer *writer;     /* NULL until it could be opened */
+    struct vs_journal_stats told; /* losses that the database has */
+    uint64_t next_sample_ns, next_try_ns, retry_ns;
+    uint32_t simulated_told;
+    bool failure_said;
+};
+
+/* Everything in it belongs to one recording: a fork child's start clears its copy. */
+static struct drain drain;
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &t, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- writing ---- */
+
+static void failed(struct drain *d, const char *why)
+{
+    if (!d->failure_said)
+        vs_log(
+            "can't write %s: %s; events stay in %s and are tried again; after the end: vramscope recover %s",
+            d->r->database, why, d->r->journal_path, d->r->journal_path);
+    d->failure_said = true;
+    d->retry_ns = d->retry_ns == 0 ? RETRY_NS : d->retry_ns * 2 > RETRY_MAX ? RETRY_MAX : d->retry_ns * 2;
+    d->next_try_ns = vs_clock_ns() + d->retry_ns;
+}
+
+static int32_t fact_number(const struct vs_journal *j, const char *key)
+{
+    const char *text = vs_journal_fact(j, key);
+    return text ? (int32_t)atoi(text) : VS_UNKNOWN_NUMBER;
+}
+
+static bool open_writer(struct drain *d)
+{
+    char why[256] = "";
+    struct vs_writer_config c = {
+        .path = d->r->database,
+        .max_bytes = vs_options.max_bytes,
+        .version = VRAMSCOPE_VERSION,
+        .host = vs_journal_fact(d->j, "host"),
+        .boot_id = vs_journal_fact(d->j, "boot_id"),
+        .command = vs_journal_fact(d->j, "command"),
+        .pid = getpid(),
+        .rank = fact_number(d->j, "rank"),
+        .local_rank = fact_number(d->j, "local_rank"),
+        .world_size = fact_number(d->j, "world_size"),
+        .simulated = atomic_load(&d->r->simulated) == 2,
+        .journal_path = d->r->journal_path,
+    };
+    if (d->writer)
+        return true;
+    int err = vs_writer_open(&d->writer, &c, d->j, why, sizeof why);
+    if (err == 0)
+        return true;
+    d->writer = NULL;
+    failed(d, *why ? why : strerror(-err));
+    return false;
+}
+
+static void tell_loss(struct drain *d, uint64_t now, uint64_t *told, const char *why)
+{
+    if (now > *told)
+        vs_writer_loss(d->writer, now - *told, why);
+    *told = now;
+}
+
+/* What the journal counted since we last told: rows of `loss`. */
+static void tell_losses(struct drain *d)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(d->j, &s);
+    tell_loss(d, s.lost, &d->told.lost, "ring full");
+    tell_loss(d, s.dead, &d->told.dead, "slot claimed and never published");
+    tell_loss(d, s.table_full, &d->told.table_full, "table of names, frames or stacks full");
+    uint32_t simulated = atomic_load_explicit(&d->r->simulated, memory_order_relaxed);
+    if (simulated != d->simulated_told)
+        vs_writer_set_simulated(d->writer, simulated == 2);
+    d->simulated_told = simulated;
+}
+
+/* Moves all that is there; the number of events, or a negative errno. */
+static long drain_all(struct drain *d, bool final)
+{
+    long n, sum = 0;
+    tell_losses(d);
+    while ((n = vs_writer_drain(d->writer, final)) > 0)
+        sum += n;
+    if (n < 0) {
+        failed(d, strerror((int)-n));
+        return n;
+    }
+    d->retry_ns = 0;
+    return sum;
+}
+
+static bool journal_empty(const struct vs_journal *j)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.head == s.tail;
+}
+
+/* ---- the end ---- */
+
+/* Completes the file: everything in it, one file, the journal gone.  What can't be written keeps the journal,
+ * which readers know how to merge.  Late mode begins before the last look into the ring, so that an event
+ * falls to one of the two. */
+static void finish(struct drain *d)
+{
+    uint64_t until = vs_clock_ns() + FINISH_NS;
+    if (!open_writer(d))
+        return;
+    long n;
+    while ((n = drain_all(d, false)) >= 0 && !journal_empty(d->j) && vs_clock_ns() < until)
+        usleep(1000); /* a claimed slot: published soon, or killed after its 100 ms */
+    atomic_store(&d->r->late, 1);
+    atomic_store(&d->r->nudge_mask, 0);
+    if (n >= 0)
+        n = drain_all(d, true);
+    int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
+    d->writer = NULL;
+    if (n >= 0 && err == 0 && journal_empty(d->j)) {
+        unlink(d->r->journal_path);
+        vs_log_verbose("%s is complete", d->r->database);
+    } else if (err) {
+        failed(d, strerror(-err));
+    }
+}
+
+/* Takes the writer if nobody has it. */
+static bool take_writing(struct vs_recording *r)
+{
+    uint32_t nobody = 0;
+    return atomic_compare_exchange_strong(&r->writing, &nobody, 1);
+}
+
+/* After the end: drains on the spot.  Who fails to take the writer leaves the event to who has it, and that
+ * one looks again after letting go. */
+static void drain_late(struct vs_recording *r)
+{
+    int rounds = 0;
+    while (!journal_empty(drain.j) && rounds++ < 3 && take_writing(r)) {
+        vs_record_enter_internal();
+        drain.next_try_ns = 0;
+        finish(&drain);
+        vs_record_leave_internal();
+        atomic_store(&r->writing, 0);
+    }
+}
+
+/* ---- the thread ---- */
+
+static uint64_t pause_ns(const struct drain *d, long moved)
+{
+    uint64_t now = vs_clock_ns(), ns = moved > 0 ? BUSY_NS : IDLE_NS;
+    if (!journal_empty(d->j) && d->writer && d->retry_ns == 0)
+        ns = STUCK_NS;
+    if (vs_options.sample_ms && d->next_sample_ns < now + ns)
+        ns = d->next_sample_ns > now ? d->next_sample_ns - now : 1;
+    return ns;
+}
+
+static void sample(struct drain *d)
+{
+    uint64_t now = vs_clock_ns();
+    if (vs_options.sample_ms == 0 || now < d->next_sample_ns)
+        return;
+    vs_sampler_tick(d->r, d->j);
+    d->next_sample_ns = now + vs_options.sample_ms * MS;
+}
+
+static long one_round(struct drain *d)
+{
+    vs_modules_refresh(d->j);
+    sample(d);
+    if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
+        return 0;
+    return drain_all(d, false);
+}
+
+static void *drain_main(void *arg)
+{
+    struct drain *d = arg;
+    vs_record_enter_internal(); /* for good */
+    prctl(PR_SET_NAME, "vramscope");
+    while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
+        uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
+        long moved = one_round(d);
+        if (!atomic_load_explicit(&d->r->stop, memory_order_acquire))
+            futex_wait(&d->r->nudge, seen, pause_ns(d, moved));
+    }
+    sample(d);
+    finish(d);
+    struct vs_recording *r = d->r;
+    atomic_store(&r->writing, 0);
+    atomic_store(&r->drained, 1);
+    futex_wake(&r->drained);
+    if (atomic_load(&r->late))
+        drain_late(r);
+    return NULL;
+}
+
+static int create_thread(void)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&thread, &attr, drain_main, &drain);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+void vs_drain_start(struct vs_recording *r, struct vs_journal *j)
+{
+    drain = (struct drain){.r = r, .j = j};
+    atomic_store(&r->writing, 1);
+    int err = create_thread();
+    atomic_store(&r->has_thread, err == 0);
+    if (err)
+        vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
+               strerror(err));
+}
+
+void vs_drain_nudge(struct vs_recording *r)
+{
+    int kept = errno;
+    if (atomic_load_explicit(&r->late, memory_order_relaxed)) {
+        drain_late(r);
+    } else {
+        atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
+        futex_wake(&r->nudge);
+    }
+    errno = kept;
+}
+
+static void wait_drained(struct vs_recording *r)
+{
+    uint64_t until = vs_clock_ns() + FINISH_NS;
+    while (!atomic_load_explicit(&r->drained, memory_order_acquire) && vs_clock_ns() < until)
+        futex_wait(&r->drained, 0, 100 * MS);
+}
+
+void vs_drain_finish(void)
+{
+    struct vs_recording *r = vs_recording;
+    uint32_t running = 0;
+    if (!atomic_load_explicit(&r->journal, memory_order_acquire) ||
+        !atomic_compare_exchange_strong(&r->stop, &running, 1))
+        return;
+    int kept = errno;
+    if (atomic_load(&r->has_thread)) {
+        atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
+        futex_wake(&r->nudge);
+        wait_drained(r);
+    } else {
+        vs_record_enter_internal();
+        finish(&drain);
+        vs_record_leave_internal();
+        atomic_store(&r->writing, 0);
+    }
+    errno = kept;
+}

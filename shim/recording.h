@@ -1,0 +1,73 @@
+/*
+ * recording.h - the state of a recording, shared by record.c, start.c, drain.c, sampler.c and init.c.
+ *
+ * All of it lies on one anonymous mapping that the kernel wipes in a fork child (MADV_WIPEONFORK), however
+ * the child was made: where the parent was recording, the child reads zeros, which say "not started".  So the
+ * child cannot touch its parent's journal, and its own first allocation starts a recording of its own.
+ */
+#ifndef VS_RECORDING_H
+#define VS_RECORDING_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record.h"
+
+#define likely_(x)   __builtin_expect(!!(x), 1)
+#define unlikely_(x) __builtin_expect(!!(x), 0)
+
+enum vs_recording_state { VS_RECORDING_NONE, VS_RECORDING_STARTING, VS_RECORDING_ON, VS_RECORDING_OFF };
+
+struct vs_recording {
+    /* read at every event */
+    _Atomic(struct vs_journal *) journal; /* NULL unless ON */
+    _Atomic uint64_t nudge_mask;          /* events whose sequence has none of these bits nudge the drain */
+    _Atomic uint32_t generation;          /* differs between a process and its fork child; 0 never */
+    _Atomic uint32_t state;               /* enum vs_recording_state; a futex */
+
+    _Alignas(64) _Atomic uint32_t nudge; /* the drain waits on it */
+    _Atomic uint32_t stop;               /* the drain shall finish */
+    _Atomic uint32_t drained;            /* it has; a futex */
+    _Atomic uint32_t late;               /* no drain thread any more: who records also drains */
+    _Atomic uint32_t writing;            /* taken by whoever drives the writer */
+    _Atomic uint32_t has_thread;
+    _Atomic uint32_t sample_wanted;
+    _Atomic uint32_t simulated; /* 0 not told, 1 no, 2 yes */
+    _Atomic uint64_t host_rss;  /* the sampler's last figure */
+    char database[PATH_MAX], journal_path[PATH_MAX];
+};
+
+/* Never NULL; the wiped-on-fork mapping once vs_recording_prepare has run.  (Atomic for the sake of processes
+ * that prepare it late; the load costs what a plain one does.) */
+extern struct vs_recording *_Atomic vs_recording;
+
+/* Makes the mapping (idempotent); false where there is no memory. */
+bool vs_recording_prepare(void);
+
+/* The calling thread's id in journal J of generation GENERATION. */
+uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation);
+
+/* What record.c asks start.c to do, once, with the thread marked internal: claim the output, make the
+ * journal, start the drain.  NULL: a line on stderr has said why. */
+struct vs_journal *vs_start(struct vs_recording *r);
+
+/* ---- drain.c ---- */
+
+/* Starts the drain thread, before anybody sees the journal; where it cannot be started, the journal waits for
+ * the end of the process. */
+void vs_drain_start(struct vs_recording *r, struct vs_journal *j);
+
+/* Wakes the drain thread or, after its end, drains on the spot.  errno is kept. */
+void vs_drain_nudge(struct vs_recording *r);
+
+/* Asks for the final drain and waits for it, two seconds at most.  Nothing in a process (a fork child) that
+ * records nothing of its own. */
+void vs_drain_finish(void);
+
+/* ---- sampler.c: on the drain thread ---- */
+
+void vs_sampler_tick(struct vs_recording *r, struct vs_journal *j);
+
+#endif
