@@ -1,0 +1,148 @@
+/*
+ * bench_record.c - nanoseconds that vs_record costs the host, without call stacks.
+ *
+ *      bench_record [rounds]
+ *
+ * Per round and number of threads: every thread records pairs of alloc and free, in bursts that fit the ring,
+ * and a consumer empties it between bursts, outside the measured time.  Beside it, in the same round: the
+ * clock alone, and the journal's append alone.  Printed: the median of the rounds, and the smallest and
+ * largest. The neighbours (ranges, stacks, database) are stand-ins: this measures record and journal.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "options.h"
+#include "output.h"
+#include "recording.h"
+#include "standins.h"
+
+#define BURST       40000
+#define BURSTS      25
+#define ROUNDS_MAX  101
+#define THREADS_MAX 8
+
+enum what { CLOCK, APPEND, RECORD };
+
+struct worker {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    enum what what;
+    int events;
+    uint64_t ns, sink;
+};
+
+static struct vs_event scratch[4096];
+static uint64_t seqs[4096];
+
+static void empty(struct vs_journal *j)
+{
+    size_t n;
+    while ((n = vs_journal_peek(j, scratch, seqs, 4096, false)) > 0)
+        vs_journal_release(j, seqs[n - 1]);
+}
+
+static void one(struct worker *w, struct vs_journal *j, int i)
+{
+    struct vs_event e = {.op = i & 1 ? VS_OP_FREE : VS_OP_ALLOC, .address = (uint64_t)i << 9, .size = 512};
+    if (w->what == CLOCK)
+        w->sink += vs_clock_ns();
+    else
+        w->sink += w->what == APPEND ? vs_journal_append(j, &e) : vs_record(&e);
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct vs_journal *j = vs_record_journal();
+    for (int b = 0; b < BURSTS; b++) {
+        pthread_barrier_wait(w->barrier);
+        uint64_t start = vs_clock_ns();
+        for (int i = 0; i < w->events; i++)
+            one(w, j, i);
+        w->ns += vs_clock_ns() - start;
+        pthread_barrier_wait(w->barrier);
+    }
+    return NULL;
+}
+
+/* One round: ns per event, as each thread saw it. */
+static double measure(enum what what, int threads)
+{
+    static struct worker w[THREADS_MAX];
+    pthread_barrier_t barrier;
+    double ns = 0;
+    pthread_barrier_init(&barrier, NULL, (unsigned)threads + 1);
+    for (int i = 0; i < threads; i++) {
+        w[i] = (struct worker){.barrier = &barrier, .what = what, .events = BURST / threads};
+        pthread_create(&w[i].thread, NULL, work, &w[i]);
+    }
+    for (int b = 0; b < BURSTS; b++) {
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
+        empty(vs_record_journal());
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(w[i].thread, NULL);
+        ns += (double)w[i].ns / ((double)w[i].events * BURSTS);
+    }
+    pthread_barrier_destroy(&barrier);
+    return ns / threads;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(const char *name, double *ns, int rounds)
+{
+    qsort(ns, (size_t)rounds, sizeof *ns, by_value);
+    printf("%-28s %7.1f ns   (%.1f to %.1f, %d rounds)\n", name, ns[rounds / 2], ns[0], ns[rounds - 1],
+           rounds);
+}
+
+static void start_recording(char *directory)
+{
+    char output[128];
+    snprintf(output, sizeof output, "VRAMSCOPE_OUTPUT=%s/run.db", directory);
+    char *environment[] = {output, (char *)(uintptr_t) "VRAMSCOPE_STACKS=off",
+                           (char *)(uintptr_t) "VRAMSCOPE_SAMPLE_MS=0", NULL};
+    vs_options_load(environment);
+    vs_output_init();
+    vs_recording_prepare();
+    writer_error = -EAGAIN; /* the drain thread leaves the ring to us */
+    vs_record(&(struct vs_event){.op = VS_OP_ALLOC});
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        enum what what;
+        int threads;
+    } rows[] = {{"clock alone", CLOCK, 1},
+                {"append, 1 thread", APPEND, 1},
+                {"vs_record, 1 thread", RECORD, 1},
+                {"vs_record, 2 threads", RECORD, 2},
+                {"vs_record, 8 threads", RECORD, 8}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    static double ns[ROWS][ROUNDS_MAX];
+    char directory[] = "/tmp/vs-bench-XXXXXX", command[64];
+    int rounds = argc > 1 ? atoi(argv[1]) : 9;
+    if (rounds < 1 || rounds > ROUNDS_MAX || !mkdtemp(directory))
+        return 2;
+    start_recording(directory);
+    for (int r = 0; r < rounds; r++)
+        for (int i = 0; i < ROWS; i++)
+            ns[i][r] = measure(rows[i].what, rows[i].threads);
+    for (int i = 0; i < ROWS; i++)
+        report(rows[i].name, ns[i], rounds);
+    unlink(vs_recording->journal_path);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command) != 0;
+}
