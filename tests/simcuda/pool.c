@@ -7,37 +7,11 @@
  * go back to the device when something synchronizes and the pool holds more than its release threshold
  * (default 0), or at cuMemPoolTrimTo.
  */
-#include "sim.h"
+#include "pool.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define SEGMENT (32ull << 20)
-#define PIECE   512ull
-
-struct piece {
-    struct piece *next; /* in the order of addresses */
-    struct segment *segment;
-    uint64_t start, size;
-    bool used;
-};
-struct segment {
-    struct segment *next;
-    struct sim_pool *pool;
-    struct piece *pieces;
-    uint64_t start, size;
-};
-struct sim_pool {
-    struct sim_pool *next;
-    struct segment *segments;
-    int device;
-    bool is_default, destroyed;
-    uint64_t threshold, max_size;
-    uint64_t reserved, reserved_high, used, used_high;
-    int reuse[3]; /* the three CU_MEMPOOL_ATTR_REUSE_* switches: kept, without effect */
-    CUmemAccess_flags access[SIM_MAX_DEVICES];
-};
 static struct sim_pool *pools;
 
 static struct sim_pool *new_pool(int device)
@@ -75,99 +49,11 @@ static CUmemoryPool to_handle(struct sim_pool *pool)
     return (CUmemoryPool)(void *)pool;
 }
 
-/* ---- segments and pieces ---- */
-
-static bool add_segment(struct sim_pool *pool, uint64_t size)
-{
-    if ((pool->max_size && size > pool->max_size - pool->reserved) || !sim_charge(pool->device, size))
-        return false;
-    struct segment *segment = calloc(1, sizeof *segment);
-    struct piece *piece = calloc(1, sizeof *piece);
-    uint64_t start = sim_map_pages(size, SIM_GRANULARITY, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-    if (!segment || !piece || !start) {
-        free(segment);
-        free(piece);
-        sim_uncharge(pool->device, size);
-        return false;
-    }
-    *piece = (struct piece){.segment = segment, .start = start, .size = size};
-    *segment =
-        (struct segment){.next = pool->segments, .pool = pool, .pieces = piece, .start = start, .size = size};
-    pool->segments = segment;
-    pool->reserved += size;
-    if (pool->reserved > pool->reserved_high)
-        pool->reserved_high = pool->reserved;
-    return true;
-}
-
-static struct piece *find_free(struct sim_pool *pool, uint64_t size)
-{
-    for (struct segment *s = pool->segments; s; s = s->next)
-        for (struct piece *p = s->pieces; p; p = p->next)
-            if (!p->used && p->size >= size)
-                return p;
-    return NULL;
-}
-
-static bool cut(struct piece *piece, uint64_t size)
-{
-    if (piece->size == size)
-        return true;
-    struct piece *rest = calloc(1, sizeof *rest);
-    if (!rest)
-        return false;
-    *rest = (struct piece){.next = piece->next,
-                           .segment = piece->segment,
-                           .start = piece->start + size,
-                           .size = piece->size - size};
-    piece->next = rest;
-    piece->size = size;
-    return true;
-}
-
-static void merge_next(struct piece *piece)
-{
-    struct piece *next = piece->next;
-    if (piece->used || !next || next->used)
-        return;
-    piece->size += next->size;
-    piece->next = next->next;
-    free(next);
-}
-
-static void merge_free(struct segment *segment)
-{
-    for (struct piece *p = segment->pieces; p; p = p->next)
-        while (!p->used && p->next && !p->next->used)
-            merge_next(p);
-}
-
-static bool segment_is_free(const struct segment *segment)
-{
-    return !segment->pieces->used && !segment->pieces->next;
-}
-
-static void trim(struct sim_pool *pool, uint64_t keep)
-{
-    for (struct segment **link = &pool->segments, *s; (s = *link);) {
-        if (!segment_is_free(s) || pool->reserved <= keep || pool->reserved - s->size < keep) {
-            link = &s->next;
-            continue;
-        }
-        *link = s->next;
-        munmap((void *)s->start, s->size);
-        sim_uncharge(pool->device, s->size);
-        pool->reserved -= s->size;
-        free(s->pieces);
-        free(s);
-    }
-}
-
 void sim_pools_synchronize(int device)
 {
     for (struct sim_pool *p = pools; p; p = p->next)
         if (p->device == device && p->reserved > p->threshold)
-            trim(p, p->threshold);
+            sim_pool_trim(p, p->threshold);
 }
 
 /* ---- allocating ---- */
@@ -179,16 +65,17 @@ static CUresult pool_alloc(CUdeviceptr *out, uint64_t size, struct sim_pool *poo
         return CUDA_ERROR_INVALID_HANDLE;
     if (!out || !size || !pool || segment < size)
         return CUDA_ERROR_INVALID_VALUE;
-    struct piece *piece = find_free(pool, rounded);
-    if (!piece && ((segment < SEGMENT && add_segment(pool, SEGMENT)) || add_segment(pool, segment)))
-        piece = find_free(pool, rounded);
-    if (!piece || !cut(piece, rounded))
+    struct piece *piece = sim_pool_find(pool, rounded);
+    if (!piece && ((segment < SEGMENT && sim_pool_grow(pool, SEGMENT)) || sim_pool_grow(pool, segment)))
+        piece = sim_pool_find(pool, rounded);
+    if (!piece || !sim_piece_cut(piece, rounded))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_block *block = sim_block_add(piece->start, size, SIM_POOLED, pool->device);
-    if (!block)
+    if (!block) {
+        sim_piece_give_back(piece);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     block->detail = piece;
-    piece->used = true;
     pool->used += rounded;
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
@@ -200,7 +87,7 @@ static void bury(struct sim_pool *pool)
 {
     if (!pool->destroyed || pool->used)
         return;
-    trim(pool, 0);
+    sim_pool_trim(pool, 0);
     struct sim_pool **link = &pools;
     while (*link != pool)
         link = &(*link)->next;
@@ -211,11 +98,9 @@ static void bury(struct sim_pool *pool)
 CUresult sim_pool_free(struct sim_block *block)
 {
     struct piece *piece = block->detail;
-    struct segment *segment = piece->segment;
-    struct sim_pool *pool = segment->pool;
-    piece->used = false;
+    struct sim_pool *pool = piece->segment->pool;
     pool->used -= piece->size;
-    merge_free(segment);
+    sim_piece_give_back(piece);
     sim_block_drop(block);
     bury(pool);
     return CUDA_SUCCESS;
@@ -317,7 +202,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
     struct sim_pool *pool = from_handle(handle);
     if (!pool)
         return CUDA_ERROR_INVALID_VALUE;
-    trim(pool, keep);
+    sim_pool_trim(pool, keep);
     return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,46 @@
+/*
+ * pool.h - memory pools between pool.c (what the API does with them) and pool_pieces.c (their bytes).
+ */
+#ifndef SIM_POOL_H
+#define SIM_POOL_H
+
+#include "sim.h"
+
+#define SEGMENT (32ull << 20)
+#define PIECE   512ull
+
+struct piece {
+    struct piece *next, *previous;           /* in the order of addresses, within the segment */
+    struct piece *next_free, *previous_free; /* among the pool's free pieces */
+    struct segment *segment;
+    uint64_t start, size;
+    bool used;
+};
+struct segment {
+    struct segment *next;
+    struct sim_pool *pool;
+    struct piece *pieces;
+    uint64_t start, size;
+};
+struct sim_pool {
+    struct sim_pool *next;
+    struct segment *segments;
+    struct piece *free_pieces; /* last freed first */
+    int device;
+    bool is_default, destroyed;
+    uint64_t threshold, max_size;
+    uint64_t reserved, reserved_high, used, used_high;
+    int reuse[3]; /* the three CU_MEMPOOL_ATTR_REUSE_* switches: kept, without effect */
+    CUmemAccess_flags access[SIM_MAX_DEVICES];
+};
+
+/* Takes SIZE more bytes from the device; false: over the pool's maximum or the device's capacity. */
+bool sim_pool_grow(struct sim_pool *pool, uint64_t size);
+/* Gives segments that are wholly free back, as long as KEEP bytes stay. */
+void sim_pool_trim(struct sim_pool *pool, uint64_t keep);
+
+struct piece *sim_pool_find(struct sim_pool *pool, uint64_t size); /* a free one of at least SIZE, or NULL */
+bool sim_piece_cut(struct piece *piece, uint64_t size);            /* its first SIZE bytes become used */
+void sim_piece_give_back(struct piece *piece);                     /* free, one with its free neighbours */
+
+#endif
