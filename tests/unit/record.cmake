@@ -1,3 +1,3 @@
 vs_unit_test(options SOURCES shim/options.c shim/log.c)
-vs_unit_test(output SOURCES shim/output.c shim/options.c shim/log.c)
+vs_unit_test(places SOURCES shim/output.c shim/options.c shim/log.c)
 vs_unit_test(record SOURCES shim/record.c shim/start.c shim/output.c shim/drain.c shim/sampler.c shim/options.c shim/log.c)

@@ -1,4 +1,9 @@
-/* test_output.c - what the analyzer prints: numbers, tables, JSON, and the options that it takes. */
+/*
+ * test_places.c - names: patterns, claims that overwrite nothing, and the journal's place.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
