@@ -1,0 +1,41 @@
+/*
+ * init.c - what happens when the library is loaded, and what is arranged for the end.
+ *
+ * The library is linked -z initfirst: its constructor runs before libc's own, in every process that inherits
+ * LD_PRELOAD, nearly all of which have nothing to do with CUDA.  So it makes no file, no thread and no
+ * allocation, takes the environment from its arguments instead of from libc, and ends within microseconds.
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "hooks/cuda.h"
+#include "log.h"
+#include "options.h"
+#include "output.h"
+#include "recording.h"
+#include "stacks/stacks.h"
+
+/* The C++ ABI's registration, which atexit is made from. */
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+static void at_exit(void *unused)
+{
+    vs_drain_finish();
+}
+
+/* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all
+ * libraries' destructors: so it runs after them.  The NULL says that it belongs to no library, else our own
+ * destructors' turn would run it early.  (Loaded later by dlopen, we are an ordinary handler; late mode does
+ * the rest.) */
+static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
+{
+    vs_log_init();
+    vs_options_load(environment);
+    vs_stack_set_depth((unsigned)vs_options.stack_depth);
+    vs_output_init();
+    vs_recording_prepare();
+    __cxa_atexit(at_exit, NULL, NULL);
+    if (vs_options.help)
+        vs_options_print();
+    vs_hooks_init();
+}
