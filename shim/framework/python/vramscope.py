@@ -1,0 +1,119 @@
+"""vramscope - tell vramscope what a Python program is doing.
+
+    import vramscope
+
+    with vramscope.phase("logits"):
+        logits = head(hidden)
+    vramscope.step()
+
+`phase` is also a decorator.  Where libvramscope.so is not preloaded everything here does nothing; nothing here
+ever raises because of vramscope.  The calls keep the GIL (they take well under a microsecond) and may come
+from any thread; a phase belongs to the thread that opened it.
+"""
+
+import ctypes
+import functools
+
+__all__ = ["phase", "step", "mark", "record_start", "record_stop", "active"]
+
+
+def _nothing(*_):
+    return -1
+
+
+def _load():
+    """The functions of the preloaded library by name, or an empty dict.
+
+    PyDLL(None) looks in what is already loaded: a library that is not preloaded is not searched for, because
+    one that came in late would see no allocation.
+    """
+    names = {
+        "range_push": ([ctypes.c_char_p], ctypes.c_int),
+        "range_pop": ([], ctypes.c_int),
+        "auto_push": ([ctypes.c_char_p], ctypes.c_int),
+        "auto_pop": ([], ctypes.c_int),
+        "mark": ([ctypes.c_char_p], None),
+        "step": ([], None),
+        "record_start": ([], None),
+        "record_stop": ([], None),
+        "active": ([], ctypes.c_int),
+    }
+    found = {}
+    try:
+        library = ctypes.PyDLL(None)
+        for name, (arguments, result) in names.items():
+            function = getattr(library, "vramscope_" + name)
+            function.argtypes = arguments
+            function.restype = result
+            found[name] = function
+    except Exception:
+        return {}
+    return found
+
+
+_library = _load()
+_push = _library.get("range_push", _nothing)
+_pop = _library.get("range_pop", _nothing)
+_auto_push = _library.get("auto_push", _nothing)
+_auto_pop = _library.get("auto_pop", _nothing)
+_own_steps = False  # the program says itself where a step ends: the automatic phases leave it to it
+
+
+def _name(name):
+    """NAME as the library wants it: bytes that end at the first 0."""
+    try:
+        return str(name).encode("utf-8", "replace").split(b"\0", 1)[0]
+    except Exception:
+        return b"?"
+
+
+class phase:
+    """Context manager and decorator: what is allocated inside belongs to the phase NAME."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, name):
+        self._bytes = _name(name)
+
+    def __enter__(self):
+        _push(self._bytes)
+        return self
+
+    def __exit__(self, *_):
+        _pop()
+        return False
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def inside(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
+
+def step():
+    """One training iteration ends here."""
+    global _own_steps
+    _own_steps = True
+    _library.get("step", _nothing)()
+
+
+def mark(name):
+    """A named moment in the timeline."""
+    _library.get("mark", _nothing)(_name(name))
+
+
+def record_start():
+    """Opens the record window."""
+    _library.get("record_start", _nothing)()
+
+
+def record_stop():
+    """Closes it: until it opens again only the ends of what was recorded are written."""
+    _library.get("record_stop", _nothing)()
+
+
+def active():
+    """Whether libvramscope.so is loaded and records."""
+    return _library.get("active", _nothing)() == 1

@@ -1,0 +1,93 @@
+/*
+ * phase_log.c - stands in for libvramscope.so where a test wants to see what Python tells it.
+ *
+ * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark name",
+ * "step".  Keeps the real library's promise that a pop without a push answers -1.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static __thread int automatic, markers;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    const char *path = getenv("PHASE_LOG");
+    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+    va_list arguments;
+
+    if (fd < 0)
+        return;
+    va_start(arguments, format);
+    vdprintf(fd, format, arguments);
+    va_end(arguments);
+    close(fd);
+}
+
+static const char *thread(void)
+{
+    return syscall(SYS_gettid) == getpid() ? "" : " (thread)";
+}
+
+int vramscope_auto_push(const char *name);
+int vramscope_auto_pop(void);
+int vramscope_range_push(const char *name);
+int vramscope_range_pop(void);
+void vramscope_mark(const char *name);
+void vramscope_step(void);
+void vramscope_record_start(void);
+void vramscope_record_stop(void);
+int vramscope_active(void);
+
+int vramscope_auto_push(const char *name)
+{
+    say("+auto %s%s\n", name, thread());
+    return automatic++;
+}
+
+int vramscope_auto_pop(void)
+{
+    say("-auto%s%s\n", automatic ? "" : " UNBALANCED", thread());
+    return automatic ? --automatic : -1;
+}
+
+int vramscope_range_push(const char *name)
+{
+    say("+marker %s%s\n", name, thread());
+    return markers++;
+}
+
+int vramscope_range_pop(void)
+{
+    say("-marker%s%s\n", markers ? "" : " UNBALANCED", thread());
+    return markers ? --markers : -1;
+}
+
+void vramscope_mark(const char *name)
+{
+    say("mark %s\n", name);
+}
+
+void vramscope_step(void)
+{
+    say("step\n");
+}
+
+void vramscope_record_start(void)
+{
+    say("start\n");
+}
+
+void vramscope_record_stop(void)
+{
+    say("stop\n");
+}
+
+int vramscope_active(void)
+{
+    return 1;
+}
