@@ -1,0 +1,24 @@
+/*
+ * symbols.h - names for the frames of a recording: module and offset become function, file and line.
+ *
+ * Done once, after the recording, on the machine that made it: the module files must still be what they were
+ * (same build-id; where there is none, not changed since the process started).  A frame that no symbol
+ * contains keeps function NULL and is shown as "libfoo.so+0x1234": a neighbour's name would be a wrong name.
+ */
+#ifndef VS_SYMBOLS_H
+#define VS_SYMBOLS_H
+
+#include <stddef.h>
+
+struct sqlite3;
+
+/* Fills frame.function, frame.file and frame.line of DB where they are NULL, in one transaction, taking at
+ * most SECONDS.  Returns the number of frames that got a name; frames that can't be named are no error.
+ * Negative: DB could not be read. Does nothing while the recording process still writes DB, and where DB
+ * can't be written. */
+int vs_symbols_fill_db(struct sqlite3 *db, double seconds);
+
+/* The same for the database file PATH, in at most 10 seconds.  Negative with one line in WHY. */
+int vs_symbols_fill(const char *path, char *why, size_t why_size);
+
+#endif
