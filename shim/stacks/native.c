@@ -24,6 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../log.h"
+#include "../options.h"
 #include "block.h"
 #include "modules.h"
 #include "stacks.h"
@@ -69,7 +71,8 @@ static bool load_beside(const char *self)
 
 void vs_stack_prepare(void)
 {
-    if (atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
+    if (vs_options.stacks == VS_STACKS_OFF ||
+        atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
         return;
     int saved = errno;
     vs_record_enter_internal(); /* dlopen runs the host's malloc and whatever else it hooked */
@@ -81,6 +84,8 @@ void vs_stack_prepare(void)
         /* release: a thread that sees `ready` sees the unwinder's pointers */
         atomic_store_explicit(&stacks.ready, true, memory_order_release);
     vs_record_leave_internal();
+    if (stacks.why[0])
+        vs_log("no call stacks: %s", stacks.why);
     errno = saved;
 }
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "record.h"
 #include "stacks/block.h"
 #include "stacks/stacks.h"
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
     if (vs_journal_create(&journal, path, &config) != 0)
         return 1;
     unlink(path);
+    vs_options.stacks = VS_STACKS_DRIVER;
     vs_stack_prepare();
     if (vs_stack_why_off()[0]) {
         fprintf(stderr, "bench_stacks: %s\n", vs_stack_why_off());

@@ -1,6 +1,6 @@
 # Call stacks.  The test needs the private unwinder where it looks for it (../lib/vramscope) and a few libraries to load.
 set(STACK_SOURCES shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
-    shim/stacks/modules.c shim/stacks/elfimage.c)
+    shim/stacks/modules.c shim/stacks/elfimage.c shim/options.c shim/log.c)
 vs_unit_test(stacks SOURCES ${STACK_SOURCES})
 foreach(library first second constructor)
   add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks/${library}.c)

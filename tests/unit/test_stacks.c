@@ -26,6 +26,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "record.h"
 #include "stacks/block.h"
 #include "stacks/modules.h"
@@ -105,6 +106,7 @@ static NOINLINE void capture_into(void *data)
 static void loading_the_unwinder_keeps_no_descriptor(void **state)
 {
     int before = open_descriptors();
+    vs_options.stacks = VS_STACKS_DRIVER;
     vs_stack_prepare();
     assert_string_equal(vs_stack_why_off(), "");
     uint32_t stack;
