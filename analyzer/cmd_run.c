@@ -317,11 +317,11 @@ int cmd_run(int argc, char **argv)
     if (n == 0)
         return complain("run: which command? vramscope run -o run.db -- python train.py");
     char *given = o.output ? xstrdup(o.output) : default_output();
-    char *output = absolute(given), *library = place_library(why, sizeof why);
-    int status = library ? 0 : complain("run: %s", why);
-    if (!status)
-        status = check_output(output) || check_values(&o) || set_environment(&o, output, library);
-    if (status)
+    char *output = absolute(given), *library = NULL;
+    int status = check_output(output) || check_values(&o);
+    if (!status && !(library = place_library(why, sizeof why)))
+        status = complain("run: %s", why);
+    if (status || set_environment(&o, output, library))
         return EXIT_USAGE;
     command[n] = NULL;
     time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */

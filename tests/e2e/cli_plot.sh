@@ -1,0 +1,62 @@
+#!/bin/bash
+# Plots: every format, the peak survives at every width, long runs and short ones, hostile titles.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+
+make_db long.db --steps 400
+make_db short.db --fast --devices 2
+
+# the greatest value in the script is the run's peak, whatever the width
+for size in 200x200 1600x640 3001x500; do
+    "$V" plot long.db -o w.gp --size=$size || no "plot --size=$size"
+    python3 - <<'PY' || no "peak hidden at $size"
+import re, sqlite3
+db = sqlite3.connect("long.db")
+want = {k: b for k, b in db.execute("SELECT kind, peak_bytes FROM peak WHERE device = 0")}
+rows = re.search(r"\$curve_0 << EOD\n#.*\n([^E]*)EOD", open("w.gp").read()).group(1)
+rows = [tuple(map(float, l.split())) for l in rows.splitlines()]
+assert abs(max(r[1] for r in rows) - want["allocated"] / 2**30) < 1e-6
+assert abs(max(r[3] for r in rows) - want["reserved"] / 2**30) < 1e-6
+assert all(r[2] <= r[1] and r[4] <= r[3] for r in rows)
+assert rows == sorted(rows, key=lambda r: r[0])
+PY
+done
+# a window shows the exact curve: each value there is one that the run had
+"$V" plot long.db -o window.gp --from=2s --to=2100ms || no window
+python3 - <<'PY' || no "the window shows values that the run never had"
+import re, sqlite3
+db = sqlite3.connect("long.db")
+had = {round(r[0] / 2**30, 6) for r in db.execute("SELECT allocated_bytes FROM timeline WHERE device = 0")}
+rows = re.search(r"\$curve_0 << EOD\n#.*\n([^E]*)EOD", open("window.gp").read()).group(1).splitlines()
+assert len(rows) > 10
+for r in rows:
+    assert round(float(r.split()[1]), 6) in had, r
+PY
+"$V" plot short.db -o both.txt && grep -q "device 1" both.txt || no "two devices in text"
+"$V" plot short.db --device 1 -o one.txt && ! grep -q "device 0" one.txt || no "--device"
+"$V" plot short.db -o t.gp --title='a "quoted" \title `date` $HOME' || no "hostile title"
+NO_COLOR=1 "$V" plot short.db | grep -q $'\033' && no "colours although not on a terminal"
+
+if ! command -v gnuplot >/dev/null; then
+    echo "gnuplot is not installed: pictures not drawn"
+    [ $failures = 0 ] && exit 0 || exit 1
+fi
+for format in png svg pdf; do
+    "$V" plot short.db -o p.$format --title='a "quoted" \title `date` $HOME' || no "$format"
+    [ -s p.$format ] || no "$format is empty"
+done
+file_head() { head -c "$2" "$1" | tr -d '\0'; }
+[ "$(file_head p.pdf 4)" = "%PDF" ] || no "p.pdf is no PDF"
+grep -q '<svg' p.svg || no "p.svg is no SVG"
+grep -aq 'PNG' p.png || no "p.png is no PNG"
+gnuplot w.gp && [ -s w.png ] || no "the script does not draw by itself"
+ls ./*.part /tmp/vramscope-?????? 2>/dev/null | grep -q . && no "something was left behind"
+[ $failures = 0 ] && echo "plots are drawn, peaks kept" || exit 1

@@ -1,0 +1,66 @@
+#!/bin/bash
+# run: the command's output, exit status and signals are what they are without it; its environment is set up.
+set -u
+BUILD=${BUILD:?the build directory}
+V=$BUILD/bin/vramscope
+[ -r "$BUILD/lib/libvramscope.so" ] || { echo "libvramscope.so is not built"; exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+status() { # status WANT COMMAND...
+    local want=$1
+    shift
+    "$@" >out 2>err
+    local got=$?
+    [ $got = "$want" ] || no "$*: exit $got, want $want: $(cat err)"
+}
+
+for n in 0 1 2 42 255; do status $n "$V" run -q -o s.db -- sh -c "exit $n"; done
+for s in TERM KILL SEGV ABRT; do
+    status $((128 + $(kill -l $s))) "$V" run -q -o s.db -- sh -c "kill -$s \$\$"
+done
+"$V" run -q -o s.db -- sh -c 'printf "out\n"; printf "err\n" >&2; cat' >out 2>err <<<"in"
+[ "$(cat out)" = $'out\nin' ] && [ "$(cat err)" = err ] || no "streams are not passed through"
+status 0 "$V" run -q -o s.db -- sh -c '[ "$1" = "a b" ] && [ "$2" = "" ] && [ "$3" = --json ]' x "a b" "" --json
+
+# environment
+lib=$BUILD/lib/libvramscope.so
+env LD_PRELOAD=libm.so.6 NVTX_INJECTION64_PATH=/other/tool.so "$V" run -q -o e.db --stacks=all --sample-ms=7 -- env >env.txt 2>/dev/null
+grep -qx "LD_PRELOAD=$lib:libm.so.6" env.txt || no "LD_PRELOAD: $(grep LD_PRELOAD env.txt)"
+grep -qx "NVTX_INJECTION64_PATH=$lib" env.txt || no "NVTX_INJECTION64_PATH"
+grep -qx "VRAMSCOPE_NVTX_CHAIN=/other/tool.so" env.txt || no "VRAMSCOPE_NVTX_CHAIN"
+grep -qx "VRAMSCOPE_OUTPUT=$D/e.db" env.txt || no "VRAMSCOPE_OUTPUT is not absolute"
+grep -qx "VRAMSCOPE_CLAIM=1" env.txt && grep -qx "VRAMSCOPE_STACKS=all" env.txt && grep -qx "VRAMSCOPE_SAMPLE_MS=7" env.txt || no "options"
+
+# signals that somebody sends to us reach the command, once
+cat >trap.sh <<'SH'
+n=0
+for s in INT TERM HUP USR1 USR2; do trap "echo $s >>signals" $s; done
+echo ready >ready
+while [ ! -e done ]; do sleep 0.05; done
+exit 7
+SH
+"$V" run -q -o t.db -- sh trap.sh &
+pid=$!
+for i in $(seq 100); do [ -e ready ] && break; sleep 0.05; done
+for s in TERM HUP USR1 USR2; do kill -$s $pid; sleep 0.2; done
+touch done
+wait $pid
+[ $? = 7 ] || no "the status after signals"
+[ "$(sort signals | tr '\n' ' ')" = "HUP TERM USR1 USR2 " ] || no "signals seen: $(tr '\n' ' ' <signals)"
+
+# a signal that kills the command kills us as well
+"$V" run -q -o k.db -- sleep 30 &
+pid=$!
+sleep 0.5
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || no "TERM: status $?"
+
+# nothing recorded is said, and no file is made
+"$V" run -o n.db -- true 2>err
+grep -q "^vramscope: nothing was recorded" err || no "no word about an unused GPU: $(cat err)"
+[ -e n.db ] && no "a file was made although the GPU was never used"
+[ $failures = 0 ] && echo "run stays out of the way" || exit 1
