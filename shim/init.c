@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "framework/ranges.h"
 #include "hooks/cuda.h"
 #include "log.h"
 #include "options.h"
@@ -34,6 +35,7 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     vs_stack_set_depth((unsigned)vs_options.stack_depth);
     vs_output_init();
     vs_recording_prepare();
+    vs_ranges_init(vs_options.phases);
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)
         vs_options_print();

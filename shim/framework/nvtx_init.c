@@ -13,12 +13,11 @@
  * Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of this kind.
  */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/nvtx.h"
-#include "record.h"
+#include "log.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int InitializeInjectionNvtx2(nvtx_get_export_table *get);
@@ -85,8 +84,8 @@ static initialize_fn *load_chain(void)
     if (f == InitializeInjectionNvtx2)
         return NULL;
     if (!f && path && *path)
-        fprintf(stderr, "vramscope: NVTX tool %s (VRAMSCOPE_NVTX_CHAIN): %s; going on without it\n", path,
-                library ? "has no InitializeInjectionNvtx2" : "cannot be loaded");
+        vs_log("NVTX tool %s (VRAMSCOPE_NVTX_CHAIN): %s; going on without it", path,
+               library ? "has no InitializeInjectionNvtx2" : "cannot be loaded");
     return f;
 }
 

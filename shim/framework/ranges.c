@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "framework/pending.h"
+#include "log.h"
 
 enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
 
@@ -67,14 +68,18 @@ const void *vs_range_self(void)
 
 static void thread_exit(void *block);
 
-__attribute__((constructor)) static void prepare(void)
+void vs_ranges_init(const char *rules)
 {
+    int bad = vs_names_set_rules(rules);
     long page = sysconf(_SC_PAGESIZE);
     void *cell = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     /* Made this early the key is one of the first 32, whose values pthread_setspecific keeps in the thread
      * itself: no malloc, also in a signal handler. */
     have_exit_key = pthread_key_create(&exit_key, thread_exit) == 0;
+    if (bad < 0)
+        vs_log("VRAMSCOPE_PHASES: \"%s\" is no name=pattern; no NVTX range is a phase by rule",
+               rules - 1 - bad);
     if (cell == MAP_FAILED)
         return;
     *(uint32_t *)cell = last_generation;

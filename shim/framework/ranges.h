@@ -9,6 +9,10 @@
 #include "framework/names.h"
 #include "record.h"
 
+/* Once, from the library's constructor: before any thread can fork, and early enough for a low-numbered key.
+ * RULES is VRAMSCOPE_PHASES and must live on. */
+void vs_ranges_init(const char *rules);
+
 struct vs_range_names {
     struct vs_name *name;   /* NULL: the table of names is full; TEXT is used then */
     struct vs_name *domain; /* NULL: the default domain */

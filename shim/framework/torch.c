@@ -10,14 +10,12 @@
  *
  * A free comes as a negative size, when the program asks for it (blocks that another stream still uses are
  * really free later; PyTorch's counter falls now as well).  All run inside the allocator's mutex: no GIL, no
- * lock, no malloc.  Hence the real ones are looked up beforehand (vs_torch_prepare); only where that came too
- * early does the first report look them up itself, which takes the loader's lock once.
+ * lock, no malloc; but once, at the first report, the loader's lock, to find the real ones.  That adds no new
+ * order of locks: the cudaMalloc behind the first block loads modules and libraries inside the same mutex.
  *
  * RTLD_NEXT alone would not do: Python loads torch RTLD_LOCAL, and then libc10 is in nobody's global scope.
  */
 #define _GNU_SOURCE
-#include "framework/torch.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -92,47 +90,40 @@ static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-static bool look_up(void)
+static void look_up(void)
 {
     void *library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
 
     if (library && take_from(library))
-        return true;
+        return;
     for (unsigned i = 0; i < 8; i++) {
         struct search s = {.skip = i};
 
         if (!dl_iterate_phdr(find_candidate, &s))
-            return false;
+            return;
         library = dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
         if (library && take_from(library))
-            return true;
+            return;
     }
-    return false;
 }
 
-void vs_torch_prepare(void)
+static __attribute__((noinline)) void look_up_once(void)
 {
     int saved = errno;
 
-    /* Threads that come here together find the same; release: who sees `done` sees the pointers. */
-    if (!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE) && look_up())
-        __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
+    /* Threads that come here together find the same.  One that finds nothing ends the search: who reports is
+     * libc10_cuda, so libc10 is as loaded as it gets. */
+    look_up();
     dlerror(); /* the host must not find what we failed to find */
-    errno = saved;
-}
-
-/* A report that finds nothing ends the search: its caller is libc10_cuda, so libc10 is as loaded as it gets.
- */
-static __attribute__((noinline)) void look_up_late(void)
-{
-    vs_torch_prepare();
+    /* Release: who sees `done` sees the pointers. */
     __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
+    errno = saved;
 }
 
 static void need_real(void)
 {
     if (__builtin_expect(!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE), 0))
-        look_up_late();
+        look_up_once();
 }
 
 /* ---- the reports ---- */

@@ -621,5 +621,6 @@ int main(void)
         T(a_full_table_of_names_still_records),
         T(patterns_match_as_the_shell_does),
     };
+    vs_ranges_init("");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
