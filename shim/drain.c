@@ -32,6 +32,7 @@
 #include "options.h"
 #include "output.h"
 #include "recording.h"
+#include "shelter.h"
 #include "trace/writer.h"
 
 #ifndef VRAMSCOPE_VERSION
@@ -194,18 +195,25 @@ static bool take_writing(struct vs_recording *r)
     return atomic_compare_exchange_strong(&r->writing, &nobody, 1);
 }
 
+/* The same on a host's thread, which has taken the writer. */
+static void finish_here(struct vs_recording *r)
+{
+    struct vs_shelter shelter;
+    vs_shelter_enter(&shelter);
+    vs_record_enter_internal();
+    finish(&drain);
+    vs_record_leave_internal();
+    atomic_store(&r->writing, 0);
+    vs_shelter_leave(&shelter);
+}
+
 /* After the end: drains on the spot.  Who fails to take the writer leaves the event to who has it, and that
  * one looks again after letting go. */
 static void drain_late(struct vs_recording *r)
 {
     int rounds = 0;
-    while (!journal_empty(drain.j) && rounds++ < 3 && take_writing(r)) {
-        vs_record_enter_internal();
-        drain.next_try_ns = 0;
-        finish(&drain);
-        vs_record_leave_internal();
-        atomic_store(&r->writing, 0);
-    }
+    while (!journal_empty(drain.j) && rounds++ < 3 && take_writing(r))
+        finish_here(r);
 }
 
 /* ---- the thread ---- */
@@ -319,10 +327,7 @@ void vs_drain_finish(void)
         futex_wake(&r->nudge);
         wait_drained(r);
     } else {
-        vs_record_enter_internal();
-        finish(&drain);
-        vs_record_leave_internal();
-        atomic_store(&r->writing, 0);
+        finish_here(r);
     }
     errno = kept;
 }

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "shelter.h"
 
 #define LINES_MAX 20
 
@@ -50,25 +50,25 @@ static bool stderr_usable(void)
     return poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
-/* A reader that has gone raises SIGPIPE in this thread: it is held back and taken off again. */
+/* A reader that has gone raises SIGPIPE in this thread: it is held back (all signals are) and taken off
+ * again. */
 static void write_quietly(const char *line, size_t length)
 {
-    sigset_t pipe_set, old, pending;
+    struct timespec none = {0, 0};
+    sigset_t pipe_set, pending;
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_set, &old);
     sigpending(&pending);
-    if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE)) {
-        struct timespec none = {0, 0};
+    if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe_set, NULL, &none);
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 static void say(const char *prefix, const char *format, va_list args)
 {
     char line[1024];
     int kept = errno;
+    struct vs_shelter shelter;
+    vs_shelter_enter(&shelter);
     if (stderr_usable()) {
         int n = snprintf(line, sizeof line, "%s", prefix);
         int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
@@ -81,6 +81,7 @@ static void say(const char *prefix, const char *format, va_list args)
         line[length++] = '\n';
         write_quietly(line, length);
     }
+    vs_shelter_leave(&shelter);
     errno = kept;
 }
 

@@ -29,10 +29,11 @@ static const struct option table[] = {
 #undef OPTION
 };
 
-#define OPTIONS (sizeof table / sizeof *table)
+#define OPTIONS           (sizeof table / sizeof *table)
+#define VS_COMPLAINTS_MAX 16
 
 /* Names that other parts of vramscope read or set: no options, and no mistakes either. */
-static const char *const other_names[] = {"VRAMSCOPE_CLAIM"};
+static const char *const other_names[] = {"VRAMSCOPE_CLAIM", "VRAMSCOPE_NVTX_CHAIN"};
 
 struct vs_options vs_options;
 
@@ -165,12 +166,40 @@ static const char *allowed(const struct option *o)
     return "one of the listed words";
 }
 
+/* Complaints wait for vs_options_complain: most processes that inherit the variables never record. */
+static struct complaint {
+    const struct option *option; /* NULL: no option has this name */
+    char text[80];               /* the value, or the name */
+} complaints[VS_COMPLAINTS_MAX];
+static int complaint_count;
+
+static void complain(const struct option *o, const char *text, size_t length)
+{
+    if (complaint_count == VS_COMPLAINTS_MAX)
+        return;
+    struct complaint *c = &complaints[complaint_count++];
+    c->option = o;
+    snprintf(c->text, sizeof c->text, "%.*s", (int)length, text);
+}
+
+void vs_options_complain(void)
+{
+    for (int i = 0; i < complaint_count; i++) {
+        const struct option *o = complaints[i].option;
+        if (o)
+            vs_log("%s=%s makes no sense: it takes %s (%s); using %s", o->name, complaints[i].text,
+                   allowed(o), o->help, *o->otherwise ? o->otherwise : "none");
+        else
+            vs_log("%s is no option of vramscope: VRAMSCOPE_HELP=1 lists them; ignored", complaints[i].text);
+    }
+    complaint_count = 0;
+}
+
 static void take(const struct option *o, const char *value)
 {
     if (parse(o, value, &vs_options))
         return;
-    vs_log("%s=%.64s makes no sense: it takes %s (%s); using %s", o->name, value, allowed(o), o->help,
-           *o->otherwise ? o->otherwise : "none");
+    complain(o, value, strlen(value));
     parse(o, o->otherwise, &vs_options);
 }
 
@@ -194,7 +223,7 @@ static void take_entry(const char *entry)
         }
     }
     if (!known_elsewhere(entry, length))
-        vs_log("%.*s is no option of vramscope: VRAMSCOPE_HELP=1 lists them; ignored", (int)length, entry);
+        complain(NULL, entry, length);
 }
 
 /* Before anything is loaded the defaults hold, so that code which runs earlier than our constructor is safe.
@@ -202,6 +231,7 @@ static void take_entry(const char *entry)
 void vs_options_load(char *const environment[])
 {
     text_used = 0;
+    complaint_count = 0;
     for (size_t i = 0; i < OPTIONS; i++)
         parse(&table[i], table[i].otherwise, &vs_options);
     for (; environment && *environment; environment++)

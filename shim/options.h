@@ -25,10 +25,14 @@ enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_ALL }; /* values of `stacks` *
 /* What the process runs with.  Filled by vs_options_load, all defaults before that. */
 extern struct vs_options vs_options;
 
-/* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  A value that
- * makes no sense, or a VRAMSCOPE_ name that is no option, is one line on stderr.  Allocates nothing: safe
- * before libc's own constructors have run. */
+/* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  Where a value
+ * makes no sense the default is used.  Allocates nothing and says nothing: safe before libc's own
+ * constructors. */
 void vs_options_load(char *const environment[]);
+
+/* One line on stderr for every value that made no sense, and for every VRAMSCOPE_ name that is no option.
+ * Said when a recording starts, once: not by every process that inherits the variables. */
+void vs_options_complain(void);
 
 /* Prints the table of options to stderr. */
 void vs_options_print(void);

@@ -26,6 +26,7 @@
 #include "clock.h"
 #include "options.h"
 #include "recording.h"
+#include "shelter.h"
 
 #define START_WAIT_S 2
 
@@ -166,6 +167,8 @@ static void wait_while_starting(struct vs_recording *r)
 
 static void start(struct vs_recording *r)
 {
+    struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
+    vs_shelter_enter(&shelter);
     vs_record_enter_internal();
     struct vs_journal *j = vs_start(r);
     if (j)
@@ -175,6 +178,7 @@ static void start(struct vs_recording *r)
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
     syscall(SYS_futex, &r->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     vs_record_leave_internal();
+    vs_shelter_leave(&shelter);
 }
 
 bool vs_record_start(void)

@@ -96,6 +96,7 @@ static struct vs_journal *make_journal(struct vs_recording *r)
 
 struct vs_journal *vs_start(struct vs_recording *r)
 {
+    vs_options_complain();
     vs_stack_prepare();
     int err = vs_output_claim(r->database, sizeof r->database);
     if (err) {

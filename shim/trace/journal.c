@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -218,6 +219,10 @@ static void fill_header(struct vs_journal_header *h, const struct vs_journal_con
 /* Makes PATH with BYTES of space behind every page of it, and maps it. */
 static int map_new(const char *path, size_t bytes, void **out)
 {
+    struct rlimit limit;
+    /* Beyond a `ulimit -f` the space would be refused by a deadly signal. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
+        return -EFBIG;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;

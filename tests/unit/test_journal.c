@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -470,6 +471,21 @@ static void nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal(void
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
+static void a_limit_on_file_sizes_is_an_error_not_a_signal(void **state)
+{
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        struct rlimit limit = {65536, 65536};
+        struct vs_journal_config c = {.ring_slots = 1024};
+        struct vs_journal *j;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        _exit(vs_journal_create(&j, path, &c) != -EFBIG || access(path, F_OK) == 0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 static void a_killed_process_leaves_every_event_that_it_was_told_of(void **state)
 {
     int told[2];
@@ -624,6 +640,7 @@ int main(void)
         T(full_tables_answer_none_and_are_counted),
         T(facts_can_be_set_changed_and_read_after_reopening),
         T(nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal),
+        T(a_limit_on_file_sizes_is_an_error_not_a_signal),
         T(a_killed_process_leaves_every_event_that_it_was_told_of),
         T(read_only_peek_changes_nothing),
         T(foreign_and_truncated_files_are_refused),

@@ -20,6 +20,7 @@ static const char *load(const char *entry)
     char *environment[] = {(char *)(uintptr_t) "PATH=/bin", (char *)(uintptr_t)entry, NULL};
     capture_begin();
     vs_options_load(environment);
+    vs_options_complain();
     return capture_end();
 }
 

@@ -452,6 +452,30 @@ IN_CHILD(the_drain_thread_is_named_and_takes_no_signals)
     CHECK((blocked | cannot) == UINT64_MAX);
 }
 
+static void *start_while_cancelled(void *started)
+{
+    pthread_barrier_wait(started);
+    pthread_barrier_wait(started); /* the cancellation waits by now */
+    alloc(1);                      /* opens files on the way: cancellation points, if one let them */
+    return NULL;
+}
+
+IN_CHILD(a_cancelled_thread_still_starts_the_recording_whole)
+{
+    pthread_t t;
+    pthread_barrier_t b;
+    struct vs_event *e;
+    pthread_barrier_init(&b, NULL, 2);
+    pthread_create(&t, NULL, start_while_cancelled, &b);
+    pthread_barrier_wait(&b);
+    pthread_cancel(t);
+    pthread_barrier_wait(&b);
+    pthread_join(t, NULL);
+    CHECK(alloc(2) != VS_SEQ_NONE);
+    vs_drain_finish();
+    CHECK(load(in_dir("run.db"), &e) == 2);
+}
+
 IN_CHILD(a_thread_inside_vramscope_records_nothing)
 {
     alloc(1);
@@ -561,6 +585,7 @@ int main(void)
         T(a_signal_handler_may_record_at_any_point_of_a_record),
         T(a_host_that_closes_every_descriptor_is_recorded_all_the_same),
         T(the_drain_thread_is_named_and_takes_no_signals),
+        T(a_cancelled_thread_still_starts_the_recording_whole),
         T(a_thread_inside_vramscope_records_nothing),
         T(threads_have_rows_and_autograds_are_marked),
         T(a_closed_window_records_ends_only),
