@@ -1,6 +1,6 @@
 -- schema.sql - the database that vramscope writes, and the only description of it.
 --
--- Narrow tables (written by shim/trace/store.c, many rows) under views (what people and the analyzer query).
+-- Narrow tables (written by shim/trace/store*.c, many rows) under views (what people and the analyzer query).
 -- Conventions of the narrow tables:
 --   t        nanoseconds since the run's start
 --   x512     bytes in units of 512; a negative value -n stands for exactly n bytes (no multiple of 512)
@@ -12,31 +12,32 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- schema_version (1), tool version, start_realtime_ns, max_bytes, thinned_from_seq (where framework events
--- stopped being written one by one), clean_end (1 = the process ended in good order), journal (path, while running) ...
+-- schema_version (1), version (of the tool), start_realtime_ns, max_bytes, clean_end (1 = the process ended in good order),
+-- journal (path, while running), thinned_from_seq (absent, or: where framework events stopped being written one by one),
+-- live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 CREATE TABLE process(
   id INTEGER PRIMARY KEY,      -- 1 in a file of one process
   host TEXT, boot_id TEXT, pid INT,
   rank INT, local_rank INT, world_size INT,   -- NULL where no launcher told
-  command TEXT, start_realtime_ns INT, end_ns INT, -- NULL while it runs or when it was killed
+  command TEXT, start_realtime_ns INT, end_ns INT, -- since the start; NULL while it runs or when it was killed
   simulated INT                -- 1 = the simulated driver: no GPU was involved
 );
 CREATE TABLE device(id INT, process INT, uuid TEXT, name TEXT, total_bytes INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 CREATE TABLE thread(id INT, process INT, tid INT, name TEXT, autograd INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 CREATE TABLE context(id INT, process INT, handle INT, device INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 
-CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE); -- id 0 = none
+CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE); -- id 0 = none; 1 to 4 the four known ones, whether used or not
 CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- enum vs_op
 CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- enum vs_space
 CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- driver entry point, enum vs_api
-CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- names; the same text may stand twice
 
--- what many events have in common, once
-CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT);
+-- what many events have in common, once.  managed: 1 = an allocation known from birth to be a caching allocator's
+CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT);
 
--- one row an event, in ring order (rowid = seq, from 1)
+-- one row an event, in ring order (rowid = seq, from 1).  Numbers are missing where rows were thinned
 CREATE TABLE ev(
   seq INTEGER PRIMARY KEY,
   t INT,
@@ -44,26 +45,34 @@ CREATE TABLE ev(
   device INT,      -- CUDA ordinal, -1 unknown
   phase INT,       -- phase.id
   kind INT,        -- kind.id
-  address INT,     -- x512
-  size INT,        -- x512; a free has the size of what it freed
+  address INT,     -- x512; handle of physical memory, of a pool
+  size INT,        -- x512; a free has the size of what it freed (0: unknown, or a release that leaves references)
   range INT,       -- rng.id, 0 none
   stack INT,       -- stack.id, 0 none
-  mate INT,        -- free: seq of its allocation (0: not seen); map: seq of the phys_create; failed free: seq of the free; reclassify: seq of the allocation
+  mate INT,        -- free, phys_release, phys_freed, free_missed: seq of the allocation (0: not seen); map, phys_retain: seq of the phys_create;
+                   -- free_failed: seq of the free; reclassify: seq of the allocation
   framework INT,   -- x512: the device's totals after the event
   direct INT,      -- x512
   reserved INT     -- x2m
 );
+-- rows of ev that were seen differently later.  op 50: the allocation seq is managed after all; 3: the free seq failed
+CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT);
 
--- allocations alive at mark.upto_seq (while running) or at the end (afterwards); managed = 1: a framework carves blocks from it
-CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY, managed INT);
--- everything up to here is written, from the ring's sequence ring_seq
-CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT);
+-- allocations alive at mark.live_seq: the end, or while running a moment ago
+CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
+  op INT,          -- 20 a framework's block, 1 driver memory, 4 physical memory
+  device INT, space INT, address INT, size INT, -- x512
+  t INT, phase INT, range INT, stack INT,
+  managed INT);    -- 1: a caching allocator carves blocks from it
+-- everything up to here is written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
+CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT, live_seq INT);
 
--- peaks per ~1000 events: what plots and reports read instead of every event
+-- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event
 CREATE TABLE zone(
-  first_seq INT, last_seq INT, device INT, phase INT, t_first INT, t_last INT,
+  first_seq INTEGER PRIMARY KEY, last_seq INT, device INT, phase INT, t_first INT, t_last INT,
   min_allocated INT, max_allocated INT, max_allocated_t INT, min_reserved INT, max_reserved INT, -- bytes
-  last_framework INT, last_direct INT, last_reserved INT -- bytes, after last_seq
+  last_framework INT, last_direct INT, last_reserved INT, -- bytes, after last_seq
+  events INT
 );
 
 CREATE TABLE rng(
@@ -72,37 +81,51 @@ CREATE TABLE rng(
   name INT,        -- string.id
   domain INT,      -- string.id of the NVTX domain, NULL none
   source INT,      -- 1 marker, 2 NVTX, 3 automatic
-  parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT -- t_pop NULL while open
+  flags INT,       -- 1 outermost: no range around it has the same phase; 2 start/end range, crosses threads
+  parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT -- t_pop NULL while open, and where its pop was not seen
 );
-CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_bytes INT, t_ns INT,
+-- the device's totals while the range was open, the value at push included, whatever thread allocated
+CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_bytes INT, t_ns INT, -- t_ns: of allocated, first reached
                         PRIMARY KEY(range, device)) WITHOUT ROWID;
 
 -- per phase and device, kept by the ledger: exact, also where events were thinned
 CREATE TABLE phase_stat(
-  process INT, device INT, phase INT, ranges INT,
-  ns INT,          -- NULL: unknown (a phase told by the thread alone has no beginning and end)
+  process INT, device INT, phase INT,
+  ranges INT,      -- ranges of the phase, on whatever thread
+  ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase told by the thread alone has no beginning and end)
   events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events
-  end_allocated_bytes INT, t_allocated_ns INT, -- when the peak was first reached
+  end_allocated_bytes INT, -- at the end of the last range; without ranges, at the last event
+  t_allocated_ns INT,      -- when the peak was first reached
   PRIMARY KEY(process, device, phase)) WITHOUT ROWID;
 
 -- per device, kept by the ledger.  kind: 'allocated' 'reserved' 'framework' 'direct' 'managed_reserved' and, outside the device's
--- totals, 'pinned' 'registered' 'managed' 'host_vmm' (device -1 where they belong to none)
-CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT, seq INT, t_ns INT, end_bytes INT,
-                  PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
--- where events were thinned: the allocations alive at the peak of `allocated`, written out
-CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, t_ns INT, op INT, address INT, size_bytes INT, phase INT, range INT, stack INT, managed INT);
+-- totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process)
+CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
+                  seq INT, t_ns INT, -- first reached
+                  end_bytes INT, PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
+-- the allocations alive at the peak of `allocated`, written out: at the end, and while running where events are thinned.
+-- Valid for a device where peak_seq = peak.seq.  op 0: bytes that the framework held before the recording began
+CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
+                       phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
 
-CREATE TABLE step(process INT, step INT, t_ns INT, seq INT);
+CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- one training iteration ended
+CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT); -- a mark; name: string.id
 
-CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, frame INT, owner INT); -- owner: string.id of the library that asked; NULL unknown
-CREATE TABLE frame(id INTEGER PRIMARY KEY, module INT, offset INT, function TEXT, file TEXT, line INT);
+CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
+  frame INT, owner INT); -- owner: string.id of the library that asked, the first outward that is not CUDA's own; NULL unknown
+CREATE TABLE frame(id INTEGER PRIMARY KEY, module INT, offset INT, -- within the module (file address); absolute where module is 0
+  function TEXT, file TEXT, line INT);
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, base INT, size INT);
 
 CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
+-- what was lost, or went wrong.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
+-- where a framework's figures and ours differ, once per change of the difference (equal again: ours = theirs)
 CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, ours_bytes INT, theirs_bytes INT);
+-- 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
+CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;
 
 -- ---- views ----
 
@@ -120,11 +143,12 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
 
+-- the curve: the device's totals after each event that could change them
 CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
-  FROM ev e WHERE e.device >= 0 AND e.op < 30;
+  FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50);
 
 CREATE VIEW range AS SELECT r.id AS id, r.process AS process, (SELECT name FROM phase WHERE id = r.phase) AS phase,
   (SELECT text FROM string WHERE id = r.name) AS name, (SELECT text FROM string WHERE id = r.domain) AS domain,
@@ -134,3 +158,75 @@ CREATE VIEW range AS SELECT r.id AS id, r.process AS process, (SELECT name FROM 
 CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
   (SELECT name FROM phase WHERE id = s.phase) AS phase, s.ranges AS ranges, s.ns / 1e9 AS seconds,
   s.allocated_bytes AS allocated_bytes, s.reserved_bytes AS reserved_bytes, s.end_allocated_bytes AS end_allocated_bytes, s.events AS events FROM phase_stat s;
+
+-- what has not ended: table live brought up to the last written row
+CREATE VIEW open_allocation AS
+  SELECT alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
+   WHERE alloc_seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52) AND mate > 0
+                           AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+  UNION ALL
+  SELECT e.seq, e.op, e.device, k.space, e.address, e.size, e.t, e.phase, e.range, e.stack,
+         k.managed OR e.seq IN (SELECT seq FROM amend WHERE op = 50)
+    FROM ev e JOIN kind k ON k.id = e.kind
+   WHERE e.seq > (SELECT live_seq FROM mark) AND e.op IN (1, 4, 20) AND k.status = 0
+     AND e.seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52) AND mate > 0
+                       AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3));
+
+-- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
+-- memory.  layer is for later.  Where events were thinned only what lived at the end has rows
+CREATE VIEW allocation AS
+  SELECT 1 AS process, (SELECT name FROM op WHERE id = a.op) AS op, a.seq AS alloc_seq, f.seq AS free_seq, a.device AS device,
+    (SELECT name FROM space WHERE id = (SELECT space FROM kind WHERE id = a.kind)) AS space,
+    CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END AS address,
+    CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END AS size_bytes,
+    a.t AS t_alloc_ns, f.t AS t_free_ns, (SELECT name FROM phase WHERE id = a.phase) AS phase, a.range AS range, a.stack AS stack,
+    CAST(NULL AS TEXT) AS layer,
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) AS owner,
+    (SELECT managed FROM kind WHERE id = a.kind) OR a.seq IN (SELECT seq FROM amend WHERE op = 50) AS managed
+  FROM ev f JOIN ev a ON a.seq = f.mate
+  WHERE f.op IN (2, 6, 21, 51, 52) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
+  UNION ALL
+  SELECT 1, (SELECT name FROM op WHERE id = o.op), o.alloc_seq, CAST(NULL AS INT), o.device, (SELECT name FROM space WHERE id = o.space),
+    CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
+    CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END,
+    o.t, CAST(NULL AS INT), (SELECT name FROM phase WHERE id = o.phase), o.range, o.stack, CAST(NULL AS TEXT),
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), o.managed
+  FROM open_allocation o;
+
+-- what lived at the end: the managed driver allocations, from which blocks are carved, are left out
+CREATE VIEW leak AS
+  SELECT 1 AS process, o.device AS device, o.alloc_seq AS alloc_seq, (SELECT name FROM op WHERE id = o.op) AS op,
+    CASE o.op WHEN 20 THEN 'framework block' WHEN 4 THEN 'physical' ELSE (SELECT name FROM space WHERE id = o.space) END AS category,
+    CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END AS address,
+    CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END AS size_bytes,
+    o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner
+  FROM open_allocation o WHERE NOT o.managed;
+
+-- what was alive at each device's peak of `allocated`; the sizes add up to the peak.  category: 'framework block', 'direct',
+-- 'direct pool', 'direct physical', 'before recording'.  From peak_live, or while that is not there from the events
+CREATE VIEW live_at_peak AS
+  WITH top AS (SELECT p.process AS process, p.device AS device, p.seq AS seq,
+                 EXISTS (SELECT 1 FROM peak_live l WHERE l.process = p.process AND l.device = p.device AND l.peak_seq = p.seq) AS stored
+               FROM peak p WHERE p.kind = 'allocated' AND p.peak_bytes > 0),
+  row(process, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
+    SELECT l.process, l.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
+      FROM top JOIN peak_live l ON l.process = top.process AND l.device = top.device AND l.peak_seq = top.seq
+    UNION ALL
+    SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
+        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
+      FROM top JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
+      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM ev r WHERE r.op = 50 AND r.mate = o.alloc_seq AND r.seq > top.seq))
+    UNION ALL
+    SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
+        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
+      FROM top JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52) AND (f.op <> 6 OR f.size <> 0)
+      JOIN ev a ON a.seq = f.mate AND a.device = top.device JOIN kind k ON k.id = a.kind
+      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2) AND NOT k.managed)) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+  SELECT w.process AS process, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
+    CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool'
+         WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
+    w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
+    w.address AS address, w.t AS t_alloc_ns, w.range AS range
+  FROM row w;

@@ -1,0 +1,261 @@
+/*
+ * ledger.c - the ledger's front: takes events in, lets rows out.  The state and the other files are described
+ * in ledger_internal.h, the rules in ledger.h.
+ */
+#include "ledger_internal.h"
+
+bool vs_list_room(void **at, size_t n, size_t *size, size_t item)
+{
+    if (n < *size)
+        return true;
+    size_t next = *size ? *size * 2 : 64;
+    void *grown = realloc(*at, next * item);
+    if (!grown)
+        return false;
+    *at = grown;
+    *size = next;
+    return true;
+}
+
+struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
+{
+    struct vs_ledger *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->config = *config;
+    l->undo = calloc(VS_UNDO, sizeof *l->undo);
+    if (!l->undo) {
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void vs_ledger_free(struct vs_ledger *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < VS_UNDO; i++)
+        free(l->undo[i].maps);
+    for (size_t i = 0; i < l->open.size; i++)
+        free(l->open.at[i].peak);
+    for (int i = 0; i < VS_LEDGER_DEVICES; i++)
+        free(l->device[i].gone.at);
+    struct vs_table *tables[] = {&l->blocks, &l->allocs, &l->handles, &l->phys_seq, &l->pools, &l->stats};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        vs_table_free(tables[i]);
+    struct vs_spans *spans[] = {&l->direct_spans, &l->maps, &l->reservations};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        vs_spans_free(spans[i]);
+    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at,  l->queue.at, l->pending.at,
+                     l->open.at,    l->phase.at, l->stat.at, l->undo};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        free(lists[i]);
+    free(l);
+}
+
+/* ---- output ---- */
+
+void vs_output_clear(struct vs_output *out)
+{
+    out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
+    out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n = out->counts.n = 0;
+    out->born.n = out->died.n = 0;
+    out->dropped = out->no_memory = 0;
+}
+
+void vs_output_free(struct vs_output *out)
+{
+    void *lists[] = {out->rows.at,  out->ranges.at,     out->range_peaks.at, out->zones.at,  out->samples.at,
+                     out->steps.at, out->marks.at,      out->mismatches.at,  out->amends.at, out->phases.at,
+                     out->peaks.at, out->counts.at,     out->born.at,        out->died.at};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        free(lists[i]);
+    *out = (struct vs_output){0};
+}
+
+/* ---- rows ---- */
+
+static bool has_api(uint8_t op)
+{
+    return op >= VS_OP_ALLOC && op <= VS_OP_SET_ACCESS && op != VS_OP_MAP && op != VS_OP_FREE_FAILED;
+}
+
+static uint32_t phase_of(struct vs_ledger *l, const struct vs_event *e)
+{
+    uint32_t phase = e->range ? vs_range_phase(l, e->range) : VS_PHASE_NONE;
+    if (phase == VS_PHASE_NONE && (e->op < VS_OP_RANGE_PUSH || e->op >= VS_OP_RECLASSIFY) && l->config.is_autograd &&
+        l->config.is_autograd(l->config.context, e->thread))
+        return VS_PHASE_BACKWARD;
+    return phase;
+}
+
+void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *e)
+{
+    *r = (struct vs_row){.seq = ++l->seq,
+                         .t = (int64_t)e->t_ns - l->config.start_ns,
+                         .address = e->address,
+                         .size = e->size,
+                         .phase = phase_of(l, e),
+                         .range = e->range,
+                         .stack = e->stack,
+                         .thread = e->thread,
+                         .status = e->status,
+                         .op = e->op,
+                         .space = e->space,
+                         .context = e->context,
+                         .device = e->device};
+    if (has_api(e->op))
+        r->api = (uint16_t)e->arg1;
+    if (e->op == VS_OP_ALLOC || e->op == VS_OP_FREE)
+        r->stream = e->arg0;
+}
+
+static bool thinned(const struct vs_ledger *l, const struct vs_row *r)
+{
+    if (l->level >= 3)
+        return true;
+    if (l->level >= 2 && (r->op == VS_OP_RANGE_PUSH || r->op == VS_OP_RANGE_POP) && r->phase == VS_PHASE_NONE)
+        return true;
+    return l->level >= 1 && (r->op == VS_OP_BLOCK_ALLOC || r->op == VS_OP_BLOCK_FREE ||
+                             (r->op == VS_OP_FREE_MISSED && r->space == VS_SPACE_NONE));
+}
+
+void vs_row_end(struct vs_ledger *l, struct vs_row *r)
+{
+    vs_device_totals(l, r);
+    if (l->restoring)
+        return;
+    if (r->op < VS_OP_RANGE_PUSH || r->op >= VS_OP_RECLASSIFY)
+        vs_phase_row(l, r);
+    if (thinned(l, r))
+        l->out->dropped++;
+    else
+        vs_list_push(&l->out->rows, l->out->no_memory, *r);
+}
+
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours, uint64_t theirs)
+{
+    if (l->restoring)
+        return;
+    vs_list_push(&l->out->mismatches, l->out->no_memory,
+                 (struct vs_mismatch_row){r->seq, ours, theirs, r->t, r->device, what});
+}
+
+/* ---- events ---- */
+
+static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    vs_row_end(l, &r);
+    if (!l->restoring)
+        vs_list_push(&l->out->samples, l->out->no_memory,
+                     (struct vs_sample_row){r.t, e->size, e->arg1, e->address, r.reserved, e->device,
+                                            (uint32_t)e->arg0});
+}
+
+static void apply_step(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    l->step = e->arg0;
+    vs_row_end(l, &r);
+    if (!l->restoring)
+        vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){e->arg0, r.seq, r.t});
+}
+
+/* Marks, the record window and kinds of a newer shim: a row, no totals. */
+static void apply_other(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    if (e->op == VS_OP_RECORD_START)
+        for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* while nothing was recorded the framework went on */
+            l->device[i].resync = true;
+    if (e->op == VS_OP_MARK && !l->restoring)
+        vs_list_push(&l->out->marks, l->out->no_memory,
+                     (struct vs_mark_row){r.seq, r.t, (uint32_t)e->address, (uint32_t)e->arg1, e->thread});
+    vs_row_end(l, &r);
+}
+
+void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
+{
+    switch (e->op) {
+    case VS_OP_ALLOC:
+        vs_apply_alloc(l, e, verdict == VERDICT_MANAGED);
+        break;
+    case VS_OP_FREE:
+        vs_apply_free(l, e);
+        break;
+    case VS_OP_FREE_FAILED:
+        vs_apply_free_failed(l, e);
+        break;
+    case VS_OP_POOL_RESERVED:
+        vs_apply_pool(l, e);
+        break;
+    case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
+        vs_apply_vmm(l, e, verdict == VERDICT_MANAGED);
+        break;
+    case VS_OP_BLOCK_ALLOC ... VS_OP_BLOCK_OOM:
+        vs_apply_block(l, e);
+        break;
+    case VS_OP_RANGE_PUSH ... VS_OP_RANGE_POP:
+        vs_apply_range(l, e);
+        break;
+    case VS_OP_SAMPLE:
+        apply_sample(l, e);
+        break;
+    case VS_OP_STEP:
+        apply_step(l, e);
+        break;
+    default:
+        apply_other(l, e);
+    }
+}
+
+void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq, struct vs_output *out)
+{
+    l->out = out;
+    if (vs_pending_take(l, event, ring_seq)) {
+        vs_pending_run(l);
+        return;
+    }
+    l->current_ring_seq = ring_seq;
+    vs_ledger_apply(l, event, VERDICT_NONE);
+    l->ring_seq = ring_seq;
+}
+
+void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out)
+{
+    l->out = out;
+    vs_pending_resolve_all(l);
+    vs_pending_run(l);
+}
+
+size_t vs_ledger_held(const struct vs_ledger *l)
+{
+    return l->queue_tail - l->queue_head;
+}
+
+int64_t vs_ledger_held_since(const struct vs_ledger *l)
+{
+    if (l->queue_head == l->queue_tail)
+        return INT64_MAX;
+    return (int64_t)l->queue.at[l->queue_head & (l->queue.size - 1)].event.t_ns;
+}
+
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l)
+{
+    return l->ring_seq;
+}
+
+uint64_t vs_ledger_seq(const struct vs_ledger *l)
+{
+    return l->seq;
+}
+
+void vs_ledger_set_thinning(struct vs_ledger *l, int level)
+{
+    l->level = level;
+}

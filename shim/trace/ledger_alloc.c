@@ -1,0 +1,209 @@
+/*
+ * ledger_alloc.c - driver allocations and their frees, frees that failed, pools.
+ *
+ * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back.  For that the last
+ * VS_UNDO frees are remembered whole, found by the ring's sequence, or, across a recover, by row or address.
+ */
+#include "ledger_internal.h"
+
+/* ---- remembered frees ---- */
+
+struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address)
+{
+    struct undo *u = &l->undo[l->undo_next++ % VS_UNDO];
+    free(u->maps);
+    *u = (struct undo){.ring_seq = l->current_ring_seq, .seq = r->seq, .address = address, .op = r->op};
+    return u;
+}
+
+static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, uint64_t address)
+{
+    if (!u->op)
+        return false;
+    if (seq)
+        return u->seq == seq;
+    /* replayed frees (after a kill) have no ring sequence: the newest of that address is meant */
+    return u->ring_seq ? u->ring_seq == ring_seq : u->address == address;
+}
+
+struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address)
+{
+    uint64_t oldest = l->undo_next > VS_UNDO ? l->undo_next - VS_UNDO : 0;
+    for (uint64_t i = l->undo_next; i-- > oldest;) {
+        struct undo *u = &l->undo[i % VS_UNDO];
+        if (undo_matches(u, ring_seq, seq, address))
+            return u;
+    }
+    return NULL;
+}
+
+/* ---- rows of the ledger's own that end an allocation ---- */
+
+/* Ends entry INDEX with a row OP (FREE_MISSED, PHYS_FREED) in the name of CAUSE's thread.  The tables that
+ * point at the entry are the caller's to clean. */
+void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index)
+{
+    struct vs_alloc a = l->entries.at[index].a;
+    struct vs_event e = *cause;
+    e.op = op;
+    e.address = a.address;
+    e.size = a.size;
+    e.space = a.space;
+    e.device = a.device;
+    e.stack = 0;
+    e.status = 0;
+    struct vs_row r;
+    vs_row_begin(l, &r, &e);
+    r.mate = a.seq;
+    vs_account(l, &a, false, r.seq, r.t);
+    vs_entry_remove(l, index);
+    if (op == VS_OP_FREE_MISSED) {
+        vs_count(l, a.device, VS_COUNT_FREE_MISSED);
+        vs_mismatch(l, &r, VS_MISMATCH_FREE_MISSED, a.size, 0);
+    }
+    vs_row_end(l, &r);
+}
+
+static void end_direct_span(struct vs_ledger *l, const struct vs_alloc *a)
+{
+    if (a->space == VS_SPACE_DEVICE && !a->managed)
+        vs_spans_remove(&l->direct_spans, a->address);
+}
+
+/* ---- alloc, free ---- */
+
+static void end_missed(struct vs_ledger *l, const struct vs_event *e)
+{
+    uint32_t old = vs_table_remove(&l->allocs, e->address);
+    if (old == VS_TABLE_NONE)
+        return;
+    end_direct_span(l, &l->entries.at[old].a);
+    vs_emit_end(l, e, VS_OP_FREE_MISSED, old);
+}
+
+static void keep(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t)
+{
+    uint32_t index = vs_entry_add(l, &l->allocs, e);
+    if (index == VS_TABLE_NONE)
+        return;
+    vs_account(l, &e->a, true, seq, t);
+    if (e->a.space == VS_SPACE_DEVICE && !e->a.managed)
+        vs_spans_insert(&l->direct_spans, e->a.address, e->a.address + e->a.size, index);
+}
+
+void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed)
+{
+    struct vs_row r;
+    if (e->status == 0)
+        end_missed(l, e);
+    vs_row_begin(l, &r, e);
+    r.managed = managed;
+    if (e->status == 0) {
+        struct entry entry;
+        vs_entry_from(&r, &entry);
+        keep(l, &entry, r.seq, r.t);
+    } else {
+        vs_count(l, e->device, VS_COUNT_FAILED_ALLOC);
+    }
+    vs_row_end(l, &r);
+}
+
+static void unknown_free(struct vs_ledger *l, struct vs_row *r)
+{
+    r->size = 0;
+    vs_count(l, r->device, VS_COUNT_UNKNOWN_FREE);
+    struct device *d = vs_device(l, r->device);
+    if (d->count[VS_COUNT_UNKNOWN_FREE] <= 100) /* one by one only as long as a reader could still care */
+        vs_mismatch(l, r, VS_MISMATCH_UNKNOWN_FREE, 0, 0);
+}
+
+void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    r.status = 0; /* the call has not happened yet */
+    uint32_t index = vs_table_remove(&l->allocs, e->address);
+    if (index == VS_TABLE_NONE) {
+        unknown_free(l, &r);
+    } else {
+        struct entry entry = l->entries.at[index];
+        r.mate = entry.a.seq;
+        r.size = entry.a.size;
+        r.space = entry.a.space;
+        r.device = entry.a.device;
+        r.managed = entry.a.managed;
+        vs_undo_add(l, &r, e->address)->entry = entry;
+        end_direct_span(l, &entry.a);
+        vs_account(l, &entry.a, false, r.seq, r.t);
+        vs_entry_remove(l, index);
+    }
+    vs_row_end(l, &r);
+}
+
+/* ---- a free that failed ---- */
+
+static void undo_free(struct vs_ledger *l, struct undo *u, const struct vs_row *r)
+{
+    if (vs_table_get(&l->allocs, u->address) != VS_TABLE_NONE)
+        return; /* handed out again: the free cannot have failed */
+    vs_gone_forget(l, &u->entry.a);
+    keep(l, &u->entry, r->seq, r->t);
+}
+
+static void undo_va_free(struct vs_ledger *l, struct undo *u)
+{
+    vs_spans_insert(&l->reservations, u->address, u->end, 0);
+}
+
+void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    vs_count(l, e->device, VS_COUNT_FAILED_FREE);
+    struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address);
+    if (u) {
+        r.mate = u->seq;
+        if (u->op == VS_OP_FREE || u->op == VS_OP_PHYS_RELEASE) {
+            r.size = u->entry.a.size;
+            r.device = u->entry.a.device;
+            r.space = u->entry.a.space;
+        }
+        if (u->op == VS_OP_FREE)
+            undo_free(l, u, &r);
+        else if (u->op == VS_OP_PHYS_RELEASE)
+            vs_vmm_undo_release(l, u);
+        else if (u->op == VS_OP_UNMAP)
+            vs_vmm_undo_unmap(l, u);
+        else if (u->op == VS_OP_VA_FREE)
+            undo_va_free(l, u);
+        u->op = 0;
+        if (!l->restoring)
+            vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, VS_OP_FREE_FAILED});
+    }
+    vs_row_end(l, &r);
+}
+
+/* ---- pools ---- */
+
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    uint32_t index = vs_table_get(&l->pools, e->address);
+    if (index == VS_TABLE_NONE) {
+        uint64_t failed = 0;
+        index = (uint32_t)l->pool.n;
+        vs_list_push(&l->pool, failed, (struct pool_sample){0, e->device});
+        if (failed || vs_table_put(&l->pools, e->address, index) < 0) {
+            vs_count(l, e->device, VS_COUNT_NO_MEMORY);
+            vs_row_end(l, &r);
+            return;
+        }
+    }
+    struct pool_sample *p = &l->pool.at[index];
+    struct device *d = vs_device(l, p->device);
+    d->pool_sampled += e->size - p->bytes;
+    p->bytes = e->size;
+    r.device = (int8_t)p->device;
+    vs_row_end(l, &r);
+}

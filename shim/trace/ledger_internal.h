@@ -1,0 +1,221 @@
+/*
+ * ledger_internal.h - the ledger's state, shared by its files:
+ *
+ *   ledger.c          feeding events, the rows' way out, lists
+ *   ledger_pending.c  the look-ahead queue: managed or direct
+ *   ledger_totals.c   devices' totals, peaks, what lived at the peak; allocations by address
+ *   ledger_alloc.c    driver allocations and frees, failed frees
+ *   ledger_vmm.c      physical handles, mappings, reservations
+ *   ledger_blocks.c   a framework's blocks, the check of its totals, reclassification
+ *   ledger_ranges.c   ranges and their peaks
+ *   ledger_phases.c   statistics per phase, zones
+ *   ledger_restore.c  continuing a database
+ */
+#ifndef VS_TRACE_LEDGER_INTERNAL_H
+#define VS_TRACE_LEDGER_INTERNAL_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger.h"
+#include "spans.h"
+#include "table.h"
+
+#define VS_QUEUE_MAX       65536     /* events held back at most */
+#define VS_QUEUE_BLIND     1024      /* while no framework was ever seen */
+#define VS_PENDING_MAX     4096      /* provisional allocations at most */
+#define VS_PENDING_NS      50000000u /* age at which a provisional allocation is direct */
+#define VS_UNDO            4096      /* frees that may still turn out to have failed */
+#define VS_RANGES_OPEN_MAX 1024
+#define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
+#define VS_ZONE_EVENTS     1000
+#define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
+#define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
+#define VS_SPACES_MAX      9
+
+/* Grows LIST (a VS_LIST) to hold one more; false where there is no memory. */
+bool vs_list_room(void **at, size_t n, size_t *size, size_t item);
+#define vs_list_push(list, no_memory, ...)                                                                   \
+    do {                                                                                                     \
+        if (vs_list_room((void **)&(list)->at, (list)->n, &(list)->size, sizeof *(list)->at))                \
+            (list)->at[(list)->n++] = (__VA_ARGS__);                                                         \
+        else                                                                                                 \
+            (no_memory)++;                                                                                   \
+    } while (0)
+
+struct curve {
+    uint64_t now, peak, peak_seq;
+    int64_t peak_t;
+    bool dirty;
+};
+
+struct device {
+    struct curve curve[VS_CURVE_END];
+    bool active, reported, resync, run_dirty;
+    uint64_t base, base_at_peak; /* bytes that a framework held before the recording began */
+    uint64_t pool_live, pool_sampled, direct_driver;
+    uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
+    int64_t run_t;
+    int64_t diff[2];                            /* mismatch last written: allocated, reserved */
+    VS_LIST(struct vs_alloc, gone);             /* ended since the peak of allocated, alive at it */
+    uint64_t count[VS_COUNT_END];               /* see VS_COUNTS */
+    uint32_t last_phase, last_stat;             /* the phase_dev used last */
+    uint16_t counts_dirty;                      /* bit per counter */
+};
+
+struct entry { /* a living allocation */
+    struct vs_alloc a;
+    uint64_t alias; /* second handle of the same physical memory, 0 none */
+    uint32_t refs, maps;
+};
+
+struct saved_map {
+    uint64_t start, end;
+    struct entry phys;
+};
+
+struct undo { /* a free, as long as it may still be reported as failed */
+    uint64_t ring_seq, seq, address, end;
+    uint8_t op;
+    struct entry entry;
+    struct saved_map *maps;
+    size_t n_maps;
+};
+
+struct range_peak {
+    uint64_t allocated, reserved;
+    int64_t t;
+};
+
+struct open_range {
+    struct vs_range_row row;
+    bool dirty;
+    struct range_peak *peak; /* [VS_LEDGER_DEVICES] */
+};
+
+struct phase {
+    uint64_t ranges;
+    int64_t ns;
+    bool dirty;
+};
+
+struct phase_dev {
+    struct vs_phase_row row; /* ranges and ns come from struct phase */
+    struct vs_zone_row zone;
+    bool dirty, zone_open, zone_dirty;
+};
+
+enum verdict { VERDICT_NONE, VERDICT_PENDING, VERDICT_DIRECT, VERDICT_MANAGED };
+
+struct held {
+    struct vs_event event;
+    uint64_t ring_seq;
+    enum verdict verdict;
+};
+
+struct pending { /* a provisional allocation in the queue */
+    uint64_t position, address, size, t_ns;
+    uint16_t thread;
+    bool phys, mapped;
+    uint64_t map_start[4], map_end[4];
+    int maps;
+};
+
+struct vs_ledger {
+    struct vs_ledger_config config;
+    struct vs_output *out; /* of the call in progress */
+    uint64_t seq, ring_seq, current_ring_seq;
+    uint64_t step;
+    int level; /* of thinning */
+    bool restoring, track_live, framework_seen;
+
+    struct device device[VS_LEDGER_DEVICES];
+    int devices; /* highest index in use + 1 */
+    struct curve space[VS_SPACES_MAX];
+
+    VS_LIST(struct entry, entries);
+    uint32_t vacant; /* free entries: index + 1, linked by a.next */
+    size_t live;
+    struct vs_table blocks, allocs, handles, phys_seq; /* -> index into entries */
+    VS_LIST(uint32_t, fresh);
+    struct vs_spans direct_spans, maps, reservations;
+    struct vs_table pools; /* pool handle -> index into pool */
+    VS_LIST(struct pool_sample { uint64_t bytes; int device; }, pool);
+    struct undo *undo; /* ring of VS_UNDO */
+    uint64_t undo_next;
+
+    VS_LIST(struct held, queue); /* a ring: size is a power of two, n unused */
+    uint64_t queue_head, queue_tail;
+    VS_LIST(struct pending, pending);
+    uint64_t newest_ns;
+
+    VS_LIST(struct open_range, open);
+    struct {
+        uint32_t id, phase;
+    } range_cache[VS_RANGE_CACHE];
+    VS_LIST(struct phase, phase);
+    VS_LIST(struct phase_dev, stat);
+    struct vs_table stats; /* device << 32 | phase -> index into stat */
+};
+
+/* ledger.c */
+void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *e); /* takes the next number */
+void vs_row_end(struct vs_ledger *l, struct vs_row *r); /* totals, peaks, zones, out */
+void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict);
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours, uint64_t theirs);
+
+/* ledger_pending.c */
+bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq); /* false: apply it now */
+void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
+void vs_pending_resolve_all(struct vs_ledger *l);
+
+/* ledger_totals.c */
+int vs_device_index(int ordinal);
+struct device *vs_device(struct vs_ledger *l, int ordinal);
+void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what);
+void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t);
+void vs_device_totals(struct vs_ledger *l, struct vs_row *r);
+void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_t seq, int64_t t);
+uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e);
+void vs_entry_remove(struct vs_ledger *l, uint32_t index); /* from the slab; tables are the caller's */
+void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
+void vs_gone_forget(struct vs_ledger *l, const struct vs_alloc *a);
+void vs_entry_from(const struct vs_row *r, struct entry *e);
+bool vs_in_allocated(const struct vs_alloc *a);
+
+/* ledger_alloc.c */
+void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed);
+void vs_apply_free(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
+struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address);
+struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address);
+void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index);
+
+/* ledger_vmm.c */
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, bool managed);
+void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
+void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
+void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);
+
+/* ledger_blocks.c */
+void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
+void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);
+
+/* ledger_ranges.c */
+void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);
+uint32_t vs_range_phase(struct vs_ledger *l, uint32_t range);
+void vs_ranges_fold(struct vs_ledger *l);
+void vs_ranges_end_batch(struct vs_ledger *l);
+void vs_ranges_finish(struct vs_ledger *l);
+struct open_range *vs_range_open_slot(struct vs_ledger *l);
+struct open_range *vs_range_find(struct vs_ledger *l, uint32_t id);
+
+/* ledger_phases.c */
+struct phase *vs_phase(struct vs_ledger *l, uint32_t phase);
+struct phase_dev *vs_phase_dev(struct vs_ledger *l, int index, uint32_t phase);
+void vs_phase_row(struct vs_ledger *l, const struct vs_row *r);
+void vs_phase_peak(struct vs_ledger *l, int index, uint32_t phase, const struct range_peak *p);
+void vs_phases_end_batch(struct vs_ledger *l);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * ledger_pending.c - the look-ahead queue: was a driver allocation made by a caching allocator?
+ *
+ * A framework reports a block right after the driver allocation that it carves it from, on the same thread.
+ * So a driver allocation waits, and everything behind it, until that thread reports:
+ *
+ *      alloc A (thread 1)    push    alloc B (thread 2)    block in A (thread 1)
+ *      provisional ------------------------------------------> managed; A and the push go out
+ *                                    provisional ... 50 ms ... -> direct
+ *
+ * Events enter at queue_tail and are applied at queue_head, in order, as soon as nothing provisional stands
+ * before them.  With nothing provisional the queue is empty and an event is applied at once.
+ */
+#include "ledger_internal.h"
+
+static bool provisional(const struct vs_event *e)
+{
+    if (e->status != 0)
+        return false;
+    if (e->op == VS_OP_ALLOC)
+        return e->space == VS_SPACE_DEVICE;
+    return e->op == VS_OP_PHYS_CREATE && e->space != VS_SPACE_HOST_VMM && e->space != VS_SPACE_IMPORTED &&
+           (e->arg0 >> 32) <= 1;
+}
+
+static struct held *held_at(struct vs_ledger *l, uint64_t position)
+{
+    return &l->queue.at[position & (l->queue.size - 1)];
+}
+
+static bool queue_grow(struct vs_ledger *l)
+{
+    size_t size = l->queue.size ? l->queue.size * 2 : 1024;
+    struct held *at = malloc(size * sizeof *at);
+    if (!at)
+        return false;
+    for (uint64_t p = l->queue_head; p != l->queue_tail; p++)
+        at[p & (size - 1)] = *held_at(l, p);
+    free(l->queue.at);
+    l->queue.at = at;
+    l->queue.size = size;
+    return true;
+}
+
+static void decide(struct vs_ledger *l, size_t index, enum verdict verdict)
+{
+    held_at(l, l->pending.at[index].position)->verdict = verdict;
+    l->pending.n--;
+    memmove(&l->pending.at[index], &l->pending.at[index + 1], (l->pending.n - index) * sizeof *l->pending.at);
+}
+
+static bool overlap(uint64_t start, uint64_t end, uint64_t other_start, uint64_t other_end)
+{
+    return start < other_end && other_start < end;
+}
+
+/* Whether the block belongs to the provisional allocation: inside it; for physical memory inside a range
+ * that it is mapped to, or in the same reservation as such a range. */
+static bool holds(struct vs_ledger *l, const struct pending *p, const struct vs_event *block)
+{
+    uint64_t end = block->address + (block->size ? block->size : 1);
+    if (!p->phys)
+        return overlap(p->address, p->address + p->size, block->address, end);
+    const struct vs_span *home = vs_spans_at(&l->reservations, block->address);
+    for (int i = 0; i < p->maps; i++) {
+        if (overlap(p->map_start[i], p->map_end[i], block->address, end))
+            return true;
+        if (home && home->start <= p->map_start[i] && p->map_end[i] <= home->end)
+            return true;
+    }
+    return false;
+}
+
+/* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
+static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->pending.n; i++) {
+        struct pending *p = &l->pending.at[i];
+        enum verdict verdict = VERDICT_PENDING;
+        if (e->op == VS_OP_BLOCK_ALLOC && holds(l, p, e))
+            verdict = VERDICT_MANAGED;
+        else if (p->thread == e->thread)
+            verdict = VERDICT_DIRECT;
+        held_at(l, p->position)->verdict = verdict;
+        if (verdict == VERDICT_PENDING)
+            l->pending.at[kept++] = *p;
+    }
+    l->pending.n = kept;
+}
+
+static void note_map(struct vs_ledger *l, const struct vs_event *e)
+{
+    for (size_t i = l->pending.n; i-- > 0;) {
+        struct pending *p = &l->pending.at[i];
+        if (!p->phys || p->address != e->arg0)
+            continue;
+        p->mapped = true;
+        if (p->maps < 4) {
+            p->map_start[p->maps] = e->address;
+            p->map_end[p->maps++] = e->address + e->size;
+        }
+        return;
+    }
+}
+
+static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
+{
+    bool phys = e->op == VS_OP_PHYS_RELEASE;
+    for (size_t i = l->pending.n; i-- > 0;) {
+        struct pending *p = &l->pending.at[i];
+        if (p->phys != phys || p->address != e->address)
+            continue;
+        if (!p->mapped)
+            decide(l, i, VERDICT_DIRECT);
+        return;
+    }
+}
+
+static void look(struct vs_ledger *l, const struct vs_event *e)
+{
+    switch (e->op) {
+    case VS_OP_BLOCK_ALLOC:
+    case VS_OP_BLOCK_FREE:
+    case VS_OP_BLOCK_OOM:
+        l->framework_seen = true;
+        decide_by_report(l, e);
+        break;
+    case VS_OP_MAP:
+        note_map(l, e);
+        break;
+    case VS_OP_FREE:
+    case VS_OP_PHYS_RELEASE:
+        decide_freed(l, e);
+        break;
+    default:
+        break;
+    }
+}
+
+static void decide_old(struct vs_ledger *l)
+{
+    size_t bound = l->framework_seen ? VS_QUEUE_MAX : VS_QUEUE_BLIND;
+    while (l->pending.n) {
+        const struct pending *p = &l->pending.at[0];
+        bool old = l->newest_ns > p->t_ns && l->newest_ns - p->t_ns > VS_PENDING_NS;
+        if (!old && l->queue_tail - p->position <= bound && l->pending.n <= VS_PENDING_MAX)
+            return;
+        decide(l, 0, VERDICT_DIRECT);
+    }
+}
+
+static bool add_pending(struct vs_ledger *l, const struct vs_event *e)
+{
+    size_t before = l->pending.n;
+    uint64_t failed = 0;
+    vs_list_push(&l->pending, failed,
+                 (struct pending){.position = l->queue_tail,
+                                  .address = e->address,
+                                  .size = e->size,
+                                  .t_ns = e->t_ns,
+                                  .thread = e->thread,
+                                  .phys = e->op == VS_OP_PHYS_CREATE});
+    return l->pending.n > before;
+}
+
+bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq)
+{
+    bool ask = provisional(e);
+    if (l->queue_head == l->queue_tail && !ask) {
+        l->framework_seen |= e->op >= VS_OP_BLOCK_ALLOC && e->op <= VS_OP_BLOCK_OOM;
+        return false;
+    }
+    if (l->queue_tail - l->queue_head == l->queue.size && !queue_grow(l)) {
+        vs_pending_resolve_all(l); /* no memory to wait with */
+        vs_pending_run(l);
+        return false;
+    }
+    if (e->t_ns > l->newest_ns)
+        l->newest_ns = e->t_ns;
+    look(l, e);
+    ask = ask && add_pending(l, e);
+    *held_at(l, l->queue_tail) = (struct held){*e, ring_seq, ask ? VERDICT_PENDING : VERDICT_NONE};
+    l->queue_tail++;
+    decide_old(l);
+    return true;
+}
+
+void vs_pending_run(struct vs_ledger *l)
+{
+    while (l->queue_head != l->queue_tail) {
+        struct held h = *held_at(l, l->queue_head);
+        if (h.verdict == VERDICT_PENDING)
+            return;
+        l->queue_head++;
+        l->current_ring_seq = h.ring_seq;
+        vs_ledger_apply(l, &h.event, h.verdict);
+        l->ring_seq = h.ring_seq;
+    }
+}
+
+void vs_pending_resolve_all(struct vs_ledger *l)
+{
+    for (size_t i = 0; i < l->pending.n; i++)
+        held_at(l, l->pending.at[i].position)->verdict = VERDICT_DIRECT;
+    l->pending.n = 0;
+}

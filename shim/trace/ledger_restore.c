@@ -1,0 +1,226 @@
+/*
+ * ledger_restore.c - a ledger that continues a database.
+ *
+ * Everything that adds up (totals, peaks, statistics, open ranges, counters) stands in the database's tables as
+ * of its last commit, exactly, and is loaded.  What lives is found by replaying rows of `ev` with the output
+ * shut off: the driver's events, which are never thinned, and the framework's where nothing was thinned; else
+ * the blocks come from table `live`, which is then kept up to date with every commit.  The order:
+ *
+ *      restore_peak       (every row of peak)      so that the replay knows what ended after the peak
+ *      restore_begin
+ *      restore_row        (rows of ev)  restore_block, restore_at_peak (rows of live, peak_live: thinned only)
+ *      restore_totals     (every row of peak)
+ *      restore_phase, _zone, _range (by id), _range_peak, _count, _mismatch
+ *      restore_end
+ */
+#include "ledger_internal.h"
+
+static struct curve *curve_of(struct vs_ledger *l, const struct vs_peak_row *row)
+{
+    if (row->curve >= VS_CURVE_END)
+        return row->curve - VS_CURVE_END < VS_SPACES_MAX ? &l->space[row->curve - VS_CURVE_END] : NULL;
+    return row->curve >= 0 ? &vs_device(l, row->device)->curve[row->curve] : NULL;
+}
+
+void vs_ledger_restore_peak(struct vs_ledger *l, const struct vs_peak_row *row)
+{
+    struct curve *c = curve_of(l, row);
+    if (c)
+        *c = (struct curve){.now = 0, .peak = row->peak, .peak_seq = row->seq, .peak_t = row->t};
+}
+
+void vs_ledger_restore_begin(struct vs_ledger *l)
+{
+    static struct vs_output nowhere; /* restoring writes nothing; `died` needs track_live, which is off */
+    l->restoring = true;
+    l->out = &nowhere;
+}
+
+static void restore_reclassify(struct vs_ledger *l, const struct vs_row *row)
+{
+    uint32_t index = vs_table_get(&l->allocs, row->address);
+    if (index == VS_TABLE_NONE || l->entries.at[index].a.seq != row->mate)
+        index = vs_table_get(&l->phys_seq, row->mate);
+    if (index == VS_TABLE_NONE)
+        return;
+    struct vs_event e = {.op = VS_OP_RECLASSIFY, .t_ns = (uint64_t)(row->t + l->config.start_ns)};
+    vs_reclassify(l, &e, index);
+}
+
+static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *row)
+{
+    return (struct vs_event){.t_ns = (uint64_t)(row->t + l->config.start_ns),
+                             .address = row->address,
+                             .size = row->size,
+                             .arg0 = row->op == VS_OP_ALLOC || row->op == VS_OP_FREE ? row->stream : 0,
+                             .arg1 = row->op == VS_OP_FREE_FAILED ? row->mate : row->api,
+                             .stack = row->stack,
+                             .range = row->range,
+                             .thread = row->thread,
+                             .op = row->op,
+                             .space = row->space,
+                             .device = row->device,
+                             .context = row->context,
+                             .status = row->status};
+}
+
+static bool makes_alloc(uint8_t op)
+{
+    return op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE || op == VS_OP_BLOCK_ALLOC;
+}
+
+/* The phase stands in the row: the ranges that told it may be long closed. */
+static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
+{
+    struct vs_table *table = row->op == VS_OP_ALLOC         ? &l->allocs
+                             : row->op == VS_OP_PHYS_CREATE ? &l->handles
+                                                            : &l->blocks;
+    uint32_t index = vs_table_get(table, row->address);
+    if (index != VS_TABLE_NONE && l->entries.at[index].a.seq == row->seq)
+        l->entries.at[index].a.phase = row->phase;
+}
+
+void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
+{
+    struct vs_event e = event_of(l, row);
+    l->seq = row->seq - 1;
+    l->current_ring_seq = 0;
+    switch (row->op) {
+    case VS_OP_RECLASSIFY:
+        restore_reclassify(l, row);
+        return;
+    case VS_OP_PHYS_FREED:
+    case VS_OP_FREE_MISSED:
+        return; /* the replay of their cause made them */
+    case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
+        vs_apply_restored_vmm(l, &e, row);
+        break;
+    default:
+        if (row->op > VS_OP_BLOCK_FREE)
+            return;
+        vs_ledger_apply(l, &e, row->managed ? VERDICT_MANAGED : VERDICT_DIRECT);
+    }
+    if (makes_alloc(row->op))
+        restore_phase_of(l, row);
+}
+
+void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block)
+{
+    struct entry e = {.a = *block};
+    if (block->op == VS_OP_BLOCK_ALLOC && vs_entry_add(l, &l->blocks, &e) != VS_TABLE_NONE)
+        vs_account(l, block, true, block->seq, block->t);
+}
+
+/* A row of peak_live: if it does not live any more it ended since the peak. */
+void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a)
+{
+    uint64_t failed = 0;
+    if (!a->op) {
+        vs_device(l, device)->base_at_peak = a->size;
+        return;
+    }
+    if (a->op != VS_OP_BLOCK_ALLOC)
+        return; /* the replay of the driver's events has noticed */
+    uint32_t index = vs_table_get(&l->blocks, a->address);
+    if (index == VS_TABLE_NONE || l->entries.at[index].a.seq != a->seq)
+        vs_list_push(&vs_device(l, device)->gone, failed, *a);
+}
+
+void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row)
+{
+    struct curve *c = curve_of(l, row);
+    if (!c)
+        return;
+    if (row->curve == VS_CURVE_FRAMEWORK && row->end > c->now)
+        vs_device(l, row->device)->base = row->end - c->now; /* what no living block explains */
+    c->now = row->end;
+}
+
+void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row)
+{
+    struct phase_dev *s = vs_phase_dev(l, vs_device_index(row->device), row->phase);
+    struct phase *p = vs_phase(l, row->phase);
+    if (!s || !p)
+        return;
+    s->row = *row;
+    vs_device(l, row->device)->active |= row->device >= 0;
+    p->ranges = row->ranges;
+    p->ns = row->ns > 0 ? row->ns : 0;
+}
+
+void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row)
+{
+    struct phase_dev *s = vs_phase_dev(l, vs_device_index(row->device), row->phase);
+    if (!s || (s->zone_open && s->zone.first_seq > row->first_seq))
+        return;
+    s->zone = *row;
+    s->zone_open = true;
+}
+
+void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row)
+{
+    l->range_cache[row->id % VS_RANGE_CACHE].id = row->id;
+    l->range_cache[row->id % VS_RANGE_CACHE].phase = row->phase;
+    if (row->t_pop >= 0)
+        return;
+    struct open_range *o = vs_range_open_slot(l);
+    if (o)
+        o->row = *row;
+}
+
+void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row)
+{
+    struct open_range *o = vs_range_find(l, row->range);
+    if (o)
+        o->peak[vs_device_index(row->device)] = (struct range_peak){row->allocated, row->reserved, row->t};
+}
+
+void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row)
+{
+    struct device *d = vs_device(l, row->device);
+    d->count[row->what] = row->value;
+    if (row->what == VS_COUNT_REPORTS && row->value) {
+        d->reported = true;
+        l->framework_seen = true;
+    }
+}
+
+void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row)
+{
+    if (row->what == VS_MISMATCH_ALLOCATED || row->what == VS_MISMATCH_RESERVED)
+        vs_device(l, row->device)->diff[row->what == VS_MISMATCH_RESERVED] = (int64_t)(row->ours - row->theirs);
+}
+
+/* A base at the peak is what the allocations found there do not explain. */
+static void restore_base_at_peak(struct vs_ledger *l, int index)
+{
+    struct device *d = &l->device[index];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < l->entries.n; i++) {
+        const struct vs_alloc *a = &l->entries.at[i].a;
+        if (a->op && vs_device_index(a->device) == index && vs_in_allocated(a) &&
+            a->seq <= d->curve[VS_CURVE_ALLOCATED].peak_seq)
+            sum += a->size;
+    }
+    for (size_t i = 0; i < d->gone.n; i++)
+        sum += d->gone.at[i].size;
+    uint64_t peak = d->curve[VS_CURVE_ALLOCATED].peak;
+    d->base_at_peak = peak > sum ? peak - sum : 0;
+}
+
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq, uint64_t step)
+{
+    l->restoring = false;
+    l->out = NULL;
+    l->seq = seq;
+    l->ring_seq = ring_seq;
+    l->step = step;
+    for (int i = 0; i < l->devices; i++) {
+        struct device *d = &l->device[i];
+        d->active |= d->curve[VS_CURVE_ALLOCATED].peak || d->curve[VS_CURVE_RESERVED].peak;
+        d->counts_dirty = 0;
+        d->run_allocated = d->curve[VS_CURVE_ALLOCATED].now;
+        d->run_reserved = d->curve[VS_CURVE_RESERVED].now;
+        restore_base_at_peak(l, i);
+    }
+}

@@ -1,0 +1,57 @@
+/*
+ * store.h - the only writer of the database: batches of finished rows in, one transaction each.
+ *
+ * Everything is written inside one transaction per batch, the mark included, so a kill at any moment leaves
+ * whole batches.  A commit that fails is rolled back and may be repeated with the same batch.
+ *
+ * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
+ * -EINVAL (not our file).  Not thread-safe.
+ */
+#ifndef VS_TRACE_STORE_H
+#define VS_TRACE_STORE_H
+
+#include "journal.h"
+#include "ledger.h"
+
+struct vs_store;
+
+struct vs_store_config {
+    const char *path;
+    uint64_t max_bytes; /* 0 = unbounded */
+    const char *version, *host, *boot_id, *command, *journal_path;
+    int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown */
+    int64_t start_realtime_ns;
+    bool simulated;
+    bool network; /* as on a network file system: no shared memory, no readers while running */
+};
+
+/* Creates or continues the database.  A database of another run is -EINVAL.  WHY gets one line. */
+int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal, char *why,
+                  size_t why_size);
+
+/* Loads what the database holds into a fresh ledger (nothing where it is new). */
+int vs_store_load(struct vs_store *s, struct vs_ledger *l);
+
+/* phase id of a name of the journal, made on first use */
+uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
+
+/* How thin rows must be now (vs_ledger_set_thinning) to stay below max_bytes. */
+int vs_store_level(struct vs_store *s, size_t living);
+
+void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why);
+void vs_store_set_simulated(struct vs_store *s, bool simulated);
+
+struct vs_commit {
+    struct vs_output *out;
+    const struct vs_ledger *ledger;
+    uint64_t seq, ring_seq;
+    bool live;      /* write table live anew */
+    bool peak_live; /* and what lived at the peaks */
+    int level;      /* of thinning that the rows were made with */
+};
+int vs_store_commit(struct vs_store *s, const struct vs_commit *c);
+
+/* END_NS: since the start; -1 = the process did not end in good order.  Frees S in every case. */
+int vs_store_close(struct vs_store *s, int64_t end_ns);
+
+#endif

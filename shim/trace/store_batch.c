@@ -1,0 +1,241 @@
+/* store_batch.c - one batch, one transaction: names first, then what refers to them, the mark last. */
+#include "store_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH(list, item) for (size_t i_ = 0; rc == 0 && i_ < (list).n && ((item) = &(list).at[i_], 1); i_++)
+
+static int write_events(struct vs_store *s, const struct vs_output *out)
+{
+    if (!out->rows.n)
+        return 0;
+    s->rows = out->rows.at;
+    s->n_rows = out->rows.n;
+    int rc = vs_sql_run(s, VS_SQL_EV, "");
+    s->rows = NULL;
+    s->n_rows = 0;
+    uint64_t last = out->rows.at[out->rows.n - 1].seq;
+    if (rc == 0 && (uint64_t)sqlite3_last_insert_rowid(s->db) != last)
+        return -EIO; /* somebody else wrote into ev: the numbers would no longer be right */
+    return rc;
+}
+
+static int write_ranges(struct vs_store *s, const struct vs_output *out)
+{
+    const struct vs_range_row *r;
+    const struct vs_range_peak_row *p;
+    int rc = 0;
+    EACH (out->ranges, r)
+        rc = vs_sql_run(s, VS_SQL_RANGE, "iiiniiiiiiin", (int64_t)r->id, (int64_t)r->phase, (int64_t)r->name,
+                        r->domain ? (int64_t)r->domain : (int64_t)-1, (int64_t)r->source,
+                        (int64_t)(r->outermost | r->cross_thread << 1), (int64_t)r->parent, (int64_t)r->thread,
+                        (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
+    EACH (out->range_peaks, p)
+        rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iiiii", (int64_t)p->range, (int64_t)p->device, (int64_t)p->allocated,
+                        (int64_t)p->reserved, p->t);
+    return rc;
+}
+
+static int write_zones(struct vs_store *s, const struct vs_output *out)
+{
+    const struct vs_zone_row *z;
+    int rc = 0;
+    EACH (out->zones, z)
+        rc = vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiii", (int64_t)z->first_seq, (int64_t)z->last_seq,
+                        (int64_t)z->device, (int64_t)z->phase, z->t_first, z->t_last, (int64_t)z->min_allocated,
+                        (int64_t)z->max_allocated, z->max_t, (int64_t)z->min_reserved, (int64_t)z->max_reserved,
+                        (int64_t)z->last_framework, (int64_t)z->last_direct, (int64_t)z->last_reserved,
+                        (int64_t)z->events);
+    return rc;
+}
+
+static int write_samples(struct vs_store *s, const struct vs_output *out)
+{
+    static const char *const source[] = {"unknown", "nvml_process", "meminfo", "nvml_device"};
+    const struct vs_sample_row *p;
+    int rc = 0;
+    EACH (out->samples, p)
+        rc = vs_sql_run(s, VS_SQL_SAMPLE, "iiitiii", p->t, (int64_t)p->device, (int64_t)p->used,
+                        source[p->source < 4 ? p->source : 0], (int64_t)p->rss, (int64_t)p->pinned,
+                        (int64_t)p->reserved);
+    return rc;
+}
+
+static int write_moments(struct vs_store *s, const struct vs_output *out)
+{
+    const struct vs_step_row *step;
+    const struct vs_mark_row *m;
+    const struct vs_amend_row *a;
+    int rc = 0;
+    EACH (out->steps, step)
+        rc = vs_sql_run(s, VS_SQL_STEP, "iii", (int64_t)step->step, step->t, (int64_t)step->seq);
+    EACH (out->marks, m)
+        rc = vs_sql_run(s, VS_SQL_MOMENT, "iiiii", (int64_t)m->seq, m->t, (int64_t)m->name, (int64_t)m->source,
+                        (int64_t)m->thread);
+    EACH (out->amends, a)
+        rc = vs_sql_run(s, VS_SQL_AMEND, "ii", (int64_t)a->seq, (int64_t)a->op);
+    return rc;
+}
+
+static int write_mismatches(struct vs_store *s, const struct vs_output *out)
+{
+    static const char *const text[] = {
+#define X(NAME, name) name,
+        VS_MISMATCHES(X)
+#undef X
+    };
+    const struct vs_mismatch_row *m;
+    int rc = 0;
+    EACH (out->mismatches, m)
+        rc = vs_sql_run(s, VS_SQL_MISMATCH, "iiitii", (int64_t)m->seq, m->t, (int64_t)m->device, text[m->what],
+                        (int64_t)m->ours, (int64_t)m->theirs);
+    return rc;
+}
+
+static int write_statistics(struct vs_store *s, const struct vs_output *out)
+{
+    static const char *const curve[] = {
+#define X(NAME, name) name,
+        VS_CURVES(X)
+#undef X
+#define X(n, NAME, name) name,
+            VS_SPACES(X)
+#undef X
+    };
+    static const char *const count[] = {
+#define X(NAME, name) name,
+        VS_COUNTS(X)
+#undef X
+    };
+    const struct vs_phase_row *p;
+    const struct vs_peak_row *k;
+    const struct vs_count_row *c;
+    int rc = 0;
+    EACH (out->phases, p)
+        rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiii", (int64_t)p->device, (int64_t)p->phase, (int64_t)p->ranges,
+                        p->ns, (int64_t)p->events, (int64_t)p->allocated, (int64_t)p->reserved,
+                        (int64_t)p->end_allocated, p->t_allocated);
+    EACH (out->peaks, k)
+        rc = vs_sql_run(s, VS_SQL_PEAK, "itiiii", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,
+                        (int64_t)k->seq, k->t, (int64_t)k->end);
+    EACH (out->counts, c)
+        rc = vs_sql_run(s, VS_SQL_COUNTER, "iti", (int64_t)c->device, count[c->what], (int64_t)c->value);
+    return rc;
+}
+
+/* ---- losses, thinning ---- */
+
+static int write_losses(struct vs_store *s, const struct vs_commit *c)
+{
+    const struct vs_store_loss_row *l;
+    int rc = 0;
+    EACH (s->losses, l)
+        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", l->t, (int64_t)l->events, l->why);
+    if (rc == 0 && c->out->no_memory)
+        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)c->out->no_memory, "vramscope ran out of memory");
+    return rc;
+}
+
+static int write_thinning(struct vs_store *s, const struct vs_commit *c)
+{
+    int rc = 0;
+    if (c->level && !s->thinned_written) {
+        rc = vs_sql_run(s, VS_SQL_META, "ti", "thinned_from_seq", (int64_t)s->thinned_from);
+        if (rc == 0)
+            rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)0,
+                            "thinned, not lost: counted in every total and peak, but without a row "
+                            "(VRAMSCOPE_MAX_BYTES)");
+    }
+    if (rc == 0 && c->out->dropped)
+        rc = vs_sql_run(s, VS_SQL_THINNED, "i", (int64_t)(s->thinned + c->out->dropped));
+    return rc;
+}
+
+static int write_mark(struct vs_store *s, const struct vs_commit *c)
+{
+    bool current = c->live || (c->level && !s->live_incomplete);
+    return vs_sql_run(s, VS_SQL_MARK, "iii", (int64_t)c->seq, (int64_t)c->ring_seq,
+                      (int64_t)(current ? c->seq : s->live_seq));
+}
+
+/* ---- the transaction ---- */
+
+static int write_simulated(struct vs_store *s)
+{
+    return s->simulated_dirty ? vs_store_exec(s, s->simulated ? "UPDATE process SET simulated=1" : "UPDATE process SET simulated=0")
+                              : 0;
+}
+
+static int write_all(struct vs_store *s, const struct vs_commit *c)
+{
+    int rc = vs_names_for_batch(s, c->out);
+    int (*const parts[])(struct vs_store *, const struct vs_output *) = {
+        write_events, write_ranges, write_zones, write_samples, write_moments, write_mismatches, write_statistics};
+    for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
+        rc = parts[i](s, c->out);
+    if (rc == 0)
+        rc = write_losses(s, c);
+    if (rc == 0)
+        rc = write_thinning(s, c);
+    if (rc == 0)
+        rc = vs_live_write(s, c);
+    if (rc == 0)
+        rc = write_simulated(s);
+    return rc == 0 ? write_mark(s, c) : rc;
+}
+
+static void committed(struct vs_store *s, const struct vs_commit *c)
+{
+    vs_names_committed(s);
+    if (c->out->rows.n)
+        s->last_ev = c->out->rows.at[c->out->rows.n - 1].seq;
+    for (size_t i = 0; i < s->losses.n; i++)
+        free(s->losses.at[i].why);
+    s->losses.n = 0;
+    s->thinned += c->out->dropped;
+    s->thinned_written |= c->level > 0;
+    s->simulated_dirty = false;
+    if (c->live)
+        s->live_seq = c->seq;
+}
+
+int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
+{
+    uint64_t peak_seq[VS_LEDGER_DEVICES];
+    bool live_incomplete = s->live_incomplete;
+    memcpy(peak_seq, s->peak_seq, sizeof peak_seq);
+    if (c->level && !s->thinned_from)
+        s->thinned_from = s->last_ev + 1;
+    int rc = vs_store_exec(s, "BEGIN IMMEDIATE");
+    if (rc < 0)
+        return rc;
+    rc = write_all(s, c);
+    if (rc == 0)
+        rc = vs_store_exec(s, "COMMIT");
+    if (rc == 0) {
+        committed(s, c);
+        return 0;
+    }
+    sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* fails where SQLite already rolled back */
+    memcpy(s->peak_seq, peak_seq, sizeof peak_seq);
+    s->live_incomplete = live_incomplete;
+    vs_names_forget(s);
+    return rc;
+}
+
+void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why)
+{
+    uint64_t failed = 0;
+    char *copy = strdup(why);
+    if (copy)
+        vs_list_push(&s->losses, failed, (struct vs_store_loss_row){t, events, copy});
+    if (failed)
+        free(copy);
+}
+
+void vs_store_set_simulated(struct vs_store *s, bool simulated)
+{
+    s->simulated_dirty |= simulated != s->config.simulated || simulated != s->simulated;
+    s->simulated = simulated;
+}

@@ -1,0 +1,137 @@
+/*
+ * store_internal.h - the store's state, shared by its files:
+ *
+ *   store_open.c     opening, creating, settings, closing
+ *   store_vfs.c      SQLite's system calls
+ *   store_vtab.c     the batch as a virtual table: rows go into `ev` without a bind per column
+ *   store_names.c    what rows refer to: strings, threads, modules, frames, stacks, kinds, phases
+ *   store_batch.c    one transaction
+ *   store_live.c     what lives, what lived at the peak; room left
+ *   store_restore.c  a ledger that continues the database
+ */
+#ifndef VS_TRACE_STORE_INTERNAL_H
+#define VS_TRACE_STORE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "store.h"
+#include "table.h"
+
+#define VS_SCHEMA_VERSION  1
+#define VS_APPLICATION_ID  0x76736370 /* "vscp" */
+#define VS_OWN_STRINGS     (1u << 30) /* string ids from here on are the store's, not the journal's */
+#define VS_BATCH_BYTES     (4096 * 64)
+
+struct vs_bits { /* ids that are written */
+    uint64_t *words;
+    size_t n;
+};
+
+struct vs_kind {
+    uint64_t stream;
+    uint16_t api, thread, status;
+    uint8_t space, context, managed;
+};
+
+/* every INSERT but the one into ev; X(name, sql) */
+#define VS_STATEMENTS(X)                                                                                     \
+    X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
+    X(PHASE, "INSERT OR IGNORE INTO phase VALUES(?,?)")                                                      \
+    X(THREAD, "INSERT OR REPLACE INTO thread VALUES(?,1,?,?,?)")                                             \
+    X(CONTEXT, "INSERT OR REPLACE INTO context VALUES(?,1,?,?)")                                             \
+    X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?,1,?,?,?)")                                             \
+    X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
+    X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,NULL,NULL,NULL)")                                     \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?)")                                                  \
+    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?,1,?,?,?,?,?,?,?)")                                          \
+    X(EV, "INSERT INTO ev SELECT * FROM vs_rows")                                                            \
+    X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?,1,?,?,?,?,?,?,?,?,?,?,?)")                                 \
+    X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
+    X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
+    X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?)")                                                  \
+    X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
+    X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
+    X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
+    X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?)")                                                     \
+    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)")                           \
+    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?)")                                             \
+    X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
+    X(LOSS, "INSERT INTO loss VALUES(1,?,?,?)")                                                              \
+    X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
+    X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
+    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
+    X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
+    X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
+    X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
+    X(THINNED, "UPDATE loss SET events = ? WHERE why LIKE 'thinned, not lost%'")
+
+enum vs_statement {
+#define X(NAME, sql) VS_SQL_##NAME,
+    VS_STATEMENTS(X)
+#undef X
+        VS_SQL_END
+};
+
+struct vs_store_loss_row {
+    int64_t t;
+    uint64_t events;
+    char *why;
+};
+
+struct vs_store {
+    sqlite3 *db;
+    struct vs_journal *journal;
+    struct vs_store_config config; /* its texts are not kept */
+    bool fresh, wal;
+    sqlite3_stmt *sql[VS_SQL_END];
+
+    /* the batch being written, for the virtual table */
+    const struct vs_row *rows;
+    size_t n_rows;
+    uint64_t last_ev; /* highest rowid of ev */
+
+    struct vs_bits strings, stacks, frames, threads;
+    uint32_t next_module;
+    uint64_t contexts[4], devices; /* bits */
+    uint32_t next_string;          /* own ids */
+    struct vs_table owner_ids;     /* module id -> string id of its file name */
+    struct vs_table kind_ids;      /* hash -> id + chain */
+    VS_LIST(struct vs_kind, kinds);
+    size_t kinds_written;
+    VS_LIST(char *, phases); /* names, by id */
+    size_t phases_written;
+    struct vs_table phase_ids; /* journal string -> phase */
+
+    VS_LIST(struct vs_store_loss_row, losses);
+    uint64_t live_seq, thinned_from, thinned;
+    uint64_t peak_seq[VS_LEDGER_DEVICES]; /* whose peak_live is written */
+    bool thinned_written, live_incomplete, simulated, simulated_dirty;
+};
+
+/* store_open.c */
+int vs_sqlite_errno(struct vs_store *s, int rc);
+int vs_store_exec(struct vs_store *s, const char *sql);
+int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise); /* first column of the first row */
+
+/* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
+int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
+
+/* store_vtab.c */
+int vs_vtab_register(struct vs_store *s);
+int64_t vs_x512(uint64_t bytes);
+int64_t vs_x2m(uint64_t bytes);
+uint64_t vs_from_x512(int64_t value);
+
+/* store_names.c */
+int vs_names_static(struct vs_store *s); /* op, space, api */
+int vs_names_for_batch(struct vs_store *s, struct vs_output *out);
+void vs_names_forget(struct vs_store *s); /* after a rollback: write them again */
+void vs_names_committed(struct vs_store *s);
+int vs_names_load(struct vs_store *s);
+void vs_names_free(struct vs_store *s);
+
+/* store_live.c */
+int vs_live_write(struct vs_store *s, const struct vs_commit *c);
+uint64_t vs_store_used(struct vs_store *s);
+
+#endif

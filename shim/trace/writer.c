@@ -1,0 +1,304 @@
+/*
+ * writer.c - see writer.h.
+ *
+ * A round: peek, feed the ledger what it has not seen, commit what came out, release what is committed.
+ * Events that the ledger still holds back stay in the ring too and are peeked again, so peeking starts by
+ * skipping what was fed.  A batch that failed to commit is kept as it is and committed first next time; until
+ * then nothing new is taken.
+ */
+#include "writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ledger.h"
+#include "store.h"
+
+#define BATCH        4096
+#define LIVE_EVERY   250000 /* rows between two rewrites of table live */
+#define HOLD_NS      50000000
+#define RETRY_LOG_NS 1000000000
+
+struct vs_writer {
+    struct vs_journal *journal;
+    struct vs_store *store;
+    struct vs_ledger *ledger;
+    struct vs_output out;
+    bool pending; /* OUT holds a batch that is not committed */
+    int pending_level;
+    uint64_t pending_ring_seq; /* the ledger's when OUT was finished */
+    struct vs_event *events;
+    uint64_t *seqs;
+    size_t room;
+    uint64_t fed;      /* ring sequence of the last event given to the ledger */
+    uint64_t live_seq; /* row at which table live was last rewritten */
+    uint64_t lost, dead, table_full, late;
+    int64_t start_ns, last_t;
+    int level;
+};
+
+/* ---- what the ledger asks ---- */
+
+static uint32_t phase_of(void *context, uint32_t name)
+{
+    return vs_store_phase(((struct vs_writer *)context)->store, name);
+}
+
+static bool is_autograd(void *context, uint16_t thread)
+{
+    const struct vs_thread_row *t = vs_journal_get_thread(((struct vs_writer *)context)->journal, thread);
+    return t && t->flags & VS_THREAD_AUTOGRAD;
+}
+
+/* ---- open, free ---- */
+
+static void writer_free(struct vs_writer *w)
+{
+    vs_ledger_free(w->ledger);
+    vs_output_free(&w->out);
+    free(w->events);
+    free(w->seqs);
+    free(w);
+}
+
+static struct vs_store_config store_config(const struct vs_writer_config *c, const struct vs_journal_stats *stats)
+{
+    return (struct vs_store_config){.path = c->path,
+                                    .max_bytes = c->max_bytes,
+                                    .version = c->version,
+                                    .host = c->host,
+                                    .boot_id = c->boot_id,
+                                    .command = c->command,
+                                    .journal_path = c->journal_path,
+                                    .pid = c->pid,
+                                    .rank = c->rank,
+                                    .local_rank = c->local_rank,
+                                    .world_size = c->world_size,
+                                    .start_realtime_ns = (int64_t)stats->start_realtime_ns,
+                                    .simulated = c->simulated};
+}
+
+static int start(struct vs_writer *w, char *why, size_t why_size)
+{
+    w->ledger = vs_ledger_new(&(struct vs_ledger_config){w->start_ns, w, phase_of, is_autograd});
+    int rc = w->ledger ? vs_store_load(w->store, w->ledger) : -ENOMEM;
+    if (rc < 0) {
+        snprintf(why, why_size, "cannot continue the database: %s", strerror(-rc));
+        return rc;
+    }
+    w->fed = vs_ledger_ring_seq(w->ledger);
+    w->live_seq = vs_ledger_seq(w->ledger);
+    if (w->fed) /* committed before the kill, not yet handed back */
+        vs_journal_release(w->journal, w->fed);
+    return 0;
+}
+
+int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+                   char *why, size_t why_size)
+{
+    struct vs_journal_stats stats;
+    struct vs_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        snprintf(why, why_size, "%s: out of memory", config->path);
+        return -ENOMEM;
+    }
+    vs_journal_stats(journal, &stats);
+    w->journal = journal;
+    w->start_ns = (int64_t)stats.start_ns;
+    struct vs_store_config sc = store_config(config, &stats);
+    int rc = vs_store_open(&w->store, &sc, journal, why, why_size);
+    if (rc == 0) {
+        rc = start(w, why, why_size);
+        if (rc < 0)
+            vs_store_close(w->store, -1);
+    }
+    if (rc < 0) {
+        writer_free(w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+/* ---- losses that the journal counted ---- */
+
+static void note(struct vs_writer *w, uint64_t now, uint64_t *before, const char *why)
+{
+    if (now > *before)
+        vs_store_loss(w->store, w->last_t, now - *before, why);
+    *before = now;
+}
+
+static bool note_losses(struct vs_writer *w)
+{
+    struct vs_journal_stats stats;
+    vs_journal_stats(w->journal, &stats);
+    bool any = stats.lost > w->lost || stats.dead > w->dead || stats.table_full > w->table_full || stats.late > w->late;
+    note(w, stats.lost, &w->lost, "the ring was full (VRAMSCOPE_RING_EVENTS)");
+    note(w, stats.dead, &w->dead, "a thread ended while it wrote an event");
+    note(w, stats.table_full, &w->table_full, "a table of names or stacks was full");
+    note(w, stats.late, &w->late, "written too late into a slot that was given up");
+    return any;
+}
+
+/* ---- a round ---- */
+
+static bool make_room(struct vs_writer *w, size_t room)
+{
+    if (room <= w->room)
+        return true;
+    struct vs_event *events = realloc(w->events, room * sizeof *events);
+    if (events)
+        w->events = events;
+    uint64_t *seqs = realloc(w->seqs, room * sizeof *seqs);
+    if (seqs)
+        w->seqs = seqs;
+    if (!events || !seqs)
+        return false;
+    w->room = room;
+    return true;
+}
+
+static long feed(struct vs_writer *w, bool final)
+{
+    size_t want = vs_ledger_held(w->ledger) + BATCH;
+    if (!make_room(w, want))
+        return -ENOMEM;
+    size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
+    while (first < n && w->seqs[first] <= w->fed)
+        first++;
+    for (size_t i = first; i < n; i++)
+        vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
+    if (n > first) {
+        w->fed = w->seqs[n - 1];
+        w->last_t = (int64_t)w->events[n - 1].t_ns - w->start_ns;
+    }
+    return (long)(n - first);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* Whether nobody should wait any longer for what the ledger holds back. */
+static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses)
+{
+    if (!vs_ledger_held(w->ledger))
+        return false;
+    if (losses) /* the ring is full of what is held back */
+        return true;
+    return fed == 0 && (final || now_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
+}
+
+static int commit(struct vs_writer *w, bool live, bool peaks)
+{
+    struct vs_commit c = {.out = &w->out,
+                          .ledger = w->ledger,
+                          .seq = vs_ledger_seq(w->ledger),
+                          .ring_seq = w->pending_ring_seq,
+                          .live = live,
+                          .peak_live = peaks,
+                          .level = w->pending_level};
+    int rc = vs_store_commit(w->store, &c);
+    if (rc < 0)
+        return rc;
+    w->pending = false;
+    vs_output_clear(&w->out);
+    if (w->pending_ring_seq)
+        vs_journal_release(w->journal, w->pending_ring_seq);
+    if (live)
+        w->live_seq = c.seq;
+    return 0;
+}
+
+/* The level of thinning that the next events get.  Where it begins, table live is written once as a whole. */
+static bool choose_level(struct vs_writer *w)
+{
+    int level = vs_store_level(w->store, vs_ledger_live_count(w->ledger));
+    bool begins = level > 0 && w->level == 0;
+    if (begins)
+        vs_ledger_track_live(w->ledger, true);
+    w->level = level;
+    vs_ledger_set_thinning(w->ledger, level);
+    return begins;
+}
+
+static int commit_pending(struct vs_writer *w)
+{
+    bool live = vs_ledger_seq(w->ledger) - w->live_seq >= LIVE_EVERY && w->level == 0;
+    return w->pending ? commit(w, live, false) : 0;
+}
+
+/* From the first thinned batch on table live must be right: it is written before that batch is made. */
+static int begin_thinning(struct vs_writer *w)
+{
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    return commit(w, true, true);
+}
+
+long vs_writer_drain(struct vs_writer *w, bool final)
+{
+    int rc = commit_pending(w);
+    if (rc < 0)
+        return rc;
+    int level = w->level;
+    if (choose_level(w) && (rc = begin_thinning(w)) < 0) {
+        w->level = level;
+        return rc;
+    }
+    bool losses = note_losses(w);
+    long fed = feed(w, final);
+    if (fed < 0)
+        return fed;
+    bool flush = waited_enough(w, fed, final, losses);
+    if (flush)
+        vs_ledger_flush(w->ledger, &w->out);
+    if (fed == 0 && !flush && !losses)
+        return 0;
+    vs_ledger_end_batch(w->ledger, &w->out);
+    w->pending = true;
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    rc = commit_pending(w);
+    return rc < 0 ? rc : fed ? fed : (long)flush;
+}
+
+void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)
+{
+    vs_store_loss(w->store, w->last_t, events, why);
+}
+
+void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
+{
+    vs_store_set_simulated(w->store, simulated);
+}
+
+/* ---- the end ---- */
+
+static int write_rest(struct vs_writer *w)
+{
+    int rc = commit_pending(w);
+    if (rc < 0)
+        return rc;
+    note_losses(w);
+    vs_ledger_finish(w->ledger, &w->out);
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    return commit(w, true, true);
+}
+
+int vs_writer_close(struct vs_writer *w, bool clean)
+{
+    int rc = write_rest(w);
+    int64_t end = now_ns() - w->start_ns;
+    int closed = vs_store_close(w->store, clean && rc == 0 ? end : -1);
+    writer_free(w);
+    return rc < 0 ? rc : closed;
+}
