@@ -4,19 +4,6 @@
  */
 #include "ledger_internal.h"
 
-bool vs_list_room(void **at, size_t n, size_t *size, size_t item)
-{
-    if (n < *size)
-        return true;
-    size_t next = *size ? *size * 2 : 64;
-    void *grown = realloc(*at, next * item);
-    if (!grown)
-        return false;
-    *at = grown;
-    *size = next;
-    return true;
-}
-
 struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
 {
     struct vs_ledger *l = calloc(1, sizeof *l);

@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "list.h"
 
 #define VS_LEDGER_DEVICES 65 /* 0 = unknown (and ordinals beyond 63), else ordinal + 1 */
 
@@ -198,12 +199,6 @@ struct vs_alloc {
     uint8_t fresh; /* the ledger's own: not yet in table live */
     uint32_t next; /* the ledger's own */
 };
-
-#define VS_LIST(type, name)                                                                                  \
-    struct {                                                                                                 \
-        type *at;                                                                                            \
-        size_t n, size;                                                                                      \
-    } name
 
 /* What a batch has to write.  The ledger appends; the store reads; vs_output_clear empties it after the
  * commit, so that a batch that failed to commit can be committed again as it stands. */

@@ -19,7 +19,7 @@
 
 #include "ledger.h"
 #include "spans.h"
-#include "table.h"
+#include "addresses.h"
 
 #define VS_QUEUE_MAX       65536     /* events held back at most */
 #define VS_QUEUE_BLIND     1024      /* while no framework was ever seen */
@@ -32,16 +32,6 @@
 #define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
 #define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
 #define VS_SPACES_MAX      9
-
-/* Grows LIST (a VS_LIST) to hold one more; false where there is no memory. */
-bool vs_list_room(void **at, size_t n, size_t *size, size_t item);
-#define vs_list_push(list, no_memory, ...)                                                                   \
-    do {                                                                                                     \
-        if (vs_list_room((void **)&(list)->at, (list)->n, &(list)->size, sizeof *(list)->at))                \
-            (list)->at[(list)->n++] = (__VA_ARGS__);                                                         \
-        else                                                                                                 \
-            (no_memory)++;                                                                                   \
-    } while (0)
 
 struct curve {
     uint64_t now, peak, peak_seq;

@@ -1,6 +1,7 @@
 /* store_batch.c - one batch, one transaction: names first, then what refers to them, the mark last. */
 #include "store_internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

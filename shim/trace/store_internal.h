@@ -15,7 +15,7 @@
 #include <sqlite3.h>
 
 #include "store.h"
-#include "table.h"
+#include "addresses.h"
 
 #define VS_SCHEMA_VERSION  1
 #define VS_APPLICATION_ID  0x76736370 /* "vscp" */

@@ -1,5 +1,5 @@
-/* table.c - see table.h. */
-#include "table.h"
+/* addresses.c - see addresses.h. */
+#include "addresses.h"
 
 #include <errno.h>
 #include <stdlib.h>

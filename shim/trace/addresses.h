@@ -1,12 +1,12 @@
 /*
- * table.h - a hash table from 64-bit keys to 32-bit values, open addressing with linear probing.
+ * addresses.h - a hash table from 64-bit keys to 32-bit values, open addressing with linear probing.
  *
  * The ledger looks an address up once an event, so a look-up is one multiplication and usually one cache
  * line.  Removal shifts the following cells back: there are no tombstones, and a table that had a million
  * entries and has ten is as fast as one that never had more.  VS_TABLE_NONE cannot be stored.
  */
-#ifndef VS_TRACE_TABLE_H
-#define VS_TRACE_TABLE_H
+#ifndef VS_TRACE_ADDRESSES_H
+#define VS_TRACE_ADDRESSES_H
 
 #include <stddef.h>
 #include <stdint.h>
