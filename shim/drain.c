@@ -39,20 +39,21 @@
 #define VRAMSCOPE_VERSION "unknown"
 #endif
 
-#define MS          UINT64_C(1000000)
-#define BUSY_NS     (50 * MS)
-#define IDLE_NS     (200 * MS)
-#define STUCK_NS    (10 * MS)
-#define RETRY_NS    (500 * MS)
-#define RETRY_MAX   (30000 * MS)
-#define FINISH_NS   (2000 * MS)
-#define STACK_BYTES (1024 * 1024)
+#define MS            UINT64_C(1000000)
+#define BUSY_NS       (50 * MS)
+#define IDLE_NS       (200 * MS)
+#define ROUND_NS      (50 * MS)
+#define HELD_NS       (20 * MS)
+#define RETRY_NS      (500 * MS)
+#define RETRY_MAX     (30000 * MS)
+#define FINISH_NS     (2000 * MS)
+#define STRAGGLERS_NS (5 * MS)
+#define STACK_BYTES   (1024 * 1024)
 
 struct drain {
     struct vs_recording *r;
     struct vs_journal *j;
-    struct vs_writer *writer;     /* NULL until it could be opened */
-    struct vs_journal_stats told; /* losses that the database has */
+    struct vs_writer *writer; /* NULL until it could be opened */
     uint64_t next_sample_ns, next_try_ns, retry_ns;
     uint32_t simulated_told;
     bool failure_said;
@@ -63,6 +64,8 @@ static struct drain drain;
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
+    if (ns == 0)
+        return;
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &t, NULL, 0);
 }
@@ -118,34 +121,25 @@ static bool open_writer(struct drain *d)
     return false;
 }
 
-static void tell_loss(struct drain *d, uint64_t now, uint64_t *told, const char *why)
+static void tell_simulated(struct drain *d)
 {
-    if (now > *told)
-        vs_writer_loss(d->writer, now - *told, why);
-    *told = now;
-}
-
-/* What the journal counted since we last told: rows of `loss`. */
-static void tell_losses(struct drain *d)
-{
-    struct vs_journal_stats s;
-    vs_journal_stats(d->j, &s);
-    tell_loss(d, s.lost, &d->told.lost, "ring full");
-    tell_loss(d, s.dead, &d->told.dead, "slot claimed and never published");
-    tell_loss(d, s.table_full, &d->told.table_full, "table of names, frames or stacks full");
     uint32_t simulated = atomic_load_explicit(&d->r->simulated, memory_order_relaxed);
     if (simulated != d->simulated_told)
         vs_writer_set_simulated(d->writer, simulated == 2);
     d->simulated_told = simulated;
 }
 
-/* Moves all that is there; the number of events, or a negative errno. */
-static long drain_all(struct drain *d, bool final)
+/* Moves what is there, but not past UNTIL: producers may be as fast as we are.  The number of events, or a
+ * negative errno. */
+static long drain_all(struct drain *d, bool final, uint64_t until)
 {
     long n, sum = 0;
-    tell_losses(d);
-    while ((n = vs_writer_drain(d->writer, final)) > 0)
+    tell_simulated(d);
+    while ((n = vs_writer_drain(d->writer, final)) > 0) {
         sum += n;
+        if (vs_clock_ns() >= until)
+            break;
+    }
     if (n < 0) {
         failed(d, strerror((int)-n));
         return n;
@@ -163,29 +157,41 @@ static bool journal_empty(const struct vs_journal *j)
 
 /* ---- the end ---- */
 
+/* Waits a moment for threads that are just writing an event: the last look does not. */
+static long drain_stragglers(struct drain *d, uint64_t until)
+{
+    long n = drain_all(d, false, until);
+    if (until > vs_clock_ns() + STRAGGLERS_NS)
+        until = vs_clock_ns() + STRAGGLERS_NS;
+    while (n >= 0 && !journal_empty(d->j) && vs_clock_ns() < until) {
+        usleep(500);
+        n = drain_all(d, false, until);
+    }
+    return n;
+}
+
 /* Completes the file: everything in it, one file, the journal gone.  What can't be written keeps the journal,
  * which readers know how to merge.  Late mode begins before the last look into the ring, so that an event
  * falls to one of the two. */
 static void finish(struct drain *d)
 {
-    uint64_t until = vs_clock_ns() + FINISH_NS;
+    uint64_t until = vs_clock_ns() + FINISH_NS * 3 / 4;
     if (!open_writer(d))
         return;
-    long n;
-    while ((n = drain_all(d, false)) >= 0 && !journal_empty(d->j) && vs_clock_ns() < until)
-        usleep(1000); /* a claimed slot: published soon, or killed after its 100 ms */
+    long n = drain_stragglers(d, until);
     atomic_store(&d->r->late, 1);
     atomic_store(&d->r->nudge_mask, 0);
     if (n >= 0)
-        n = drain_all(d, true);
+        n = drain_all(d, true, until);
     int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
     d->writer = NULL;
-    if (n >= 0 && err == 0 && journal_empty(d->j)) {
-        unlink(d->r->journal_path);
-        vs_log_verbose("%s is complete", d->r->database);
-    } else if (err) {
+    d->simulated_told = 0;
+    if (err)
         failed(d, strerror(-err));
-    }
+    if (n < 0 || err || !journal_empty(d->j))
+        return;
+    unlink(d->r->journal_path);
+    vs_log_verbose("%s is complete", d->r->database);
 }
 
 /* Takes the writer if nobody has it. */
@@ -221,10 +227,15 @@ static void drain_late(struct vs_recording *r)
 static uint64_t pause_ns(const struct drain *d, long moved)
 {
     uint64_t now = vs_clock_ns(), ns = moved > 0 ? BUSY_NS : IDLE_NS;
-    if (!journal_empty(d->j) && d->writer && d->retry_ns == 0)
-        ns = STUCK_NS;
+    struct vs_journal_stats s;
+    vs_journal_stats(d->j, &s);
+    bool can_write = d->writer && d->retry_ns == 0;
+    if (can_write && s.head - s.tail > atomic_load_explicit(&d->r->nudge_mask, memory_order_relaxed))
+        return 0; /* the round was cut short */
+    if (can_write && s.head != s.tail)
+        ns = HELD_NS; /* the ledger waits for what will be said of these */
     if (vs_options.sample_ms && d->next_sample_ns < now + ns)
-        ns = d->next_sample_ns > now ? d->next_sample_ns - now : 1;
+        ns = d->next_sample_ns > now ? d->next_sample_ns - now : 0;
     return ns;
 }
 
@@ -243,7 +254,7 @@ static long one_round(struct drain *d)
     sample(d);
     if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
         return 0;
-    return drain_all(d, false);
+    return drain_all(d, false, vs_clock_ns() + ROUND_NS);
 }
 
 static void *drain_main(void *arg)

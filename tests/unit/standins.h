@@ -22,7 +22,6 @@ struct vs_writer {
 };
 
 static _Atomic int writer_error; /* what opening and draining answer, when not 0 */
-static _Atomic uint64_t losses_told;
 static _Atomic bool closed_clean, said_simulated;
 
 int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
@@ -61,7 +60,6 @@ long vs_writer_drain(struct vs_writer *w, bool final)
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)
 {
-    losses_told += events;
 }
 
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
