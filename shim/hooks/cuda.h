@@ -9,7 +9,8 @@
 #include <stdbool.h>
 
 /* Called once by the library's constructor, before any other code of the process runs (the library is linked
- * -z initfirst): weak references that bound to our exports go back to NULL where no driver is loaded. */
+ * -z initfirst): references that bound to our exports and would not have found the driver go back to what
+ * they would have been.  Safe before the C library is initialised. */
 void vs_hooks_init(void);
 
 /* Whether the process has called into the driver through a hook: before that, asking the driver anything is

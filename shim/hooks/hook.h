@@ -17,17 +17,24 @@
 
 /* ---- enter, leave (wrappers.c) ---- */
 
-extern __thread int vs_hook_depth;
+/* The frame of the outermost hooked call of this thread, 0 outside. */
+extern __thread uintptr_t vs_hook_outermost;
 extern _Atomic bool vs_hook_called;
 
-/* True: record this call, and vs_hook_leave() afterwards.  False: inside another hooked call (some drivers
- * reach one exported function from another through the PLT: only the outermost is an event) or nothing is
- * recorded. */
-static inline bool vs_hook_enter(void)
+/* Inside another hooked call: some drivers reach one exported function from another through the PLT, and only
+ * the outermost is an event.  A frame that does not lie below the outermost one's is no call of it: that one
+ * was left by a longjmp.  Always inline: the frame must be the wrapper's. */
+static inline __attribute__((always_inline)) bool vs_hook_nested(void)
 {
-    if (vs_hook_depth != 0 || !vs_record_enabled())
+    return vs_hook_outermost != 0 && (uintptr_t)__builtin_frame_address(0) < vs_hook_outermost;
+}
+
+/* True: record this call, and vs_hook_leave() afterwards.  False: nested, or nothing is recorded. */
+static inline __attribute__((always_inline)) bool vs_hook_enter(void)
+{
+    if (vs_hook_nested() || !vs_record_enabled())
         return false;
-    vs_hook_depth = 1;
+    vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);
     /* relaxed: a flag alone, read by who wants to know whether it may ask the driver at all */
     if (!atomic_load_explicit(&vs_hook_called, memory_order_relaxed))
         atomic_store_explicit(&vs_hook_called, true, memory_order_relaxed);
@@ -36,7 +43,7 @@ static inline bool vs_hook_enter(void)
 
 static inline void vs_hook_leave(void)
 {
-    vs_hook_depth = 0;
+    vs_hook_outermost = 0;
 }
 
 /* ---- where memory lies (place.c) ---- */
@@ -109,7 +116,8 @@ bool vs_find_object(const void *address, struct vs_object *out);
 
 int vs_count_objects(void);
 
-/* NULL into weak references to the driver that only our exports satisfied (weak.c). */
-void vs_weak_reset(void);
+/* Gives references that only our exports satisfied back what they would have been (unbind.c).  Safe before
+ * the C library is initialised. */
+void vs_unbind_strangers(void);
 
 #endif

@@ -73,31 +73,31 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
     return (struct vs_place){(int8_t)device, id};
 }
 
-struct vs_place vs_place_current(void)
+/* The device of CONTEXT, which is current or else the one that ADDRESS was just allocated in. */
+static bool ask_device(bool is_current, CUdeviceptr address, int *device)
 {
-    CUcontext context = NULL;
-    CUdevice device;
-    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL)
-        return nowhere;
-    struct slot *s = slot_of(context);
-    uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
-    if (value != 0)
-        return unpack(value);
-    return vs_drv_cuCtxGetDevice(&device) == CUDA_SUCCESS ? remember(s, context, device) : nowhere;
+    if (is_current)
+        return vs_drv_cuCtxGetDevice(device) == CUDA_SUCCESS;
+    return address != 0 &&
+           vs_drv_cuPointerGetAttribute(device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS;
 }
 
-/* A stream of a context that is not the current one: the driver tells the device of what it allocated. */
-static struct vs_place place_of_foreign(CUcontext context, CUdeviceptr address)
+static struct vs_place place_of(CUcontext context, bool is_current, CUdeviceptr address)
 {
     struct slot *s = slot_of(context);
     uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
     int device;
-    if (value != 0)
+    if (__builtin_expect(value != 0, 1))
         return unpack(value);
-    if (address == 0 ||
-        vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+    return ask_device(is_current, address, &device) ? remember(s, context, device) : nowhere;
+}
+
+struct vs_place vs_place_current(void)
+{
+    CUcontext context = NULL;
+    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL)
         return nowhere;
-    return remember(s, context, device);
+    return place_of(context, true, 0);
 }
 
 struct vs_place vs_place_stream(CUstream stream, CUdeviceptr address)
@@ -106,9 +106,8 @@ struct vs_place vs_place_stream(CUstream stream, CUdeviceptr address)
     if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
         vs_drv_cuStreamGetCtx(stream, &context) != CUDA_SUCCESS || context == NULL)
         return vs_place_current();
-    if (vs_drv_cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
-        return vs_place_current();
-    return place_of_foreign(context, address);
+    bool is_current = vs_drv_cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+    return place_of(context, is_current, address);
 }
 
 static void write_device_row(struct vs_journal *j, int device)
@@ -142,6 +141,6 @@ void vs_place_announce(int device)
 
 void vs_place_prepare(CUresult status)
 {
-    if (status == CUDA_SUCCESS && vs_record_journal() == NULL)
+    if (journal() == NULL && status == CUDA_SUCCESS)
         vs_record_start();
 }

@@ -116,7 +116,7 @@ static struct pool_kind kind_of(CUmemoryPool pool, CUdeviceptr address, int8_t o
     return kind;
 }
 
-static void record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved, uint64_t used)
+static bool record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved, uint64_t used)
 {
     struct vs_event event = {.op = VS_OP_POOL_RESERVED,
                              .space = VS_SPACE_POOL,
@@ -124,7 +124,7 @@ static void record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved,
                              .address = (uint64_t)(uintptr_t)pool,
                              .size = reserved,
                              .arg0 = used};
-    vs_record(&event);
+    return vs_record(&event) != VS_SEQ_NONE;
 }
 
 /* Two threads may write their figures in the wrong order; the next sample of the pool then differs from what
@@ -138,7 +138,8 @@ static void sample(CUmemoryPool pool, int8_t device)
     if (s != NULL && atomic_exchange_explicit(&s->reserved, reserved, memory_order_relaxed) == reserved)
         return;
     vs_drv_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-    record_reserved(pool, device, reserved, used);
+    if (!record_reserved(pool, device, reserved, used) && s != NULL) /* to be said once it can be */
+        atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
 }
 
 void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,

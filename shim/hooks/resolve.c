@@ -157,7 +157,7 @@ void vs_hooks_init(void)
 {
     find_next_dlsym();
     startup_objects = vs_count_objects();
-    vs_weak_reset();
+    vs_unbind_strangers();
 }
 
 bool vs_cuda_seen(void)

@@ -8,53 +8,9 @@
 #define _GNU_SOURCE
 #include "hook.h"
 
-#include <link.h>
 #include <stdio.h>
-#include <string.h>
 
-static const ElfW(Dyn) * dynamic_section(const struct dl_phdr_info *info)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    return NULL;
-}
-
-/* The object's DT_SONAME, NULL where it has none. */
-static const char *soname(const struct dl_phdr_info *info)
-{
-    const ElfW(Dyn) *dynamic = dynamic_section(info);
-    uintptr_t strings = 0, offset = 0;
-    bool named = false;
-    for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
-        if (dynamic->d_tag == DT_STRTAB)
-            strings = dynamic->d_un.d_ptr;
-        if (dynamic->d_tag == DT_SONAME) {
-            offset = dynamic->d_un.d_val;
-            named = true;
-        }
-    }
-    if (!named || strings == 0)
-        return NULL;
-    /* glibc adds the load bias in place, except where the section is read-only (the vDSO) */
-    return (const char *)(strings < info->dlpi_addr ? strings + info->dlpi_addr : strings) + offset;
-}
-
-static void mapped_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end)
-{
-    *start = UINTPTR_MAX;
-    *end = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        if (p->p_type != PT_LOAD)
-            continue;
-        uintptr_t from = info->dlpi_addr + p->p_vaddr;
-        if (from < *start)
-            *start = from;
-        if (from + p->p_memsz > *end)
-            *end = from + p->p_memsz;
-    }
-}
+#include "image.h"
 
 struct search {
     const void *address; /* NULL: the driver is looked for */
@@ -62,21 +18,23 @@ struct search {
     int order;
 };
 
+static bool matches(const struct search *s, const struct vs_image *image)
+{
+    uintptr_t p = (uintptr_t)s->address;
+    return s->address == NULL ? vs_image_is_driver(image) : p >= image->start && p < image->end;
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *s = data;
     struct vs_object *out = s->out;
+    struct vs_image image;
     out->order = s->order++;
-    if (s->address == NULL) {
-        const char *name = soname(info);
-        if (name == NULL || strncmp(name, "libcuda.so", 10) != 0)
-            return 0;
-        mapped_range(info, &out->start, &out->end);
-    } else {
-        mapped_range(info, &out->start, &out->end);
-        if ((uintptr_t)s->address < out->start || (uintptr_t)s->address >= out->end)
-            return 0;
-    }
+    vs_image_read(&image, info);
+    if (!matches(s, &image))
+        return 0;
+    out->start = image.start;
+    out->end = image.end;
     snprintf(out->name, sizeof(out->name), "%s", info->dlpi_name);
     return 1;
 }

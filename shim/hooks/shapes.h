@@ -42,9 +42,9 @@
 /* look-up of functions: not an event, and answered also where nothing is recorded; what the driver (or we,
  * proc.c) ask of it through the PLT gets the real answer */
 #define VS_SHAPE_PROC(CALL, name, pfn, version, flags)                                                       \
-    if (vs_hook_depth != 0)                                                                                  \
+    if (vs_hook_nested())                                                                                    \
         return CALL;                                                                                         \
-    vs_hook_depth = 1;                                                                                       \
+    vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);                                               \
     CUresult status = CALL;                                                                                  \
     vs_after_proc(name, pfn, flags, status);                                                                 \
     vs_hook_leave();                                                                                         \

@@ -7,7 +7,7 @@
  */
 #include "shapes.h"
 
-__thread int vs_hook_depth;
+__thread uintptr_t vs_hook_outermost;
 _Atomic bool vs_hook_called;
 
 static void vs_prepare_once(void)

@@ -89,3 +89,17 @@ target_include_directories(bench_hooks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/unit 
 target_link_libraries(bench_hooks PRIVATE hooks_driver)
 target_link_options(bench_hooks PRIVATE -Wl,-rpath,${HOOKS_DIR}/new)
 set_target_properties(bench_hooks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
+# a library that defines driver functions and is none: the program that is linked with it gets it
+add_library(hooks_stranger SHARED ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/stranger.c)
+set_target_properties(hooks_stranger PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${HOOKS_DIR}/new)
+target_link_options(hooks_stranger PRIVATE -Wl,--hash-style=sysv) # the older table, for once
+foreach(binding now lazy)
+  set(name test_hooks_stranger_${binding})
+  add_executable(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/stranger.c)
+  target_compile_definitions(${name} PRIVATE STRANGER_PROGRAM)
+  target_link_libraries(${name} PRIVATE hooks_stranger)
+  target_link_options(${name} PRIVATE -Wl,-z,${binding})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  hooks_test(hooks_stranger_${binding} ${name} new)
+endforeach()

@@ -25,7 +25,7 @@ static int fresh(void **state)
 {
     record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
     record_log->count = 0;
-    record_log->disabled = record_log->sample_wanted = false;
+    record_log->disabled = record_log->sample_wanted = record_log->closed = false;
     memset(&fake, 0, sizeof(fake));
     fake.next_address = 0x70000000;
     fake_set_context((uintptr_t)context0);
@@ -127,6 +127,19 @@ static void call_inside_the_driver_is_one_event(void **state)
     assert_int_equal(only_event()->device, VS_DEVICE_UNKNOWN);
     assert_int_equal(cuMemFreeHost(p), 0);
     assert_int_equal(record_log->count, 2);
+}
+
+static void jump_out_of_the_driver_does_not_silence_the_thread(void **state)
+{
+    CUdeviceptr p;
+    jmp_buf here;
+    fake.leave = &here;
+    if (setjmp(here) == 0) {
+        cuMemAlloc_v2(&p, 1);
+        fail();
+    }
+    cuMemAlloc_v2(&p, 1);
+    assert_int_equal(record_log->count, 1);
 }
 
 static void registered_pages_are_a_space_of_their_own(void **state)
@@ -266,6 +279,18 @@ static void pool_is_asked_and_its_change_recorded(void **state)
     assert_int_equal(record_log->count, 5);
 }
 
+static void pool_is_reported_once_recording_takes_it(void **state)
+{
+    CUdeviceptr p;
+    fake.reserved = 31;
+    record_log->closed = true;
+    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xc000, NULL);
+    record_log->closed = false;
+    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xc000, NULL);
+    assert_int_equal(record_log->count, 2);
+    assert_int_equal(record_log->events[1].size, 31);
+}
+
 static void changed_current_pool_is_followed(void **state)
 {
     CUdeviceptr p;
@@ -393,6 +418,8 @@ int main(void)
         cmocka_unit_test_setup(physical_memory_is_placed_by_its_properties, fresh),
         cmocka_unit_test_setup(mapping_and_its_undoing, fresh),
         cmocka_unit_test_setup(pool_is_asked_and_its_change_recorded, fresh),
+        cmocka_unit_test_setup(pool_is_reported_once_recording_takes_it, fresh),
+        cmocka_unit_test_setup(jump_out_of_the_driver_does_not_silence_the_thread, fresh),
         cmocka_unit_test_setup(changed_current_pool_is_followed, fresh),
         cmocka_unit_test_setup(captured_stream_asks_no_pool, fresh),
         cmocka_unit_test_setup(per_thread_stream_is_told_from_the_legacy_one, fresh),

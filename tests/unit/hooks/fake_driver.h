@@ -2,6 +2,7 @@
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
+#include <setjmp.h>
 #include <stdint.h>
 
 struct fake_state {     /* each thread has its own */
@@ -13,6 +14,7 @@ struct fake_state {     /* each thread has its own */
     uint64_t reserved; /* of every pool */
     int pool_queries;
     CUmemoryPool device_pool;
+    jmp_buf *leave; /* the next call jumps out of the driver */
 };
 extern __thread struct fake_state fake;
 void fake_set_context(uintptr_t context); /* the low four bits are its device */

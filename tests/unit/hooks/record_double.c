@@ -30,6 +30,8 @@ PUBLIC int vramscope_test_seen(void)
 uint64_t vs_record(struct vs_event *event)
 {
     errno = 11;
+    if (record_log.closed)
+        return VS_SEQ_NONE;
     int at = __atomic_fetch_add(&record_log.count, 1, __ATOMIC_RELAXED);
     record_log.events[at % VRAMSCOPE_TEST_EVENTS] = *event;
     return (uint64_t)at;

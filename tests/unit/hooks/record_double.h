@@ -9,6 +9,7 @@
 struct vramscope_test_log {
     struct vs_event events[VRAMSCOPE_TEST_EVENTS];
     int count;
+    bool closed;        /* vs_record takes nothing */
     bool disabled;      /* what vs_record_enabled() denies */
     bool sample_wanted; /* one request */
     int prepared;       /* calls of vs_stack_prepare */

@@ -1,0 +1,37 @@
+/*
+ * image.h - a loaded object as its program headers and dynamic section describe it.
+ *
+ * Reads mapped memory only: no allocation, no lock, no loader call, so that it may be used before the C
+ * library has been initialised.
+ */
+#ifndef VS_HOOKS_IMAGE_H
+#define VS_HOOKS_IMAGE_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vs_image {
+    ElfW(Addr) bias;
+    uintptr_t start, end; /* mapped range */
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const char *soname; /* NULL where it has none */
+    const uint32_t *gnu_hash, *sysv_hash;
+    const ElfW(Rela) * rela;
+    const ElfW(Rela) * plt;
+    size_t rela_count, plt_count;
+    uintptr_t relro_start, relro_end; /* whole pages that the loader has write-protected */
+};
+
+/* False where the object has no dynamic symbols. */
+bool vs_image_read(struct vs_image *image, const struct dl_phdr_info *info);
+
+/* The address of the function NAME that the object defines for others, 0 where it does not. */
+uintptr_t vs_image_defines(const struct vs_image *image, const char *name);
+
+/* Whether it is a CUDA driver, by its soname. */
+bool vs_image_is_driver(const struct vs_image *image);
+
+#endif
