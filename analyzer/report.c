@@ -87,7 +87,9 @@ void report_free(struct report *r)
 
 char *report_holder_name(const struct holder *h)
 {
-    if (h->category && !strcmp(h->category, "framework"))
+    if (h->category && !strcmp(h->category, "before recording"))
+        return xstrdup("held by the framework before the recording began");
+    if (h->category && !strncmp(h->category, "framework", 9))
         return xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
     return xformat("%s, %s", h->category ? h->category : "unknown", h->owner ? h->owner : "unknown library");
 }

@@ -67,6 +67,8 @@ void report_file_json(const struct trace *t, struct json *j)
     json_bool(j, "clean_end", t->clean_end);
     json_bool(j, "thinned", t->thinned);
     json_int(j, "recovered_events", t->recovered);
+    json_int(j, "framework_reports", t->reports);
+    json_int(j, "framework_reports_mismatched", t->reports_mismatched);
     losses_json(t, j);
 }
 

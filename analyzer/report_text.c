@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "table.h"
+#include "text_table.h"
 #include "units.h"
 
 #define B(n) units_bytes(n, exact).s
@@ -31,6 +31,18 @@ static void print_ooms(const struct report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
+static void print_complete(const struct trace *t, FILE *out)
+{
+    if (t->loss_count)
+        return;
+    fprintf(out, "complete: no events lost");
+    if (t->reports == UNKNOWN || t->reports == 0)
+        fprintf(out, "; no framework reported its totals");
+    else if (t->reports_mismatched <= 0 && !t->mismatch_count)
+        fprintf(out, "; our totals equal the framework's in all %s", units_count(t->reports, "report").s);
+    fputc('\n', out);
+}
+
 static void print_losses(const struct report *r, FILE *out)
 {
     const struct trace *t = r->trace;
@@ -50,9 +62,7 @@ static void print_losses(const struct report *r, FILE *out)
                 m->what ? m->what : "a total", (long long)m->device, units_count(m->rows, "time").s,
                 units_time(m->t_first).s, units_bytes(m->ours, true).s, units_bytes(m->theirs, true).s);
     }
-    if (!t->loss_count)
-        fprintf(out, "complete: no events lost%s\n",
-                t->mismatch_count ? "" : ", totals agree with the framework's");
+    print_complete(t, out);
     if (t->thinned)
         fprintf(out, "thinned: VRAMSCOPE_MAX_BYTES was reached; from there on single framework events are "
                      "not in the file, peaks are\n");

@@ -96,8 +96,12 @@ struct summary {
 static void count_phases(const struct trace *t, struct summary *s)
 {
     int64_t named = 0;
-    for (size_t i = 1; i < t->phase_name_count; i++)
-        named += t->phase_names[i] != NULL;
+    for (size_t i = 0; i < t->phase_count; i++) {
+        bool first = t->phases[i].name && strcmp(t->phases[i].name, "none") != 0;
+        for (size_t k = 0; first && k < i; k++) /* one row a device */
+            first = !t->phases[k].name || strcmp(t->phases[k].name, t->phases[i].name) != 0;
+        named += first;
+    }
     s->phases = named > s->phases ? named : s->phases;
 }
 

@@ -277,8 +277,10 @@ static int load_peaks(struct trace *t)
 
 static int load_losses(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT sum(events), count(*), min(t_ns), why FROM loss GROUP BY why ORDER BY min(t_ns)", 0);
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT sum(events), count(*), min(t_ns), why FROM loss WHERE why NOT "
+                                       "LIKE 'thinned, not lost%' GROUP BY why ORDER BY min(t_ns)",
+                                       0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(t->losses, t->loss_count) = (struct trace_loss){trace_sql_int(s, 0), trace_sql_int(s, 1),
@@ -288,10 +290,11 @@ static int load_losses(struct trace *t)
 
 static int load_mismatches(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT count(*), min(t_ns), device, ours_bytes, theirs_bytes, what "
-                                       "FROM mismatch GROUP BY what, device ORDER BY 2",
-                                       0);
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT count(*), min(t_ns), device, ours_bytes, theirs_bytes, what "
+                  "FROM mismatch WHERE ours_bytes <> theirs_bytes GROUP BY what, device ORDER BY 2",
+                  0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(t->mismatches, t->mismatch_count) =
@@ -321,6 +324,9 @@ static int load_small(struct trace *t)
     sqlite3_finalize(s);
     t->clean_end = trace_sql_one(t, "SELECT value FROM meta WHERE key = 'clean_end'") == 1;
     t->thinned = trace_sql_one(t, "SELECT value FROM meta WHERE key = 'thinned_from_seq'") != UNKNOWN;
+    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
+    t->reports_mismatched =
+        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
     t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
     int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");

@@ -89,6 +89,8 @@ struct trace {
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
+    int64_t reports; /* of a framework, whose totals were compared with ours; UNKNOWN where nobody counted */
+    int64_t reports_mismatched; /* of these */
     struct trace_process process;
     struct trace_device *devices;
     size_t device_count;

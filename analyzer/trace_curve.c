@@ -69,8 +69,8 @@ static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
 static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t last, trace_visit *visit,
                         void *context)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t, EVENT_COLUMNS "AND seq BETWEEN ? AND ? AND op < 30", 3, device, first, last);
+    struct sqlite3_stmt *s = trace_sql(t, EVENT_COLUMNS "AND seq BETWEEN ? AND ? AND (op < 30 OR op >= 50)",
+                                       3, device, first, last);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct trace_point p;
@@ -119,9 +119,9 @@ static int find_before(struct trace *t, int64_t device, int64_t from, const stru
     for (size_t i = 0; limit == INT64_MAX && i < n; i++)
         if (zones[i].p.t >= from)
             limit = zones[i].first_seq;
-    struct sqlite3_stmt *s =
-        trace_sql(t, EVENT_COLUMNS "AND seq <= ? AND t < ? AND op < 30 ORDER BY seq DESC LIMIT 1", 3, device,
-                  limit, from);
+    struct sqlite3_stmt *s = trace_sql(
+        t, EVENT_COLUMNS "AND seq <= ? AND t < ? AND (op < 30 OR op >= 50) ORDER BY seq DESC LIMIT 1", 3,
+        device, limit, from);
     int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     if (code == SQLITE_ROW) {
         point_from_row(s, before);

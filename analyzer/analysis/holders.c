@@ -89,7 +89,7 @@ struct holder *holders_composition(const struct trace_live *live, size_t n, size
 {
     struct holder *all = xrealloc(NULL, n * sizeof *all);
     for (size_t i = 0; i < n; i++) {
-        bool framework = live[i].category && !strcmp(live[i].category, "framework");
+        bool framework = live[i].category && !strncmp(live[i].category, "framework", 9);
         all[i] = (struct holder){.category = live[i].category, .bytes = live[i].size, .count = live[i].count};
         if (framework)
             all[i].phase = live[i].phase;

@@ -16,13 +16,6 @@ MiB = 1 << 20
 OPS = {1: "alloc", 2: "free", 20: "block_alloc", 21: "block_free", 22: "oom", 30: "range_push", 31: "range_pop",
        33: "step", 40: "sample", 50: "reclassify"}
 SPACES = {0: "none", 1: "device", 2: "pool", 3: "managed", 4: "pinned", 5: "registered", 6: "host_vmm"}
-LIVE_AT_PEAK = """CREATE VIEW live_at_peak AS SELECT l.process AS process, l.device AS device, l.alloc_seq AS alloc_seq,
-  (SELECT name FROM phase WHERE id = l.phase) AS phase,
-  CASE WHEN l.op = 20 THEN 'framework' ELSE 'direct' END AS category,
-  (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = l.stack)) AS owner,
-  l.size_bytes AS size_bytes, l.stack AS stack, l.t_ns AS t_alloc_ns FROM peak_live l WHERE l.managed = 0"""
-
-
 def x(n, unit=512):
     """The schema's compact bytes: units, or -n where n is no multiple."""
     return n // unit if n % unit == 0 else -n
@@ -32,12 +25,6 @@ class Run:
     def __init__(self, schema, out, device_count):
         self.db = sqlite3.connect(out)
         self.db.executescript(open(schema).read())
-        names = {r[0] for r in self.db.execute("SELECT name FROM sqlite_master")}
-        if "live_at_peak" not in names:
-            self.db.execute(LIVE_AT_PEAK)
-            self.own_view = True
-        else:
-            self.own_view = False
         self.seq = 0
         self.t = 0
         self.rows = []
@@ -70,8 +57,8 @@ class Run:
             self.strings[text] = len(self.strings) + 1
         return self.strings[text]
 
-    def kind(self, space, status=0, thread=1):
-        key = (space, status, thread)
+    def kind(self, space, status=0, thread=1, managed=0):
+        key = (space, status, thread, managed)
         return self.kinds.setdefault(key, len(self.kinds) + 1)
 
     def phase(self):
@@ -134,15 +121,15 @@ class Run:
 
     def close_zone(self, dev, phase):
         z = self.zones.pop((dev, phase))
-        self.db.execute("INSERT INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        self.db.execute("INSERT INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         (z["first"], z["last"], dev, phase, z["t0"], z["t1"], z["amin"], z["amax"], z["tmax"],
-                         z["rmin"], z["rmax"], z["lf"], z["ld"], z["lr"]))
+                         z["rmin"], z["rmax"], z["lf"], z["ld"], z["lr"], z["n"]))
 
-    def event(self, op, dev=-1, size=0, address=0, stack=0, mate=0, space=1, status=0, dt=1000):
+    def event(self, op, dev=-1, size=0, address=0, stack=0, mate=0, space=1, status=0, dt=1000, managed=0):
         self.t += dt
         self.seq += 1
         t = self.tot.get(dev, dict(framework=0, direct=0, reserved=0))
-        return [self.seq, self.t, op, dev, self.phase(), self.kind(space, status), x(address), x(size), self.rid(), stack,
+        return [self.seq, self.t, op, dev, self.phase(), self.kind(space, status, managed=managed), x(address), x(size), self.rid(), stack,
                 mate, x(t["framework"]), x(t["direct"]), x(t["reserved"], 2 * MiB)]
 
     def finish(self, row, dev):
@@ -153,7 +140,7 @@ class Run:
 
     def driver_alloc(self, dev, size, managed, stack=0, dt=30000):
         address, self.next_address = self.next_address, self.next_address + size + (-size) % 512
-        row = self.event(1, dev, size, address, stack, dt=dt)
+        row = self.event(1, dev, size, address, stack, dt=dt, managed=int(managed))
         self.tot[dev]["reserved"] += size
         if not managed:
             self.tot[dev]["direct"] += size
@@ -197,7 +184,7 @@ class Run:
         self.seq += 1
         self.ranges.append([self.next_range, phase, {}])
         self.rows.append([self.seq, self.t, 30, -1, phase, self.kind(0), 0, 0, self.next_range, 0, 0, 0, 0, 0])
-        self.range_rows[self.next_range] = [self.next_range, 1, phase, self.string(name), None, 3, parent, 1,
+        self.range_rows[self.next_range] = [self.next_range, 1, phase, self.string(name), None, 3, 1, parent, 1,
                                             self.steps + 1, self.seq, self.t, None]
         for dev, t in self.tot.items():
             self.ranges[-1][2][dev] = [t["framework"] + t["direct"], t["reserved"], self.t]
@@ -207,8 +194,8 @@ class Run:
         self.t += dt
         self.seq += 1
         self.rows.append([self.seq, self.t, 31, -1, phase, self.kind(0), 0, 0, rid, 0, 0, 0, 0, 0])
-        self.range_rows[rid][11] = self.t
-        ns = self.t - self.range_rows[rid][10]
+        self.range_rows[rid][12] = self.t
+        ns = self.t - self.range_rows[rid][11]
         for dev, (a, r, t) in peaks.items():
             self.range_peaks.append((rid, dev, a, r, t))
             s = self.stats.setdefault((dev, phase), dict(ranges=0, ns=0, events=0, a=0, r=0, end=0, t=0))
@@ -238,8 +225,8 @@ class Run:
         db.executemany("INSERT OR IGNORE INTO space VALUES(?,?)", SPACES.items())
         db.execute("INSERT OR IGNORE INTO api VALUES(1,'cuMemAlloc_v2')")
         db.executemany("INSERT OR IGNORE INTO phase VALUES(?,?)", [(i, n) for n, i in self.phases.items()])
-        db.executemany("INSERT INTO kind VALUES(?,1,1,?,1,0,?,?)",
-                       [(i, space, thread, status) for (space, status, thread), i in self.kinds.items()])
+        db.executemany("INSERT INTO kind VALUES(?,1,1,?,1,0,?,?,?)",
+                       [(i, space, thread, status, managed) for (space, status, thread, managed), i in self.kinds.items()])
         for (parent, frame), (sid, owner) in self.stack_ids.items():
             db.execute("INSERT INTO stack VALUES(?,?,?,?)", (sid, parent, frame, self.string(owner) if owner else None))
         db.executemany("INSERT INTO string VALUES(?,?)", [(i, s) for s, i in self.strings.items()])
@@ -248,7 +235,7 @@ class Run:
         db.executemany("INSERT INTO module VALUES(?,?,'00',0,0)", [(i, p) for p, i in self.module_ids.items()])
         if args.kind != "thinned":
             db.executemany("INSERT INTO ev VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", self.rows)
-        db.executemany("INSERT INTO rng VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", self.range_rows.values())
+        db.executemany("INSERT INTO rng VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", self.range_rows.values())
         db.executemany("INSERT INTO range_peak VALUES(?,?,?,?,?)", self.range_peaks)
         for (dev, phase), s in self.stats.items():
             db.execute("INSERT INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)",
@@ -257,20 +244,26 @@ class Run:
         for (dev, kind), p in self.peaks.items():
             db.execute("INSERT INTO peak VALUES(1,?,?,?,?,?,?)", (dev, kind, p[0], p[1], p[2], p[3]))
         db.execute("INSERT INTO peak VALUES(1,-1,'pinned',?,1,0,?)", (64 * MiB, 64 * MiB))
-        if self.own_view or args.kind == "thinned":
-            for dev, live in self.at_peak.items():
-                for seq, size, kind, phase, rid, stack, t, address in live.values():
-                    db.execute("INSERT INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?)",
-                               (dev, seq, t, 20 if kind == "block" else 1, address, size, phase, rid, stack, kind == "managed"))
+        for dev, live in self.at_peak.items():
+            for seq, size, kind, phase, rid, stack, t, address in live.values():
+                if kind != "managed" and args.kind != "killed": # what lived is then found among the events
+                    db.execute("INSERT INTO peak_live VALUES(1,?,?,?,?,?,1,?,?,?,?,?)",
+                               (dev, seq, self.peaks[(dev, "allocated")][1], t, 20 if kind == "block" else 1, address, size, phase,
+                                rid, stack))
         for dev in self.live:
-            for seq, _, kind, *_ in self.live[dev].values():
-                db.execute("INSERT INTO live VALUES(?,?)", (seq, kind == "managed"))
+            for seq, size, kind, phase, rid, stack, t, address in self.live[dev].values():
+                db.execute("INSERT INTO live VALUES(?,?,?,1,?,?,?,?,?,?,?)",
+                           (seq, 20 if kind == "block" else 1, dev, x(address), x(size), t, phase, rid, stack, int(kind == "managed")))
+        db.executemany("INSERT INTO counter VALUES(1,?,?,?)",
+                       [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
+                                                                 ("framework reports in mismatch", int(args.kind == "killed")))])
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
-        db.execute("INSERT INTO mark VALUES(1,?,?)", (self.seq, self.seq))
+        db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
         start = 1795000000000000000
         meta = dict(schema_version=args.schema_version, version="0.1.0", start_realtime_ns=start, max_bytes=4 << 30)
         if args.kind == "thinned":
             meta["thinned_from_seq"] = 1
+            db.execute("INSERT INTO loss VALUES(1,0,?,'thinned, not lost: counted in every total and peak')", (len(self.rows),))
         if args.kind != "killed":
             meta["clean_end"] = 1
         else:

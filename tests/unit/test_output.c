@@ -1,0 +1,215 @@
+/* test_output.c - what the analyzer prints: numbers, tables, JSON, and the options that it takes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "args.h"
+#include "json.h"
+#include "text_table.h"
+#include "units.h"
+
+static void bytes_round_to_three_digits_and_never_show_1024(void **state)
+{
+    assert_string_equal(units_bytes(0, false).s, "0 B");
+    assert_string_equal(units_bytes(1023, false).s, "1023 B");
+    assert_string_equal(units_bytes(1024, false).s, "1.00 KiB");
+    assert_string_equal(units_bytes((1 << 20) - 1, false).s, "1.00 MiB");
+    assert_string_equal(units_bytes(7471108173, false).s, "6.96 GiB");
+    assert_string_equal(units_bytes(7471108173, true).s, "7471108173");
+    assert_string_equal(units_bytes(-3145728, false).s, "-3.00 MiB");
+    assert_string_equal(units_bytes(UNKNOWN, true).s, "unknown");
+}
+
+static void times_choose_their_unit(void **state)
+{
+    assert_string_equal(units_time(1500).s, "1.5 us");
+    assert_string_equal(units_time(999600).s, "1 ms");
+    assert_string_equal(units_time(12300000).s, "12.3 ms");
+    assert_string_equal(units_time(1500000000).s, "1.5 s");
+    assert_string_equal(units_time(125000000000).s, "2 min 05 s");
+    assert_string_equal(units_time(7380LL * 1000000000).s, "2 h 03 min");
+    assert_string_equal(units_time(UNKNOWN).s, "unknown");
+}
+
+static void times_are_read_with_units_and_refused_without_sense(void **state)
+{
+    int64_t ns = 0;
+    assert_true(units_read_time("1.5s", &ns) && ns == 1500000000);
+    assert_true(units_read_time("20ms", &ns) && ns == 20000000);
+    assert_true(units_read_time("2min", &ns) && ns == 120000000000);
+    assert_true(units_read_time("3", &ns) && ns == 3000000000);
+    assert_false(units_read_time("", &ns));
+    assert_false(units_read_time("-1", &ns));
+    assert_false(units_read_time("1 fortnight", &ns));
+    assert_false(units_read_time("nan", &ns));
+    assert_false(units_read_time("1e300", &ns));
+}
+
+/* ---- JSON ---- */
+
+static char *written(void (*write)(struct json *j))
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct json j;
+    json_open(&j, out);
+    write(&j);
+    json_close(&j);
+    fclose(out);
+    return text;
+}
+
+static void write_nested(struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_int(j, "n_bytes", 3);
+    json_int(j, "unknown", UNKNOWN);
+    json_begin(j, "empty", '[');
+    json_end(j);
+    json_begin(j, "list", '[');
+    json_int(j, NULL, 1);
+    json_int(j, NULL, -2);
+    json_end(j);
+    json_end(j);
+}
+
+static void json_nests_with_commas_and_null_for_unknown(void **state)
+{
+    char *text = written(write_nested);
+    assert_string_equal(text, "{\n  \"n_bytes\": 3,\n  \"unknown\": null,\n  \"empty\": [],\n  \"list\": [\n "
+                              "   1,\n    -2\n  ]\n}\n");
+    free(text);
+}
+
+static void write_hostile(struct json *j)
+{
+    json_begin(j, NULL, '[');
+    json_text(j, NULL, "a\"b\\c\n\x01");
+    json_text(j, NULL, "caf\xc3\xa9");
+    json_text(j, NULL, "\xff\xc0\x80\xed\xa0\x80");
+    json_text(j, NULL, "cut\xe2\x82");
+    json_end(j);
+}
+
+static void json_escapes_what_is_no_text(void **state)
+{
+    char *text = written(write_hostile);
+    assert_string_equal(text,
+                        "[\n  \"a\\\"b\\\\c\\u000a\\u0001\",\n  \"caf\xc3\xa9\",\n"
+                        "  \"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\",\n  \"cut\\ufffd\\ufffd\"\n]\n");
+    free(text);
+}
+
+/* ---- tables ---- */
+
+static void tables_align_by_characters_and_let_no_control_character_through(void **state)
+{
+    static const char *const header[] = {"name", "n"};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct table t;
+    table_init(&t, "<>", header);
+    table_cell(&t, "caf\xc3\xa9 au lait");
+    table_cell(&t, "1");
+    table_cell(&t, "\033[31m");
+    table_cell(&t, "1000");
+    table_rule(&t);
+    table_print(&t, out, 1);
+    table_free(&t);
+    fclose(out);
+    assert_string_equal(text, " name             n\n caf\xc3\xa9 au lait     1\n ?[31m         1000\n"
+                              " ────────────  ────\n");
+    free(text);
+}
+
+/* ---- options ---- */
+
+struct my {
+    bool flag;
+    const char *text;
+    int64_t count, time, size[2];
+};
+
+static const struct option_row rows[] = {{"flag", 'f', NULL, ARG_FLAG, offsetof(struct my, flag), ""},
+                                         {"text", 't', "X", ARG_TEXT, offsetof(struct my, text), ""},
+                                         {"count", 'c', "N", ARG_COUNT, offsetof(struct my, count), ""},
+                                         {"time", 0, "T", ARG_TIME, offsetof(struct my, time), ""},
+                                         {"size", 0, "WxH", ARG_SIZE, offsetof(struct my, size), ""},
+                                         {0}};
+static const struct command_help plain = {"test", "", "", rows, false}, stops = {"test", "", "", rows, true};
+
+static int parse(const struct command_help *h, struct my *m, char ***operands, const char *words)
+{
+    static char buffer[256], *argv[32];
+    int argc = 0;
+    *m = (struct my){0};
+    snprintf(buffer, sizeof buffer, "test %s", words);
+    for (char *s = strtok(buffer, " "); s; s = strtok(NULL, " "))
+        argv[argc++] = s;
+    argv[argc] = NULL;
+    return args_parse(h, argc, argv, m, operands);
+}
+
+static void options_are_taken_in_every_form(void **state)
+{
+    struct my m;
+    char **operands;
+    assert_int_equal(
+        parse(&plain, &m, &operands, "a --text=x -f b --count 3 --time 2ms --size=10x20 -c4 -- -z"), 3);
+    assert_true(m.flag && m.count == 4 && m.time == 2000000 && m.size[0] == 10 && m.size[1] == 20);
+    assert_string_equal(m.text, "x");
+    assert_string_equal(operands[0], "a");
+    assert_string_equal(operands[1], "b");
+    assert_string_equal(operands[2], "-z");
+}
+
+static void what_follows_the_command_of_run_is_left_alone(void **state)
+{
+    struct my m;
+    char **operands;
+    assert_int_equal(parse(&stops, &m, &operands, "-f python -c --flag -- x"), 5);
+    assert_string_equal(operands[1], "-c");
+    assert_string_equal(operands[3], "--");
+}
+
+static void bad_options_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        "--flga", "--count=x", "--count=-1", "--count=",      "--text",     "--flag=1",
+        "-x",     "-fq",       "--size=10",  "--size=10x20x", "--time=soon"};
+    struct my m;
+    char **operands;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(parse(&plain, &m, &operands, bad[i]), -2);
+}
+
+static void only_near_names_are_suggested(void **state)
+{
+    static const char *const names[] = {"report", "recover", "run", "plot", NULL};
+    assert_string_equal(args_nearest("repotr", names), "report");
+    assert_string_equal(args_nearest("plo", names), "plot");
+    assert_null(args_nearest("frobnicate", names));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_round_to_three_digits_and_never_show_1024),
+        cmocka_unit_test(times_choose_their_unit),
+        cmocka_unit_test(times_are_read_with_units_and_refused_without_sense),
+        cmocka_unit_test(json_nests_with_commas_and_null_for_unknown),
+        cmocka_unit_test(json_escapes_what_is_no_text),
+        cmocka_unit_test(tables_align_by_characters_and_let_no_control_character_through),
+        cmocka_unit_test(options_are_taken_in_every_form),
+        cmocka_unit_test(what_follows_the_command_of_run_is_left_alone),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(only_near_names_are_suggested),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
