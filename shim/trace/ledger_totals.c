@@ -42,6 +42,14 @@ void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t)
     }
 }
 
+/* Its first event: every curve gets a row, also those that stay 0. */
+static void activate(struct device *d)
+{
+    d->active = true;
+    for (int i = 0; i < VS_CURVE_END; i++)
+        d->curve[i].dirty = true;
+}
+
 /* Brings the derived totals of the row's device up to date and writes them into the row. */
 void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
 {
@@ -73,7 +81,8 @@ void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
         d->run_reserved = reserved;
         d->run_dirty = true;
     }
-    d->active |= r->op < VS_OP_RANGE_PUSH && (r->device >= 0 || allocated || reserved);
+    if (!d->active && r->op < VS_OP_RANGE_PUSH && (r->device >= 0 || allocated || reserved))
+        activate(d);
 }
 
 /* Whether the allocation counts into its device's `allocated`. */

@@ -1,0 +1,162 @@
+/*
+ * stream.h - a synthetic training job: the events that PyTorch makes, without PyTorch.
+ *
+ * Segments are allocated when the bump of the arena passes them; each step opens forward, logits, backward and
+ * optimizer (backward on a second thread), allocates blocks of changing sizes and frees them in the order of
+ * backward.  The framework's own totals are right in every report.  Deterministic: the same seed gives the
+ * same job, which goes on for ever.
+ */
+#ifndef VS_TESTS_STREAM_H
+#define VS_TESTS_STREAM_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/event.h"
+
+#define STREAM_BASE    0x7f0000000000ull
+#define STREAM_SEGMENT (20ull << 20)
+#define STREAM_SLOTS   4096
+
+struct stream {
+    uint64_t t, random, allocated, reserved, frontier;
+    uint64_t address[STREAM_SLOTS], size[STREAM_SLOTS]; /* of blocks alive; a stack */
+    uint64_t spare[512][64];                            /* free addresses by size class */
+    int spares[512];
+    int depth, persistent, activations;
+    uint32_t range, step;
+    uint32_t name[4]; /* string ids of the four phases */
+    int device;
+    void (*emit)(void *context, const struct vs_event *e);
+    void *context;
+    uint32_t open;
+    uint16_t thread;
+};
+
+static inline uint64_t stream_random(struct stream *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+static inline void stream_emit(struct stream *s, struct vs_event e)
+{
+    e.t_ns = s->t += 1000 + stream_random(s) % 2000;
+    e.thread = s->thread;
+    e.device = (int8_t)s->device;
+    if (e.op != VS_OP_RANGE_PUSH && e.op != VS_OP_RANGE_POP)
+        e.range = s->open;
+    s->emit(s->context, &e);
+}
+
+static inline uint64_t stream_place(struct stream *s, uint64_t size)
+{
+    int class = (int)(size >> 12) % 512;
+    if (s->spares[class])
+        return s->spare[class][--s->spares[class]];
+    if (s->frontier + size > STREAM_BASE + s->reserved) {
+        s->frontier = STREAM_BASE + s->reserved;
+        stream_emit(s, (struct vs_event){
+                           .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = s->frontier, .size = STREAM_SEGMENT});
+        s->reserved += STREAM_SEGMENT;
+    }
+    uint64_t address = s->frontier;
+    s->frontier += size;
+    return address;
+}
+
+static inline void stream_alloc(struct stream *s)
+{
+    uint64_t size = (1 + stream_random(s) % 500) << 12; /* the class is the size: a spare always fits */
+    uint64_t address = stream_place(s, size);
+    s->allocated += size;
+    s->address[s->depth] = address;
+    s->size[s->depth++] = size;
+    stream_emit(s, (struct vs_event){.op = VS_OP_BLOCK_ALLOC,
+                                     .address = address,
+                                     .size = size,
+                                     .arg0 = s->allocated,
+                                     .arg1 = s->reserved});
+}
+
+static inline void stream_free(struct stream *s)
+{
+    uint64_t address = s->address[--s->depth], size = s->size[s->depth];
+    int class = (int)(size >> 12) % 512;
+    s->allocated -= size;
+    if (s->spares[class] < 64)
+        s->spare[class][s->spares[class]++] = address;
+    stream_emit(s, (struct vs_event){.op = VS_OP_BLOCK_FREE,
+                                     .address = address,
+                                     .size = size,
+                                     .arg0 = s->allocated,
+                                     .arg1 = s->reserved});
+}
+
+static inline void stream_push(struct stream *s, int phase)
+{
+    s->open = ++s->range;
+    stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                     .range = s->range,
+                                     .address = s->name[phase],
+                                     .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
+}
+
+static inline void stream_pop(struct stream *s)
+{
+    stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_POP, .range = s->open});
+    s->open = 0;
+}
+
+static inline void stream_init(struct stream *s, void (*emit)(void *, const struct vs_event *), void *context)
+{
+    memset(s, 0, sizeof *s);
+    s->random = 88172645463325252ull;
+    s->t = 1000000;
+    s->frontier = STREAM_BASE;
+    s->emit = emit;
+    s->context = context;
+    s->persistent = 1000;
+    s->activations = 250;
+    s->thread = 1;
+}
+
+/* One training step: about 5 * activations + 10 events. */
+static inline void stream_step(struct stream *s)
+{
+    while (s->depth < s->persistent)
+        stream_alloc(s);
+    stream_push(s, 0);
+    int more = (int)(stream_random(s) % 20);
+    for (int i = 0; i < s->activations + more; i++) {
+        stream_alloc(s);
+        if (i % 5 == 4)
+            stream_free(s);
+    }
+    stream_pop(s);
+    stream_push(s, 1);
+    for (int i = 0; i < 10; i++)
+        stream_alloc(s);
+    stream_pop(s);
+    stream_push(s, 2);
+    s->thread = 2;
+    while (s->depth > s->persistent) {
+        stream_alloc(s);
+        stream_free(s);
+        stream_free(s);
+    }
+    s->thread = 1;
+    stream_pop(s);
+    stream_push(s, 3);
+    for (int i = 0; i < 10; i++) {
+        stream_alloc(s);
+        stream_free(s);
+    }
+    stream_pop(s);
+    stream_emit(s, (struct vs_event){.op = VS_OP_STEP, .arg0 = ++s->step});
+}
+
+#endif
