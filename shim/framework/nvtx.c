@@ -10,6 +10,7 @@
 #include "framework/nvtx.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define CHAIN(table, slot, type) ((type)(void *)nvtx_chain_##table[slot])
@@ -98,7 +99,7 @@ static void mark(const struct nvtx_words *words, const struct nvtx_handle *domai
 }
 
 /* Start and end: the program gets one id, the other tool has another.  A range is looked for from its own
- * place in a small table; one that finds no place is not told to the other tool. */
+ * place in a small table; one that finds no place is never ended for the other tool. */
 enum { STARTED = 4096, PROBES = 16 };
 static struct {
     uint64_t ours; /* atomic; 0 free, UINT64_MAX being filled */
@@ -146,13 +147,23 @@ static uint32_t start(const struct nvtx_words *words, const struct nvtx_handle *
     return id;
 }
 
-static void end(uint64_t id)
+/* The id that the program gets: ours, or the other tool's where we record nothing. */
+static uint64_t give_out(uint32_t ours, uint64_t their)
+{
+    if (!ours)
+        return their;
+    remember(ours, their);
+    return ours;
+}
+
+/* Ends the range and answers the other tool's id for it; 0: it has none. */
+static uint64_t end(uint64_t id)
 {
     int saved = errno;
+    bool ours = id <= UINT32_MAX && vs_range_end((uint32_t)id);
 
-    if (id <= UINT32_MAX)
-        vs_range_end((uint32_t)id);
     errno = saved;
+    return ours ? forget(id) : id;
 }
 
 /* ---- the default domain, by text ---- */
@@ -180,9 +191,7 @@ static void end(uint64_t id)
                                                                                                              \
         convert(&words, text);                                                                               \
         uint32_t id = start(&words, NULL);                                                                   \
-        if (next && id)                                                                                      \
-            remember(id, next(text));                                                                        \
-        return id;                                                                                           \
+        return next ? give_out(id, next(text)) : id;                                                         \
     }                                                                                                        \
                                                                                                              \
     static int push_##low(type *text)                                                                        \
@@ -265,9 +274,7 @@ static uint64_t start_ex(const struct nvtx_attributes *a)
     struct translated t;
     uint32_t id = start_in(NULL, a);
 
-    if (next && id)
-        remember(id, next(TRANSLATE(&t, a, struct nvtx_attributes)));
-    return id;
+    return next ? give_out(id, next(TRANSLATE(&t, a, struct nvtx_attributes))) : id;
 }
 
 static int push_ex(const struct nvtx_attributes *a)
@@ -291,9 +298,8 @@ static int pop_default(void)
 static void end_default(uint64_t id)
 {
     end_fn *next = CHAIN(core, CORE_END, end_fn *);
-    uint64_t their = forget(id);
+    uint64_t their = end(id);
 
-    end(id);
     if (next && their)
         next(their);
 }
@@ -314,17 +320,14 @@ static uint64_t domain_start_ex(struct nvtx_handle *domain, const struct nvtx_at
     struct translated t;
     uint32_t id = start_in(domain, a);
 
-    if (next && id)
-        remember(id, next(theirs(domain), TRANSLATE(&t, a, struct nvtx_attributes)));
-    return id;
+    return next ? give_out(id, next(theirs(domain), TRANSLATE(&t, a, struct nvtx_attributes))) : id;
 }
 
 static void domain_end(struct nvtx_handle *domain, uint64_t id)
 {
     domain_end_fn *next = CHAIN(core2, CORE2_END, domain_end_fn *);
-    uint64_t their = forget(id);
+    uint64_t their = end(id);
 
-    end(id);
     if (next && their)
         next(theirs(domain), their);
 }

@@ -384,13 +384,16 @@ uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source
     return event.id;
 }
 
-void vs_range_end(uint32_t id)
+bool vs_range_end(uint32_t id)
 {
     struct vs_range_event event = {.op = VS_OP_RANGE_POP, .id = id, .owner = &own};
 
     current_generation();
-    if (id && id <= __atomic_load_n(&last_id, __ATOMIC_RELAXED) && !vs_pending_cancel_id(id))
+    if (!id || id > __atomic_load_n(&last_id, __ATOMIC_RELAXED))
+        return false;
+    if (!vs_pending_cancel_id(id))
         vs_pending_write(&event);
+    return true;
 }
 
 void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source)

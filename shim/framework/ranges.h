@@ -4,6 +4,7 @@
 #ifndef VS_FRAMEWORK_RANGES_H
 #define VS_FRAMEWORK_RANGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/names.h"
@@ -30,7 +31,8 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source);
 
 /* A range on no thread's stack, closed from any thread. 0 = not recorded. */
 uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source source);
-void vs_range_end(uint32_t id);
+/* False where ID was never given out. */
+bool vs_range_end(uint32_t id);
 
 /* A named moment; dropped where nothing is recorded yet. */
 void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);

@@ -1,8 +1,8 @@
 /*
  * phase_log.c - stands in for libvramscope.so where a test wants to see what Python tells it.
  *
- * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark name",
- * "step".  Keeps the real library's promise that a pop without a push answers -1.
+ * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark
+ * name", "step".  Keeps the real library's promise that a pop without a push answers -1.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

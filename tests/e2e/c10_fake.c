@@ -1,0 +1,74 @@
+/*
+ * c10_fake.c - the two functions of libc10.so that libc10_cuda.so reports to, under their real names, and the
+ * reporting side.  c10_reports.sh builds three files of it: REAL is libc10.so, CALLER libc10_cuda.so, which
+ * imports from the first through its PLT, and MAIN a program that loads them RTLD_LOCAL, as Python does.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct device {
+    int8_t type, index;
+};
+void usage(void *, int64_t, size_t, size_t,
+           struct device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+void oom_l(int64_t, size_t, size_t,
+           struct device) __asm__("_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+void oom_m(size_t, size_t, size_t,
+           struct device) __asm__("_ZN3c1026reportOutOfMemoryToProfilerEmmmNS_6DeviceE");
+void script(void);
+
+#ifdef REAL
+void usage(void *ptr, int64_t size, size_t allocated, size_t reserved, struct device d)
+{
+    printf("real usage %p %ld %zu %zu %d:%d\n", ptr, (long)size, allocated, reserved, d.type, d.index);
+}
+#ifndef ONLY_M
+void oom_l(int64_t size, size_t allocated, size_t reserved, struct device d)
+{
+    printf("real oom l %ld %zu %zu %d:%d\n", (long)size, allocated, reserved, d.type, d.index);
+}
+#endif
+#ifndef ONLY_L
+void oom_m(size_t size, size_t allocated, size_t reserved, struct device d)
+{
+    printf("real oom m %zu %zu %zu %d:%d\n", size, allocated, reserved, d.type, d.index);
+}
+#endif
+#endif
+
+#ifdef CALLER
+void script(void)
+{
+    struct device cuda1 = {1, 1}, cpu = {0, -1};
+
+    usage((void *)0x7f0000000200, 512, 512, 2097152, cuda1);
+    usage((void *)0x1000, 64, 64, 64, cpu);
+    usage((void *)0x7f0000000200, -512, 0, 2097152, cuda1);
+#ifndef ONLY_M
+    oom_l((int64_t)1 << 40, 7, 8, cuda1);
+#endif
+#ifndef ONLY_L
+    oom_m((size_t)1 << 41, 9, 10, cuda1);
+#endif
+}
+#endif
+
+#ifdef MAIN
+int main(int argc, char **argv)
+{
+    void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    void (*run)(void) = library ? (void (*)(void))dlsym(library, "script") : NULL;
+
+    if (!run) {
+        printf("%s\n", dlerror());
+        return 1;
+    }
+    run();
+    run();
+    printf("left in dlerror: %s\n", dlerror() ? "something" : "nothing");
+    return 0;
+}
+#endif

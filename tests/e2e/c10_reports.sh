@@ -1,0 +1,35 @@
+#!/bin/bash
+# libc10_cuda's reports reach us and the real functions behind us: libc10 loaded RTLD_LOCAL, under an odd name,
+# with either form of the out-of-memory report.
+. "$(dirname "$0")/framework_log.bash"
+
+# make DIRECTORY SONAME FLAG...: libc10 under that name, libc10_cuda beside it
+make() {
+    local d=$work/$1 name=$2
+    shift 2
+    mkdir -p "$d"
+    build "$@" -DREAL -shared -fPIC -Wl,-soname,"$name" -o "$d/$name" "$here/c10_fake.c"
+    build "$@" -DCALLER -shared -fPIC -Wl,-rpath,'$ORIGIN' -o "$d/libc10_cuda.so" "$here/c10_fake.c" "$d/$name"
+}
+build -DMAIN -o "$work/main" "$here/c10_fake.c" -ldl
+
+# check WHAT DIRECTORY: same output as without us, and what the log says
+check() {
+    "$work/main" "$work/$2/libc10_cuda.so" >"$work/plain" || { cat "$work/plain"; exit 1; }
+    LD_PRELOAD=$log_library "$work/main" "$work/$2/libc10_cuda.so" >"$work/with" || exit 1
+    diff "$work/plain" "$work/with" || { echo "FAIL: $1: the real functions get something else"; exit 1; }
+    expect_log "$1"
+}
+blocks() {
+    echo "op 20 0x7f0000000200 size 512 allocated 512 reserved 2097152 device 1 range 0"
+    echo "op 21 0x7f0000000200 size 512 allocated 0 reserved 2097152 device 1 range 0"
+}
+oom_l="op 22 0 size 1099511627776 allocated 7 reserved 8 device 1 range 0"
+oom_m="op 22 0 size 2199023255552 allocated 9 reserved 10 device 1 range 0"
+
+make l libc10.so -DONLY_L
+check "torch 2.11: the l form" l < <(for _ in 1 2; do blocks; echo "$oom_l"; done)
+make m libc10.so -DONLY_M
+check "the m form alone" m < <(for _ in 1 2; do blocks; echo "$oom_m"; done)
+make odd libc10-f3a9c1d0.so
+check "a wheel's odd file name" odd < <(for _ in 1 2; do blocks; echo "$oom_l"; echo "$oom_m"; done)

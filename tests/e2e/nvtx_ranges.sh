@@ -1,0 +1,87 @@
+#!/bin/bash
+# NVTX as NVIDIA's headers speak it reaches us through the injection variable, and through us a tool that was
+# there before: nested, domains, registered strings, start and end on two threads, two copies of NVTX.
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "${BUILD:?}/CMakeCache.txt" 2>/dev/null)
+[ -f "${include:-/usr/local/cuda/include}/nvtx3/nvToolsExt.h" ] || { echo "SKIPPED: no nvtx3 headers"; exit 77; }
+. "$(dirname "$0")/framework_log.bash"
+build -isystem "${include:-/usr/local/cuda/include}" -o "$work/program" "$here/nvtx_program.c" -ldl -lpthread
+build -isystem "${include:-/usr/local/cuda/include}" -shared -fPIC -o "$work/library.so" "$here/nvtx_library.c" -ldl
+build -isystem "${include:-/usr/local/cuda/include}" -shared -fPIC -o "$work/tool.so" "$here/nvtx_tool.c"
+
+expect_output() {
+    diff - "$work/out" >"$work/difference" || { echo "FAIL: $1 (< wanted, > printed)"; cat "$work/difference"; exit 1; }
+    echo "ok $1"
+}
+
+LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library "$work/program" "$work/library.so" >"$work/out" || exit 1
+expect_output "answers" <<'END'
+push 0 1 2 3
+pop 3
+pop 2
+pop 1
+pop 0
+nothing is open: -2
+short 0 0
+null 0 0
+handles differ: 1
+one 0 1 two 0 one 1 0 -2 two 0
+ids differ: 1
+library push 0 pop 0
+END
+expect_log "events" <<'END'
+push 1 forward domain - parent 0 flags 0x12 phase -
+push 2 wide domain - parent 1 flags 0x2 phase -
+push 3 by attributes domain - parent 2 flags 0x2 phase -
+push 4 grüß € 😀 domain - parent 3 flags 0x2 phase -
+pop 4
+pop 3
+pop 2
+pop 1
+mark a mark domain -
+mark grüß € 😀 domain -
+push 5  domain - parent 0 flags 0x2 phase -
+pop 5
+push 6  domain - parent 0 flags 0x2 phase -
+pop 6
+push 7 logits domain one parent 0 flags 0x12 phase -
+push 8 logits domain one parent 7 flags 0x12 phase -
+push 9 grüß domain two parent 8 flags 0x2 phase -
+pop 8
+pop 7
+pop 9
+mark grüß domain two
+push 10 started domain - parent 0 flags 0x22 phase -
+push 11 in a domain domain async parent 0 flags 0x22 phase -
+pop 10
+pop 11
+push 12 backward domain - parent 0 flags 0x12 phase -
+pop 12
+push 13 aten::mm domain - parent 0 flags 0x2 phase -
+pop 13
+push 14 a, b domain - parent 0 flags 0x2 phase -
+pop 14
+END
+
+LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library VRAMSCOPE_PHASES='setup=w?de,backward=aten::*' \
+    "$work/program" "$work/library.so" >"$work/out" || exit 1
+grep -E 'wide|aten' "$FRAMEWORK_LOG" >"$work/some" && mv "$work/some" "$FRAMEWORK_LOG"
+expect_log "phases by rule" <<'END'
+push 2 wide domain - parent 1 flags 0x12 phase setup
+push 13 aten::mm domain - parent 0 flags 0x12 phase backward
+END
+
+tool() { grep -c "^tool: " "$work/out"; }
+NVTX_INJECTION64_PATH=$work/tool.so "$work/program" "$work/library.so" >"$work/out" || exit 1
+grep "^tool: " "$work/out" >"$work/alone"
+LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library VRAMSCOPE_NVTX_CHAIN=$work/tool.so \
+    "$work/program" "$work/library.so" >"$work/out" 2>"$work/err" || { echo "FAIL: chained"; cat "$work/out"; exit 1; }
+grep "^tool: " "$work/out" | diff "$work/alone" - || { echo "FAIL: the other tool sees something else (< alone, > chained)"; exit 1; }
+[ "$(tool)" -gt 20 ] || { echo "FAIL: the tool saw little"; exit 1; }
+[ "$(wc -l <"$FRAMEWORK_LOG")" = 31 ] || { echo "FAIL: we see something else with a tool behind us"; exit 1; }
+echo "ok chained: both see everything"
+
+for chain in "$work/nowhere.so" "$work/library.so" "$log_library"; do
+    LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library VRAMSCOPE_NVTX_CHAIN=$chain \
+        "$work/program" "$work/library.so" >"$work/out" 2>"$work/err" || { echo "FAIL: chain $chain"; exit 1; }
+done
+echo "ok a chain that leads nowhere, to no tool, or back to us changes nothing"
