@@ -27,7 +27,7 @@ LIMIT 50;
 -- Who held the bytes at the peak?  Alive then: allocated at or before it, not yet freed.
 -- (`vramscope peak` answers this with libraries and call stacks, and also for thinned files.)
 WITH top AS (SELECT seq FROM peak WHERE device = 0 AND kind = 'allocated'),
-  born AS (SELECT seq, phase, op, size_bytes FROM event, top
+  born AS (SELECT event.seq, phase, op, size_bytes FROM event, top
            WHERE device = 0 AND event.seq <= top.seq AND status = 0 AND op IN ('alloc', 'block_alloc')),
   freed AS (SELECT mate FROM event, top WHERE event.seq <= top.seq AND op IN ('free', 'block_free') AND mate > 0)
 SELECT phase, op, count(*) AS allocations, sum(size_bytes) >> 20 AS mib

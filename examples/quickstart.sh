@@ -38,7 +38,7 @@ echo "quickstart: building"
 scripts/build.sh release "$include"
 bin=build/release/bin
 
-workload=(--batch 512 --steps 40)
+workload=(--batch 1024 --hidden 64 --vocab 4096 --rate 0.005 --steps 30)
 if has_gpu && device=$($bin/train_lm --device); then
     echo "quickstart: training on $device"
     workload=(--batch 4096 --hidden 1024 --context 16 --vocab 32768 --rate 0.001 --steps 40)

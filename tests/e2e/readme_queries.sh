@@ -16,7 +16,7 @@ fail() {
 }
 
 LD_LIBRARY_PATH=$BUILD/sim "$BUILD/bin/vramscope" run -o "$dir/run.db" -- "$BUILD/bin/train_lm" \
-    --steps 10 --batch 2048 --vocab 1024 --hidden 32 LICENSE >"$dir/log" 2>&1 || fail "no recording: $(cat "$dir/log")"
+    --steps 10 --batch 2048 --vocab 1024 --hidden 32 --rate 0.02 LICENSE >"$dir/log" 2>&1 || fail "no recording: $(cat "$dir/log")"
 
 # The README's lines are run as a reader would: by the shell, with run.db in the current directory.
 grep '^sqlite3 ' README.md >"$dir/lines"
