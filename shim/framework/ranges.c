@@ -6,7 +6,8 @@
  * NVTX domains interleave freely, so a pop takes out the innermost entry of its own kind, wherever it stands.
  *
  *      thread block:  [forward, automatic] [conv1, NVTX "torch"] [logits, marker]      current = logits
- *      lead word:     thread << 32 | range: who last opened a phase or ended a step, and its current range
+ *      lead:          the block of who last opened a phase or ended a step; its `current` is that of threads
+ * without
  *
  * `current` is worked out at push and pop, so that an event costs one or two loads.
  *
@@ -41,7 +42,7 @@ struct block {
     uint32_t used;       /* atomic: taken by a thread */
     uint32_t generation; /* of the process that the entries belong to */
     uint32_t count;
-    uint32_t current; /* what vs_range_current answers; 0: nothing of our own */
+    uint32_t current; /* atomic: what vs_range_current answers; 0: nothing of our own */
     struct entry entries[DEPTH];
     struct {
         uint32_t key, count;
@@ -51,9 +52,9 @@ struct block {
 
 static struct block blocks[THREADS];
 static __thread struct block *own;
-static uint64_t lead;                         /* atomic: (block index + 1) << 32 | range id */
-static uint32_t last_id;                      /* atomic */
-static uint32_t no_generation = 1;            /* stands in where there is no page for the real one */
+static uint32_t lead;              /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
+static uint32_t last_id;           /* atomic */
+static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
 static uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
 static uint32_t last_generation = 1;
 static pthread_key_t exit_key;
@@ -112,17 +113,17 @@ static uint32_t current_generation(void)
 
 static void set_lead(const struct block *b)
 {
-    /* Relaxed: the word says all that it says by itself. */
-    __atomic_store_n(&lead, (uint64_t)(b - blocks + 1) << 32 | b->current, __ATOMIC_RELAXED);
+    uint32_t me = (uint32_t)(b - blocks) + 1;
+
+    /* Relaxed: nothing is read through it but a block, and blocks are always there. */
+    if (__atomic_load_n(&lead, __ATOMIC_RELAXED) != me)
+        __atomic_store_n(&lead, me, __ATOMIC_RELAXED);
 }
 
-/* Tells the others of a new `current`, unless another thread has taken the lead meanwhile. */
-static void follow_lead(const struct block *b, uint32_t before)
+static void set_current(struct block *b, uint32_t range)
 {
-    uint64_t me = (uint64_t)(b - blocks + 1) << 32, old = me | before;
-
-    if (b->current != before)
-        __atomic_compare_exchange_n(&lead, &old, me | b->current, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    /* Atomic for those whom this thread leads; relaxed: the id says all by itself. */
+    __atomic_store_n(&b->current, range, __ATOMIC_RELAXED);
 }
 
 static void write_push(struct entry *e, const char *text, size_t length)
@@ -218,10 +219,11 @@ static void thread_exit(void *block)
         e->key = 0;
         b->count--;
     }
-    uint32_t before = b->current;
+    uint32_t me = (uint32_t)(b - blocks) + 1;
 
-    b->current = 0;
-    follow_lead(b, before);
+    set_current(b, 0);
+    /* The block's next thread does not lead because this one did. */
+    __atomic_compare_exchange_n(&lead, &me, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     memset(b->over, 0, sizeof(b->over));
     b->over_total = 0;
     own = NULL;
@@ -323,7 +325,7 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     e->key = key;
     if (id && (e->flags & VS_RANGE_NAMES_PHASE)) {
-        b->current = find_current(b);
+        set_current(b, find_current(b));
         set_lead(b);
     }
     return id;
@@ -357,13 +359,10 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
     if (!e)
         return -1;
     struct entry was = *e;
-    uint32_t before = b->current;
 
     remove_entry(b, e);
-    if (was.id && was.id == before) { /* before the pop: no event may name a range behind its end */
-        b->current = find_current(b);
-        follow_lead(b, before);
-    }
+    if (was.id && was.id == b->current) /* before the pop: no event may name a range behind its end */
+        set_current(b, find_current(b));
     if (was.id)
         write_pop(was.id, was.ticket);
     return (int)was.depth;
@@ -440,7 +439,9 @@ uint32_t vs_range_current(void)
     vs_pending_flush();
     if (b && b->current)
         return b->current;
-    return (uint32_t)__atomic_load_n(&lead, __ATOMIC_RELAXED);
+    uint32_t leader = __atomic_load_n(&lead, __ATOMIC_RELAXED);
+
+    return leader ? __atomic_load_n(&blocks[leader - 1].current, __ATOMIC_RELAXED) : 0;
 }
 
 void vs_range_lead(void)
