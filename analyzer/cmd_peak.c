@@ -13,6 +13,7 @@
 #include "args.h"
 #include "commands.h"
 #include "report.h"
+#include "symbols.h"
 #include "text_table.h"
 #include "units.h"
 
@@ -274,6 +275,10 @@ static int show_file(const char *file, const struct options *o, int only, struct
     struct report r;
     if (trace_open(&t, file))
         return complain("%s", t.why);
+    if (!t.running && (only < 0 || only == BY_STACK)) {
+        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        vs_symbols_fill(file, why, sizeof why);
+    }
     t.oom_total = 0; /* not asked here */
     int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
     if (j) {

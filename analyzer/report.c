@@ -91,5 +91,7 @@ char *report_holder_name(const struct holder *h)
         return xstrdup("held by the framework before the recording began");
     if (h->category && !strncmp(h->category, "framework", 9))
         return xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
-    return xformat("%s, %s", h->category ? h->category : "unknown", h->owner ? h->owner : "unknown library");
+    return xformat("%s, %s%s%s", h->category ? h->category : "unknown",
+                   h->owner ? h->owner : "unknown library", h->phase ? ", born in " : "",
+                   h->phase ? h->phase : "");
 }

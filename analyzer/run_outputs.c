@@ -11,9 +11,7 @@
 #include "leftover.h"
 #include "trace.h"
 #include "units.h"
-#ifdef VS_HAVE_SYMBOLS
 #include "symbols.h"
-#endif
 
 struct outputs {
     char **paths;
@@ -150,19 +148,17 @@ static void print_summary(const struct outputs *o, const struct summary *s)
     fprintf(stderr, s->lost ? "%s LOST\n" : "no events lost\n", units_count(s->lost, "event").s);
 }
 
-static void add_names(const char *path)
-{
-#ifdef VS_HAVE_SYMBOLS
-    char why[256];
-    if (vs_symbols_fill(path, why, sizeof why) < 0)
-        complain("names of call stacks: %s", why);
-#endif
-}
-
 static int by_name(const void *a, const void *b)
 {
     const char *x = *(char *const *)a, *y = *(char *const *)b;
     return strlen(x) != strlen(y) ? (strlen(x) > strlen(y)) - (strlen(x) < strlen(y)) : strcmp(x, y);
+}
+
+static void add_names(const char *path)
+{
+    char why[256] = "";
+    if (vs_symbols_fill(path, why, sizeof why) < 0)
+        complain("the call stacks of %s stay without names: %s", shown_path(path), why);
 }
 
 void run_finish_outputs(const char *output, time_t since, bool quiet)

@@ -57,7 +57,8 @@ struct text units_share(int64_t part, int64_t whole)
     if (part == UNKNOWN || whole == UNKNOWN || whole <= 0)
         snprintf(out.s, sizeof out.s, "-");
     else
-        snprintf(out.s, sizeof out.s, "%.1f %%", 100.0 * (double)part / (double)whole);
+        snprintf(out.s, sizeof out.s, "%.1f %%",
+                 0.1 * round(1000.0 * (double)part / (double)whole) + 0.0); /* + 0.0: no -0 */
     return out;
 }
 

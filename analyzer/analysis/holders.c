@@ -85,15 +85,22 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
     return all;
 }
 
+static bool is_framework(const struct trace_live *l)
+{
+    return l->category && !strncmp(l->category, "framework", 9);
+}
+
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count)
 {
     struct holder *all = xrealloc(NULL, n * sizeof *all);
+    bool any_framework = false;
+    for (size_t i = 0; i < n; i++)
+        any_framework = any_framework || is_framework(&live[i]);
     for (size_t i = 0; i < n; i++) {
-        bool framework = live[i].category && !strncmp(live[i].category, "framework", 9);
         all[i] = (struct holder){.category = live[i].category, .bytes = live[i].size, .count = live[i].count};
-        if (framework)
+        if (is_framework(&live[i]) || !any_framework)
             all[i].phase = live[i].phase;
-        else
+        if (!is_framework(&live[i]))
             all[i].owner = live[i].owner;
     }
     *count = melt(all, n);

@@ -16,6 +16,7 @@
 #define ALLOCATED_FILL "#4a6274"
 #define ALLOCATED_LINE "#22313c"
 #define USED_LINE      "#000000"
+#define BANDS_CALM     90 /* more bands than this are a flicker behind the curves: then the strip alone */
 
 /* A text inside a gnuplot string in double quotes, enhanced mode off. */
 static void put_text(FILE *out, const char *text)
@@ -104,14 +105,6 @@ static void put_samples(const struct panel *q, size_t panel, struct axis_unit ti
     fputs("NaN NaN\nEOD\n", out);
 }
 
-static bool has_samples(const struct panel *q)
-{
-    for (size_t i = 0; i < q->sample_count; i++)
-        if (q->samples[i].driver_used != UNKNOWN)
-            return true;
-    return false;
-}
-
 static bool has_phase(const struct picture *p, size_t phase)
 {
     return p->phases[phase].ns > 0;
@@ -120,7 +113,7 @@ static bool has_phase(const struct picture *p, size_t phase)
 static bool any_samples(const struct picture *p)
 {
     for (size_t i = 0; i < p->panel_count; i++)
-        if (has_samples(&p->panels[i]))
+        if (p->panels[i].used_shown)
             return true;
     return false;
 }
@@ -206,10 +199,11 @@ static void put_plot(const struct picture *p, size_t panel, double top, FILE *ou
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!has_phase(p, i))
             continue;
-        fprintf(out,
-                " \\\n  $bands_%zu_%zu using 1:(0):1:2:(0):(%.6f) with boxxyerror fs solid band_alpha "
-                "noborder lc rgb \"%s\",",
-                panel, i, top * 0.955, p->phases[i].color);
+        if (q->band_count <= BANDS_CALM)
+            fprintf(out,
+                    " \\\n  $bands_%zu_%zu using 1:(0):1:2:(0):(%.6f) with boxxyerror fs solid band_alpha "
+                    "noborder lc rgb \"%s\",",
+                    panel, i, top * 0.955, p->phases[i].color);
         fprintf(out,
                 " \\\n  $bands_%zu_%zu using 1:(0):1:2:(%.6f):(%.6f) with boxxyerror fs solid 1 noborder lc "
                 "rgb \"%s\",",
@@ -222,10 +216,21 @@ static void put_plot(const struct picture *p, size_t panel, double top, FILE *ou
             " \\\n  $curve_%zu using 1:3 with filledcurves y=0 fs solid 0.80 noborder lc rgb allocated_fill,"
             " \\\n  $curve_%zu using 1:2 with lines lw 1.2 lc rgb allocated_line",
             panel, panel, panel, panel, panel);
-    if (has_samples(q)) /* few samples get points: a line alone would claim to know what lies between */
+    if (q->used_shown) /* few samples get points: a line alone would claim to know what lies between */
         fprintf(out, ", \\\n  $used_%zu using 1:2 with %s lw 1.3 dt (6,3) lc rgb used_line", panel,
                 q->sample_count < 60 ? "linespoints pt 7 ps 0.45" : "lines");
     fputc('\n', out);
+}
+
+static void put_note(const struct panel *q, FILE *out)
+{
+    char *note = panel_note(q);
+    if (*note) {
+        fputs("set label 8 ", out);
+        put_text(out, note);
+        fputs(" at graph 1.0, graph 1.0 right offset 0,0.75 font tic_font textcolor rgb \"#555555\"\n", out);
+    }
+    free(note);
 }
 
 static void put_panel(const struct picture *p, size_t panel, double bottom, double top_edge, FILE *out)
@@ -254,11 +259,7 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
     fputs("set label 9 ", out);
     put_text(out, q->title);
     fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);
-    if (q->mixed_phases)
-        fputs("set label 8 \"several phases in a column: the one of its greatest allocated is shown\" at "
-              "graph 1.0, graph 1.0 right offset 0,0.75 "
-              "font tic_font textcolor rgb \"#555555\"\n",
-              out);
+    put_note(q, out);
     put_peak(q, time, bytes, out);
     put_plot(p, panel, top, out);
     fputs("unset label\n", out);

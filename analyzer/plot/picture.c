@@ -90,6 +90,17 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     }
 }
 
+static void find_used(struct panel *panel)
+{
+    panel->used_peak = UNKNOWN;
+    for (size_t i = 0; i < panel->sample_count; i++) {
+        const struct trace_sample *s = &panel->samples[i];
+        if (s->t >= panel->columns.from && s->t <= panel->columns.to && s->driver_used > panel->used_peak)
+            panel->used_peak = s->driver_used;
+    }
+    panel->used_shown = panel->used_peak != UNKNOWN && panel->used_peak / 5 * 2 <= panel_top(panel);
+}
+
 static char *panel_title(const struct trace *t, int64_t device, bool several)
 {
     const struct trace_device *d = trace_find_device(t, device);
@@ -114,6 +125,7 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
         trace_samples(t, device, &panel->samples, &panel->sample_count))
         return -1;
     find_peak(t, device, panel);
+    find_used(panel);
     return 0;
 }
 
@@ -180,12 +192,18 @@ int64_t panel_top(const struct panel *p)
 {
     int64_t top = columns_max_reserved(&p->columns);
     top = p->peak > top ? p->peak : top;
-    for (size_t i = 0; i < p->sample_count; i++) {
-        const struct trace_sample *s = &p->samples[i];
-        if (s->t >= p->columns.from && s->t <= p->columns.to && s->driver_used > top)
-            top = s->driver_used;
-    }
+    top = p->used_shown && p->used_peak > top ? p->used_peak : top;
     return top > 0 ? top : 1;
+}
+
+char *panel_note(const struct panel *p)
+{
+    bool above = p->used_peak != UNKNOWN && !p->used_shown;
+    return xformat("%s%s%s%s", above ? "driver used up to " : "",
+                   above ? units_bytes(p->used_peak, false).s : "", above ? ", above this scale" : "",
+                   p->mixed_phases ? above ? "; a column shows the phase of its peak"
+                                           : "a column shows the phase of its peak"
+                                   : "");
 }
 
 char *panel_peak_text(const struct panel *p)

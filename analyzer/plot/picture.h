@@ -18,6 +18,8 @@ struct panel {
     struct columns columns;
     struct band *bands; /* phase = index into picture.phases */
     size_t band_count;
+    int64_t used_peak; /* greatest sample in the window, UNKNOWN without one */
+    bool used_shown;   /* it lies on the scale of the curves; far above, it would squash them */
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
@@ -53,8 +55,10 @@ struct axis_unit {
 };
 struct axis_unit picture_time_unit(int64_t span_ns);
 struct axis_unit picture_byte_unit(int64_t bytes);
-/* The greatest value of a panel's curves. */
+/* The greatest value that a panel shows. */
 int64_t panel_top(const struct panel *p);
+/* What the reader must know beside the picture, "" = nothing. */
+char *panel_note(const struct panel *p);
 /* "peak 3.71 GiB in logits" */
 char *panel_peak_text(const struct panel *p);
 

@@ -55,6 +55,18 @@ static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(voi
     free(groups);
 }
 
+static void without_a_framework_direct_memory_is_told_apart_by_phase(void **state)
+{
+    static const struct trace_live direct[] = {{0, 9, 1, 5, "forward", "direct", "train"},
+                                               {0, 4, 1, 5, "logits", "direct", "train"}};
+    size_t n;
+    struct holder *groups = holders_composition(direct, 2, &n);
+    assert_int_equal(n, 2);
+    assert_string_equal(groups[0].phase, "forward");
+    assert_string_equal(groups[1].owner, "train");
+    free(groups);
+}
+
 static void nothing_is_no_group(void **state)
 {
     size_t n = 9;
@@ -93,6 +105,7 @@ int main(void)
         cmocka_unit_test(every_question_sums_to_the_whole),
         cmocka_unit_test(phases_melt_and_unknown_stays_apart),
         cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
+        cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),
         cmocka_unit_test(nothing_is_no_group),
         cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
         cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
