@@ -14,7 +14,7 @@
 #include "commands.h"
 #include "report.h"
 #include "symbols.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 struct options {

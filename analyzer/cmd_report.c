@@ -7,7 +7,7 @@
 #include "args.h"
 #include "commands.h"
 #include "report.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 struct options {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 #define B(n) units_bytes(n, exact).s

@@ -5,6 +5,6 @@ function(vs_analyzer_test name)
   target_compile_definitions(test_${name} PRIVATE _GNU_SOURCE)
 endfunction()
 
-vs_analyzer_test(output SOURCES analyzer/base.c analyzer/units.c analyzer/json.c analyzer/text_table.c analyzer/args.c)
+vs_analyzer_test(output SOURCES analyzer/base.c analyzer/units.c analyzer/json.c analyzer/table.c analyzer/args.c)
 vs_analyzer_test(columns SOURCES analyzer/base.c analyzer/analysis/columns.c analyzer/analysis/bands.c)
 vs_analyzer_test(holders SOURCES analyzer/base.c analyzer/analysis/holders.c analyzer/analysis/residual.c)

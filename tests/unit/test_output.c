@@ -9,7 +9,7 @@
 
 #include "args.h"
 #include "json.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 static void bytes_round_to_three_digits_and_never_show_1024(void **state)

@@ -1,13 +1,13 @@
 /*
- * text_table.h - aligned text tables for a terminal.
+ * table.h - aligned text tables for a terminal.
  *
  *      struct table t; table_init(&t, "PHASE", "<"); then per row table_row(&t), table_cell(&t, "…") for each
  * column table_print(&t, stdout, 2); table_free(&t);
  *
  * Columns are as wide as their widest cell, counted in characters as a terminal shows them.
  */
-#ifndef VS_TEXT_TABLE_H
-#define VS_TEXT_TABLE_H
+#ifndef VS_TABLE_H
+#define VS_TABLE_H
 
 #include <stdio.h>
 

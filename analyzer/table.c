@@ -1,5 +1,5 @@
-/* text_table.c - see text_table.h. */
-#include "text_table.h"
+/* table.c - see table.h. */
+#include "table.h"
 
 #include <stdlib.h>
 #include <string.h>
