@@ -33,6 +33,7 @@
 #include "output.h"
 #include "recording.h"
 #include "shelter.h"
+#include "trace/procstat.h"
 #include "trace/writer.h"
 
 #ifndef VRAMSCOPE_VERSION
@@ -42,6 +43,7 @@
 #define MS            UINT64_C(1000000)
 #define BUSY_NS       (50 * MS)
 #define IDLE_NS       (200 * MS)
+#define ALONE_NS      (500 * MS)
 #define ROUND_NS      (50 * MS)
 #define HELD_NS       (20 * MS)
 #define RETRY_NS      (500 * MS)
@@ -55,6 +57,8 @@ struct drain {
     struct vs_journal *j;
     struct vs_writer *writer; /* NULL until it could be opened */
     uint64_t next_sample_ns, next_try_ns, retry_ns;
+    uint64_t next_alone_ns;
+    sigset_t host_signals; /* of the thread that started us */
     uint32_t simulated_told;
     bool failure_said;
 };
@@ -257,47 +261,67 @@ static long one_round(struct drain *d)
     return drain_all(d, false, vs_clock_ns() + ROUND_NS);
 }
 
-static void *drain_main(void *arg)
+/* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
+ * last thread to call exit, and that must not wait for us for ever. */
+static bool alone(struct drain *d, long moved)
 {
-    struct drain *d = arg;
-    vs_record_enter_internal(); /* for good */
-    prctl(PR_SET_NAME, "vramscope");
+    struct vs_procstat s;
+    uint64_t now = vs_clock_ns();
+    if (moved || now < d->next_alone_ns)
+        return false;
+    d->next_alone_ns = now + ALONE_NS;
+    return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 2;
+}
+
+static void run_rounds(struct drain *d)
+{
     while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
         long moved = one_round(d);
+        if (alone(d, moved))
+            return;
         if (!atomic_load_explicit(&d->r->stop, memory_order_acquire))
             futex_wait(&d->r->nudge, seen, pause_ns(d, moved));
     }
+}
+
+/* When it returns as the last thread, glibc calls exit on it: the host's handlers then run as on a thread of
+ * the host's own. */
+static void *drain_main(void *arg)
+{
+    struct drain *d = arg;
+    struct vs_recording *r = d->r;
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope");
+    run_rounds(d);
     sample(d);
     finish(d);
-    struct vs_recording *r = d->r;
     atomic_store(&r->writing, 0);
     atomic_store(&r->drained, 1);
     futex_wake(&r->drained);
     if (atomic_load(&r->late))
         drain_late(r);
+    vs_record_leave_internal();
+    pthread_sigmask(SIG_SETMASK, &d->host_signals, NULL);
     return NULL;
 }
 
+/* Signals are blocked here already (vs_shelter): the thread inherits that. */
 static int create_thread(void)
 {
-    sigset_t all, old;
     pthread_attr_t attr;
     pthread_t thread;
-    sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&thread, &attr, drain_main, &drain);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return err;
 }
 
-void vs_drain_start(struct vs_recording *r, struct vs_journal *j)
+void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t *host_signals)
 {
-    drain = (struct drain){.r = r, .j = j};
+    drain = (struct drain){.r = r, .j = j, .host_signals = *host_signals};
     atomic_store(&r->writing, 1);
     int err = create_thread();
     atomic_store(&r->has_thread, err == 0);

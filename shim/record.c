@@ -172,7 +172,7 @@ static void start(struct vs_recording *r)
     vs_record_enter_internal();
     struct vs_journal *j = vs_start(r);
     if (j)
-        vs_drain_start(r, j);
+        vs_drain_start(r, j, &shelter.signals);
     /* Release: who sees the journal sees what was written into it and into *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);

@@ -9,6 +9,7 @@
 #define VS_RECORDING_H
 
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,8 +57,8 @@ struct vs_journal *vs_start(struct vs_recording *r);
 /* ---- drain.c ---- */
 
 /* Starts the drain thread, before anybody sees the journal; where it cannot be started, the journal waits for
- * the end of the process. */
-void vs_drain_start(struct vs_recording *r, struct vs_journal *j);
+ * the end of the process.  The caller has all signals blocked; HOST_SIGNALS is its mask before that. */
+void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t *host_signals);
 
 /* Wakes the drain thread or, after its end, drains on the spot.  errno is kept. */
 void vs_drain_nudge(struct vs_recording *r);

@@ -8,6 +8,7 @@
  * anything is followed, and kept in the handle afterwards.
  */
 #include "journal_format.h"
+#include "procstat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,30 +42,6 @@ static uint64_t round_power(uint64_t n)
 
 /* ---- the owner ---- */
 
-/* State letter, thread count and start time of PID from /proc/PID/stat: fields 3, 20 and 22, counted from
- * behind the command name, which may hold anything. */
-static bool read_stat(int32_t pid, char *state, long *threads, uint64_t *start)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    const char *p = strrchr(text, ')');
-    unsigned long long started;
-    if (!p ||
-        sscanf(p + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu",
-               state, threads, &started) != 3)
-        return false;
-    *start = started;
-    return true;
-}
-
 static void read_boot_id(char out[40])
 {
     memset(out, 0, 40);
@@ -79,24 +56,21 @@ static void read_boot_id(char out[40])
 
 uint64_t vs_journal_process_start(int32_t pid)
 {
-    char state;
-    long threads;
-    uint64_t start;
-    return read_stat(pid, &state, &threads, &start) ? start : 0;
+    struct vs_procstat s;
+    return vs_procstat(pid, &s) ? s.start : 0;
 }
 
 bool vs_journal_owner_alive(const struct vs_journal *j)
 {
-    char boot[40], state;
-    long threads;
-    uint64_t start;
+    struct vs_procstat s;
+    char boot[40];
     read_boot_id(boot);
     if (memcmp(boot, j->header->boot_id, sizeof boot) != 0)
         return false;
-    if (!read_stat(j->header->owner_pid, &state, &threads, &start) || start != j->header->owner_start)
+    if (!vs_procstat(j->header->owner_pid, &s) || s.start != j->header->owner_start)
         return false;
     /* A zombie whose other threads run is a process whose main thread left early. */
-    return (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
+    return (s.state != 'Z' && s.state != 'X' && s.state != 'x') || s.threads > 1;
 }
 
 /* ---- layout ---- */

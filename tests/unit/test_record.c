@@ -316,6 +316,23 @@ IN_CHILD(errno_is_kept_by_every_kind_of_record)
     CHECK(said_simulated && strcmp(vs_journal_fact(vs_record_journal(), "simulated"), "1") == 0);
 }
 
+static void leave_by_pthread_exit(void)
+{
+    alloc(1);
+    alloc(2);
+    pthread_exit(NULL); /* the last thread of the host: the process must end now, and with status 0 */
+}
+
+static void a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_the_file(void **state)
+{
+    struct vs_event *e;
+    if (TSAN) /* it keeps a thread of its own */
+        skip();
+    in_child(leave_by_pthread_exit);
+    assert_int_equal(load(in_dir("run.db"), &e), 2);
+    free(e);
+}
+
 /* ---- what a host may do ---- */
 
 static void expect_child(pid_t pid)
@@ -578,6 +595,7 @@ int main(void)
         T(a_database_that_fails_is_said_once_and_loses_nothing_when_it_comes_back),
         T(a_database_that_never_works_leaves_the_journal_to_recover),
         T(no_place_to_write_is_one_line_and_then_silence),
+        T(a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_the_file),
         T(errno_is_kept_by_every_kind_of_record),
         T(a_fork_child_gets_a_file_of_its_own_and_leaves_its_parents_alone),
         T(a_raw_clone_child_is_noticed_too),
