@@ -20,7 +20,7 @@ struct vs_store_config {
     uint64_t max_bytes; /* 0 = unbounded */
     const char *version, *host, *boot_id, *command, *journal_path;
     int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown */
-    int64_t start_realtime_ns;
+    int64_t start_realtime_ns, start_monotonic_ns;
     bool simulated;
     bool network; /* as on a network file system: no shared memory, no readers while running */
 };

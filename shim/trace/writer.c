@@ -78,6 +78,7 @@ static struct vs_store_config store_config(const struct vs_writer_config *c, con
                                     .local_rank = c->local_rank,
                                     .world_size = c->world_size,
                                     .start_realtime_ns = (int64_t)stats->start_realtime_ns,
+                                    .start_monotonic_ns = (int64_t)stats->start_ns,
                                     .simulated = c->simulated};
 }
 
