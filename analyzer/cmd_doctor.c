@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "doctor.h"
 #include "json.h"
-#include "table.h"
+#include "text_table.h"
 
 struct options {
     bool json, quick;
