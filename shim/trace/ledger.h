@@ -128,8 +128,8 @@ struct vs_mismatch_row {
     enum vs_mismatch what;
 };
 
-struct vs_amend_row { /* seq's row is seen differently since: op RECLASSIFY (an alloc) or FREE_FAILED (a free) */
-    uint64_t seq;
+struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY (an alloc), FREE_FAILED (a free) */
+    uint64_t seq, by;
     uint8_t op;
 };
 

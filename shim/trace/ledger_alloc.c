@@ -178,7 +178,7 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
             undo_va_free(l, u);
         u->op = 0;
         if (!l->restoring)
-            vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, VS_OP_FREE_FAILED});
+            vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, r.seq, VS_OP_FREE_FAILED});
     }
     vs_row_end(l, &r);
 }

@@ -51,7 +51,7 @@ void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t i
     vs_entry_dirty(l, index);
     vs_count(l, a->device, VS_COUNT_RECLASSIFIED);
     if (!l->restoring)
-        vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, VS_OP_RECLASSIFY});
+        vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, r.seq, VS_OP_RECLASSIFY});
     vs_row_end(l, &r);
 }
 

@@ -56,7 +56,7 @@ CREATE TABLE ev(
   reserved INT     -- x2m
 );
 -- rows of ev that were seen differently later.  op 50: the allocation seq is managed after all; 3: the free seq failed
-CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT);
+CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT, by_seq INT); -- by_seq: the row that says so
 
 -- allocations alive at mark.live_seq: the end, or while running a moment ago
 CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
@@ -216,13 +216,14 @@ CREATE VIEW live_at_peak AS
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM top CROSS JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
-      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM ev r WHERE r.op = 50 AND r.mate = o.alloc_seq AND r.seq > top.seq))
+      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
       FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2) AND NOT k.managed)) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
+        AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
     CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool'
          WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,

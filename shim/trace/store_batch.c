@@ -75,7 +75,7 @@ static int write_moments(struct vs_store *s, const struct vs_output *out)
         rc = vs_sql_run(s, VS_SQL_MOMENT, "iiiii", (int64_t)m->seq, m->t, (int64_t)m->name, (int64_t)m->source,
                         (int64_t)m->thread);
     EACH (out->amends, a)
-        rc = vs_sql_run(s, VS_SQL_AMEND, "ii", (int64_t)a->seq, (int64_t)a->op);
+        rc = vs_sql_run(s, VS_SQL_AMEND, "iii", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->by);
     return rc;
 }
 
