@@ -202,7 +202,8 @@ void vs_pool_destroyed(CUmemoryPool pool)
     if (s == NULL)
         return;
     /* its memory goes back once its last allocation is freed, and nobody can ask any more: 0 from here */
-    record_reserved(pool, device, 0, 0);
+    if (atomic_exchange_explicit(&s->reserved, 0, memory_order_relaxed) != 0)
+        record_reserved(pool, device, 0, 0);
     atomic_store_explicit(&s->kind, 0, memory_order_relaxed);
     atomic_store_explicit(&s->pool, GONE, memory_order_relaxed);
 }
