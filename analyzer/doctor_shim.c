@@ -32,24 +32,27 @@ static bool needs_only_libc(const char *needed)
     return true;
 }
 
-/* The proof that a preload works: a program under it prints the shim's own table of options. */
+/* The proof that a preload works: under it this very command prints the shim's own table of options. */
 static void check_preload(struct doctor *d, const char *shim)
 {
     static char out[65536];
     char *preload = xformat("LD_PRELOAD=%s", shim);
-    const char *const argv[] = {"true", NULL};
+    const char *const argv[] = {"/proc/self/exe", "--version",
+                                NULL}; /* this command: surely there, surely not static */
     const char *const environment[] = {preload, "VRAMSCOPE_HELP=1", NULL};
     int status = doctor_command(argv, environment, 20, out, sizeof out);
+    bool loaded = strstr(out, "VRAMSCOPE_OUTPUT") != NULL;
     out[strcspn(out, "\n")] = 0;
     if (status == 0 && strstr(out, "cannot be preloaded"))
         doctor_say(d, DOCTOR_FAIL, "preload", "install vramscope anew for this machine", "%s", out);
-    else if (status == 0 && out[0])
+    else if (status == 0 && loaded)
         doctor_say(d, DOCTOR_OK, "preload", NULL, "a program starts and ends under LD_PRELOAD");
     else if (status == 0)
         doctor_say(d, DOCTOR_FAIL, "preload", "LD_PRELOAD is ignored here: is the loader glibc's?",
                    "the library was not loaded into a program");
     else
-        doctor_say(d, DOCTOR_FAIL, "preload", "run LD_PRELOAD=FILE true and report what it says",
+        doctor_say(d, DOCTOR_FAIL, "preload",
+                   "run LD_PRELOAD=FILE vramscope --version and report what it says",
                    "a program under LD_PRELOAD ended with status %d: %s", status, out);
     free(preload);
 }
