@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "picture.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 #define AXIS 10 /* characters left of the drawing */

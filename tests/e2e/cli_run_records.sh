@@ -1,0 +1,58 @@
+#!/bin/bash
+# run under the simulated driver: one summary line, a file per process, a killed command's file is completed,
+# values of VRAMSCOPE_* that make no sense are a line each and change nothing.
+set -u
+BUILD=${BUILD:?the build directory}
+V=$BUILD/bin/vramscope
+prog=$BUILD/tests/prog_exit
+[ -x "$prog" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the simulated driver or prog_exit is not built"; exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+count() { sqlite3 "$1" "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND size_bytes NOT IN (7777, 8888)"; }
+summary='^vramscope: [^ ]+\.db( and [0-9]+ more)?: peak [0-9.]+ [KMG]?i?B allocated, [0-9.]+ [KMG]?i?B reserved, [0-9]+ phases?, no events lost$'
+
+"$V" run --simulated -o a.db -- "$prog" exit 100 >out 2>err
+[ $? = 4 ] || no "exit status of the command: $(cat err)"
+grep -Eq "$summary" err && [ "$(grep -c '^vramscope:' err)" = 1 ] || no "summary: $(cat err)"
+[ "$(count a.db)" = 100 ] || no "a.db has $(count a.db) of 100 allocations"
+"$V" report a.db | grep -q "^simulated driver: no GPU was involved" || no "the report does not say that it was simulated"
+
+# a killed command: same death, complete file
+"$V" run --simulated -o k.db -- "$prog" kill 500 >out 2>err
+[ $? = 137 ] || no "status of a killed command"
+grep -Eq "$summary" err || no "summary of a killed command: $(cat err)"
+[ "$(count k.db)" = 500 ] || no "k.db has $(count k.db) of 500 allocations"
+ls /dev/shm/vramscope-*.vsj >/dev/null 2>&1 && for j in /dev/shm/vramscope-*.vsj; do
+    grep -aq "$D/" "$j" 2>/dev/null && no "journal $j was left behind"
+done
+
+# several processes: the first claims the name, the others get their own
+"$V" run --simulated -o m.db -- sh -c "'$prog' exit 10; RANK=3 '$prog' exit 20; true" >out 2>err || no "several processes"
+[ "$(count m.db)" = 10 ] || no "m.db has $(count m.db) of 10"
+other=$(ls m-rank3-pid*.db 2>/dev/null)
+[ -n "$other" ] && [ "$(count "$other")" = 20 ] || no "the second process's file: $(ls)"
+grep -q "m.db and 1 more: peak" err || no "summary of two files: $(cat err)"
+"$V" report . >out || no "report of a directory"
+grep -q "m-rank3" out || no "report of a directory: $(cat out)"
+
+# the default name
+"$V" run --simulated -- "$prog" exit 5 >out 2>err
+ls vramscope-*-*.db >/dev/null 2>&1 || no "default name: $(ls)"
+
+# environment that makes no sense: said, and the default is used
+VRAMSCOPE_STACKS=banana VRAMSCOPE_SAMPLE_MS=often VRAMSCOPE_MAX_BYTES=-3 VRAMSCOPE_RING_EVENTS=7 VRAMSCOPE_BANANA=1 \
+    "$V" run --simulated -o e.db -- "$prog" exit 50 >out 2>err
+[ $? = 4 ] || no "senseless values changed the exit status"
+for name in STACKS=banana SAMPLE_MS=often MAX_BYTES=-3 RING_EVENTS=7 BANANA; do
+    [ "$(grep -c "^vramscope: VRAMSCOPE_$name" err)" = 1 ] || no "VRAMSCOPE_$name is not one line: $(cat err)"
+done
+[ "$(count e.db)" = 50 ] || no "senseless values: $(count e.db) of 50 allocations"
+
+# a directory that goes away or fills up costs the recording, never the program
+mkdir gone
+"$V" run --simulated -o gone/x.db -- sh -c "rmdir gone; '$prog' exit 5" >out 2>err
+[ $? = 4 ] || no "the output directory went away: status $?: $(cat err)"
+[ $failures = 0 ] && echo "run records" || exit 1
