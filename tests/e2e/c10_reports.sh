@@ -33,3 +33,13 @@ make m libc10.so -DONLY_M
 check "the m form alone" m < <(for _ in 1 2; do blocks; echo "$oom_m"; done)
 make odd libc10-f3a9c1d0.so
 check "a wheel's odd file name" odd < <(for _ in 1 2; do blocks; echo "$oom_l"; echo "$oom_m"; done)
+
+# The same through the whole library: the reports start the recording, and are rows of the database.
+shim=${BUILD:?}/lib/libvramscope.so
+if [ -f "$shim" ] && command -v sqlite3 >/dev/null; then
+    LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/run.db VRAMSCOPE_JOURNAL_DIR=$work \
+        "$work/main" "$work/l/libc10_cuda.so" >"$work/with" 2>"$work/err" || exit 1
+    "$work/main" "$work/l/libc10_cuda.so" | diff - "$work/with" || { echo "FAIL: other output under the shim"; exit 1; }
+    sqlite3 "$work/run.db" "SELECT op, size_bytes, device, framework_bytes FROM event WHERE op IN ('block_alloc', 'block_free', 'oom') ORDER BY seq" >"$FRAMEWORK_LOG"
+    expect_log "in the database" < <(for _ in 1 2; do printf '%s\n' 'block_alloc|512|1|512' 'block_free|512|1|0' 'oom|1099511627776|1|0'; done)
+fi

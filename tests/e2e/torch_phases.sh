@@ -2,13 +2,13 @@
 # The automatic phases of PyTorch programs are where the programs themselves say they are, and change nothing.
 #
 # Runs the cases of torch_phases.py plainly and under sitecustomize with a library that logs what it is told:
-# the log must be as expected, output and exit status must be the same.  VRAMSCOPE_TEST_PYTHON names a Python
+# the log must be as expected, output and exit status must be the same.  TEST_PYTHON names a Python
 # that has torch.
 here=$(cd "$(dirname "$0")" && pwd)
 which=${1:-eager} # or compiling
-python=${VRAMSCOPE_TEST_PYTHON:-python3}
+python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
-    { echo "SKIPPED: $python has no torch (VRAMSCOPE_TEST_PYTHON names one that has)"; exit 77; }
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/plain" "$work/with"

@@ -1,0 +1,20 @@
+#!/bin/bash
+# Under `vramscope run` every allocation of an unmarked PyTorch program is in the phase that made it, step by step,
+# in the database.  (On the simulated driver: tests/gpu has the same for real tensors.)
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.bash"
+here=$(cd "$(dirname "$0")" && pwd)
+new_run
+"$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_recorded.py" >"$run/out" 2>"$run/err"
+status=$?
+[ $status = 0 ] || fail "exit status $status"
+expect_sql "SELECT DISTINCT (size_bytes / 1048576) || ' ' || phase FROM event WHERE op = 'alloc' ORDER BY 1" \
+    $'1 none\n2 forward\n3 logits\n4 logits\n5 backward\n6 optimizer\n7 none'
+expect_sql "SELECT phase, ranges FROM phase_peak WHERE phase <> 'none' ORDER BY phase" \
+    $'backward|3\nforward|3\nlogits|3\noptimizer|3'
+expect_sql "SELECT group_concat(step) FROM step" 1,2,3
+expect_sql "SELECT count(*) FROM range WHERE t_pop_ns IS NULL OR source <> 'automatic'" 0
+expect_clean
