@@ -1,1 +1,2 @@
 vs_unit_test(ledger)
+vs_unit_test(store)

@@ -1,0 +1,561 @@
+/*
+ * test_store.c - journal to database and back: round trips, kills, limits, hosts with bad manners.
+ *
+ * The events are those of stream.h.  "Killed" means a child process that ends with _exit in the middle, having
+ * drained some of what it recorded, and a recover by the parent; such a database must equal, row for row, the
+ * one of a run that was not disturbed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "stream.h"
+#include "trace/store.h"
+#include "trace/writer.h"
+
+static char dir[64];
+
+struct job {
+    char db[256], vsj[256], why[256];
+    struct vs_journal *j;
+    struct vs_writer *w;
+    struct stream s;
+    uint64_t max_bytes;
+};
+
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/vs_store.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int drop_dir(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+/* ---- a job ---- */
+
+static void emit(void *context, const struct vs_event *e)
+{
+    assert_true(vs_journal_append(context, e) != VS_SEQ_NONE);
+}
+
+static void names(struct job *job)
+{
+    static const char *const phase[] = {"forward", "logits", "backward", "optimizer"};
+    for (int i = 0; i < 4; i++)
+        job->s.name[i] = vs_journal_string(job->j, phase[i], strlen(phase[i]));
+    assert_int_equal(vs_journal_thread(job->j, 100, 0, "python"), 1);
+    assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
+}
+
+static void job_journal(struct job *job, const char *name)
+{
+    memset(job, 0, sizeof *job);
+    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
+    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+    struct vs_journal_config c = {.ring_slots = 1 << 16, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
+    assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
+    stream_init(&job->s, emit, job->j);
+    names(job);
+}
+
+static int job_writer(struct job *job)
+{
+    struct vs_writer_config c = {.path = job->db,
+                                 .version = "test",
+                                 .host = "here",
+                                 .command = "python train.py",
+                                 .pid = 42,
+                                 .rank = INT32_MIN,
+                                 .local_rank = 3,
+                                 .world_size = INT32_MIN,
+                                 .max_bytes = job->max_bytes};
+    return vs_writer_open(&job->w, &c, job->j, job->why, sizeof job->why);
+}
+
+static void job_open(struct job *job, const char *name)
+{
+    job_journal(job, name);
+    assert_int_equal(job_writer(job), 0);
+}
+
+static void drain(struct job *job)
+{
+    long n;
+    while ((n = vs_writer_drain(job->w, false)) > 0) {
+    }
+    assert_int_equal(n, 0);
+}
+
+static void job_close(struct job *job)
+{
+    while (vs_writer_drain(job->w, true) > 0) {
+    }
+    assert_int_equal(vs_writer_close(job->w, true), 0);
+    vs_journal_close(job->j);
+}
+
+static void steps(struct job *job, int n)
+{
+    for (int i = 0; i < n; i++) {
+        stream_step(&job->s);
+        drain(job);
+    }
+}
+
+/* ---- looking at databases ---- */
+
+static sqlite3 *look(const char *path)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    return db;
+}
+
+static int64_t ask(const char *path, const char *sql)
+{
+    sqlite3 *db = look(path);
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return value;
+}
+
+static void sound(const char *path)
+{
+    assert_int_equal(ask(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
+}
+
+/* Every row of TABLES in one database is in the other, and the other way round. */
+static void equal(const char *a, const char *b, const char *const *tables)
+{
+    sqlite3 *db = look(a);
+    char sql[512];
+    snprintf(sql, sizeof sql, "ATTACH '%s' AS other", b);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    for (; *tables; tables++) {
+        for (int way = 0; way < 2; way++) {
+            sqlite3_stmt *q;
+            snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
+                     way ? "main" : "other", *tables, way ? "other" : "main", *tables);
+            if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+                fail_msg("%s", sqlite3_errmsg(db));
+            assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+            if (sqlite3_column_int64(q, 0))
+                fail_msg("%s: %s differs from %s in %lld rows", *tables, a, b, sqlite3_column_int64(q, 0));
+            sqlite3_finalize(q);
+        }
+    }
+    sqlite3_close(db);
+}
+
+static const char *const everything[] = {"ev",   "kind",  "rng",  "range_peak", "phase_stat", "peak",    "live", "peak_live",
+                                         "step", "phase", "zone", "thread",     "string",     "counter", "mismatch", NULL};
+static const char *const aggregates[] = {"phase_stat", "peak", "live", "peak_live", "step", "phase", "counter", NULL};
+
+/* ---- tests ---- */
+
+static void a_run_ends_as_one_sound_file_with_exact_totals(void **state)
+{
+    struct job job;
+    char wal[300];
+    job_open(&job, "round");
+    steps(&job, 30);
+    uint64_t allocated = job.s.allocated, reserved = job.s.reserved;
+    job_close(&job);
+    sound(job.db);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='framework'"), allocated);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='managed_reserved'"), reserved);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM mismatch"), 0);
+    assert_int_equal(ask(job.db, "SELECT max(allocated_bytes) FROM timeline"),
+                     ask(job.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM live_at_peak"),
+                     ask(job.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM leak"), allocated);
+    assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND op='block_alloc'"),
+                     allocated);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM allocation"),
+                     ask(job.db, "SELECT count(*) FROM event WHERE op IN ('alloc','block_alloc')"));
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM phase_peak"), 5);
+    assert_int_equal(ask(job.db, "SELECT ranges FROM phase_peak WHERE phase='backward'"), 30);
+    assert_int_equal(ask(job.db, "SELECT value FROM meta WHERE key='clean_end'"), 1);
+    assert_int_equal(ask(job.db, "SELECT rank IS NULL AND local_rank=3 AND end_ns>0 FROM process"), 1);
+    snprintf(wal, sizeof wal, "%s-wal", job.db);
+    assert_int_not_equal(access(wal, F_OK), 0);
+}
+
+static void peaks_of_ranges_equal_those_of_their_rows(void **state)
+{
+    struct job job;
+    job_open(&job, "peaks");
+    steps(&job, 10);
+    job_close(&job);
+    assert_int_equal(
+        ask(job.db, "SELECT count(*) FROM rng r JOIN range_peak p ON p.range=r.id WHERE p.allocated_bytes <> "
+                    "(SELECT max(allocated_bytes) FROM event e WHERE e.seq >= r.first_seq AND e.t_ns <= r.t_pop)"),
+        0);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM rng"), 40);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM zone z WHERE z.max_allocated < (SELECT max(allocated_bytes) FROM "
+                                 "event e WHERE e.seq BETWEEN z.first_seq AND z.last_seq AND "
+                                 "e.phase=(SELECT name FROM phase WHERE id=z.phase) AND e.size_bytes > 0)"),
+                     0);
+}
+
+/* Records in a child that drains what the first DRAINED steps made, and is killed; the journal stays. */
+static void die_in_child(struct job *job, const char *name, int all, int drained, uint64_t max_bytes)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        job_journal(job, name);
+        job->max_bytes = max_bytes;
+        if (max_bytes) {
+            char text[32];
+            snprintf(text, sizeof text, "%" PRIu64, max_bytes);
+            vs_journal_set_fact(job->j, "max_bytes", text);
+        }
+        vs_journal_set_fact(job->j, "host", "here");
+        if (job_writer(job) < 0)
+            _exit(1);
+        for (int i = 0; i < all; i++) {
+            stream_step(&job->s);
+            if (i < drained)
+                drain(job);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
+    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+}
+
+static void killed_and_recovered_equals_undisturbed(void **state)
+{
+    struct job whole, killed;
+    job_open(&whole, "whole");
+    for (int i = 0; i < 12; i++) {
+        stream_step(&whole.s);
+        if (i < 8)
+            drain(&whole);
+    }
+    job_close(&whole);
+    die_in_child(&killed, "killed", 12, 8, 0);
+    assert_true(vs_recover(killed.vsj, NULL, killed.why, sizeof killed.why) > 0);
+    sound(killed.db);
+    equal(whole.db, killed.db, everything);
+    assert_int_equal(ask(killed.db, "SELECT value FROM meta WHERE key='clean_end'"), 0);
+    assert_int_not_equal(access(killed.vsj, F_OK), 0);
+}
+
+static void killed_before_the_first_commit_is_recovered_from_nothing(void **state)
+{
+    struct job whole, killed;
+    job_open(&whole, "whole0");
+    for (int i = 0; i < 3; i++)
+        stream_step(&whole.s);
+    job_close(&whole);
+    die_in_child(&killed, "killed0", 3, 0, 0);
+    unlink(killed.db);
+    assert_true(vs_recover(killed.vsj, NULL, killed.why, sizeof killed.why) > 0);
+    equal(whole.db, killed.db, everything);
+    assert_int_equal(ask(killed.db, "SELECT count(*) FROM process WHERE host='here'"), 1);
+}
+
+static void recover_refuses_while_the_owner_lives(void **state)
+{
+    struct job job;
+    job_open(&job, "alive");
+    stream_step(&job.s);
+    assert_int_equal(vs_recover(job.vsj, NULL, job.why, sizeof job.why), -EBUSY);
+    assert_non_null(strstr(job.why, "still runs"));
+    job_close(&job);
+}
+
+/* ---- limits ---- */
+
+static void thinned_run(const char *name, int n, uint64_t max_bytes, struct job *job)
+{
+    job_journal(job, name);
+    job->max_bytes = max_bytes;
+    assert_int_equal(job_writer(job), 0);
+    for (int i = 0; i < n; i++) {
+        stream_step(&job->s);
+        drain(job);
+        struct stat st;
+        assert_int_equal(stat(job->db, &st), 0);
+        if (max_bytes)
+            assert_true((uint64_t)st.st_size <= max_bytes);
+    }
+    job_close(job);
+    sound(job->db);
+}
+
+static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
+{
+    struct job full, thin;
+    struct stat st;
+    thinned_run("full", 400, 0, &full);
+    thinned_run("thin", 400, 2 << 20, &thin);
+    equal(full.db, thin.db, aggregates);
+    assert_int_equal(stat(thin.db, &st), 0);
+    assert_true(st.st_size <= 2 << 20);
+    assert_true(ask(thin.db, "SELECT value FROM meta WHERE key='thinned_from_seq'") > 0);
+    assert_int_equal(ask(thin.db, "SELECT count(*) FROM loss WHERE why LIKE 'thinned, not lost%' AND events > 100000"), 1);
+    assert_int_equal(ask(thin.db, "SELECT sum(size_bytes) FROM live_at_peak"),
+                     ask(full.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(ask(thin.db, "SELECT count(*) FROM event WHERE op='alloc'"),
+                     ask(full.db, "SELECT count(*) FROM event WHERE op='alloc'"));
+    assert_int_equal(ask(thin.db, "SELECT sum(size_bytes) FROM leak"), thin.s.allocated);
+}
+
+static void thinned_run_that_was_killed_is_recovered_exactly(void **state)
+{
+    struct job whole, killed;
+    uint64_t max = 2 << 20;
+    job_journal(&whole, "twhole");
+    whole.max_bytes = max;
+    assert_int_equal(job_writer(&whole), 0);
+    for (int i = 0; i < 60; i++) {
+        stream_step(&whole.s);
+        if (i < 50)
+            drain(&whole);
+    }
+    job_close(&whole);
+    die_in_child(&killed, "tkilled", 60, 50, max);
+    assert_true(vs_recover(killed.vsj, NULL, killed.why, sizeof killed.why) > 0);
+    assert_true(ask(killed.db, "SELECT value FROM meta WHERE key='thinned_from_seq'") > 0);
+    equal(whole.db, killed.db, aggregates);
+    sound(killed.db);
+}
+
+static void full_disk_is_an_error_that_can_be_repeated(void **state)
+{
+    struct job job;
+    struct rlimit before, tight = {400000, RLIM_INFINITY};
+    job_open(&job, "disk");
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    setrlimit(RLIMIT_FSIZE, &tight);
+    long n = 0;
+    for (int i = 0; i < 12; i++) {
+        stream_step(&job.s);
+        if (n >= 0)
+            while ((n = vs_writer_drain(job.w, false)) > 0) {
+            }
+    }
+    assert_true(n == -ENOSPC || n == -EFBIG || n == -EIO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    uint64_t allocated = job.s.allocated;
+    job_close(&job);
+    sound(job.db);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='framework'"), allocated);
+    assert_int_equal(ask(job.db, "SELECT count(*)=max(seq) FROM ev"), 1);
+}
+
+/* ---- other people's files ---- */
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+static void foreign_and_newer_files_are_refused_untouched(void **state)
+{
+    struct job job;
+    struct stat before, after;
+    job_journal(&job, "foreign");
+    put(job.db, "these are the host's own notes, no database at all; long enough to be read as a header....");
+    stat(job.db, &before);
+    assert_int_equal(job_writer(&job), -EINVAL);
+    assert_non_null(strstr(job.why, "not a database of vramscope"));
+    stat(job.db, &after);
+    assert_int_equal(before.st_size, after.st_size);
+    unlink(job.db);
+    sqlite3 *db;
+    sqlite3_open(job.db, &db);
+    sqlite3_exec(db, "CREATE TABLE t(x)", NULL, NULL, NULL);
+    sqlite3_close(db);
+    assert_int_equal(job_writer(&job), -EINVAL);
+    assert_non_null(strstr(job.why, "another program"));
+    unlink(job.db);
+    assert_int_equal(job_writer(&job), 0);
+    vs_writer_close(job.w, false);
+    sqlite3_open(job.db, &db);
+    sqlite3_exec(db, "UPDATE meta SET value=2 WHERE key='schema_version'", NULL, NULL, NULL);
+    sqlite3_close(db);
+    assert_int_equal(job_writer(&job), -EPROTO);
+    assert_non_null(strstr(job.why, "newer"));
+    vs_journal_close(job.j);
+}
+
+static void directory_that_is_not_there_is_an_error(void **state)
+{
+    struct job job;
+    job_journal(&job, "nodir");
+    snprintf(job.db, sizeof job.db, "%s/no/such/x.db", dir);
+    assert_true(job_writer(&job) < 0);
+    assert_non_null(strstr(job.why, "no/such"));
+    vs_journal_close(job.j);
+}
+
+/* ---- hosts with bad manners ---- */
+
+static void host_closes_every_descriptor_and_reuses_the_numbers(void **state)
+{
+    struct job job;
+    char name[128], own[256];
+    job_open(&job, "fds");
+    steps(&job, 3);
+    snprintf(own, sizeof own, "%s/own", dir);
+    put(own, "");
+    int reused = 0;
+    for (int fd = 3; fd < 2000; fd++) {
+        if (fcntl(fd, F_GETFD) < 0)
+            continue;
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        char target[512] = "";
+        if (readlink(name, target, sizeof target - 1) < 0 || !strstr(target, "fds.db"))
+            continue;
+        assert_true(fd >= 500); /* they sit high */
+        assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        close(fd);
+        int mine = open(own, O_RDWR);
+        if (mine != fd) {
+            dup2(mine, fd);
+            close(mine);
+        }
+        reused++;
+    }
+    assert_true(reused >= 2);
+    steps(&job, 3);
+    uint64_t allocated = job.s.allocated;
+    job_close(&job);
+    struct stat st;
+    stat(own, &st);
+    assert_int_equal(st.st_size, 0); /* not one byte of ours in the host's file */
+    sound(job.db);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='framework'"), allocated);
+    for (int fd = 500; fd < 2000; fd++)
+        close(fd);
+}
+
+static void hosts_own_sqlite_may_open_and_close_the_same_file(void **state)
+{
+    struct job job;
+    job_open(&job, "both");
+    for (int i = 0; i < 10; i++) {
+        steps(&job, 1);
+        assert_true(ask(job.db, "SELECT max(seq) FROM ev") > 0);
+        pid_t child = fork(); /* and another process, which would take over if our locks were gone */
+        if (child == 0) {
+            sqlite3 *db;
+            sqlite3_open(job.db, &db);
+            sqlite3_exec(db, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
+            sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
+            sqlite3_close(db);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    uint64_t allocated = job.s.allocated;
+    job_close(&job);
+    sound(job.db);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='framework'"), allocated);
+}
+
+static void readers_see_whole_batches_while_it_runs(void **state)
+{
+    struct job job;
+    job_open(&job, "live");
+    for (int i = 0; i < 5; i++) {
+        steps(&job, 1);
+        assert_int_equal(ask(job.db, "SELECT max(seq)=(SELECT upto_seq FROM mark) FROM ev"), 1);
+        assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM live_at_peak"),
+                         ask(job.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+        assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM leak"), job.s.allocated);
+    }
+    job_close(&job);
+}
+
+static void network_mode_writes_without_shared_memory(void **state)
+{
+    struct job job;
+    struct vs_store *s;
+    char shm[300];
+    job_journal(&job, "net");
+    struct vs_store_config c = {.path = job.db, .network = true, .start_realtime_ns = 7};
+    assert_int_equal(vs_store_open(&s, &c, job.j, job.why, sizeof job.why), 0);
+    snprintf(shm, sizeof shm, "%s-shm", job.db);
+    assert_int_not_equal(access(shm, F_OK), 0);
+    assert_int_equal(vs_store_close(s, 5), 0);
+    sound(job.db);
+    vs_journal_close(job.j);
+}
+
+/* ---- stacks ---- */
+
+static void owner_is_the_first_library_that_is_not_cudas(void **state)
+{
+    struct job job;
+    job_open(&job, "owner");
+    uint32_t module[3], stack = 0;
+    const char *path[] = {"/usr/lib/libpython3.12.so", "/opt/nccl/libnccl.so.2", "/usr/lib/libcuda.so.1"};
+    for (int i = 0; i < 3; i++) {
+        struct vs_module_row m = {.base = 0x1000u * (unsigned)(i + 1), .start = 0, .end = 0x100};
+        m.path = vs_journal_string(job.j, path[i], strlen(path[i]));
+        module[i] = vs_journal_module(job.j, &m);
+        stack = vs_journal_stack(job.j, stack, vs_journal_frame(job.j, 0x1000u * (unsigned)(i + 1) + 5, module[i]));
+    }
+    emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x1000, .size = 777, .stack = stack});
+    job_close(&job);
+    assert_int_equal(ask(job.db, "SELECT owner='libnccl.so.2' AND size_bytes=777 FROM leak"), 1);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM stack"), 3);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE offset=5"), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_ends_as_one_sound_file_with_exact_totals),
+        cmocka_unit_test(peaks_of_ranges_equal_those_of_their_rows),
+        cmocka_unit_test(killed_and_recovered_equals_undisturbed),
+        cmocka_unit_test(killed_before_the_first_commit_is_recovered_from_nothing),
+        cmocka_unit_test(recover_refuses_while_the_owner_lives),
+        cmocka_unit_test(limited_file_stays_below_and_its_peaks_are_exact),
+        cmocka_unit_test(thinned_run_that_was_killed_is_recovered_exactly),
+        cmocka_unit_test(full_disk_is_an_error_that_can_be_repeated),
+        cmocka_unit_test(foreign_and_newer_files_are_refused_untouched),
+        cmocka_unit_test(directory_that_is_not_there_is_an_error),
+        cmocka_unit_test(host_closes_every_descriptor_and_reuses_the_numbers),
+        cmocka_unit_test(hosts_own_sqlite_may_open_and_close_the_same_file),
+        cmocka_unit_test(readers_see_whole_batches_while_it_runs),
+        cmocka_unit_test(network_mode_writes_without_shared_memory),
+        cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
