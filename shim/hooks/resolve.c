@@ -65,13 +65,19 @@ static bool is_ours(const void *address)
     return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
-/* The handle of the whole program, as dlopen(NULL) gives it: a look-up there searches the global scope. */
+/* The handle of the whole program, as dlopen(NULL) gives it: a look-up there searches the global scope.  It
+ * is the same for the life of the process, so asking twice at once does no harm. */
 static bool is_program_handle(void *handle)
 {
-    void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
-    if (program != NULL)
-        dlclose(program);
-    return handle == program;
+    static _Atomic(void *) program;
+    void *known = atomic_load_explicit(&program, memory_order_relaxed);
+    if (known == NULL) {
+        known = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+        if (known != NULL)
+            dlclose(known);
+        atomic_store_explicit(&program, known, memory_order_relaxed);
+    }
+    return handle == known;
 }
 
 /* NAME among the caller's own libraries. */

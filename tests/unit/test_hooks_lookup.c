@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,6 +136,36 @@ static void global_driver_is_found_by_everyone(void **state)
     assert_null(dlsym(RTLD_DEFAULT, "cuMemFree"));
 }
 
+static void *look_up(void *wanted)
+{
+    size_t wrong = 0;
+    for (int i = 0; i < 2000; i++) {
+        wrong += dlsym(driver, "cuMemAlloc_v2") != wanted;
+        wrong += dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") != wanted;
+        wrong += dlsym(RTLD_NEXT, "malloc") == NULL;
+        wrong += dlsym(driver, "cuMemFree") != NULL;
+    }
+    return (void *)wrong;
+}
+
+static void look_ups_and_loads_run_side_by_side(void **state)
+{
+    pthread_t thread[3];
+    void *wrong, *wanted = wrapper("cuMemAlloc_v2");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, look_up, wanted), 0);
+    for (int i = 0; i < 300; i++) {
+        void *plugin = open_plugin();
+        lookup *plain = (lookup *)dlsym(plugin, "plugin_default");
+        assert_ptr_equal(plain("cuMemAlloc_v2"), wanted);
+        dlclose(plugin);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(thread[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +178,7 @@ int main(void)
         cmocka_unit_test(library_linked_with_the_driver_finds_it),
         cmocka_unit_test(wrapper_reaches_the_driver),
         cmocka_unit_test(global_driver_is_found_by_everyone),
+        cmocka_unit_test(look_ups_and_loads_run_side_by_side),
     };
     return cmocka_run_group_tests(tests, open_ours, NULL);
 }
