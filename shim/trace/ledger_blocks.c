@@ -40,11 +40,7 @@ void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t i
     r.mate = a->seq;
     r.managed = 1;
     forget_direct_spans(l, index);
-    struct device *d = vs_device(l, a->device);
-    struct vs_alloc before = *a;
-    uint64_t failed = 0;
-    if (a->seq <= d->curve[VS_CURVE_ALLOCATED].peak_seq)
-        vs_list_push(&d->gone, failed, before); /* it counted into allocated at the peak */
+    vs_gone_remember(l, a);
     vs_account(l, a, false, r.seq, r.t);
     a->managed = 1;
     vs_account(l, a, true, r.seq, r.t);

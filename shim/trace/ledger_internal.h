@@ -169,6 +169,7 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
 uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e);
 void vs_entry_remove(struct vs_ledger *l, uint32_t index); /* from the slab; tables are the caller's */
 void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
+void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_gone_forget(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_entry_from(const struct vs_row *r, struct entry *e);
 bool vs_in_allocated(const struct vs_alloc *a);

@@ -174,11 +174,12 @@ uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct 
     return index;
 }
 
-static void remember_gone(struct vs_ledger *l, const struct vs_alloc *a)
+/* Called before A leaves `allocated`.  (A replay also passes ends from before the peak: not those.) */
+void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct device *d = vs_device(l, a->device);
-    uint64_t failed = 0;
-    if (vs_in_allocated(a) && a->seq <= d->curve[VS_CURVE_ALLOCATED].peak_seq)
+    uint64_t failed = 0, peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
+    if (vs_in_allocated(a) && a->seq <= peak_seq && l->seq > peak_seq)
         vs_list_push(&d->gone, failed, *a);
     if (failed)
         vs_count(l, a->device, VS_COUNT_NO_MEMORY);
@@ -190,7 +191,7 @@ void vs_entry_remove(struct vs_ledger *l, uint32_t index)
     uint64_t failed = 0;
     if (l->track_live && a->fresh != 1)
         vs_list_push(&l->out->died, failed, a->seq);
-    remember_gone(l, a);
+    vs_gone_remember(l, a);
     l->live--;
     give_entry(l, index);
 }
