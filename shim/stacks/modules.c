@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../record.h"
@@ -70,6 +71,8 @@ static void path_of_mapping(uintptr_t address, char *path, size_t size)
         fclose(maps);
 }
 
+static bool make_table(void);
+
 bool vs_modules_prepare(void)
 {
     find_object = (find_object_fn)dlsym(RTLD_DEFAULT, "_dl_find_object");
@@ -80,7 +83,7 @@ bool vs_modules_prepare(void)
     if (!getcwd(names.cwd, sizeof names.cwd))
         names.cwd[0] = 0;
     struct vs_object self;
-    if (!vs_object_find((uintptr_t)&vs_modules_prepare, &self))
+    if (!make_table() || !vs_object_find((uintptr_t)&vs_modules_prepare, &self))
         return false;
     path_of_mapping((uintptr_t)&vs_modules_prepare, names.self, sizeof names.self);
     if (self.map->l_name[0]) {
@@ -210,7 +213,19 @@ struct known {
     uint64_t identity;
     struct vs_journal *journal;
 };
-static struct known known[KNOWN];
+static struct known
+    *known; /* wiped in a fork child: its journal has rows of its own, perhaps at the same address */
+
+static bool make_table(void)
+{
+    void *table =
+        mmap(NULL, KNOWN * sizeof *known, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED)
+        return false;
+    madvise(table, KNOWN * sizeof *known, MADV_WIPEONFORK);
+    known = table;
+    return true;
+}
 
 struct build_id {
     const uint8_t *bytes;

@@ -2,7 +2,7 @@
 set(STACK_SOURCES shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
     shim/stacks/modules.c shim/stacks/elfimage.c shim/options.c shim/log.c)
 vs_unit_test(stacks SOURCES ${STACK_SOURCES})
-foreach(library first second constructor)
+foreach(library first second odd_frame constructor)
   add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks/${library}.c)
   set_target_properties(stacktest_${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests PREFIX "lib")
   target_link_options(stacktest_${library} PRIVATE -Wl,--build-id)

@@ -239,6 +239,73 @@ static void a_library_loaded_where_another_was_is_told_apart(void **state)
     assert_int_equal(stack[0], stack[2]);
 }
 
+static void a_frame_that_only_the_slow_path_can_follow_is_followed(void **state)
+{
+    uint32_t stack[2];
+    void *where;
+    for (volatile int i = 0; i < 2; i++)
+        through_library("libstacktest_odd_frame.so", &stack[i], &where);
+    assert_non_null(strstr(module_at(stack[0], 1), "odd_frame"));
+    assert_true(inside(frame_at(stack[0], 2)->address, (void *)through_library, 512));
+    assert_int_equal(depth_of(stack[0]), depth_of(stack[1]));
+}
+
+/* Writes a copy of libstacktest_first.so whose unwind table's header says that there is no table. */
+static void damage_unwind_table(const char *from, const char *to)
+{
+    static unsigned char bytes[1 << 20];
+    static const unsigned char omitted[] = {1, 0xff, 0xff, 0xff}; /* version, three times DW_EH_PE_omit */
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    const ElfW(Ehdr) *header = (void *)bytes;
+    const ElfW(Phdr) *phdr = (void *)(bytes + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; i++)
+        if (phdr[i].p_type == PT_GNU_EH_FRAME)
+            memcpy(bytes + phdr[i].p_offset, omitted, sizeof omitted);
+    f = fopen(to, "wb");
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+}
+
+static void an_unwind_table_that_makes_libunwind_abort_costs_one_stack(void **state)
+{
+    char from[PATH_MAX * 2], to[PATH_MAX * 2];
+    void *where;
+    uint32_t stack = 1, before = middle();
+    snprintf(from, sizeof from, "%s/libstacktest_first.so", directory);
+    snprintf(to, sizeof to, "%s/libstacktest_damaged.so", directory);
+    damage_unwind_table(from, to);
+    through_library("libstacktest_damaged.so", &stack, &where);
+    unlink(to);
+    assert_int_equal(stack, 0);
+    assert_int_equal(depth_of(middle()), depth_of(before));
+    through_library("libstacktest_first.so", &stack, &where);
+    assert_non_null(strstr(module_at(stack, 1), "first"));
+}
+
+static void a_full_table_gives_no_stack_instead_of_a_wrong_one(void **state)
+{
+    struct vs_journal *small = NULL, *whole = journal;
+    struct vs_journal_config config = {
+        .ring_slots = 1024, .frames = 16, .stacks = 16, .database = "/nowhere.db"};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/vramscope-test-%d-small.vsj", getpid());
+    assert_int_equal(vs_journal_create(&small, path, &config), 0);
+    unlink(path);
+    journal = small;
+    uint32_t last = 1, deep;
+    for (volatile int i = 0; i < 40 && last; i++)
+        last = recurse(i);
+    deep = recurse(30);
+    journal = whole;
+    vs_journal_close(small);
+    assert_int_equal(last, 0);
+    assert_int_equal(deep, 0);
+    assert_true(depth_of(recurse(30)) > 30);
+}
+
 static void a_load_is_seen_by_the_next_capture_without_asking_the_loader(void **state)
 {
     char path[PATH_MAX * 2];
@@ -502,7 +569,13 @@ static NOINLINE int child_captures(void)
     NO_TAIL;
     const struct vs_stack_row *row = vs_journal_get_stack(mine, stack);
     const struct vs_frame_row *frame = row ? vs_journal_get_frame(mine, row->frame) : NULL;
-    return frame && inside(frame->address, (void *)child_captures, 512) ? 0 : 3;
+    if (!frame || !inside(frame->address, (void *)child_captures, 512))
+        return 3;
+    /* its module is a row of this journal, even where the handle lies where the parent's lay */
+    vs_journal_close(journal);
+    journal = new_journal("again");
+    capture_into(&stack);
+    return strstr(module_at(stack, 0), "/test_stacks") ? 0 : 4;
 }
 
 static void a_fork_child_captures_into_a_journal_of_its_own(void **state)
@@ -605,6 +678,9 @@ int main(void)
         cmocka_unit_test(skip_leaves_out_the_innermost_frames),
         cmocka_unit_test(a_deep_recursion_is_cut_at_the_depth_limit),
         cmocka_unit_test(a_library_loaded_where_another_was_is_told_apart),
+        cmocka_unit_test(a_frame_that_only_the_slow_path_can_follow_is_followed),
+        cmocka_unit_test(an_unwind_table_that_makes_libunwind_abort_costs_one_stack),
+        cmocka_unit_test(a_full_table_gives_no_stack_instead_of_a_wrong_one),
         cmocka_unit_test(a_load_is_seen_by_the_next_capture_without_asking_the_loader),
         cmocka_unit_test(a_cold_capture_never_waits_for_the_loaders_lock),
         cmocka_unit_test(a_constructor_may_capture_while_another_thread_loads),
