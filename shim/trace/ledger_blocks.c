@@ -97,6 +97,8 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
 static void check_totals(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *r)
 {
     struct device *d = vs_device(l, r->device);
+    if (l->restoring) /* rows do not keep the framework's figures */
+        return;
     vs_count(l, r->device, VS_COUNT_REPORTS);
     if (!d->reported || d->resync) {
         adopt(l, r, VS_CURVE_FRAMEWORK, e->arg0);
