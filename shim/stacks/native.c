@@ -86,6 +86,9 @@ void vs_stack_prepare(void)
     vs_record_leave_internal();
     if (stacks.why[0])
         vs_log("no call stacks: %s", stacks.why);
+    else
+        vs_log_verbose("call stacks by the private libunwind; the loader's count of loads is %s",
+                       vs_module_loads_watched() ? "watched" : "polled");
     errno = saved;
 }
 

@@ -3,9 +3,15 @@
 # libunwind.so.8 exports _Unwind_*: were a host to find our copy by its soname, its C++ exceptions would run through it, and
 # a libunwind that the host brings must stay the host's.  So soname and NEEDED are renamed and nothing but shim/stacks/unwinder.c
 # opens the file.  One patchelf call an edit: several in one call damage the string table (patchelf 0.14).
-find_program(PATCHELF patchelf REQUIRED)
+find_program(PATCHELF patchelf)
 set(VRAMSCOPE_LIBUNWIND /usr/lib/x86_64-linux-gnu/libunwind.so.8 CACHE FILEPATH "libunwind (>= 1.6) that the private copy is made from")
 set(VRAMSCOPE_LIBLZMA /usr/lib/x86_64-linux-gnu/liblzma.so.5 CACHE FILEPATH "liblzma that libunwind needs")
+
+if(NOT PATCHELF OR NOT EXISTS ${VRAMSCOPE_LIBUNWIND} OR NOT EXISTS ${VRAMSCOPE_LIBLZMA})
+  message(WARNING "patchelf, libunwind8 or liblzma5 is missing: this build records no call stacks")
+  add_custom_target(private_unwind)
+  return()
+endif()
 
 set(PRIVATE_DIR ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/vramscope)
 set(UNWIND ${PRIVATE_DIR}/libvramscope-unwind.so)
