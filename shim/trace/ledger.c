@@ -34,7 +34,7 @@ void vs_ledger_free(struct vs_ledger *l)
     struct vs_spans *spans[] = {&l->direct_spans, &l->maps, &l->reservations};
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
         vs_spans_free(spans[i]);
-    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at,  l->queue.at, l->pending.at,
+    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at,
                      l->open.at,    l->phase.at, l->stat.at, l->undo};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
@@ -53,9 +53,9 @@ void vs_output_clear(struct vs_output *out)
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,  out->ranges.at,     out->range_peaks.at, out->zones.at,  out->samples.at,
-                     out->steps.at, out->marks.at,      out->mismatches.at,  out->amends.at, out->phases.at,
-                     out->peaks.at, out->counts.at,     out->born.at,        out->died.at};
+    void *lists[] = {out->rows.at,  out->ranges.at, out->range_peaks.at, out->zones.at,  out->samples.at,
+                     out->steps.at, out->marks.at,  out->mismatches.at,  out->amends.at, out->phases.at,
+                     out->peaks.at, out->counts.at, out->born.at,        out->died.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -71,8 +71,8 @@ static bool has_api(uint8_t op)
 static uint32_t phase_of(struct vs_ledger *l, const struct vs_event *e)
 {
     uint32_t phase = e->range ? vs_range_phase(l, e->range) : VS_PHASE_NONE;
-    if (phase == VS_PHASE_NONE && (e->op < VS_OP_RANGE_PUSH || e->op >= VS_OP_RECLASSIFY) && l->config.is_autograd &&
-        l->config.is_autograd(l->config.context, e->thread))
+    if (phase == VS_PHASE_NONE && (e->op < VS_OP_RANGE_PUSH || e->op >= VS_OP_RECLASSIFY) &&
+        l->config.is_autograd && l->config.is_autograd(l->config.context, e->thread))
         return VS_PHASE_BACKWARD;
     return phase;
 }
@@ -121,7 +121,8 @@ void vs_row_end(struct vs_ledger *l, struct vs_row *r)
         vs_list_push(&l->out->rows, l->out->no_memory, *r);
 }
 
-void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours, uint64_t theirs)
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
+                 uint64_t theirs)
 {
     if (l->restoring)
         return;
@@ -201,7 +202,8 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
     }
 }
 
-void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq, struct vs_output *out)
+void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
+                    struct vs_output *out)
 {
     l->out = out;
     if (vs_pending_take(l, event, ring_seq)) {

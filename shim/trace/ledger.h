@@ -9,16 +9,16 @@
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
  * physical VMM memory, stream-ordered pools' allocations) that no caching allocator manages.  allocated is
- * their sum.  managed: driver allocations that a caching allocator carves.  reserved = managed + direct + what
- * pools keep beyond their allocations: max(last sample of every pool, live pool bytes), so an allocation that
- * the last sample does not cover raises it and the next sample corrects it.
+ * their sum.  managed: driver allocations that a caching allocator carves.  reserved = managed + direct +
+ * what pools keep beyond their allocations: max(last sample of every pool, live pool bytes), so an allocation
+ * that the last sample does not cover raises it and the next sample corrects it.
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
  * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().
  *
- * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED and FREE_MISSED are rows of the
- * ledger's own making and take numbers as all others do.
+ * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED and FREE_MISSED are rows of
+ * the ledger's own making and take numbers as all others do.
  *
  * Memory: where an allocation fails the event is counted (VS_COUNT_NO_MEMORY) and what it would have changed
  * is missing; nothing crashes.
@@ -36,7 +36,14 @@
 #define VS_LEDGER_DEVICES 65 /* 0 = unknown (and ordinals beyond 63), else ordinal + 1 */
 
 /* the first rows of table `phase`, known to both sides */
-enum { VS_PHASE_NONE, VS_PHASE_FORWARD, VS_PHASE_LOGITS, VS_PHASE_BACKWARD, VS_PHASE_OPTIMIZER, VS_PHASE_FIRST_FREE };
+enum {
+    VS_PHASE_NONE,
+    VS_PHASE_FORWARD,
+    VS_PHASE_LOGITS,
+    VS_PHASE_BACKWARD,
+    VS_PHASE_OPTIMIZER,
+    VS_PHASE_FIRST_FREE
+};
 
 struct vs_ledger;
 
@@ -107,11 +114,11 @@ struct vs_mark_row {
 
 /* `what` of a mismatch; the database shows the text */
 #define VS_MISMATCHES(X)                                                                                     \
-    X(ALLOCATED, "allocated")     /* framework's allocated total against ours; equal again: a row too */     \
-    X(RESERVED, "reserved")       /* framework's reserved total against our managed reserved */              \
+    X(ALLOCATED, "allocated") /* framework's allocated total against ours; equal again: a row too */         \
+    X(RESERVED, "reserved")   /* framework's reserved total against our managed reserved */                  \
     X(LATE_ALLOCATED, "started late: allocated") /* the framework had bytes before: adopted */               \
     X(LATE_RESERVED, "started late: reserved")                                                               \
-    X(FREE_MISSED, "free missed")  /* an address handed out again while it lived */                          \
+    X(FREE_MISSED, "free missed")   /* an address handed out again while it lived */                         \
     X(UNKNOWN_FREE, "unknown free") /* a free of what we never saw */
 
 enum vs_mismatch {
@@ -128,7 +135,8 @@ struct vs_mismatch_row {
     enum vs_mismatch what;
 };
 
-struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY (an alloc), FREE_FAILED (a free) */
+struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY (an alloc), FREE_FAILED (a
+                         free) */
     uint64_t seq, by;
     uint8_t op;
 };
@@ -154,7 +162,8 @@ enum vs_curve {
         VS_CURVE_END
 };
 
-struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + space for the others (device -1) */
+struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + space for the others (device
+                        -1) */
     int device;
     int curve;
     uint64_t peak, seq, end;
@@ -230,12 +239,13 @@ struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config); /* NULL:
 void vs_ledger_free(struct vs_ledger *l);
 
 /* Takes the next event in the ring's order; rows that are certain appear in OUT. */
-void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq, struct vs_output *out);
+void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
+                    struct vs_output *out);
 /* Decides what is still provisional: no more is known, or nobody wants to wait. */
 void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out);
-size_t vs_ledger_held(const struct vs_ledger *l);       /* events in the look-ahead queue */
-uint64_t vs_ledger_ring_seq(const struct vs_ledger *l); /* of the last event whose row is out; 0 = none */
-uint64_t vs_ledger_seq(const struct vs_ledger *l);      /* the last row's number */
+size_t vs_ledger_held(const struct vs_ledger *l);        /* events in the look-ahead queue */
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l);  /* of the last event whose row is out; 0 = none */
+uint64_t vs_ledger_seq(const struct vs_ledger *l);       /* the last row's number */
 int64_t vs_ledger_held_since(const struct vs_ledger *l); /* t_ns of the oldest event held */
 
 /* Adds to OUT what changed since the last call: open ranges and their peaks, zones, statistics. */
@@ -243,7 +253,8 @@ void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out);
 /* The ranges that are still open stay so (t_pop -1): nothing more comes. */
 void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out);
 
-/* Thinning: 0 every row; 1 no single framework events; 2 also no ranges that name no phase; 3 only aggregates. */
+/* Thinning: 0 every row; 1 no single framework events; 2 also no ranges that name no phase; 3 only
+ * aggregates. */
 void vs_ledger_set_thinning(struct vs_ledger *l, int level);
 /* From now on OUT's `born` and `died` say how table live changes. */
 void vs_ledger_track_live(struct vs_ledger *l, bool on);

@@ -1,8 +1,9 @@
 /*
  * ledger_alloc.c - driver allocations and their frees, frees that failed, pools.
  *
- * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back.  For that the last
- * VS_UNDO frees are remembered whole, found by the ring's sequence, or, across a recover, by row or address.
+ * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back.  For that the
+ * last VS_UNDO frees are remembered whole, found by the ring's sequence, or, across a recover, by row or
+ * address.
  */
 #include "ledger_internal.h"
 
@@ -178,7 +179,8 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
             undo_va_free(l, u);
         u->op = 0;
         if (!l->restoring)
-            vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, r.seq, VS_OP_FREE_FAILED});
+            vs_list_push(&l->out->amends, l->out->no_memory,
+                         (struct vs_amend_row){r.mate, r.seq, VS_OP_FREE_FAILED});
     }
     vs_row_end(l, &r);
 }

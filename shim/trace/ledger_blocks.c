@@ -47,7 +47,8 @@ void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t i
     vs_entry_dirty(l, index);
     vs_count(l, a->device, VS_COUNT_RECLASSIFIED);
     if (!l->restoring)
-        vs_list_push(&l->out->amends, l->out->no_memory, (struct vs_amend_row){r.mate, r.seq, VS_OP_RECLASSIFY});
+        vs_list_push(&l->out->amends, l->out->no_memory,
+                     (struct vs_amend_row){r.mate, r.seq, VS_OP_RECLASSIFY});
     vs_row_end(l, &r);
 }
 
@@ -89,8 +90,8 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
         return;
     if (which == VS_CURVE_FRAMEWORK)
         d->base += theirs - c->now;
-    vs_mismatch(l, r, which == VS_CURVE_FRAMEWORK ? VS_MISMATCH_LATE_ALLOCATED : VS_MISMATCH_LATE_RESERVED, c->now,
-                theirs);
+    vs_mismatch(l, r, which == VS_CURVE_FRAMEWORK ? VS_MISMATCH_LATE_ALLOCATED : VS_MISMATCH_LATE_RESERVED,
+                c->now, theirs);
     vs_curve_update(c, theirs, r->seq, r->t);
 }
 

@@ -46,11 +46,11 @@ struct device {
     uint64_t pool_live, pool_sampled, direct_driver;
     uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
     int64_t run_t;
-    int64_t diff[2];                            /* mismatch last written: allocated, reserved */
-    VS_LIST(struct vs_alloc, gone);             /* ended since the peak of allocated, alive at it */
-    uint64_t count[VS_COUNT_END];               /* see VS_COUNTS */
-    uint32_t last_phase, last_stat;             /* the phase_dev used last */
-    uint16_t counts_dirty;                      /* bit per counter */
+    int64_t diff[2];                /* mismatch last written: allocated, reserved */
+    VS_LIST(struct vs_alloc, gone); /* ended since the peak of allocated, alive at it */
+    uint64_t count[VS_COUNT_END];   /* see VS_COUNTS */
+    uint32_t last_phase, last_stat; /* the phase_dev used last */
+    uint16_t counts_dirty;          /* bit per counter */
 };
 
 struct entry { /* a living allocation */
@@ -130,7 +130,12 @@ struct vs_ledger {
     VS_LIST(uint32_t, fresh);
     struct vs_spans direct_spans, maps, reservations;
     struct vs_table pools; /* pool handle -> index into pool */
-    VS_LIST(struct pool_sample { uint64_t bytes; int device; }, pool);
+    VS_LIST(
+        struct pool_sample {
+            uint64_t bytes;
+            int device;
+        },
+        pool);
     struct undo *undo; /* ring of VS_UNDO */
     uint64_t undo_next;
 
@@ -149,13 +154,16 @@ struct vs_ledger {
 };
 
 /* ledger.c */
-void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *e); /* takes the next number */
+void vs_row_begin(struct vs_ledger *l, struct vs_row *r,
+                  const struct vs_event *e);            /* takes the next number */
 void vs_row_end(struct vs_ledger *l, struct vs_row *r); /* totals, peaks, zones, out */
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict);
-void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours, uint64_t theirs);
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
+                 uint64_t theirs);
 
 /* ledger_pending.c */
-bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq); /* false: apply it now */
+bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
+                     uint64_t ring_seq);  /* false: apply it now */
 void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
 void vs_pending_resolve_all(struct vs_ledger *l);
 

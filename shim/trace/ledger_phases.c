@@ -23,7 +23,8 @@ static struct phase_dev *new_stat(struct vs_ledger *l, int index, uint32_t phase
 {
     size_t before = l->stat.n;
     uint64_t failed = 0;
-    vs_list_push(&l->stat, failed, (struct phase_dev){.row = {.device = index - 1, .phase = phase, .ns = -1}});
+    vs_list_push(&l->stat, failed,
+                 (struct phase_dev){.row = {.device = index - 1, .phase = phase, .ns = -1}});
     if (l->stat.n == before || vs_table_put(&l->stats, key, (uint32_t)before) < 0) {
         l->stat.n = before;
         vs_count(l, index - 1, VS_COUNT_NO_MEMORY);
@@ -159,8 +160,9 @@ static void write_curves(struct vs_ledger *l, struct curve *c, int n, int device
     for (int i = 0; i < n; i++) {
         if (!c[i].dirty)
             continue;
-        vs_list_push(&l->out->peaks, l->out->no_memory,
-                     (struct vs_peak_row){device, first + i, c[i].peak, c[i].peak_seq, c[i].now, c[i].peak_t});
+        vs_list_push(
+            &l->out->peaks, l->out->no_memory,
+            (struct vs_peak_row){device, first + i, c[i].peak, c[i].peak_seq, c[i].now, c[i].peak_t});
         c[i].dirty = false;
     }
 }

@@ -1,8 +1,8 @@
 /*
  * ledger_ranges.c - ranges and the peak of every device's totals while each was open.
  *
- * Events do not touch the ranges: each device keeps one running maximum since the last boundary, and every push
- * and pop folds it into all open ranges and starts it again at the present value.
+ * Events do not touch the ranges: each device keeps one running maximum since the last boundary, and every
+ * push and pop folds it into all open ranges and starts it again at the present value.
  *
  *      allocated   1   4   2 | 3   9   5 | 6   1
  *      open        A         | A B       | A
@@ -76,8 +76,8 @@ static void write_range(struct vs_ledger *l, struct open_range *o)
     for (int i = 0; i < l->devices; i++)
         if (l->device[i].active)
             vs_list_push(&l->out->range_peaks, l->out->no_memory,
-                         (struct vs_range_peak_row){o->row.id, i - 1, o->peak[i].allocated, o->peak[i].reserved,
-                                                    o->peak[i].t});
+                         (struct vs_range_peak_row){o->row.id, i - 1, o->peak[i].allocated,
+                                                    o->peak[i].reserved, o->peak[i].t});
     o->dirty = false;
 }
 
@@ -230,19 +230,18 @@ static void push(struct vs_ledger *l, const struct vs_event *e, struct vs_row *r
     l->range_cache[e->range % VS_RANGE_CACHE].id = e->range;
     l->range_cache[e->range % VS_RANGE_CACHE].phase = r->phase;
     vs_ranges_fold(l);
-    open_range(l,
-               &(struct vs_range_row){.id = e->range,
-                                      .phase = r->phase,
-                                      .name = (uint32_t)e->address,
-                                      .domain = (uint32_t)e->size,
-                                      .parent = (uint32_t)e->arg0,
-                                      .step = (uint32_t)(l->step + 1),
-                                      .thread = e->thread,
-                                      .source = e->arg1 & VS_RANGE_SOURCE_MASK,
-                                      .first_seq = r->seq,
-                                      .cross_thread = e->arg1 & VS_RANGE_CROSS_THREAD,
-                                      .t_push = r->t,
-                                      .t_pop = -1});
+    open_range(l, &(struct vs_range_row){.id = e->range,
+                                         .phase = r->phase,
+                                         .name = (uint32_t)e->address,
+                                         .domain = (uint32_t)e->size,
+                                         .parent = (uint32_t)e->arg0,
+                                         .step = (uint32_t)(l->step + 1),
+                                         .thread = e->thread,
+                                         .source = e->arg1 & VS_RANGE_SOURCE_MASK,
+                                         .first_seq = r->seq,
+                                         .cross_thread = e->arg1 & VS_RANGE_CROSS_THREAD,
+                                         .t_push = r->t,
+                                         .t_pop = -1});
 }
 
 static void pop(struct vs_ledger *l, const struct vs_event *e, struct vs_row *r)

@@ -1,17 +1,17 @@
 /*
  * ledger_restore.c - a ledger that continues a database.
  *
- * Everything that adds up (totals, peaks, statistics, open ranges, counters) stands in the database's tables as
- * of its last commit, exactly, and is loaded.  What lives is found by replaying rows of `ev` with the output
- * shut off: the driver's events, which are never thinned, and the framework's where nothing was thinned; else
- * the blocks come from table `live`, which is then kept up to date with every commit.  The order:
+ * Everything that adds up (totals, peaks, statistics, open ranges, counters) stands in the database's tables
+ * as of its last commit, exactly, and is loaded.  What lives is found by replaying rows of `ev` with the
+ * output shut off: the driver's events, which are never thinned, and the framework's where nothing was
+ * thinned; else the blocks come from table `live`, which is then kept up to date with every commit.  The
+ * order:
  *
  *      restore_peak       (every row of peak)      so that the replay knows what ended after the peak
  *      restore_begin
- *      restore_row        (rows of ev)  restore_block, restore_at_peak (rows of live, peak_live: thinned only)
- *      restore_totals     (every row of peak)
- *      restore_phase, _zone, _range (by id), _range_peak, _count, _mismatch
- *      restore_end
+ *      restore_row        (rows of ev)  restore_block, restore_at_peak (rows of live, peak_live: thinned
+ * only) restore_totals     (every row of peak) restore_phase, _zone, _range (by id), _range_peak, _count,
+ * _mismatch restore_end
  */
 #include "ledger_internal.h"
 
@@ -188,7 +188,8 @@ void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row)
 {
     if (row->what == VS_MISMATCH_ALLOCATED || row->what == VS_MISMATCH_RESERVED)
-        vs_device(l, row->device)->diff[row->what == VS_MISMATCH_RESERVED] = (int64_t)(row->ours - row->theirs);
+        vs_device(l, row->device)->diff[row->what == VS_MISMATCH_RESERVED] =
+            (int64_t)(row->ours - row->theirs);
 }
 
 /* A base at the peak is what the allocations found there do not explain. */

@@ -1,9 +1,9 @@
 /*
  * ledger_totals.c - totals and peaks per device, the living allocations, and what lived at the peak.
  *
- * What lived at the peak of `allocated` is kept without ever copying the live set: it is everything living now
- * that was there at the peak (seq <= peak_seq) plus everything that ended since (the list `gone`, emptied at
- * each new peak).  A steadily growing job so pays nothing, and any other one append per free.
+ * What lived at the peak of `allocated` is kept without ever copying the live set: it is everything living
+ * now that was there at the peak (seq <= peak_seq) plus everything that ended since (the list `gone`, emptied
+ * at each new peak).  A steadily growing job so pays nothing, and any other one append per free.
  */
 #include "ledger_internal.h"
 

@@ -8,8 +8,8 @@
  *      release  refs 0  maps 1              still there
  *      unmap    refs 0  maps 0              reserved -size, row PHYS_FREED
  *
- * A PHYS_RELEASE row carries the bytes that it freed: 0 where a reference or a mapping is left.  The value of a
- * handle may be handed out again once refs is 0, so the look-up by handle ends there.
+ * A PHYS_RELEASE row carries the bytes that it freed: 0 where a reference or a mapping is left.  The value of
+ * a handle may be handed out again once refs is 0, so the look-up by handle ends there.
  */
 #include "ledger_internal.h"
 
@@ -65,7 +65,9 @@ static void apply_create(struct vs_ledger *l, const struct vs_event *e, bool man
         end_missed(l, e);
     vs_row_begin(l, &r, e);
     r.managed = managed;
-    r.space = on_host(e) ? VS_SPACE_HOST_VMM : e->space == VS_SPACE_IMPORTED ? VS_SPACE_IMPORTED : VS_SPACE_DEVICE;
+    r.space = on_host(e)                      ? VS_SPACE_HOST_VMM
+              : e->space == VS_SPACE_IMPORTED ? VS_SPACE_IMPORTED
+                                              : VS_SPACE_DEVICE;
     if (e->status == 0) {
         struct entry entry;
         vs_entry_from(&r, &entry);
@@ -190,7 +192,8 @@ static void learn_from_reservation(struct vs_ledger *l, const struct vs_event *e
 static void apply_map(struct vs_ledger *l, const struct vs_event *e, uint64_t restored_mate)
 {
     struct vs_row r;
-    uint32_t index = restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_table_get(&l->handles, e->arg0);
+    uint32_t index =
+        restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_table_get(&l->handles, e->arg0);
     bool ok = e->status == 0 && index != VS_TABLE_NONE;
     if (ok && !l->restoring)
         learn_from_reservation(l, e, index);
@@ -213,7 +216,8 @@ static void save_map(struct vs_ledger *l, struct undo *u, const struct vs_span *
     u->maps = maps;
 }
 
-static void unmap_one(struct vs_ledger *l, const struct vs_event *e, struct undo *u, const struct vs_span *span)
+static void unmap_one(struct vs_ledger *l, const struct vs_event *e, struct undo *u,
+                      const struct vs_span *span)
 {
     uint32_t index = span->value;
     uint64_t start = span->start;

@@ -113,7 +113,8 @@ long vs_recover(const char *journal_path, const char *database, char *why, size_
     if (rc < 0) {
         close(fd);
         return say(why, why_size, rc, journal_path,
-                   rc == -EPROTO ? "was written by a newer vramscope; use that one" : "is not a journal of vramscope");
+                   rc == -EPROTO ? "was written by a newer vramscope; use that one"
+                                 : "is not a journal of vramscope");
     }
     long events = recover(j, journal_path, database, why, why_size);
     if (events >= 0 && empty(j))

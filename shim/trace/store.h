@@ -26,8 +26,8 @@ struct vs_store_config {
 };
 
 /* Creates or continues the database.  A database of another run is -EINVAL.  WHY gets one line. */
-int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal, char *why,
-                  size_t why_size);
+int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+                  char *why, size_t why_size);
 
 /* Loads what the database holds into a fresh ledger (nothing where it is new). */
 int vs_store_load(struct vs_store *s, struct vs_ledger *l);

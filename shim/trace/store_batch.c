@@ -27,14 +27,14 @@ static int write_ranges(struct vs_store *s, const struct vs_output *out)
     const struct vs_range_row *r;
     const struct vs_range_peak_row *p;
     int rc = 0;
-    EACH (out->ranges, r)
-        rc = vs_sql_run(s, VS_SQL_RANGE, "iiiniiiiiiin", (int64_t)r->id, (int64_t)r->phase, (int64_t)r->name,
-                        r->domain ? (int64_t)r->domain : (int64_t)-1, (int64_t)r->source,
-                        (int64_t)(r->outermost | r->cross_thread << 1), (int64_t)r->parent, (int64_t)r->thread,
-                        (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
-    EACH (out->range_peaks, p)
-        rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iiiii", (int64_t)p->range, (int64_t)p->device, (int64_t)p->allocated,
-                        (int64_t)p->reserved, p->t);
+    EACH(out->ranges, r)
+    rc = vs_sql_run(s, VS_SQL_RANGE, "iiiniiiiiiin", (int64_t)r->id, (int64_t)r->phase, (int64_t)r->name,
+                    r->domain ? (int64_t)r->domain : (int64_t)-1, (int64_t)r->source,
+                    (int64_t)(r->outermost | r->cross_thread << 1), (int64_t)r->parent, (int64_t)r->thread,
+                    (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
+    EACH(out->range_peaks, p)
+    rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iiiii", (int64_t)p->range, (int64_t)p->device,
+                    (int64_t)p->allocated, (int64_t)p->reserved, p->t);
     return rc;
 }
 
@@ -42,12 +42,12 @@ static int write_zones(struct vs_store *s, const struct vs_output *out)
 {
     const struct vs_zone_row *z;
     int rc = 0;
-    EACH (out->zones, z)
-        rc = vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiii", (int64_t)z->first_seq, (int64_t)z->last_seq,
-                        (int64_t)z->device, (int64_t)z->phase, z->t_first, z->t_last, (int64_t)z->min_allocated,
-                        (int64_t)z->max_allocated, z->max_t, (int64_t)z->min_reserved, (int64_t)z->max_reserved,
-                        (int64_t)z->last_framework, (int64_t)z->last_direct, (int64_t)z->last_reserved,
-                        (int64_t)z->events);
+    EACH(out->zones, z)
+    rc = vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiii", (int64_t)z->first_seq, (int64_t)z->last_seq,
+                    (int64_t)z->device, (int64_t)z->phase, z->t_first, z->t_last, (int64_t)z->min_allocated,
+                    (int64_t)z->max_allocated, z->max_t, (int64_t)z->min_reserved, (int64_t)z->max_reserved,
+                    (int64_t)z->last_framework, (int64_t)z->last_direct, (int64_t)z->last_reserved,
+                    (int64_t)z->events);
     return rc;
 }
 
@@ -56,10 +56,10 @@ static int write_samples(struct vs_store *s, const struct vs_output *out)
     static const char *const source[] = {"unknown", "nvml_process", "meminfo", "nvml_device"};
     const struct vs_sample_row *p;
     int rc = 0;
-    EACH (out->samples, p)
-        rc = vs_sql_run(s, VS_SQL_SAMPLE, "iiitiii", p->t, (int64_t)p->device, (int64_t)p->used,
-                        source[p->source < 4 ? p->source : 0], (int64_t)p->rss, (int64_t)p->pinned,
-                        (int64_t)p->reserved);
+    EACH(out->samples, p)
+    rc = vs_sql_run(s, VS_SQL_SAMPLE, "iiitiii", p->t, (int64_t)p->device, (int64_t)p->used,
+                    source[p->source < 4 ? p->source : 0], (int64_t)p->rss, (int64_t)p->pinned,
+                    (int64_t)p->reserved);
     return rc;
 }
 
@@ -69,13 +69,13 @@ static int write_moments(struct vs_store *s, const struct vs_output *out)
     const struct vs_mark_row *m;
     const struct vs_amend_row *a;
     int rc = 0;
-    EACH (out->steps, step)
-        rc = vs_sql_run(s, VS_SQL_STEP, "iii", (int64_t)step->step, step->t, (int64_t)step->seq);
-    EACH (out->marks, m)
-        rc = vs_sql_run(s, VS_SQL_MOMENT, "iiiii", (int64_t)m->seq, m->t, (int64_t)m->name, (int64_t)m->source,
-                        (int64_t)m->thread);
-    EACH (out->amends, a)
-        rc = vs_sql_run(s, VS_SQL_AMEND, "iii", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->by);
+    EACH(out->steps, step)
+    rc = vs_sql_run(s, VS_SQL_STEP, "iii", (int64_t)step->step, step->t, (int64_t)step->seq);
+    EACH(out->marks, m)
+    rc = vs_sql_run(s, VS_SQL_MOMENT, "iiiii", (int64_t)m->seq, m->t, (int64_t)m->name, (int64_t)m->source,
+                    (int64_t)m->thread);
+    EACH(out->amends, a)
+    rc = vs_sql_run(s, VS_SQL_AMEND, "iii", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->by);
     return rc;
 }
 
@@ -88,9 +88,9 @@ static int write_mismatches(struct vs_store *s, const struct vs_output *out)
     };
     const struct vs_mismatch_row *m;
     int rc = 0;
-    EACH (out->mismatches, m)
-        rc = vs_sql_run(s, VS_SQL_MISMATCH, "iiitii", (int64_t)m->seq, m->t, (int64_t)m->device, text[m->what],
-                        (int64_t)m->ours, (int64_t)m->theirs);
+    EACH(out->mismatches, m)
+    rc = vs_sql_run(s, VS_SQL_MISMATCH, "iiitii", (int64_t)m->seq, m->t, (int64_t)m->device, text[m->what],
+                    (int64_t)m->ours, (int64_t)m->theirs);
     return rc;
 }
 
@@ -113,15 +113,15 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
     const struct vs_peak_row *k;
     const struct vs_count_row *c;
     int rc = 0;
-    EACH (out->phases, p)
-        rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiii", (int64_t)p->device, (int64_t)p->phase, (int64_t)p->ranges,
-                        p->ns, (int64_t)p->events, (int64_t)p->allocated, (int64_t)p->reserved,
-                        (int64_t)p->end_allocated, p->t_allocated);
-    EACH (out->peaks, k)
-        rc = vs_sql_run(s, VS_SQL_PEAK, "itiiii", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,
-                        (int64_t)k->seq, k->t, (int64_t)k->end);
-    EACH (out->counts, c)
-        rc = vs_sql_run(s, VS_SQL_COUNTER, "iti", (int64_t)c->device, count[c->what], (int64_t)c->value);
+    EACH(out->phases, p)
+    rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiii", (int64_t)p->device, (int64_t)p->phase,
+                    (int64_t)p->ranges, p->ns, (int64_t)p->events, (int64_t)p->allocated,
+                    (int64_t)p->reserved, (int64_t)p->end_allocated, p->t_allocated);
+    EACH(out->peaks, k)
+    rc = vs_sql_run(s, VS_SQL_PEAK, "itiiii", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,
+                    (int64_t)k->seq, k->t, (int64_t)k->end);
+    EACH(out->counts, c)
+    rc = vs_sql_run(s, VS_SQL_COUNTER, "iti", (int64_t)c->device, count[c->what], (int64_t)c->value);
     return rc;
 }
 
@@ -131,10 +131,11 @@ static int write_losses(struct vs_store *s, const struct vs_commit *c)
 {
     const struct vs_store_loss_row *l;
     int rc = 0;
-    EACH (s->losses, l)
-        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", l->t, (int64_t)l->events, l->why);
+    EACH(s->losses, l)
+    rc = vs_sql_run(s, VS_SQL_LOSS, "iit", l->t, (int64_t)l->events, l->why);
     if (rc == 0 && c->out->no_memory)
-        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)c->out->no_memory, "vramscope ran out of memory");
+        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)c->out->no_memory,
+                        "vramscope ran out of memory");
     return rc;
 }
 
@@ -164,7 +165,8 @@ static int write_mark(struct vs_store *s, const struct vs_commit *c)
 
 static int write_simulated(struct vs_store *s)
 {
-    return s->simulated_dirty ? vs_store_exec(s, s->simulated ? "UPDATE process SET simulated=1" : "UPDATE process SET simulated=0")
+    return s->simulated_dirty ? vs_store_exec(s, s->simulated ? "UPDATE process SET simulated=1"
+                                                              : "UPDATE process SET simulated=0")
                               : 0;
 }
 
@@ -172,7 +174,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_output *) = {
-        write_events, write_ranges, write_zones, write_samples, write_moments, write_mismatches, write_statistics};
+        write_events,  write_ranges,     write_zones,     write_samples,
+        write_moments, write_mismatches, write_statistics};
     for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
         rc = parts[i](s, c->out);
     if (rc == 0)

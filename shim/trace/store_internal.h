@@ -17,10 +17,10 @@
 #include "store.h"
 #include "addresses.h"
 
-#define VS_SCHEMA_VERSION  1
-#define VS_APPLICATION_ID  0x76736370 /* "vscp" */
-#define VS_OWN_STRINGS     (1u << 30) /* string ids from here on are the store's, not the journal's */
-#define VS_BATCH_BYTES     (4096 * 64)
+#define VS_SCHEMA_VERSION 1
+#define VS_APPLICATION_ID 0x76736370 /* "vscp" */
+#define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
+#define VS_BATCH_BYTES    (4096 * 64)
 
 struct vs_bits { /* ids that are written */
     uint64_t *words;
@@ -52,7 +52,7 @@ struct vs_kind {
     X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
     X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
     X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
-    X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                     \
+    X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                   \
     X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)")                           \
     X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?)")                                             \
     X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
@@ -111,7 +111,8 @@ struct vs_store {
 /* store_open.c */
 int vs_sqlite_errno(struct vs_store *s, int rc);
 int vs_store_exec(struct vs_store *s, const char *sql);
-int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise); /* first column of the first row */
+int64_t vs_store_number(struct vs_store *s, const char *sql,
+                        int64_t otherwise); /* first column of the first row */
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);

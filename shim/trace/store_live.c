@@ -22,9 +22,9 @@ static void put_live(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
     if (e->rc == 0)
-        e->rc = vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiii", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->device,
-                           (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t, (int64_t)a->phase,
-                           (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed);
+        e->rc = vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiii", (int64_t)a->seq, (int64_t)a->op,
+                           (int64_t)a->device, (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t,
+                           (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed);
 }
 
 static void put_at_peak(void *context, const struct vs_alloc *a)
@@ -111,7 +111,8 @@ int vs_live_write(struct vs_store *s, const struct vs_commit *c)
 
 uint64_t vs_store_used(struct vs_store *s)
 {
-    int64_t pages = vs_store_number(s, "PRAGMA page_count", 0), spare = vs_store_number(s, "PRAGMA freelist_count", 0);
+    int64_t pages = vs_store_number(s, "PRAGMA page_count", 0),
+            spare = vs_store_number(s, "PRAGMA freelist_count", 0);
     return (uint64_t)(pages - spare) * 4096;
 }
 

@@ -1,9 +1,9 @@
 /*
  * store_names.c - the rows that other rows refer to, copied out of the journal's tables as they are needed.
  *
- * Strings, frames and stacks are written when something refers to them, threads, contexts, devices and modules
- * as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a rollback these
- * are forgotten and everything is written again, which INSERT OR IGNORE makes harmless.
+ * Strings, frames and stacks are written when something refers to them, threads, contexts, devices and
+ * modules as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a
+ * rollback these are forgotten and everything is written again, which INSERT OR IGNORE makes harmless.
  */
 #include "store_internal.h"
 
@@ -159,9 +159,9 @@ static int write_device(struct vs_store *s, uint32_t id)
     s->devices |= 1ull << id;
     char uuid[41], name[sizeof d->name + 1];
     const uint8_t *u = d->uuid;
-    snprintf(uuid, sizeof uuid,
-             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4],
-             u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    snprintf(uuid, sizeof uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
     snprintf(name, sizeof name, "%.*s", (int)sizeof d->name, d->name);
     return vs_sql_run(s, VS_SQL_DEVICE, "itti", (int64_t)d->ordinal, uuid, name, (int64_t)d->total_bytes);
 }
@@ -169,9 +169,9 @@ static int write_device(struct vs_store *s, uint32_t id)
 static int write_module(struct vs_store *s, uint32_t id)
 {
     const struct vs_module_row *m = vs_journal_get_module(s->journal, id);
-    return vs_sql_run(s, VS_SQL_MODULE, "ittii", (int64_t)id, vs_journal_get_string(s->journal, m->path, NULL),
-                      vs_journal_get_string(s->journal, m->build_id, NULL), (int64_t)m->base,
-                      (int64_t)(m->end - m->start));
+    return vs_sql_run(
+        s, VS_SQL_MODULE, "ittii", (int64_t)id, vs_journal_get_string(s->journal, m->path, NULL),
+        vs_journal_get_string(s->journal, m->build_id, NULL), (int64_t)m->base, (int64_t)(m->end - m->start));
 }
 
 /* Whatever was appended since the last batch. */
@@ -191,8 +191,8 @@ static int write_appended(struct vs_store *s)
 
 static bool asks_for_others(const char *name)
 {
-    static const char *const between[] = {"libvramscope", "libcuda.so", "libcudart", "libc.so", "libpthread",
-                                          "ld-linux",     "libdl.so",   "libcudart_static"};
+    static const char *const between[] = {"libvramscope", "libcuda.so", "libcudart", "libc.so",
+                                          "libpthread",   "ld-linux",   "libdl.so",  "libcudart_static"};
     for (size_t i = 0; i < sizeof between / sizeof *between; i++)
         if (strncmp(name, between[i], strlen(between[i])) == 0)
             return true;
@@ -220,7 +220,8 @@ static uint32_t owner_of_module(struct vs_store *s, uint32_t module)
 static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
 {
     const struct vs_stack_row *node;
-    for (int depth = 0; depth < 512 && (node = vs_journal_get_stack(s->journal, id)); depth++, id = node->parent) {
+    for (int depth = 0; depth < 512 && (node = vs_journal_get_stack(s->journal, id));
+         depth++, id = node->parent) {
         const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
         uint32_t owner = f && f->module ? owner_of_module(s, f->module) : 0;
         if (owner)
@@ -275,8 +276,8 @@ static bool same_kind(const struct vs_kind *a, const struct vs_kind *b)
 
 static uint64_t kind_key(const struct vs_kind *k)
 {
-    uint64_t low = (uint64_t)k->thread << 48 | (uint64_t)k->api << 32 | (uint64_t)k->status << 16 | k->context << 8 |
-                   k->space << 1 | k->managed;
+    uint64_t low = (uint64_t)k->thread << 48 | (uint64_t)k->api << 32 | (uint64_t)k->status << 16 |
+                   k->context << 8 | k->space << 1 | k->managed;
     return low ^ k->stream * 0x9E3779B97F4A7C15u;
 }
 
@@ -389,8 +390,8 @@ void vs_names_free(struct vs_store *s)
 static int load_kinds(struct vs_store *s)
 {
     sqlite3_stmt *q;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT api,space,context,stream,thread,status,managed FROM kind ORDER BY id",
-                                -1, &q, NULL);
+    int rc = sqlite3_prepare_v2(
+        s->db, "SELECT api,space,context,stream,thread,status,managed FROM kind ORDER BY id", -1, &q, NULL);
     while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
         struct vs_row r = {.api = (uint16_t)sqlite3_column_int(q, 0),
                            .space = (uint8_t)sqlite3_column_int(q, 1),
@@ -424,7 +425,8 @@ int vs_names_load(struct vs_store *s)
     if (rc == 0 && !s->fresh)
         rc = load_kinds(s);
     s->next_module = 1;
-    s->next_string = (uint32_t)vs_store_number(s, "SELECT max(id)+1 FROM string WHERE id >= 1073741824", VS_OWN_STRINGS);
+    s->next_string =
+        (uint32_t)vs_store_number(s, "SELECT max(id)+1 FROM string WHERE id >= 1073741824", VS_OWN_STRINGS);
     if (s->next_string < VS_OWN_STRINGS)
         s->next_string = VS_OWN_STRINGS;
     if (!s->fresh)

@@ -2,9 +2,9 @@
  * store_open.c - opening, creating and closing the database.
  *
  * An existing file is looked at before anything is changed in it: the application id in its header and the
- * schema version in `meta` say whether it is ours.  Then WAL with synchronous=OFF (readers see whole batches at
- * any moment); on network file systems, where shared memory between machines is not to be had, an exclusively
- * locked file with a truncated rollback journal.  Closing turns it back into one plain file.
+ * schema version in `meta` say whether it is ours.  Then WAL with synchronous=OFF (readers see whole batches
+ * at any moment); on network file systems, where shared memory between machines is not to be had, an
+ * exclusively locked file with a truncated rollback journal.  Closing turns it back into one plain file.
  */
 #include "store_internal.h"
 #include "store_schema.h"
@@ -19,8 +19,6 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-
 
 /* ---- small calls ---- */
 
@@ -165,7 +163,8 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
         return say(why, n, -EINVAL, path, "is a database of another program; name another output file");
     if (vs_store_number(s, "SELECT value FROM meta WHERE key='schema_version'", 0) > VS_SCHEMA_VERSION)
         return say(why, n, -EPROTO, path, "was written by a newer vramscope; use that one");
-    if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) != s->config.start_realtime_ns)
+    if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) !=
+        s->config.start_realtime_ns)
         return say(why, n, -EINVAL, path, "holds another run; name another output file");
     return 0;
 }
@@ -174,8 +173,10 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
 
 static int settings(struct vs_store *s)
 {
-    int rc = vs_store_exec(s, "PRAGMA page_size=4096; PRAGMA synchronous=OFF; PRAGMA secure_delete=OFF; PRAGMA temp_store=MEMORY;"
-                              "PRAGMA cache_spill=OFF; PRAGMA foreign_keys=OFF");
+    int rc = vs_store_exec(
+        s,
+        "PRAGMA page_size=4096; PRAGMA synchronous=OFF; PRAGMA secure_delete=OFF; PRAGMA temp_store=MEMORY;"
+        "PRAGMA cache_spill=OFF; PRAGMA foreign_keys=OFF");
     if (rc == 0 && !s->wal)
         return vs_store_exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE");
     if (rc == 0)
@@ -183,7 +184,10 @@ static int settings(struct vs_store *s)
     /* small files get a small WAL, so that both together stay near the limit as well */
     uint64_t pages = s->config.max_bytes ? s->config.max_bytes / 4096 / 16 : 1000;
     char sql[96];
-    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d", pages > 1000 ? 1000 : pages < 32 ? 32 : (int)pages);
+    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d",
+             pages > 1000 ? 1000
+             : pages < 32 ? 32
+                          : (int)pages);
     return rc == 0 ? vs_store_exec(s, sql) : rc;
 }
 
@@ -210,8 +214,9 @@ static int insert_process(struct vs_store *s)
     number_or_null(c->rank, rank, sizeof rank);
     number_or_null(c->local_rank, local_rank, sizeof local_rank);
     number_or_null(c->world_size, world_size, sizeof world_size);
-    char *sql = sqlite3_mprintf("INSERT INTO process VALUES(1,%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host, c->boot_id, c->pid,
-                                rank, local_rank, world_size, c->command, (long long)c->start_realtime_ns, c->simulated);
+    char *sql = sqlite3_mprintf("INSERT INTO process VALUES(1,%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host,
+                                c->boot_id, c->pid, rank, local_rank, world_size, c->command,
+                                (long long)c->start_realtime_ns, c->simulated);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     return rc;
@@ -220,12 +225,11 @@ static int insert_process(struct vs_store *s)
 static int insert_meta(struct vs_store *s)
 {
     const struct vs_store_config *c = &s->config;
-    char *sql = sqlite3_mprintf("INSERT INTO meta VALUES('schema_version',%d),('version',%Q),('start_realtime_ns',%lld),"
-                                "('start_monotonic_ns',%lld),"
-                                "('max_bytes',%lld),('clean_end',0);INSERT INTO mark VALUES(1,0,NULL,0)",
-                                VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
-                                (long long)c->start_monotonic_ns,
-                                (long long)c->max_bytes);
+    char *sql = sqlite3_mprintf(
+        "INSERT INTO meta VALUES('schema_version',%d),('version',%Q),('start_realtime_ns',%lld),"
+        "('max_bytes',%lld),('clean_end',0);INSERT INTO mark VALUES(1,0,NULL,0)",
+        VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
+        (long long)c->max_bytes);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     if (rc == 0 && c->journal_path)
@@ -256,7 +260,8 @@ static void load_state(struct vs_store *s)
     s->last_ev = (uint64_t)vs_store_number(s, "SELECT max(seq) FROM ev", 0);
     s->live_seq = (uint64_t)vs_store_number(s, "SELECT live_seq FROM mark", 0);
     s->thinned_from = (uint64_t)vs_store_number(s, "SELECT value FROM meta WHERE key='thinned_from_seq'", 0);
-    s->thinned = (uint64_t)vs_store_number(s, "SELECT sum(events) FROM loss WHERE why LIKE 'thinned, not lost%'", 0);
+    s->thinned =
+        (uint64_t)vs_store_number(s, "SELECT sum(events) FROM loss WHERE why LIKE 'thinned, not lost%'", 0);
     s->thinned_written = s->thinned_from != 0;
     s->live_incomplete = vs_store_number(s, "SELECT value FROM meta WHERE key='live_incomplete'", 0) != 0;
 }
@@ -292,8 +297,8 @@ static void release(struct vs_store *s)
     free(s);
 }
 
-int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal, char *why,
-                  size_t why_size)
+int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+                  char *why, size_t why_size)
 {
     struct vs_store *s = calloc(1, sizeof *s);
     if (!s)
@@ -303,8 +308,9 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
     s->wal = !config->network && !on_network(config->path);
     int rc = vs_vfs_install();
     if (rc == 0)
-        rc = vs_sqlite_errno(s, sqlite3_open_v2(config->path, &s->db,
-                                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, "unix"));
+        rc = vs_sqlite_errno(
+            s, sqlite3_open_v2(config->path, &s->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, "unix"));
     if (rc < 0) {
         say(why, why_size, rc, config->path, strerror(-rc));
     } else {
@@ -325,7 +331,8 @@ static int write_end(struct vs_store *s, int64_t end_ns)
 {
     char sql[192];
     snprintf(sql, sizeof sql,
-             "BEGIN IMMEDIATE; UPDATE process SET end_ns=%" PRId64 "; UPDATE meta SET value=1 WHERE key='clean_end';"
+             "BEGIN IMMEDIATE; UPDATE process SET end_ns=%" PRId64
+             "; UPDATE meta SET value=1 WHERE key='clean_end';"
              "DELETE FROM meta WHERE key='journal'; COMMIT",
              end_ns);
     return vs_store_exec(s, sql);

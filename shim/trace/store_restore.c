@@ -121,15 +121,16 @@ static void load_at_peak(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *
 
 static void load_phase(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
-    vs_ledger_restore_phase(l, &(struct vs_phase_row){.device = (int)i64(q, 0),
-                                                      .phase = (uint32_t)i64(q, 1),
-                                                      .ranges = u64(q, 2),
-                                                      .ns = sqlite3_column_type(q, 3) == SQLITE_NULL ? -1 : i64(q, 3),
-                                                      .events = u64(q, 4),
-                                                      .allocated = u64(q, 5),
-                                                      .reserved = u64(q, 6),
-                                                      .end_allocated = u64(q, 7),
-                                                      .t_allocated = i64(q, 8)});
+    vs_ledger_restore_phase(
+        l, &(struct vs_phase_row){.device = (int)i64(q, 0),
+                                  .phase = (uint32_t)i64(q, 1),
+                                  .ranges = u64(q, 2),
+                                  .ns = sqlite3_column_type(q, 3) == SQLITE_NULL ? -1 : i64(q, 3),
+                                  .events = u64(q, 4),
+                                  .allocated = u64(q, 5),
+                                  .reserved = u64(q, 6),
+                                  .end_allocated = u64(q, 7),
+                                  .t_allocated = i64(q, 8)});
 }
 
 static void load_zone(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
@@ -153,20 +154,20 @@ static void load_zone(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 
 static void load_range(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
-    vs_ledger_restore_range(l, &(struct vs_range_row){.id = (uint32_t)i64(q, 0),
-                                                      .phase = (uint32_t)i64(q, 1),
-                                                      .name = (uint32_t)i64(q, 2),
-                                                      .domain = (uint32_t)i64(q, 3),
-                                                      .source = (uint8_t)i64(q, 4),
-                                                      .outermost = i64(q, 5) & 1,
-                                                      .cross_thread = i64(q, 5) & 2,
-                                                      .parent = (uint32_t)i64(q, 6),
-                                                      .thread = (uint16_t)i64(q, 7),
-                                                      .step = (uint32_t)i64(q, 8),
-                                                      .first_seq = u64(q, 9),
-                                                      .t_push = i64(q, 10),
-                                                      .t_pop = sqlite3_column_type(q, 11) == SQLITE_NULL ? -1
-                                                                                                         : i64(q, 11)});
+    vs_ledger_restore_range(
+        l, &(struct vs_range_row){.id = (uint32_t)i64(q, 0),
+                                  .phase = (uint32_t)i64(q, 1),
+                                  .name = (uint32_t)i64(q, 2),
+                                  .domain = (uint32_t)i64(q, 3),
+                                  .source = (uint8_t)i64(q, 4),
+                                  .outermost = i64(q, 5) & 1,
+                                  .cross_thread = i64(q, 5) & 2,
+                                  .parent = (uint32_t)i64(q, 6),
+                                  .thread = (uint16_t)i64(q, 7),
+                                  .step = (uint32_t)i64(q, 8),
+                                  .first_seq = u64(q, 9),
+                                  .t_push = i64(q, 10),
+                                  .t_pop = sqlite3_column_type(q, 11) == SQLITE_NULL ? -1 : i64(q, 11)});
 }
 
 static void load_range_peak(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
@@ -210,11 +211,17 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
 static int load_living(struct vs_store *s, struct vs_ledger *l)
 {
     bool thinned = s->thinned_from != 0;
-    int rc = each_row(s, l, thinned ? EVENTS "op<20 OR op>=50 ORDER BY seq" : EVENTS "op<22 OR op>=50 ORDER BY seq", load_event);
+    int rc = each_row(s, l,
+                      thinned ? EVENTS "op<20 OR op>=50 ORDER BY seq" : EVENTS "op<22 OR op>=50 ORDER BY seq",
+                      load_event);
     if (rc == 0 && thinned)
-        rc = each_row(s, l, "SELECT alloc_seq,op,device,space,address,size,t,phase,range,stack FROM live WHERE op=20", load_block);
+        rc = each_row(
+            s, l, "SELECT alloc_seq,op,device,space,address,size,t,phase,range,stack FROM live WHERE op=20",
+            load_block);
     if (rc == 0 && thinned)
-        rc = each_row(s, l, "SELECT alloc_seq,op,device,space,address,size_bytes,t_ns,phase,range,stack,peak_seq FROM peak_live",
+        rc = each_row(s, l,
+                      "SELECT alloc_seq,op,device,space,address,size_bytes,t_ns,phase,range,stack,peak_seq "
+                      "FROM peak_live",
                       load_at_peak);
     return rc;
 }
@@ -222,14 +229,16 @@ static int load_living(struct vs_store *s, struct vs_ledger *l)
 static int load_ranges(struct vs_store *s, struct vs_ledger *l)
 {
     int rc = each_row(s, l,
-                      "SELECT id,phase,name,domain,source,flags,parent,thread,step,first_seq,t_push,t_pop FROM rng WHERE t_pop IS NULL "
+                      "SELECT id,phase,name,domain,source,flags,parent,thread,step,first_seq,t_push,t_pop "
+                      "FROM rng WHERE t_pop IS NULL "
                       "OR id > (SELECT max(id) FROM rng) - 4096 ORDER BY id",
                       load_range);
     if (rc == 0)
-        rc = each_row(s, l,
-                      "SELECT range,device,allocated_bytes,reserved_bytes,t_ns FROM range_peak WHERE range IN "
-                      "(SELECT id FROM rng WHERE t_pop IS NULL)",
-                      load_range_peak);
+        rc =
+            each_row(s, l,
+                     "SELECT range,device,allocated_bytes,reserved_bytes,t_ns FROM range_peak WHERE range IN "
+                     "(SELECT id FROM rng WHERE t_pop IS NULL)",
+                     load_range_peak);
     return rc;
 }
 
@@ -238,19 +247,25 @@ static int load_aggregates(struct vs_store *s, struct vs_ledger *l)
     int rc = each_row(s, l, PEAKS, load_totals);
     if (rc == 0)
         rc = each_row(s, l,
-                      "SELECT device,phase,ranges,ns,events,allocated_bytes,reserved_bytes,end_allocated_bytes,t_allocated_ns FROM phase_stat",
+                      "SELECT "
+                      "device,phase,ranges,ns,events,allocated_bytes,reserved_bytes,end_allocated_bytes,t_"
+                      "allocated_ns FROM phase_stat",
                       load_phase);
     if (rc == 0)
-        rc = each_row(s, l,
-                      "SELECT first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,max_allocated_t,min_reserved,"
-                      "max_reserved,last_framework,last_direct,last_reserved,events FROM zone ORDER BY first_seq",
-                      load_zone);
+        rc = each_row(
+            s, l,
+            "SELECT "
+            "first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,max_allocated_t,min_"
+            "reserved,"
+            "max_reserved,last_framework,last_direct,last_reserved,events FROM zone ORDER BY first_seq",
+            load_zone);
     if (rc == 0)
         rc = load_ranges(s, l);
     if (rc == 0)
         rc = each_row(s, l, "SELECT device,name,value FROM counter", load_count);
     if (rc == 0)
-        rc = each_row(s, l, "SELECT device,what,ours_bytes,theirs_bytes FROM mismatch ORDER BY rowid", load_mismatch);
+        rc = each_row(s, l, "SELECT device,what,ours_bytes,theirs_bytes FROM mismatch ORDER BY rowid",
+                      load_mismatch);
     return rc;
 }
 

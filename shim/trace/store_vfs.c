@@ -1,10 +1,10 @@
 /*
  * store_vfs.c - see store_vfs.h.
  *
- * SQLite keeps the number that open() gave it (the logical number); a slot remembers which file that is and the
- * number that holds it now (the actual one).  They are the same until the host took ours away.  Between the
- * check and the call the host could still close: a window of nanoseconds in our own thread, not closable from
- * here.  SQLite calls fsync directly, not through these: with synchronous=OFF it never does.
+ * SQLite keeps the number that open() gave it (the logical number); a slot remembers which file that is and
+ * the number that holds it now (the actual one).  They are the same until the host took ours away.  Between
+ * the check and the call the host could still close: a window of nanoseconds in our own thread, not closable
+ * from here.  SQLite calls fsync directly, not through these: with synchronous=OFF it never does.
  */
 #define _GNU_SOURCE
 #include "store_vfs.h"
@@ -180,7 +180,8 @@ static void note_lock(struct slot *s, const struct flock *f)
 static bool lock_again(const struct slot *s, int fd)
 {
     for (int i = 0; i < LOCKS; i++)
-        if (s->lock[i].end && set_lock(fd, F_OFD_SETLK, s->lock[i].type, s->lock[i].start, s->lock[i].end) < 0)
+        if (s->lock[i].end &&
+            set_lock(fd, F_OFD_SETLK, s->lock[i].type, s->lock[i].start, s->lock[i].end) < 0)
             return false;
     return true;
 }
@@ -317,11 +318,11 @@ int vs_vfs_install(void)
         sqlite3_syscall_ptr call;
     } calls[] = {
 #define CALL(name, function) {name, (sqlite3_syscall_ptr)function}
-        CALL("open", vfs_open),       CALL("close", vfs_close),         CALL("fcntl", vfs_fcntl),
-        CALL("fstat", vfs_fstat),     CALL("ftruncate", vfs_ftruncate), CALL("read", vfs_read),
-        CALL("pread", vfs_pread),     CALL("pread64", vfs_pread),       CALL("write", vfs_write),
-        CALL("pwrite", vfs_pwrite),   CALL("pwrite64", vfs_pwrite),     CALL("fchmod", vfs_fchmod),
-        CALL("fchown", vfs_fchown),   CALL("mmap", vfs_mmap),
+        CALL("open", vfs_open),     CALL("close", vfs_close),         CALL("fcntl", vfs_fcntl),
+        CALL("fstat", vfs_fstat),   CALL("ftruncate", vfs_ftruncate), CALL("read", vfs_read),
+        CALL("pread", vfs_pread),   CALL("pread64", vfs_pread),       CALL("write", vfs_write),
+        CALL("pwrite", vfs_pwrite), CALL("pwrite64", vfs_pwrite),     CALL("fchmod", vfs_fchmod),
+        CALL("fchown", vfs_fchown), CALL("mmap", vfs_mmap),
 #undef CALL
     };
     sqlite3_vfs *vfs = sqlite3_vfs_find("unix");

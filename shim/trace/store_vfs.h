@@ -3,8 +3,8 @@
  *
  * Host programs close descriptors that they did not open (daemons: all of them) and open their own under the
  * same numbers.  So SQLite's sit high and close-on-exec; before each use device and inode are compared with
- * what was opened, and a stranger under the number makes us open our file again, under another one.  Locks are
- * those of the open file (OFD): POSIX locks would all be gone as soon as the host's own SQLite closed the
+ * what was opened, and a stranger under the number makes us open our file again, under another one.  Locks
+ * are those of the open file (OFD): POSIX locks would all be gone as soon as the host's own SQLite closed the
  * same file.
  */
 #ifndef VS_TRACE_STORE_VFS_H

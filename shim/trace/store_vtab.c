@@ -1,8 +1,8 @@
 /*
  * store_vtab.c - the batch as a table: INSERT INTO ev SELECT * FROM vs_rows reads the rows where they lie.
  *
- * No bind and no step per row: measured as the largest single gain of bulk insertion.  Column 0 is NULL wherever
- * the row's number is the one that SQLite would give by itself, which is faster than telling it.
+ * No bind and no step per row: measured as the largest single gain of bulk insertion.  Column 0 is NULL
+ * wherever the row's number is the one that SQLite would give by itself, which is faster than telling it.
  */
 #include "store_internal.h"
 

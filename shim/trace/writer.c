@@ -64,7 +64,8 @@ static void writer_free(struct vs_writer *w)
     free(w);
 }
 
-static struct vs_store_config store_config(const struct vs_writer_config *c, const struct vs_journal_stats *stats)
+static struct vs_store_config store_config(const struct vs_writer_config *c,
+                                           const struct vs_journal_stats *stats)
 {
     return (struct vs_store_config){.path = c->path,
                                     .max_bytes = c->max_bytes,
@@ -137,7 +138,8 @@ static bool note_losses(struct vs_writer *w)
 {
     struct vs_journal_stats stats;
     vs_journal_stats(w->journal, &stats);
-    bool any = stats.lost > w->lost || stats.dead > w->dead || stats.table_full > w->table_full || stats.late > w->late;
+    bool any = stats.lost > w->lost || stats.dead > w->dead || stats.table_full > w->table_full ||
+               stats.late > w->late;
     note(w, stats.lost, &w->lost, "the ring was full (VRAMSCOPE_RING_EVENTS)");
     note(w, stats.dead, &w->dead, "a thread ended while it wrote an event");
     note(w, stats.table_full, &w->table_full, "a table of names or stacks was full");

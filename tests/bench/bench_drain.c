@@ -4,8 +4,8 @@
  *      bench_drain [events [directory]]
  *
  * A synthetic training job (tests/unit/stream.h) fills the ring in bursts; only the writer's time counts: its
- * processor time and the clock's, the final checkpoint included.  The first line is the number that the design
- * asks for (1.5 M events/s, 60 bytes an event).
+ * processor time and the clock's, the final checkpoint included.  The first line is the number that the
+ * design asks for (1.5 M events/s, 60 bytes an event).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,14 +69,15 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/bench_drain.%d.vsj", directory, getpid());
     if (vs_journal_create(&journal, path, &(struct vs_journal_config){.database = db, .start_ns = 0}) < 0)
         return fprintf(stderr, "%s: cannot create the journal\n", path), 2;
-    if (vs_writer_open(&writer, &(struct vs_writer_config){.path = db, .version = "bench", .pid = getpid()}, journal,
-                       why, sizeof why) < 0)
+    if (vs_writer_open(&writer, &(struct vs_writer_config){.path = db, .version = "bench", .pid = getpid()},
+                       journal, why, sizeof why) < 0)
         return fprintf(stderr, "%s\n", why), 2;
     struct stream *s = malloc(sizeof *s);
     stream_init(s, emit, NULL);
     for (int i = 0; i < 4; i++)
-        s->name[i] = vs_journal_string(journal, (const char *[]){"forward", "logits", "backward", "optimizer"}[i],
-                                       (size_t[]){7, 6, 8, 9}[i]);
+        s->name[i] =
+            vs_journal_string(journal, (const char *[]){"forward", "logits", "backward", "optimizer"}[i],
+                              (size_t[]){7, 6, 8, 9}[i]);
     while (made < events) {
         for (int i = 0; i < 40; i++)
             stream_step(s);

@@ -67,7 +67,8 @@ static inline uint64_t feed(struct kit *k, struct vs_event e)
 
 static inline uint64_t alloc(struct kit *k, uint64_t address, uint64_t size)
 {
-    return feed(k, (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = address, .size = size});
+    return feed(
+        k, (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = address, .size = size});
 }
 
 static inline uint64_t alloc_in(struct kit *k, uint8_t space, uint64_t address, uint64_t size)
@@ -83,15 +84,21 @@ static inline uint64_t release(struct kit *k, uint64_t address)
 static inline void block(struct kit *k, uint64_t address, uint64_t size)
 {
     k->framework += size;
-    feed(k, (struct vs_event){
-                .op = VS_OP_BLOCK_ALLOC, .address = address, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
+    feed(k, (struct vs_event){.op = VS_OP_BLOCK_ALLOC,
+                              .address = address,
+                              .size = size,
+                              .arg0 = k->framework,
+                              .arg1 = k->reserved});
 }
 
 static inline void unblock(struct kit *k, uint64_t address, uint64_t size)
 {
     k->framework -= size;
-    feed(k, (struct vs_event){
-                .op = VS_OP_BLOCK_FREE, .address = address, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
+    feed(k, (struct vs_event){.op = VS_OP_BLOCK_FREE,
+                              .address = address,
+                              .size = size,
+                              .arg0 = k->framework,
+                              .arg1 = k->reserved});
 }
 
 static inline void vmm(struct kit *k, uint8_t op, uint64_t address, uint64_t size, uint64_t arg0)

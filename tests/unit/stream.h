@@ -1,9 +1,9 @@
 /*
  * stream.h - a synthetic training job: the events that PyTorch makes, without PyTorch.
  *
- * Segments are allocated when the bump of the arena passes them; each step opens forward, logits, backward and
- * optimizer (backward on a second thread), allocates blocks of changing sizes and frees them in the order of
- * backward.  The framework's own totals are right in every report.  Deterministic: the same seed gives the
+ * Segments are allocated when the bump of the arena passes them; each step opens forward, logits, backward
+ * and optimizer (backward on a second thread), allocates blocks of changing sizes and frees them in the order
+ * of backward.  The framework's own totals are right in every report.  Deterministic: the same seed gives the
  * same job, which goes on for ever.
  */
 #ifndef VS_TESTS_STREAM_H
@@ -59,8 +59,10 @@ static inline uint64_t stream_place(struct stream *s, uint64_t size)
         return s->spare[class][--s->spares[class]];
     if (s->frontier + size > STREAM_BASE + s->reserved) {
         s->frontier = STREAM_BASE + s->reserved;
-        stream_emit(s, (struct vs_event){
-                           .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = s->frontier, .size = STREAM_SEGMENT});
+        stream_emit(s, (struct vs_event){.op = VS_OP_ALLOC,
+                                         .space = VS_SPACE_DEVICE,
+                                         .address = s->frontier,
+                                         .size = STREAM_SEGMENT});
         s->reserved += STREAM_SEGMENT;
     }
     uint64_t address = s->frontier;

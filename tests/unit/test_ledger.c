@@ -518,7 +518,8 @@ static void event_of_a_range_just_popped_keeps_its_phase(void **state)
 static void range_that_names_no_phase_gives_none(void **state)
 {
     KIT;
-    feed(k, (struct vs_event){.op = VS_OP_RANGE_PUSH, .range = 4, .address = 77, .size = 5, .arg1 = VS_SOURCE_NVTX});
+    feed(k, (struct vs_event){
+                .op = VS_OP_RANGE_PUSH, .range = 4, .address = 77, .size = 5, .arg1 = VS_SOURCE_NVTX});
     k->range = 4;
     block(k, 0x1000, 700);
     k->range = 0;

@@ -1,9 +1,9 @@
 /*
  * test_store.c - journal to database and back: round trips, kills, limits, hosts with bad manners.
  *
- * The events are those of stream.h.  "Killed" means a child process that ends with _exit in the middle, having
- * drained some of what it recorded, and a recover by the parent; such a database must equal, row for row, the
- * one of a run that was not disturbed.
+ * The events are those of stream.h.  "Killed" means a child process that ends with _exit in the middle,
+ * having drained some of what it recorded, and a recover by the parent; such a database must equal, row for
+ * row, the one of a run that was not disturbed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,7 +71,8 @@ static void job_journal(struct job *job, const char *name)
     memset(job, 0, sizeof *job);
     snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
     snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
-    struct vs_journal_config c = {.ring_slots = 1 << 16, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
+    struct vs_journal_config c = {
+        .ring_slots = 1 << 16, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
     assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
     stream_init(&job->s, emit, job->j);
     names(job);
@@ -171,9 +172,11 @@ static void equal(const char *a, const char *b, const char *const *tables)
     sqlite3_close(db);
 }
 
-static const char *const everything[] = {"ev",   "kind",  "rng",  "range_peak", "phase_stat", "peak",    "live", "peak_live",
-                                         "step", "phase", "zone", "thread",     "string",     "counter", "mismatch", NULL};
-static const char *const aggregates[] = {"phase_stat", "peak", "live", "peak_live", "step", "phase", "counter", NULL};
+static const char *const everything[] = {
+    "ev",   "kind",  "rng",  "range_peak", "phase_stat", "peak",    "live",     "peak_live",
+    "step", "phase", "zone", "thread",     "string",     "counter", "mismatch", NULL};
+static const char *const aggregates[] = {"phase_stat", "peak",  "live",    "peak_live",
+                                         "step",       "phase", "counter", NULL};
 
 /* ---- tests ---- */
 
@@ -194,8 +197,9 @@ static void a_run_ends_as_one_sound_file_with_exact_totals(void **state)
     assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM live_at_peak"),
                      ask(job.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
     assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM leak"), allocated);
-    assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND op='block_alloc'"),
-                     allocated);
+    assert_int_equal(
+        ask(job.db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND op='block_alloc'"),
+        allocated);
     assert_int_equal(ask(job.db, "SELECT count(*) FROM allocation"),
                      ask(job.db, "SELECT count(*) FROM event WHERE op IN ('alloc','block_alloc')"));
     assert_int_equal(ask(job.db, "SELECT count(*) FROM phase_peak"), 5);
@@ -213,14 +217,16 @@ static void peaks_of_ranges_equal_those_of_their_rows(void **state)
     steps(&job, 10);
     job_close(&job);
     assert_int_equal(
-        ask(job.db, "SELECT count(*) FROM rng r JOIN range_peak p ON p.range=r.id WHERE p.allocated_bytes <> "
-                    "(SELECT max(allocated_bytes) FROM event e WHERE e.seq >= r.first_seq AND e.t_ns <= r.t_pop)"),
+        ask(job.db,
+            "SELECT count(*) FROM rng r JOIN range_peak p ON p.range=r.id WHERE p.allocated_bytes <> "
+            "(SELECT max(allocated_bytes) FROM event e WHERE e.seq >= r.first_seq AND e.t_ns <= r.t_pop)"),
         0);
     assert_int_equal(ask(job.db, "SELECT count(*) FROM rng"), 40);
-    assert_int_equal(ask(job.db, "SELECT count(*) FROM zone z WHERE z.max_allocated < (SELECT max(allocated_bytes) FROM "
-                                 "event e WHERE e.seq BETWEEN z.first_seq AND z.last_seq AND "
-                                 "e.phase=(SELECT name FROM phase WHERE id=z.phase) AND e.size_bytes > 0)"),
-                     0);
+    assert_int_equal(
+        ask(job.db, "SELECT count(*) FROM zone z WHERE z.max_allocated < (SELECT max(allocated_bytes) FROM "
+                    "event e WHERE e.seq BETWEEN z.first_seq AND z.last_seq AND "
+                    "e.phase=(SELECT name FROM phase WHERE id=z.phase) AND e.size_bytes > 0)"),
+        0);
 }
 
 /* Records in a child that drains what the first DRAINED steps made, and is killed; the journal stays. */
@@ -323,7 +329,8 @@ static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
     assert_int_equal(stat(thin.db, &st), 0);
     assert_true(st.st_size <= 2 << 20);
     assert_true(ask(thin.db, "SELECT value FROM meta WHERE key='thinned_from_seq'") > 0);
-    assert_int_equal(ask(thin.db, "SELECT count(*) FROM loss WHERE why LIKE 'thinned, not lost%' AND events > 100000"), 1);
+    assert_int_equal(
+        ask(thin.db, "SELECT count(*) FROM loss WHERE why LIKE 'thinned, not lost%' AND events > 100000"), 1);
     assert_int_equal(ask(thin.db, "SELECT sum(size_bytes) FROM live_at_peak"),
                      ask(full.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
     assert_int_equal(ask(thin.db, "SELECT count(*) FROM event WHERE op='alloc'"),
@@ -529,9 +536,12 @@ static void owner_is_the_first_library_that_is_not_cudas(void **state)
         struct vs_module_row m = {.base = 0x1000u * (unsigned)(i + 1), .start = 0, .end = 0x100};
         m.path = vs_journal_string(job.j, path[i], strlen(path[i]));
         module[i] = vs_journal_module(job.j, &m);
-        stack = vs_journal_stack(job.j, stack, vs_journal_frame(job.j, 0x1000u * (unsigned)(i + 1) + 5, module[i]));
+        stack = vs_journal_stack(job.j, stack,
+                                 vs_journal_frame(job.j, 0x1000u * (unsigned)(i + 1) + 5, module[i]));
     }
-    emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x1000, .size = 777, .stack = stack});
+    emit(job.j,
+         &(struct vs_event){
+             .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x1000, .size = 777, .stack = stack});
     job_close(&job);
     assert_int_equal(ask(job.db, "SELECT owner='libnccl.so.2' AND size_bytes=777 FROM leak"), 1);
     assert_int_equal(ask(job.db, "SELECT count(*) FROM stack"), 3);
