@@ -146,7 +146,8 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
                          CUresult status)
 {
     vs_place_prepare(status);
-    struct vs_place place = vs_place_stream(stream, address);
+    /* a handle that the driver has just refused is not shown to it again */
+    struct vs_place place = status == CUDA_SUCCESS ? vs_place_stream(stream, address) : vs_place_current();
     if (pool == NULL && status == CUDA_SUCCESS)
         pool = current_pool_of(place.device);
     struct pool_kind kind = {VS_SPACE_POOL, place.device};

@@ -11,7 +11,7 @@
 
 #include "hook.h"
 
-/* CALL without an event: AFTER runs, with errno kept, where the call is the outermost one. */
+/* CALL, and where it is the outermost one AFTER, which sees `status`; errno stays as the call left it. */
 #define VS_AROUND_(CALL, AFTER)                                                                              \
     if (!vs_hook_enter())                                                                                    \
         return CALL;                                                                                         \
@@ -76,7 +76,8 @@
 #define VS_SHAPE_POOL_ALLOC(CALL, out, size, pool, stream)                                                   \
     VS_AROUND_(CALL, vs_after_pool_alloc(api, VS_OUT(out), size, pool, stream, status))
 #define VS_SHAPE_POOL_FREE(CALL, address, stream)                                                            \
-    VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_POOL, address, 0, stream, vs_after_pool_free(stream))
+    VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_POOL, address, 0, stream,                                          \
+               if (status == CUDA_SUCCESS) vs_after_pool_free(stream))
 #define VS_SHAPE_POOL_CURRENT(CALL, device) VS_AROUND_(CALL, vs_pool_current_changed(device))
 #define VS_SHAPE_POOL_TRIM(CALL, pool)      VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_trimmed(pool))
 #define VS_SHAPE_POOL_DESTROY(CALL, pool)                                                                    \

@@ -324,6 +324,19 @@ static void per_thread_stream_is_told_from_the_legacy_one(void **state)
     assert_int_equal(record_log->events[2].arg0, 0x10100);
 }
 
+static void refused_stream_is_not_shown_to_the_driver_again(void **state)
+{
+    CUdeviceptr p;
+    for (int i = 0; i < 64; i++) {
+        fake.fail_next = CUDA_ERROR_INVALID_HANDLE;
+        cuMemAllocAsync(&p, 10, FAKE_BAD_STREAM);
+        fake.fail_next = CUDA_ERROR_INVALID_HANDLE;
+        cuMemFreeAsync(0x1000, FAKE_BAD_STREAM);
+    }
+    assert_int_equal(record_log->count, 3 * 64);
+    assert_int_equal(record_log->events[0].device, 0); /* the current context's */
+}
+
 static void stream_of_another_context_tells_the_device(void **state)
 {
     CUdeviceptr p;
@@ -423,6 +436,7 @@ int main(void)
         cmocka_unit_test_setup(changed_current_pool_is_followed, fresh),
         cmocka_unit_test_setup(captured_stream_asks_no_pool, fresh),
         cmocka_unit_test_setup(per_thread_stream_is_told_from_the_legacy_one, fresh),
+        cmocka_unit_test_setup(refused_stream_is_not_shown_to_the_driver_again, fresh),
         cmocka_unit_test_setup(stream_of_another_context_tells_the_device, fresh),
         cmocka_unit_test_setup(own_pool_tells_the_device, fresh),
         cmocka_unit_test_setup(frees_ask_the_pool_now_and_then, fresh),

@@ -180,11 +180,15 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 #ifndef FAKE_OLD
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
 {
+    if (stream == FAKE_BAD_STREAM)
+        abort(); /* a handle that is none may be a wild pointer to a driver */
     *out = (CUcontext)((uintptr_t)stream & ~(uintptr_t)0xff00);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out)
 {
+    if (stream == FAKE_BAD_STREAM)
+        abort();
     *out = fake.capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }

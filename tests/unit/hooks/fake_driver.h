@@ -17,6 +17,7 @@ struct fake_state {     /* each thread has its own */
     jmp_buf *leave; /* the next call jumps out of the driver */
 };
 extern __thread struct fake_state fake;
+#define FAKE_BAD_STREAM ((CUstream)0xbad)
 void fake_set_context(uintptr_t context); /* the low four bits are its device */
 /* cuMemAlloc_v2 and cuMemFree_v2 under names that nobody hooks */
 CUresult fake_alloc(CUdeviceptr *dptr, size_t bytes);
