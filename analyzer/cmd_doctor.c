@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "doctor.h"
 #include "json.h"
-#include "text_table.h"
+#include "table.h"
 
 struct options {
     bool json, quick;

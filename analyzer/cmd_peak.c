@@ -14,7 +14,7 @@
 #include "commands.h"
 #include "report.h"
 #include "symbols.h"
-#include "text_table.h"
+#include "table.h"
 #include "units.h"
 
 struct options {
@@ -273,11 +273,13 @@ static int show_file(const char *file, const struct options *o, int only, struct
 {
     struct trace t;
     struct report r;
-    char why[256];
-    if (trace_open(&t, file)) /* completes the file of a killed process, so before the names */
+    if (trace_open(&t, file))
         return complain("%s", t.why);
-    vs_symbols_fill(t.path, why, sizeof why); /* what can't be named is shown as module and offset */
-    t.oom_total = 0;                          /* not asked here */
+    if (!t.running && (only < 0 || only == BY_STACK)) {
+        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        vs_symbols_fill(file, why, sizeof why);
+    }
+    t.oom_total = 0; /* not asked here */
     int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
     if (j) {
         json_begin(j, NULL, '{');
