@@ -306,34 +306,48 @@ static int end_as(int status)
     return 128 + sig;
 }
 
-int cmd_run(int argc, char **argv)
+/* Everything that can be refused before the command is started; 0 or 2. */
+static int prepare(const struct options *o, const char *output)
 {
-    struct options o = {0};
-    struct dispositions d;
-    char **command, why[512];
-    int error, n = args_parse(&help, argc, argv, &o, &command);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    if (n == 0)
-        return complain("run: which command? vramscope run -o run.db -- python train.py");
-    char *given = o.output ? xstrdup(o.output) : default_output();
-    char *output = absolute(given), *library = NULL;
-    int status = check_output(output) || check_values(&o);
-    if (!status && !(library = place_library(why, sizeof why)))
-        status = complain("run: %s", why);
-    if (status || set_environment(&o, output, library))
+    char why[512];
+    if (check_output(output) || check_values(o))
         return EXIT_USAGE;
-    command[n] = NULL;
+    char *library = place_library(why, sizeof why);
+    int status = library ? set_environment(o, output, library) : complain("run: %s", why);
+    free(library);
+    return status;
+}
+
+static int conduct(char **command, const char *output, const struct options *o)
+{
+    struct dispositions d;
+    int error;
     time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */
     pid_t pid = start(command, &d, &error);
     if (pid < 0)
         return complain("run: no process can be started: %s", strerror(error));
-    status = wait_for(pid);
+    int status = wait_for(pid);
     if (error)
         return cannot_start(command[0], error);
-    run_finish_outputs(output, since, o.quiet);
+    run_finish_outputs(output, since, o->quiet);
+    return end_as(status);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct options o = {0};
+    char **command;
+    int n = args_parse(&help, argc, argv, &o, &command);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("run: which command? vramscope run -o run.db -- python train.py");
+    char *given = o.output ? xstrdup(o.output) : default_output(), *output = absolute(given);
+    command[n] = NULL;
+    int status = prepare(&o, output);
+    if (!status)
+        status = conduct(command, output, &o);
     free(given);
     free(output);
-    free(library);
-    return end_as(status);
+    return status;
 }

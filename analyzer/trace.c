@@ -54,9 +54,19 @@ int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
     return result;
 }
 
+#define MOST (INT64_C(1) << 61) /* beyond any bytes or nanoseconds, Unix time included */
+
 int64_t trace_sql_int(struct sqlite3_stmt *s, int column)
 {
-    return sqlite3_column_type(s, column) == SQLITE_NULL ? UNKNOWN : sqlite3_column_int64(s, column);
+    int64_t value = sqlite3_column_int64(s, column);
+    bool known = sqlite3_column_type(s, column) != SQLITE_NULL && value < MOST && value > -MOST;
+    return known ? value : UNKNOWN;
+}
+
+int64_t trace_sql_amount(struct sqlite3_stmt *s, int column)
+{
+    int64_t value = trace_sql_int(s, column);
+    return value == UNKNOWN ? 0 : value;
 }
 
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column)
@@ -270,8 +280,8 @@ static int load_peaks(struct trace *t)
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(t->peaks, t->peak_count) =
-            (struct trace_peak){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
-                                trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_text(t, s, 5)};
+            (struct trace_peak){trace_sql_int(s, 0), trace_sql_amount(s, 1), trace_sql_int(s, 2),
+                                trace_sql_int(s, 3), trace_sql_int(s, 4),    trace_sql_text(t, s, 5)};
     return trace_sql_done(t, s, code);
 }
 

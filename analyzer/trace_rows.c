@@ -52,7 +52,7 @@ int trace_load_ooms(struct trace *t)
         struct trace_oom *o = PUSH(t->ooms, t->oom_count);
         int64_t *fields[] = {&o->seq, &o->t, &o->device, &o->size, &o->framework, &o->direct, &o->reserved};
         for (int i = 0; i < 7; i++)
-            *fields[i] = trace_sql_int(s, i);
+            *fields[i] = trace_sql_amount(s, i);
         o->phase = trace_sql_text(t, s, 7);
     }
     return trace_sql_done(t, s, code);
@@ -108,7 +108,7 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
     *n = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(*out, *n) = (struct trace_live){
-            trace_sql_int(s, 0),     trace_sql_int(s, 1),     trace_sql_int(s, 2),    trace_sql_int(s, 3),
+            trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2), trace_sql_int(s, 3),
             trace_sql_text(t, s, 4), trace_sql_text(t, s, 5), trace_sql_text(t, s, 6)};
     return trace_sql_done(t, s, code);
 }

@@ -12,7 +12,11 @@ struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
 int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
 int trace_sql_error(struct trace *t); /* puts the connection's error into t->why; -1 */
 
-int64_t trace_sql_int(struct sqlite3_stmt *s, int column);                       /* NULL = UNKNOWN */
+/* NULL, and what no recording can hold, is UNKNOWN: numbers of a damaged file can be added without a thought.
+ */
+int64_t trace_sql_int(struct sqlite3_stmt *s, int column);
+/* The same with 0 for UNKNOWN: what is only ever summed. */
+int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
 int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
 
