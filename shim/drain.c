@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -58,7 +59,6 @@ struct drain {
     struct vs_writer *writer; /* NULL until it could be opened */
     uint64_t next_sample_ns, next_try_ns, retry_ns;
     uint64_t next_alone_ns;
-    sigset_t host_signals; /* of the thread that started us */
     uint32_t simulated_told;
     bool failure_said;
 };
@@ -248,8 +248,10 @@ static void sample(struct drain *d)
     uint64_t now = vs_clock_ns();
     if (vs_options.sample_ms == 0 || now < d->next_sample_ns)
         return;
-    vs_sampler_tick(d->r, d->j);
     d->next_sample_ns = now + vs_options.sample_ms * MS;
+    atomic_store_explicit(&d->r->host_rss, vs_sampler_rss(), memory_order_relaxed);
+    if (!atomic_load_explicit(&d->r->nvml, memory_order_relaxed) && vs_journal_get_device(d->j, 1))
+        atomic_store_explicit(&d->r->sample_wanted, 1, memory_order_relaxed);
 }
 
 static long one_round(struct drain *d)
@@ -262,7 +264,9 @@ static long one_round(struct drain *d)
 }
 
 /* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
- * last thread to call exit, and that must not wait for us for ever. */
+ * last thread to call exit, and that must not wait for us for ever.  We end then; the sampler's thread, which
+ * shares the host's descriptors, ends last, so that what the host has still to write at exit can be written.
+ */
 static bool alone(struct drain *d, long moved)
 {
     struct vs_procstat s;
@@ -270,7 +274,14 @@ static bool alone(struct drain *d, long moved)
     if (moved || now < d->next_alone_ns)
         return false;
     d->next_alone_ns = now + ALONE_NS;
-    return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 2;
+    return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 1 + (long)atomic_load(&d->r->threads);
+}
+
+/* It is not waited for: what it says after the end is a late event like others. */
+static void stop_sampler(struct vs_recording *r)
+{
+    atomic_store(&r->stop, 1);
+    futex_wake(&r->stop);
 }
 
 static void run_rounds(struct drain *d)
@@ -278,22 +289,34 @@ static void run_rounds(struct drain *d)
     while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
         long moved = one_round(d);
-        if (alone(d, moved))
+        if (alone(d, moved)) {
+            atomic_store(&d->r->alone, 1);
             return;
+        }
         if (!atomic_load_explicit(&d->r->stop, memory_order_acquire))
             futex_wait(&d->r->nudge, seen, pause_ns(d, moved));
     }
 }
 
-/* When it returns as the last thread, glibc calls exit on it: the host's handlers then run as on a thread of
- * the host's own. */
+/* Descriptors of our own.  What the host opens and closes cannot meet ours, in neither direction: a host that
+ * closes everything closes nothing of ours, and no number that it might be handed is taken by us; a fork
+ * child inherits no database.  (Locks of the host's files belong to its table, and are not touched by closing
+ * our copies.)  Kernels before 5.9 can't: there the store's own care for descriptors has to do. */
+static void own_descriptors(const struct vs_recording *r)
+{
+    if (atomic_load(&r->keeper) && syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0)
+        vs_log_from_afar();
+}
+
 static void *drain_main(void *arg)
 {
     struct drain *d = arg;
     struct vs_recording *r = d->r;
     vs_record_enter_internal();
     prctl(PR_SET_NAME, "vramscope");
+    own_descriptors(r);
     run_rounds(d);
+    stop_sampler(r);
     sample(d);
     finish(d);
     atomic_store(&r->writing, 0);
@@ -302,32 +325,40 @@ static void *drain_main(void *arg)
     if (atomic_load(&r->late))
         drain_late(r);
     vs_record_leave_internal();
-    pthread_sigmask(SIG_SETMASK, &d->host_signals, NULL);
+    atomic_fetch_sub(&r->threads, 1);
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
     return NULL;
 }
 
 /* Signals are blocked here already (vs_shelter): the thread inherits that. */
-static int create_thread(void)
+static int create_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
 {
     pthread_attr_t attr;
     pthread_t thread;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int err = pthread_create(&thread, &attr, drain_main, &drain);
+    atomic_fetch_add(&r->threads, 1);
+    int err = pthread_create(&thread, &attr, function, argument);
+    if (err)
+        atomic_fetch_sub(&r->threads, 1);
     pthread_attr_destroy(&attr);
     return err;
 }
 
 void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t *host_signals)
 {
-    drain = (struct drain){.r = r, .j = j, .host_signals = *host_signals};
+    drain = (struct drain){.r = r, .j = j};
+    r->sampler_journal = j;
+    r->host_signals = *host_signals;
     atomic_store(&r->writing, 1);
-    int err = create_thread();
+    int err = create_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
     if (err)
         vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
                strerror(err));
+    else if (vs_options.sample_ms)
+        create_thread(r, vs_sampler_main, r);
 }
 
 void vs_drain_nudge(struct vs_recording *r)
@@ -360,6 +391,7 @@ void vs_drain_finish(void)
     if (atomic_load(&r->has_thread)) {
         atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
         futex_wake(&r->nudge);
+        futex_wake(&r->stop);
         wait_drained(r);
     } else {
         finish_here(r);

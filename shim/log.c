@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,30 +38,49 @@ void vs_log_init(void)
     errno = kept;
 }
 
-/* Whether descriptor 2 is still a place for words, and takes them without waiting. */
-static bool stderr_usable(void)
+/* Whether FD is still a place for our words, and takes them without waiting. */
+static bool usable(int fd)
 {
     struct stat st;
-    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (fstat(STDERR_FILENO, &st) != 0)
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    if (fstat(fd, &st) != 0)
         return false;
     bool same = stderr_known && st.st_dev == stderr_device && st.st_ino == stderr_inode;
-    if (!same && !(S_ISCHR(st.st_mode) && isatty(STDERR_FILENO)))
+    if (!same && !(S_ISCHR(st.st_mode) && isatty(fd)))
         return false;
     return poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
 /* A reader that has gone raises SIGPIPE in this thread: it is held back (all signals are) and taken off
  * again. */
-static void write_quietly(const char *line, size_t length)
+static void write_quietly(int fd, const char *line, size_t length)
 {
     struct timespec none = {0, 0};
     sigset_t pipe_set, pending;
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
     sigpending(&pending);
-    if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+    if (write(fd, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe_set, NULL, &none);
+}
+
+static __thread bool afar __attribute__((tls_model("initial-exec")));
+
+void vs_log_from_afar(void)
+{
+    afar = true;
+}
+
+/* Opened anew from afar: appending, because the place in the file is not shared then. */
+static void put(const char *line, size_t length)
+{
+    int fd = STDERR_FILENO;
+    if (afar)
+        fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && usable(fd))
+        write_quietly(fd, line, length);
+    if (afar && fd >= 0)
+        close(fd);
 }
 
 static void say(const char *prefix, const char *format, va_list args)
@@ -69,18 +89,16 @@ static void say(const char *prefix, const char *format, va_list args)
     int kept = errno;
     struct vs_shelter shelter;
     vs_shelter_enter(&shelter);
-    if (stderr_usable()) {
-        int n = snprintf(line, sizeof line, "%s", prefix);
-        int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
-        size_t length = (size_t)n + (m < 0 ? 0 : (size_t)m);
-        if (length > sizeof line - 2)
-            length = sizeof line - 2;
-        for (size_t i = 0; i < length; i++)
-            if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-                line[i] = '?'; /* one line, whatever a file is called */
-        line[length++] = '\n';
-        write_quietly(line, length);
-    }
+    int n = snprintf(line, sizeof line, "%s", prefix);
+    int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    size_t length = (size_t)n + (m < 0 ? 0 : (size_t)m);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = '?'; /* one line, whatever a file is called */
+    line[length++] = '\n';
+    put(line, length);
     vs_shelter_leave(&shelter);
     errno = kept;
 }

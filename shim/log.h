@@ -13,6 +13,10 @@
 /* Remembers what descriptor 2 is.  Called by the constructor. */
 void vs_log_init(void);
 
+/* The calling thread has a table of descriptors of its own: its lines go to what is the process's
+ * descriptor 2. */
+void vs_log_from_afar(void);
+
 /* "vramscope: ..." - what, where, what to do. */
 void vs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -227,14 +227,18 @@ static bool create(struct attempt *a)
     return a->err == 0;
 }
 
-/* In DIRECTORY, under the process's own name. */
+/* In DIRECTORY, under the process's own name; a number behind it where the process has a journal there from
+ * before an exec, which keeps pid and start time. */
 static bool try_in(struct attempt *a, const char *directory, enum fitness wanted)
 {
+    unsigned long long start = vs_journal_process_start(getpid());
     if (!*directory || !fit(directory, wanted, vs_journal_bytes(a->config)))
         return false;
-    snprintf(a->path, a->size, "%s/vramscope-%ld-%llu" VS_JOURNAL_SUFFIX, directory, (long)getpid(),
-             (unsigned long long)vs_journal_process_start(getpid()));
-    return create(a);
+    snprintf(a->path, a->size, "%s/vramscope-%ld-%llu" VS_JOURNAL_SUFFIX, directory, (long)getpid(), start);
+    for (int n = 2; !create(a) && a->err == -EEXIST && n <= NAMES_MAX; n++)
+        snprintf(a->path, a->size, "%s/vramscope-%ld-%llu-%d" VS_JOURNAL_SUFFIX, directory, (long)getpid(),
+                 start, n);
+    return a->err == 0;
 }
 
 static bool try_beside(struct attempt *a, const char *database)
@@ -247,12 +251,10 @@ static bool try_beside(struct attempt *a, const char *database)
     if (!fit(slash ? directory : ".", LOCAL, 0))
         return false;
     snprintf(a->path, a->size, "%s" VS_JOURNAL_SUFFIX, database);
-    if (create(a))
-        return true;
-    if (a->err != -EEXIST) /* a journal of an older run, whose database is gone */
-        return false;
-    snprintf(a->path, a->size, "%s-%ld" VS_JOURNAL_SUFFIX, database, (long)getpid());
-    return create(a);
+    /* It may exist: of an older run, whose database is gone. */
+    for (int n = 2; !create(a) && a->err == -EEXIST && n <= NAMES_MAX; n++)
+        snprintf(a->path, a->size, "%s-%d" VS_JOURNAL_SUFFIX, database, n);
+    return a->err == 0;
 }
 
 int vs_output_journal(struct vs_journal **out, char *path, size_t size,

@@ -34,6 +34,12 @@ struct vs_recording {
     _Atomic uint32_t late;               /* no drain thread any more: who records also drains */
     _Atomic uint32_t writing;            /* taken by whoever drives the writer */
     _Atomic uint32_t has_thread;
+    _Atomic uint32_t threads; /* of ours that run */
+    _Atomic uint32_t keeper;  /* the sampler's thread runs: the drain's need not be the last one */
+    _Atomic uint32_t alone;   /* the host's threads are gone: ours end, and with them the process */
+    _Atomic uint32_t nvml;    /* the sampler's thread does what samples there are */
+    struct vs_journal *sampler_journal;
+    sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;
     _Atomic uint32_t simulated; /* 0 not told, 1 no, 2 yes */
     _Atomic uint64_t host_rss;  /* the sampler's last figure */
@@ -67,8 +73,12 @@ void vs_drain_nudge(struct vs_recording *r);
  * records nothing of its own. */
 void vs_drain_finish(void);
 
-/* ---- sampler.c: on the drain thread ---- */
+/* ---- sampler.c ---- */
 
-void vs_sampler_tick(struct vs_recording *r, struct vs_journal *j);
+/* The sampler's thread. */
+void *vs_sampler_main(void *recording);
+
+/* The host's resident memory. */
+uint64_t vs_sampler_rss(void);
 
 #endif

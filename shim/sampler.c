@@ -2,31 +2,39 @@
  * sampler.c - what the driver itself says that the process uses, beside what we counted; and the host's
  * memory.
  *
- * NVML knows it per process and device and needs no CUDA context: it is loaded privately on the drain thread,
- * at the first tick after a device is known.  Where it does not list us (a container's pids are not the
- * host's) or can't say, one of the host's own threads is asked to ask the driver (vs_sample_take_request).
+ * NVML knows it per process and device and needs no CUDA context.  It has a thread of its own: the library
+ * may be shared with the host, and so must the descriptors be that it opens, while the drain thread has a
+ * table of its own (drain.c).  Where NVML is not there the thread ends at once.  Where it does not list us (a
+ * container's pids are not the host's) or can't say, one of the host's own threads is asked to ask the driver
+ * (vs_sample_take_request).
  *
  * Only a handful of NVML's functions are used, declared here by their documented binary interface, so that no
- * NVIDIA header or library is needed to build.
- *
- * A sample that says nothing new is written once a second only.
+ * NVIDIA header or library is needed to build.  A sample that says nothing new is written once a second only.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "log.h"
+#include "options.h"
 #include "recording.h"
+#include "trace/procstat.h"
 
 #define DEVICES_MAX   64
 #define PROCESSES_MAX 256
 #define REPEAT_NS     UINT64_C(1000000000)
 #define NOT_AVAILABLE UINT64_MAX
+#define LAST_MS       5000
 
 struct nvml_process { /* nvmlProcessInfo_t of the _v3 calls */
     unsigned pid;
@@ -36,8 +44,6 @@ struct nvml_process { /* nvmlProcessInfo_t of the _v3 calls */
 typedef void *nvml_device;
 
 static struct {
-    uint32_t generation; /* of the recording that the rest belongs to */
-    bool tried, ready;
     int (*init)(void);
     int (*by_uuid)(const char *, nvml_device *);
     int (*compute)(nvml_device, unsigned *, struct nvml_process *);
@@ -52,7 +58,7 @@ static struct device {
 
 /* ---- the host ---- */
 
-static uint64_t host_rss(void)
+uint64_t vs_sampler_rss(void)
 {
     char text[128];
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -79,14 +85,6 @@ static bool load(void)
     *(void **)&nvml.compute = dlsym(lib, "nvmlDeviceGetComputeRunningProcesses_v3");
     *(void **)&nvml.graphics = dlsym(lib, "nvmlDeviceGetGraphicsRunningProcesses_v3");
     return nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0;
-}
-
-static void start_nvml(void)
-{
-    nvml.tried = true;
-    nvml.ready = load();
-    if (!nvml.ready)
-        vs_log_verbose("no NVML here: the driver's figures come from cuMemGetInfo, for the whole device");
 }
 
 static nvml_device find(const uint8_t uuid[16])
@@ -141,7 +139,7 @@ static void write_sample(struct vs_recording *r, struct vs_journal *j, int32_t o
         .t_ns = vs_clock_ns(),
         .thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed)),
     };
-    vs_journal_try_append(j, &e); /* this thread is the consumer: it must never wait for itself */
+    vs_journal_try_append(j, &e); /* a sample is not worth a wait */
 }
 
 /* Whether the device was dealt with here. */
@@ -160,36 +158,77 @@ static bool sample_device(struct vs_recording *r, struct vs_journal *j, struct d
     return true;
 }
 
-/* A fork child finds its parent's handles in its memory. */
-static void forget_other_recordings(uint32_t generation)
+/* One look at every known device; whoever NVML can't tell of is asked for through the host's threads. */
+static void tick(struct vs_recording *r, struct vs_journal *j)
 {
-    if (nvml.generation == generation)
-        return;
-    memset(devices, 0, sizeof devices);
-    memset(&nvml, 0, sizeof nvml);
-    nvml.generation = generation;
-}
-
-void vs_sampler_tick(struct vs_recording *r, struct vs_journal *j)
-{
-    uint64_t rss = host_rss();
-    bool all = true;
-    atomic_store_explicit(&r->host_rss, rss, memory_order_relaxed);
-    forget_other_recordings(atomic_load_explicit(&r->generation, memory_order_relaxed));
-    if (!vs_journal_get_device(j, 1))
-        return;
-    bool simulated = atomic_load_explicit(&r->simulated, memory_order_relaxed) == 2;
-    if (!nvml.tried && !simulated)
-        start_nvml();
+    uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
     const struct vs_device_row *row;
+    bool all = true;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
         struct device *d = &devices[id - 1];
         if (d->row != id) {
             d->row = id;
-            d->handle = nvml.ready ? find(row->uuid) : NULL;
+            d->handle = find(row->uuid);
         }
         all = sample_device(r, j, d, row->ordinal, rss) && all;
     }
     if (!all)
         atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);
+}
+
+/* Sleeps, but wakes at the end of the recording. */
+static void pause_ms(struct vs_recording *r, uint64_t ms)
+{
+    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
+    syscall(SYS_futex, &r->stop, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+}
+
+static bool stopped(struct vs_recording *r)
+{
+    return atomic_load_explicit(&r->stop, memory_order_acquire);
+}
+
+/* False where NVML can be of no use. */
+static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
+{
+    while (!vs_journal_get_device(j, 1) && !stopped(r))
+        pause_ms(r, vs_options.sample_ms);
+    return !stopped(r) && atomic_load_explicit(&r->simulated, memory_order_relaxed) != 2 && load();
+}
+
+static void sample_until_stopped(struct vs_recording *r, struct vs_journal *j)
+{
+    memset(devices, 0, sizeof devices); /* a fork child finds its parent's handles in them */
+    if (vs_options.sample_ms && nvml_usable(r, j)) {
+        atomic_store_explicit(&r->nvml, 1, memory_order_relaxed);
+        for (; !stopped(r); pause_ms(r, vs_options.sample_ms))
+            tick(r, j);
+    }
+    while (!stopped(r))
+        pause_ms(r, 3600000);
+}
+
+/* The host's threads are gone.  When we return as the very last one, glibc calls exit on this thread, and the
+ * host's handlers run and its output is flushed; so the drain's thread must have left before, to the last of
+ * its instructions. */
+static void be_the_last(void)
+{
+    struct vs_procstat s;
+    struct timespec t = {0, 1000000};
+    for (int ms = 0; ms < LAST_MS && vs_procstat(getpid(), &s) && s.threads > 2; ms++)
+        nanosleep(&t, NULL);
+}
+
+void *vs_sampler_main(void *recording)
+{
+    struct vs_recording *r = recording;
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope-nvml");
+    sample_until_stopped(r, r->sampler_journal);
+    if (atomic_load(&r->alone))
+        be_the_last();
+    vs_record_leave_internal();
+    atomic_fetch_sub(&r->threads, 1);
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
+    return NULL;
 }

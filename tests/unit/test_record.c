@@ -318,6 +318,8 @@ IN_CHILD(errno_is_kept_by_every_kind_of_record)
 
 static void leave_by_pthread_exit(void)
 {
+    CHECK(freopen(in_dir("out"), "w", stdout));
+    printf("written at exit");
     alloc(1);
     alloc(2);
     pthread_exit(NULL); /* the last thread of the host: the process must end now, and with status 0 */
@@ -331,6 +333,9 @@ static void a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_th
     in_child(leave_by_pthread_exit);
     assert_int_equal(load(in_dir("run.db"), &e), 2);
     free(e);
+    struct stat st;
+    assert_int_equal(stat(in_dir("out"), &st), 0);
+    assert_int_equal(st.st_size, strlen("written at exit"));
 }
 
 /* ---- what a host may do ---- */
@@ -453,6 +458,19 @@ IN_CHILD(a_host_that_closes_every_descriptor_is_recorded_all_the_same)
         alloc(i);
     vs_drain_finish();
     CHECK(load(in_dir("run.db"), &e) == 100);
+}
+
+IN_CHILD(a_database_is_on_no_descriptor_of_the_hosts)
+{
+    alloc(1);
+    for (int i = 0; i < 200; i++) {
+        int fd = open("/dev/null", O_RDONLY);
+        CHECK(fd == 3); /* the number that a host without us would get, however often we open something */
+        alloc(2);
+        usleep(500);
+        close(fd);
+    }
+    vs_drain_finish();
 }
 
 IN_CHILD(the_drain_thread_is_named_and_takes_no_signals)
@@ -602,6 +620,7 @@ int main(void)
         T(a_child_that_allocates_nothing_makes_nothing_and_drains_nothing),
         T(a_signal_handler_may_record_at_any_point_of_a_record),
         T(a_host_that_closes_every_descriptor_is_recorded_all_the_same),
+        T(a_database_is_on_no_descriptor_of_the_hosts),
         T(the_drain_thread_is_named_and_takes_no_signals),
         T(a_cancelled_thread_still_starts_the_recording_whole),
         T(a_thread_inside_vramscope_records_nothing),
