@@ -35,8 +35,8 @@ typedef void usage_fn(void *ptr, int64_t size, size_t allocated, size_t reserved
 typedef void oom_fn(int64_t size, size_t allocated, size_t reserved, struct c10_device device);
 
 #define USAGE "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-#define OOM_L "_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE" /* size: int64_t */
-#define OOM_M "_ZN3c1026reportOutOfMemoryToProfilerEmmmNS_6DeviceE" /* size: size_t */
+#define OOM_L "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE" /* size: int64_t */
+#define OOM_M "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE" /* size: size_t */
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, struct c10_device) __asm__(USAGE);

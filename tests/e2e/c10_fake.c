@@ -15,9 +15,9 @@ struct device {
 void usage(void *, int64_t, size_t, size_t,
            struct device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
 void oom_l(int64_t, size_t, size_t,
-           struct device) __asm__("_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+           struct device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 void oom_m(size_t, size_t, size_t,
-           struct device) __asm__("_ZN3c1026reportOutOfMemoryToProfilerEmmmNS_6DeviceE");
+           struct device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE");
 void script(void);
 
 #ifdef REAL

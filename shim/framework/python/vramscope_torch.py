@@ -3,7 +3,8 @@
     forward     the outermost call of an nn.Module, on each thread
     logits      from the entry of the output head until backward begins; without gradients until the outermost
                 call ends
-    backward    while the autograd engine runs, from Tensor.backward and autograd.grad
+    backward    Tensor.backward, autograd.backward and autograd.grad, from call to return: the gradient that they
+                begin with is part of it
     optimizer   the step of a torch.optim.Optimizer
     a step      after an optimizer's step, when the next forward begins or the process ends
 
@@ -12,7 +13,8 @@ find_head); a compiled model runs no inner module, so it shows forward but no lo
 parameters (a loss) names no phase when it is called by itself, and leaves logits open.  Modules that run
 inside backward (gradient checkpointing) stay backward.
 
-How: nn.Module.__call__ and the function in front of the autograd engine are wrapped, and the optimizer's global
+How: nn.Module.__call__, the two entries of autograd and the function in front of its engine (for who calls that
+directly) are wrapped, and the optimizer's global
 hooks are used.  Global *module* hooks would be simpler, but torch.compile warns about them, traces through
 them, and every module call of the program becomes slower.  The wrapper of __call__ is told to Dynamo as a frame
 to skip, as nn.Module's own is.
@@ -52,6 +54,7 @@ class _Thread(threading.local):
         self.base = 0  # length of `names` when the outermost call began
         self.head = None
         self.linger = False  # logits stay open behind the outermost call
+        self.in_backward = False
         self.names = []
 
 
@@ -225,19 +228,20 @@ def _tracing():
 
 def _begin_backward(t):
     """The length of `names` to go back to afterwards; -1: this is no beginning."""
-    if _graph_task() != -1 or _tracing():
+    if t.in_backward or _graph_task() != -1 or _tracing():
         return -1
     _close_logits(t)
     length = len(t.names)
     _open(t, "backward")
+    t.in_backward = True
     return length
 
 
-def _wrap_engine(engine):
-    @functools.wraps(engine)
-    def _engine_run_backward(*args, **kwargs):
+def _wrap_backward(function):
+    @functools.wraps(function)
+    def backward(*args, **kwargs):
         if _off or _is_compiling():
-            return engine(*args, **kwargs)
+            return function(*args, **kwargs)
         t = _thread
         try:
             length = _begin_backward(t)
@@ -245,12 +249,14 @@ def _wrap_engine(engine):
             _give_up(error)
             length = -1
         try:
-            return engine(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
-            if length >= 0 and not _off:
-                _close_to(t, length)
+            if length >= 0:
+                t.in_backward = False
+                if not _off:
+                    _close_to(t, length)
 
-    return _engine_run_backward
+    return backward
 
 
 # ---- optimizer ----
@@ -338,7 +344,7 @@ def install(torch):
     _graph_task = torch._C._current_graph_task_id
     _is_compiling = torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
-    engine = _wrap_engine(torch.autograd.graph._engine_run_backward)
+    engine = _wrap_backward(torch.autograd.graph._engine_run_backward)
     # From here on nothing can fail: either all is in place or nothing.
     register_optimizer_step_pre_hook(_before_optimizer)
     register_optimizer_step_post_hook(_after_optimizer)
@@ -346,6 +352,8 @@ def install(torch):
     if hasattr(torch.autograd, "_engine_run_backward"):
         torch.autograd._engine_run_backward = engine
     _skip_in_dynamo(engine)
+    _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
+    _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
     _put(torch.nn.Module, "__call__", _wrap_call(torch.nn.Module.__call__))
     atexit.register(_step_ends)
     os.register_at_fork(after_in_child=_in_child)
