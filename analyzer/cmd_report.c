@@ -42,9 +42,9 @@ static void rank_row(struct table *table, const struct report *r, const struct d
     table_cell(table, "%s", d && d->phase_at_peak ? d->phase_at_peak : "-");
     table_cell(table, "%s", d ? units_bytes(d->residual.residual, exact).s : "-");
     table_cell(table, "%lld", (long long)t->steps);
-    if (r->lost_events || t->oom_total > 0)
+    if (r->lost_events || t->oom_total + t->refused_total > 0)
         table_cell(table, "%s%lld lost, %lld out of memory", "", (long long)r->lost_events,
-                   (long long)t->oom_total);
+                   (long long)(t->oom_total ? t->oom_total : t->refused_total));
     else
         table_cell(table, "%s",
                    t->running                           ? "still running"

@@ -32,6 +32,7 @@ static void losses_json(const struct trace *t, struct json *j)
 static void ooms_json(const struct trace *t, struct json *j)
 {
     json_int(j, "oom_count", t->oom_total);
+    json_int(j, "driver_refused_count", t->refused_total);
     json_begin(j, "ooms", '[');
     for (size_t i = 0; i < t->oom_count; i++) {
         const struct trace_oom *o = &t->ooms[i];
@@ -39,6 +40,7 @@ static void ooms_json(const struct trace *t, struct json *j)
         json_int(j, "t_ns", o->t);
         json_int(j, "device", o->device);
         json_text(j, "phase", o->phase);
+        json_bool(j, "driver", o->driver);
         json_int(j, "asked_bytes", o->size);
         json_int(j, "framework_bytes", o->framework);
         json_int(j, "direct_bytes", o->direct);

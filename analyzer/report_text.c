@@ -12,23 +12,56 @@
 
 #define B(n) units_bytes(n, exact).s
 
+/* The live set at the peak is the best witness of who held the bytes, where the peak is about that high. */
+static void print_witness(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
+{
+    const struct trace_peak *peak = trace_find_peak(r->trace, o->device, "allocated");
+    int64_t held = o->framework + o->direct;
+    if (peak && peak->bytes > 0 && held >= peak->bytes - peak->bytes / 20)
+        fprintf(out, "    who held it: the peak of device %lld below (%s)\n", (long long)o->device,
+                B(peak->bytes));
+    else if (peak)
+        fprintf(out, "    this is %s below the peak\n", B(peak->bytes - held));
+}
+
+static void print_oom_list(const struct report *r, bool driver, int64_t total, FILE *out, bool exact)
+{
+    const struct trace *t = r->trace;
+    int64_t shown = 0;
+    for (size_t i = 0; i < t->oom_count; i++) {
+        const struct trace_oom *o = &t->ooms[i];
+        if (o->driver != driver)
+            continue;
+        fprintf(out,
+                "  device %lld at %s, in %s: asked for %s while %s were allocated (%s framework, %s direct) "
+                "and %s "
+                "reserved\n",
+                (long long)o->device, units_time(o->t).s, o->phase ? o->phase : "none", B(o->size),
+                B(o->framework + o->direct), B(o->framework), B(o->direct), B(o->reserved));
+        if (shown++ == 0)
+            print_witness(r, o, out, exact);
+    }
+    if (total > shown)
+        fprintf(out, "  and %lld more\n", (long long)(total - shown));
+}
+
 static void print_ooms(const struct report *r, FILE *out, bool exact)
 {
     const struct trace *t = r->trace;
-    if (t->oom_total <= 0)
-        return;
-    fprintf(out, "OUT OF MEMORY: %s\n", units_count(t->oom_total, "failed allocation").s);
-    for (size_t i = 0; i < t->oom_count; i++) {
-        const struct trace_oom *o = &t->ooms[i];
-        fprintf(out,
-                "  device %lld at %s, in %s: asked for %s while %s were allocated (%s framework, %s direct) "
-                "and %s reserved\n",
-                (long long)o->device, units_time(o->t).s, o->phase ? o->phase : "none", B(o->size),
-                B(o->framework + o->direct), B(o->framework), B(o->direct), B(o->reserved));
+    if (t->oom_total > 0) {
+        fprintf(out, "OUT OF MEMORY: %s\n", units_count(t->oom_total, "framework allocation").s);
+        print_oom_list(r, false, t->oom_total, out, exact);
     }
-    if (t->oom_total > (int64_t)t->oom_count)
-        fprintf(out, "  and %lld more\n", (long long)(t->oom_total - (int64_t)t->oom_count));
-    fputc('\n', out);
+    if (t->refused_total > 0) {
+        fprintf(out, "%s: the driver refused %s%s\n", t->oom_total > 0 ? "and before" : "OUT OF MEMORY",
+                units_count(t->refused_total, "allocation").s,
+                t->oom_total > 0 || t->reports > 0
+                    ? "; a framework frees what it caches then, and tries again"
+                    : "");
+        print_oom_list(r, true, t->refused_total, out, exact);
+    }
+    if (t->oom_total > 0 || t->refused_total > 0)
+        fputc('\n', out);
 }
 
 static void print_complete(const struct trace *t, FILE *out)

@@ -49,6 +49,7 @@ struct trace_mismatch {
 struct trace_oom {
     int64_t seq, t, device, size, framework, direct, reserved;
     const char *phase;
+    bool driver; /* the driver refused; a framework may have freed something and tried again */
 };
 
 struct trace_sample {
@@ -102,9 +103,10 @@ struct trace {
     size_t loss_count;
     struct trace_mismatch *mismatches;
     size_t mismatch_count;
-    struct trace_oom *ooms; /* the first TRACE_OOMS of them */
+    struct trace_oom *ooms; /* the first TRACE_OOMS of each kind */
     size_t oom_count;
-    int64_t oom_total;        /* UNKNOWN until trace_load_ooms */
+    int64_t oom_total;        /* that a framework gave up on; UNKNOWN until trace_load_ooms */
+    int64_t refused_total;    /* by the driver */
     const char **phase_names; /* by phase id; NULL in gaps */
     size_t phase_name_count;
     char **texts; /* owned */

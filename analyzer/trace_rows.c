@@ -36,24 +36,30 @@ int trace_load_extent(struct trace *t)
     return 0;
 }
 
+#define CUDA_OUT_OF_MEMORY "2" /* CUresult */
+
 int trace_load_ooms(struct trace *t)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
-                      "e.direct") ", " X2M("e.reserved") ", p.name FROM ev e LEFT JOIN phase p ON p.id = "
-                                                         "e.phase WHERE e.op = ? ORDER BY e.seq",
-                  1, (int64_t)VS_OP_BLOCK_OOM);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
+            "e.direct") ", " X2M("e.reserved") ", (SELECT name FROM phase WHERE id = e.phase), e.op <> ?1 "
+                                               "FROM ev e WHERE e.op = ?1 OR (e.op IN (?2, ?3) AND "
+                                               "e.kind IN (SELECT id FROM kind WHERE status "
+                                               "= " CUDA_OUT_OF_MEMORY ")) ORDER BY e.seq",
+        3, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_PHYS_CREATE);
     int code = SQLITE_ERROR;
-    t->oom_total = 0;
+    t->oom_total = t->refused_total = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        if (t->oom_total++ >= TRACE_OOMS)
+        bool driver = sqlite3_column_int(s, 8);
+        if ((*(driver ? &t->refused_total : &t->oom_total))++ >= TRACE_OOMS)
             continue;
         struct trace_oom *o = PUSH(t->ooms, t->oom_count);
         int64_t *fields[] = {&o->seq, &o->t, &o->device, &o->size, &o->framework, &o->direct, &o->reserved};
         for (int i = 0; i < 7; i++)
             *fields[i] = trace_sql_amount(s, i);
         o->phase = trace_sql_text(t, s, 7);
+        o->driver = driver;
     }
     return trace_sql_done(t, s, code);
 }
