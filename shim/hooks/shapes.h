@@ -76,7 +76,7 @@
 #define VS_SHAPE_POOL_ALLOC(CALL, out, size, pool, stream)                                                   \
     VS_AROUND_(CALL, vs_after_pool_alloc(api, VS_OUT(out), size, pool, stream, status))
 #define VS_SHAPE_POOL_FREE(CALL, address, stream)                                                            \
-    VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_POOL, address, 0, stream,                                          \
+    VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_NONE, address, 0, stream,                                          \
                if (status == CUDA_SUCCESS) vs_after_pool_free(stream))
 #define VS_SHAPE_POOL_CURRENT(CALL, device) VS_AROUND_(CALL, vs_pool_current_changed(device))
 #define VS_SHAPE_POOL_TRIM(CALL, pool)      VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_trimmed(pool))

@@ -322,6 +322,7 @@ static void per_thread_stream_is_told_from_the_legacy_one(void **state)
     assert_int_equal(record_log->events[0].arg0, 0);
     assert_int_equal(record_log->events[1].arg0, (uintptr_t)CU_STREAM_PER_THREAD);
     assert_int_equal(record_log->events[2].arg0, 0x10100);
+    assert_int_equal(record_log->events[2].space, VS_SPACE_NONE); /* an address does not say what it is */
 }
 
 static void refused_stream_is_not_shown_to_the_driver_again(void **state)
