@@ -13,14 +13,14 @@ alloc|pool|cuMemAllocFromPoolAsync|3145728|0|0
 free|pool|cuMemFreeAsync|3145728|0|0
 free|pool|cuMemFreeAsync|1048576|0|0
 free|pool|cuMemFree_v2|2097152|0|0
-free|none|cuMemFreeAsync|0|-1|0
-free_failed|none||0|-1|1
+free|pool|cuMemFreeAsync|0|-1|0
+free_failed|pool||0|-1|1
 END
 # what the pools held of the device, as sampled: 32 MiB, 32 + 40, our own 32 on top and trimmed again
 expect_sql "SELECT group_concat(size_bytes / 1048576) FROM (SELECT size_bytes FROM event WHERE op = 'pool_reserved' ORDER BY seq LIMIT 3)" 32,72,32
 expect_sql "SELECT max(reserved_bytes) / 1048576 FROM event WHERE device = 0" 104
 expect_sql "SELECT max(allocated_bytes) FROM event WHERE device = 0" 42991616
-expect_clean
+expect_clean 'unknown free'
 
 run_shimmed "$tests/prog_host"
 expect_events <<'END'
@@ -39,7 +39,7 @@ END
 expect_sql "SELECT kind, sum(peak_bytes), sum(end_bytes) FROM peak WHERE kind IN ('pinned', 'registered', 'managed') GROUP BY kind ORDER BY kind" \
     $'managed|30000|0\npinned|30000|0\nregistered|12288|0'
 expect_sql "SELECT ifnull(max(reserved_bytes), 0), ifnull(max(allocated_bytes), 0) FROM event WHERE device >= 0" '0|0'
-expect_clean
+expect_clean 'unknown free'
 
 shim_env=(SIMCUDA_CAPACITY=1GiB)
 run_shimmed "$tests/prog_oom"
