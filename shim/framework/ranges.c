@@ -142,7 +142,7 @@ static void write_pop(uint32_t id, uint64_t ticket)
 {
     struct vs_range_event event = {.op = VS_OP_RANGE_POP, .id = id, .owner = &own};
 
-    if (!vs_pending_cancel(ticket))
+    if (!ticket || !vs_pending_cancel(ticket))
         vs_pending_write(&event);
 }
 

@@ -6,6 +6,7 @@ what stands in CASES, the results of both runs with each other, bit by bit.  Eac
 because importing torch takes longer than all of them.
 """
 
+import importlib
 import os
 import sys
 import threading
@@ -280,7 +281,7 @@ def run(case, directory):
 def main(directory, which):
     cases = {case: lines for case, lines in CASES.items() if (case in COMPILING) == (which == "compiling")}
     if which == "compiling":
-        __import__("torch._dynamo")  # once, here: it takes seconds
+        importlib.import_module("torch._dynamo")  # once, here: it takes seconds
     torch.set_num_threads(1)
     for case, expected in cases.items():
         with open(os.path.join(directory, case.__name__ + ".expected"), "w") as file:

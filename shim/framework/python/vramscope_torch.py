@@ -46,13 +46,15 @@ _step_due = False
 _heads = weakref.WeakKeyDictionary()  # outermost module -> weak reference to its head, or None
 
 
+_OUTSIDE = object()
+
+
 class _Thread(threading.local):
     """What is open on one thread: NAMES mirrors the automatic ranges that were pushed."""
 
     def __init__(self):
-        self.depth = 0  # of module calls
+        self.head = _OUTSIDE  # inside of an outermost call: its output head or None
         self.base = 0  # length of `names` when the outermost call began
-        self.head = None
         self.linger = False  # logits stay open behind the outermost call
         self.in_backward = False
         self.names = []
@@ -91,6 +93,16 @@ def _give_up(error):
         print(f"vramscope: automatic phases are off from here: {type(error).__name__}: {error}", file=sys.stderr)
     except Exception:
         pass
+
+
+def _guarded(function, *args):
+    """FUNCTION for this thread, unless something failed before; what fails in it is the last."""
+    if _off:
+        return None
+    try:
+        return function(_thread, *args)
+    except Exception as error:
+        return _give_up(error)
 
 
 def _step_ends():
@@ -156,14 +168,15 @@ def _begin_outermost(t, module):
     """Opens forward; False where this call names no phase."""
     if _graph_task() != -1 or not _has_parameters(module):
         return False
+    head = _head_of(module)
     _forget_failed_optimizer(t)
     if "optimizer" not in t.names:
         _step_ends()
     _close_logits(t)
-    t.head = _head_of(module)
     t.base = len(t.names)
     t.linger = False
     _open(t, "forward")
+    t.head = head
     return True
 
 
@@ -175,7 +188,6 @@ def _begin_head(t):
 
 
 def _end_outermost(t, failed):
-    t.head = None
     keep = t.base + (1 if t.linger and not failed and t.names[t.base : t.base + 1] == ["logits"] else 0)
     _close_to(t, keep)
 
@@ -183,36 +195,23 @@ def _end_outermost(t, failed):
 def _wrap_call(call):
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
-        if _off or _is_compiling():
+        if _is_compiling() or _off:
             return call(self, *args, **kwargs)
-        t = _thread
-        if t.depth:
-            if self is t.head:
-                try:
-                    _begin_head(t)
-                except Exception as error:
-                    _give_up(error)
+        head = _thread.head
+        if head is not _OUTSIDE:  # the way of nearly every call: nothing but this
+            if self is head:
+                _guarded(_begin_head)
             return call(self, *args, **kwargs)
-        try:
-            begun = _begin_outermost(t, self)
-        except Exception as error:
-            _give_up(error)
-            begun = False
-        if not begun:
+        if not _guarded(_begin_outermost, self):
             return call(self, *args, **kwargs)
-        t.depth = 1
         failed = True
         try:
             result = call(self, *args, **kwargs)
             failed = False
             return result
         finally:
-            t.depth = 0
-            if not _off:
-                try:
-                    _end_outermost(t, failed)
-                except Exception as error:
-                    _give_up(error)
+            _thread.head = _OUTSIDE
+            _guarded(_end_outermost, failed)
 
     return __call__
 
@@ -227,9 +226,9 @@ def _tracing():
 
 
 def _begin_backward(t):
-    """The length of `names` to go back to afterwards; -1: this is no beginning."""
-    if t.in_backward or _graph_task() != -1 or _tracing():
-        return -1
+    """The length of `names` to go back to afterwards; None: this is no beginning."""
+    if _graph_task() != -1 or _tracing():
+        return None
     _close_logits(t)
     length = len(t.names)
     _open(t, "backward")
@@ -237,24 +236,17 @@ def _begin_backward(t):
     return length
 
 
-def _wrap_backward(function):
-    @functools.wraps(function)
-    def backward(*args, **kwargs):
-        if _off or _is_compiling():
-            return function(*args, **kwargs)
-        t = _thread
-        try:
-            length = _begin_backward(t)
-        except Exception as error:
-            _give_up(error)
-            length = -1
+def _wrap_engine(engine):
+    @functools.wraps(engine)
+    def _engine_run_backward(*args, **kwargs):
+        if _is_compiling() or _off:
+            return engine(*args, **kwargs)
+        length = _guarded(_begin_backward)
         try:
             return function(*args, **kwargs)
         finally:
-            if length >= 0:
-                t.in_backward = False
-                if not _off:
-                    _close_to(t, length)
+            if length is not None:
+                _guarded(_close_to, length)
 
     return backward
 
@@ -262,30 +254,31 @@ def _wrap_backward(function):
 # ---- optimizer ----
 
 
+def _begin_optimizer(t):
+    _forget_failed_optimizer(t)
+    _close_logits(t)
+    _open(t, "optimizer")
+
+
+def _end_optimizer(t):
+    global _step_due
+    if "optimizer" in t.names:
+        _close_to(t, _innermost_optimizer(t))
+        _step_due = True
+
+
 def _before_optimizer(optimizer, args, kwargs):
-    if _off or _is_compiling():
-        return
-    try:
-        t = _thread
-        _forget_failed_optimizer(t)
-        _close_logits(t)
-        _open(t, "optimizer")
-    except Exception as error:
-        _give_up(error)
+    if not _is_compiling():
+        _guarded(_begin_optimizer)
 
 
 def _after_optimizer(optimizer, args, kwargs):
-    global _step_due
-    if _off or _is_compiling():
-        return
-    try:
-        t = _thread
-        if "optimizer" in t.names:
-            last = len(t.names) - 1 - t.names[::-1].index("optimizer")
-            _close_to(t, last)
-            _step_due = True
-    except Exception as error:
-        _give_up(error)
+    if not _is_compiling():
+        _guarded(_end_optimizer)
+
+
+def _innermost_optimizer(t):
+    return len(t.names) - 1 - t.names[::-1].index("optimizer")
 
 
 def _forget_failed_optimizer(t):
@@ -301,7 +294,7 @@ def _forget_failed_optimizer(t):
         alive += frame.f_code is _optimizer_code
         frame = frame.f_back
     while t.names.count("optimizer") > alive:
-        _close_to(t, len(t.names) - 1 - t.names[::-1].index("optimizer"))
+        _close_to(t, _innermost_optimizer(t))
 
 
 def _code_of_optimizer_wrapper(optimizer_class):
@@ -342,7 +335,8 @@ def install(torch):
 
     _torch = torch
     _graph_task = torch._C._current_graph_task_id
-    _is_compiling = torch.compiler.is_compiling
+    # Dynamo takes either for a constant; the first costs an ordinary call next to nothing.
+    _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
     engine = _wrap_backward(torch.autograd.graph._engine_run_backward)
     # From here on nothing can fail: either all is in place or nothing.
