@@ -38,10 +38,5 @@ char *place_python(void)
     if (!access(path, X_OK))
         return path;
     free(path);
-#ifdef VS_SOURCE_PYTHON
-    /* in the build tree */
-    if (!access(VS_SOURCE_PYTHON, X_OK))
-        return xstrdup(VS_SOURCE_PYTHON);
-#endif
     return NULL;
 }

@@ -38,8 +38,20 @@ int trace_load_extent(struct trace *t)
 
 #define CUDA_OUT_OF_MEMORY "2" /* CUresult */
 
+/* The recorder counts them, so that a run without any need not be searched through. */
+static bool any_ooms(struct trace *t)
+{
+    int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'");
+    return counters <= 0 || trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name IN ('out of memory', "
+                                             "'failed allocations')") > 0;
+}
+
 int trace_load_ooms(struct trace *t)
 {
+    if (!any_ooms(t)) {
+        t->oom_total = t->refused_total = 0;
+        return 0;
+    }
     struct sqlite3_stmt *s = trace_sql(
         t,
         "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(

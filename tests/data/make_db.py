@@ -256,7 +256,8 @@ class Run:
                            (seq, 20 if kind == "block" else 1, dev, x(address), x(size), t, phase, rid, stack, int(kind == "managed")))
         db.executemany("INSERT INTO counter VALUES(1,?,?,?)",
                        [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
-                                                                 ("framework reports in mismatch", int(args.kind == "killed")))])
+                                                                 ("framework reports in mismatch", int(args.kind == "killed")),
+                                                                 ("out of memory", int(args.kind == "oom")))])
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
         start = 1795000000000000000
