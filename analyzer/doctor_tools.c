@@ -1,13 +1,13 @@
 /*
  * doctor_tools.c - what vramscope works with but does not need: gnuplot, sqlite3, Python and PyTorch.
  */
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "doctor.h"
 #include "elf_dynamic.h"
+#include "symbols.h"
 
 static void check_gnuplot(struct doctor *d)
 {
@@ -45,12 +45,12 @@ static void check_sqlite(struct doctor *d)
     int status = doctor_command(argv, NULL, 10, out, sizeof out);
     out[strcspn(out, " \n")] = 0;
     if (status == 0)
-        doctor_say(d, DOCTOR_OK, "SQLite", NULL, "built in: %s; sqlite3 command: %s", sqlite3_libversion(),
+        doctor_say(d, DOCTOR_OK, "SQLite", NULL, "built in: %s; sqlite3 command: %s", vs_sqlite_version(),
                    out);
     else
         doctor_say(d, DOCTOR_OK, "SQLite",
                    "apt-get install sqlite3, or Python's sqlite3 module, for queries of your own",
-                   "built in: %s; no sqlite3 command", sqlite3_libversion());
+                   "built in: %s; no sqlite3 command", vs_sqlite_version());
 }
 
 /* The names that libvramscope.so exports for the caching allocator to call. */

@@ -200,3 +200,8 @@ int vs_symbols_fill(const char *path, char *why, size_t why_size)
     sqlite3_close(db);
     return named;
 }
+
+const char *vs_sqlite_version(void)
+{
+    return sqlite3_libversion();
+}

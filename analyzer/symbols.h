@@ -21,4 +21,7 @@ int vs_symbols_fill_db(struct sqlite3 *db, double seconds);
 /* The same for the database file PATH, in at most 10 seconds.  Negative with one line in WHY. */
 int vs_symbols_fill(const char *path, char *why, size_t why_size);
 
+/* The version of SQLite that is built in. */
+const char *vs_sqlite_version(void);
+
 #endif
