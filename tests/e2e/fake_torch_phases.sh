@@ -1,0 +1,26 @@
+#!/bin/bash
+# The order of the automatic phases, and their silence after a failure of their own, on a torch that is a shell.
+here=$(cd "$(dirname "$0")" && pwd)
+python=${TEST_PYTHON:-python3}
+command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+export PHASE_LOG=$work/log PYTHONDONTWRITEBYTECODE=1
+
+# check CASE LOG [STDERR]: the log in one line, forward = F, logits = L, backward = B, optimizer = O, pop = ., step = S
+check() {
+    rm -f "$PHASE_LOG"
+    LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../shim/framework/python:$here/fake_torch \
+        "$python" "$here/fake_torch_phases.py" "$1" 2>"$work/err" || { cat "$work/err"; echo "FAIL: $1"; exit 1; }
+    told=$(sed 's/+auto f.*/F/; s/+auto l.*/L/; s/+auto b.*/B/; s/+auto o.*/O/; s/^-auto$/./; s/step/S/' "$PHASE_LOG" | tr -d '\n')
+    [ "$told" = "$2" ] || { cat "$work/err"; echo "FAIL: $1: $told, not $2"; exit 1; }
+    [ "$(cat "$work/err")" = "${3:-}" ] || { cat "$work/err"; echo "FAIL: $1: that on stderr"; exit 1; }
+    echo "ok $1"
+}
+check train F.L.B.O.SF.L.B.O.S
+check no_head F.B.
+check caught F.F.
+check failing_optimizer O.F.L.B.
+check closure OF.L.B..S
+check broken F.L.B. "vramscope: automatic phases are off from here: RuntimeError: surprise"
