@@ -1,2 +1,3 @@
 vs_unit_test(ledger)
 vs_unit_test(store)
+vs_unit_test(ledger_model)
