@@ -1,5 +1,6 @@
 // link: trace
-/* Completes the database of a killed process from its journal, as `vramscope recover` does: prog_recover JOURNAL [DB]. */
+/* Completes the database of a killed process from its journal, as `vramscope recover` does: prog_recover
+ * JOURNAL [DB]. */
 #include <stdio.h>
 #include "trace/writer.h"
 
