@@ -24,15 +24,9 @@ WHERE device = 0
   AND abs(t_ns - (SELECT t_ns FROM peak WHERE device = 0 AND kind = 'allocated')) < 1e7
 LIMIT 50;
 
--- Who held the bytes at the peak?  Alive then: allocated at or before it, not yet freed.
--- (`vramscope peak` answers this with libraries and call stacks, and also for thinned files.)
-WITH top AS (SELECT seq FROM peak WHERE device = 0 AND kind = 'allocated'),
-  born AS (SELECT event.seq, phase, op, size_bytes FROM event, top
-           WHERE device = 0 AND event.seq <= top.seq AND status = 0 AND op IN ('alloc', 'block_alloc')),
-  freed AS (SELECT mate FROM event, top WHERE event.seq <= top.seq AND op IN ('free', 'block_free') AND mate > 0)
-SELECT phase, op, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
-FROM born WHERE seq NOT IN (SELECT mate FROM freed)
-GROUP BY phase, op ORDER BY sum(size_bytes) DESC;
+-- Who held the bytes at the peak?  By phase, by what kind of allocation, by the library that asked.
+SELECT device, phase, category, owner, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM live_at_peak GROUP BY device, phase, category, owner ORDER BY device, sum(size_bytes) DESC LIMIT 20;
 
 -- The largest single allocations, and through which entry point of the driver they came.
 SELECT seq, size_bytes >> 20 AS mib, phase, op, api, t_ns / 1e9 AS seconds FROM event
@@ -46,13 +40,13 @@ SELECT CASE WHEN size_bytes < 1 << 20 THEN 'below 1 MiB' WHEN size_bytes < 16 <<
 FROM event WHERE op IN ('alloc', 'block_alloc') AND status = 0 GROUP BY 1, 2 ORDER BY min(size_bytes), 2;
 
 -- How long allocations live, by the phase that made them.
-SELECT a.phase, count(*) AS allocations, avg(f.t_ns - a.t_ns) / 1e6 AS mean_ms, max(f.t_ns - a.t_ns) / 1e6 AS longest_ms
-FROM event f JOIN event a ON a.seq = f.mate
-WHERE f.op IN ('free', 'block_free') AND f.mate > 0 GROUP BY a.phase ORDER BY mean_ms DESC;
+SELECT phase, count(*) AS allocations, avg(t_free_ns - t_alloc_ns) / 1e6 AS mean_ms,
+  max(t_free_ns - t_alloc_ns) / 1e6 AS longest_ms
+FROM allocation WHERE t_free_ns IS NOT NULL AND NOT managed GROUP BY phase ORDER BY mean_ms DESC;
 
 -- What is still alive at the end (or now, while the process runs)?
-SELECT e.phase, e.op, count(*) AS allocations, sum(e.size_bytes) >> 20 AS mib
-FROM live l JOIN event e ON e.seq = l.alloc_seq GROUP BY e.phase, e.op ORDER BY sum(e.size_bytes) DESC;
+SELECT phase, category, owner, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM leak GROUP BY phase, category, owner ORDER BY sum(size_bytes) DESC LIMIT 20;
 
 -- Does the peak grow from step to step?  (A leak, or a longer batch.)
 SELECT r.step, max(p.allocated_bytes) >> 20 AS allocated_mib, max(p.reserved_bytes) >> 20 AS reserved_mib

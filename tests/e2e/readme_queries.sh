@@ -25,6 +25,7 @@ while IFS= read -r line; do
     (cd "$dir" && bash -euc "$line") >"$dir/out" 2>&1 || fail "README: $line: $(cat "$dir/out")"
     case $line in
     *'FROM loss'*) [ ! -s "$dir/out" ] || fail "events were lost: $(cat "$dir/out")" ;;
+    *'FROM leak'*) [ ! -s "$dir/out" ] || fail "the example leaks: $(cat "$dir/out")" ;;
     *) [ -s "$dir/out" ] || fail "README: no answer to: $line" ;;
     esac
 done <"$dir/lines"
@@ -41,6 +42,8 @@ peak=$(sqlite3 "$dir/run.db" "SELECT peak_bytes FROM peak WHERE device = 0 AND k
 at_peak=$(sqlite3 "$dir/run.db" "WITH top AS (SELECT seq FROM peak WHERE device = 0 AND kind = 'allocated')
     SELECT sum(size_bytes) FROM event, top WHERE event.seq <= top.seq AND op = 'alloc' AND status = 0 AND device = 0
     AND event.seq NOT IN (SELECT mate FROM event, top WHERE event.seq <= top.seq AND op = 'free')")
+view=$(sqlite3 "$dir/run.db" "SELECT sum(size_bytes) FROM live_at_peak WHERE device = 0")
+[ "$view" = "$peak" ] || fail "live_at_peak adds up to $view, the peak is $peak"
 [ "$at_peak" = "$peak" ] || fail "what lives at the peak adds up to $at_peak, the peak is $peak"
 largest=$(sqlite3 "$dir/run.db" "SELECT phase FROM event WHERE op = 'alloc' ORDER BY size_bytes DESC, seq LIMIT 1")
 [ "$largest" = logits ] || fail "the largest allocation is in phase $largest"
