@@ -113,16 +113,18 @@ static char *terminal_of(enum format format, const int64_t *size)
     long long w = size[0], h = size[1];
     switch (format) {
     case FORMAT_SVG:
-        return xformat("svg size %lld,%lld noenhanced font \"DejaVu Sans,Liberation Sans,sans-serif,12\" "
-                       "background \"#ffffff\"",
-                       w, h);
+        return xformat(
+            "svg size %lld,%lld noenhanced font \"DejaVu Sans,Liberation Sans,sans-serif,12\" fontscale 1.33 "
+            "background \"#ffffff\"",
+            w, h);
     case FORMAT_PDF: /* inches; 100 pixels to one */
-        return xformat("pdfcairo size %.2f,%.2f noenhanced font \"DejaVu Sans,11\" fontscale 0.72 background "
+        return xformat("pdfcairo size %.2f,%.2f noenhanced font \"DejaVu Sans,12\" fontscale 0.72 background "
                        "\"#ffffff\"",
                        (double)w / 100, (double)h / 100);
     default:
-        return xformat("pngcairo size %lld,%lld noenhanced font \"DejaVu Sans,12\" background \"#ffffff\"", w,
-                       h);
+        return xformat("pngcairo size %lld,%lld noenhanced font \"DejaVu Sans,12\" background "
+                       "\"#ffffff\"",
+                       w, h);
     }
 }
 
@@ -292,6 +294,8 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
     if (format_of(o.output) == FORMAT_BAD)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
+    if (o.size[0] && format_of(o.output) != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))
+        return complain("plot: --size: a picture needs at least 480x320");
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);

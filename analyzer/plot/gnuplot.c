@@ -9,13 +9,16 @@
 #include <string.h>
 
 #include "picture.h"
+#include "table.h"
 #include "units.h"
 
-#define RESERVED_FILL  "#c4c9ce"
+#define RESERVED_FILL  "#d3d7da"
 #define RESERVED_LINE  "#7d868e"
-#define ALLOCATED_FILL "#4a6274"
+#define ALLOCATED_FILL "#6e8190"
+#define RANGE_FILL     "#9ca9b4" /* between a column's least and greatest allocated */
 #define ALLOCATED_LINE "#22313c"
 #define USED_LINE      "#000000"
+#define OTHERS         "other phases"
 #define BANDS_CALM     90 /* more bands than this are a flicker behind the curves: then the strip alone */
 
 /* A text inside a gnuplot string in double quotes, enhanced mode off. */
@@ -135,35 +138,80 @@ static bool shares_color(const struct picture *p, size_t phase)
     return false;
 }
 
-/* The legend is a panel of its own without axes, so that it covers no data. */
-static void put_legend(const struct picture *p, double height, FILE *out)
+/* ---- title and legend ---- */
+
+/* Entries and the longest name of them, to know how many fit beside each other. */
+static size_t legend_entries(const struct picture *p, size_t *longest)
 {
-    fprintf(out,
-            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
-            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\nset bmargin at "
-            "screen %.4f\n"
-            "set key inside center bottom horizontal Left reverse samplen 2.2 spacing 1.25 width 1.5 height "
-            "0.2 maxrows 2 noautotitle\n"
-            "set label 1 ",
-            1 - height);
-    put_text(out, p->title);
-    fprintf(
-        out,
-        " at screen 0.5, screen %.4f center font title_font\nset xrange [0:1]\nset yrange [0:1]\nplot \\\n"
-        "  NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title \"allocated\", "
-        "\\\n"
-        "  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title \"reserved\"",
-        1 - height * 0.3);
-    if (any_samples(p))
-        fputs(", \\\n  NaN with lines lw 1.3 dt (6,3) lc rgb used_line title \"driver used\"", out);
+    size_t n = 2 + any_samples(p);
+    *longest = sizeof "driver used" - 1;
+    for (size_t i = 1; i < p->phase_count; i++) {
+        if (!has_phase(p, i) || !first_of_color(p, i))
+            continue;
+        size_t w = shares_color(p, i) ? sizeof OTHERS - 1 : text_width(p->phases[i].name);
+        *longest = w > *longest ? w : *longest;
+        n++;
+    }
+    return n;
+}
+
+/* Columns of the legend at about 9 pixels a letter and the samples beside them. */
+static size_t legend_columns(const struct picture *p, size_t *rows)
+{
+    size_t longest, n = legend_entries(p, &longest), fit = ((size_t)p->size[0] - 40) / (longest * 9 + 75);
+    fit = fit < 1 ? 1 : fit > n ? n : fit;
+    *rows = (n + fit - 1) / fit;
+    return fit;
+}
+
+static double header_pixels(const struct picture *p)
+{
+    size_t rows;
+    legend_columns(p, &rows);
+    return 58 + 24 * (double)rows;
+}
+
+static void put_title(const struct picture *p, FILE *out)
+{
+    size_t room = (size_t)p->size[0] / 11;
+    char *title = strlen(p->title) > room ? xformat("%.*s...", (int)room - 3, p->title) : xstrdup(p->title);
+    fputs("set label 1 ", out);
+    put_text(out, title);
+    fprintf(out, " at screen 0.5, screen %.4f center font title_font\n", 1 - 25 / (double)p->size[1]);
+    free(title);
+}
+
+static void put_phase_entries(const struct picture *p, FILE *out)
+{
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!has_phase(p, i) || !first_of_color(p, i))
             continue;
         fputs(", \\\n  NaN with boxes fs solid 1 border lc rgb \"#666666\" lc rgb ", out);
         put_text(out, p->phases[i].color);
         fputs(" title ", out);
-        put_text(out, shares_color(p, i) ? "other phases" : p->phases[i].name);
+        put_text(out, shares_color(p, i) ? OTHERS : p->phases[i].name);
     }
+}
+
+/* A panel of its own without axes, so that it covers no data. */
+static void put_legend(const struct picture *p, double height, FILE *out)
+{
+    size_t rows, columns = legend_columns(p, &rows);
+    fprintf(out,
+            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
+            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\n"
+            "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
+            "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
+            1 - height, columns, rows);
+    put_title(p, out);
+    fputs("set xrange [0:1]\nset yrange [0:1]\nplot \\\n"
+          "  NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title "
+          "\"allocated\", \\\n"
+          "  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title \"reserved\"",
+          out);
+    if (any_samples(p))
+        fputs(", \\\n  NaN with lines lw 1.3 dt (6,3) lc rgb used_line title \"driver used\"", out);
+    put_phase_entries(p, out);
     fputs("\nunset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n", out);
 }
 
@@ -192,6 +240,15 @@ static void put_peak(const struct panel *q, struct axis_unit time, struct axis_u
     free(text);
 }
 
+/* COLOR lightened: mixed with white here, as not everything that draws SVG knows transparency. */
+static unsigned tint(const char *color)
+{
+    unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
+    for (int shift = 16; shift >= 0; shift -= 8)
+        out |= (255 - (255 - (rgb >> shift & 255)) * 22 / 100) << shift;
+    return out;
+}
+
 static void put_plot(const struct picture *p, size_t panel, double top, FILE *out)
 {
     const struct panel *q = &p->panels[panel];
@@ -201,19 +258,19 @@ static void put_plot(const struct picture *p, size_t panel, double top, FILE *ou
             continue;
         if (q->band_count <= BANDS_CALM)
             fprintf(out,
-                    " \\\n  $bands_%zu_%zu using 1:(0):1:2:(0):(%.6f) with boxxyerror fs solid band_alpha "
-                    "noborder lc rgb \"%s\",",
-                    panel, i, top * 0.955, p->phases[i].color);
+                    " \\\n  $bands_%zu_%zu using 1:(0):1:2:(0):(%.6f) with boxxyerror fs solid 1 "
+                    "noborder lc rgb \"#%06x\",",
+                    panel, i, top * 0.955, tint(p->phases[i].color));
         fprintf(out,
                 " \\\n  $bands_%zu_%zu using 1:(0):1:2:(%.6f):(%.6f) with boxxyerror fs solid 1 noborder lc "
                 "rgb \"%s\",",
                 panel, i, top * 0.962, top, p->phases[i].color);
     }
     fprintf(out,
-            " \\\n  $curve_%zu using 1:4 with filledcurves y=0 fs solid 0.75 noborder lc rgb reserved_fill,"
+            " \\\n  $curve_%zu using 1:4 with filledcurves y=0 fs solid 1 noborder lc rgb reserved_fill,"
             " \\\n  $curve_%zu using 1:4 with lines lw 1.2 lc rgb reserved_line,"
-            " \\\n  $curve_%zu using 1:2 with filledcurves y=0 fs solid 0.55 noborder lc rgb allocated_fill,"
-            " \\\n  $curve_%zu using 1:3 with filledcurves y=0 fs solid 0.80 noborder lc rgb allocated_fill,"
+            " \\\n  $curve_%zu using 1:2 with filledcurves y=0 fs solid 1 noborder lc rgb range_fill,"
+            " \\\n  $curve_%zu using 1:3 with filledcurves y=0 fs solid 1 noborder lc rgb allocated_fill,"
             " \\\n  $curve_%zu using 1:2 with lines lw 1.2 lc rgb allocated_line",
             panel, panel, panel, panel, panel);
     if (q->used_shown) /* few samples get points: a line alone would claim to know what lies between */
@@ -265,30 +322,31 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
     fputs("unset label\n", out);
 }
 
-static void put_head(FILE *out, const char *terminal, const char *output)
+static void put_head(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
     fputs("# Made by vramscope plot.  gnuplot FILE draws it again; change what you like.\nset encoding "
           "utf8\nset terminal ",
           out);
     fprintf(out, "%s\nset output ", terminal);
     put_text(out, output);
-    fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nallocated_line = \"" ALLOCATED_LINE
-          "\"\nreserved_fill = \"" RESERVED_FILL "\"\nreserved_line = \"" RESERVED_LINE
-          "\"\nused_line = \"" USED_LINE "\"\nband_alpha = 0.22\n"
+    fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
+          "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
+          "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE "\"\n"
           "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
-          "left_edge = 0.065\nright_edge = 0.982\n"
           "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
           out);
+    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", 104 / (double)p->size[0],
+            1 - 28 / (double)p->size[0]);
 }
 
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
-    double pixels = (double)p->size[1], header = 82 / pixels, foot = 58 / pixels, gap = 62 / pixels,
-           title = 26 / pixels;
+    double pixels = (double)p->size[1], header = header_pixels(p) / pixels, foot = 66 / pixels,
+           gap = 62 / pixels, title = 26 / pixels;
     double each = (1 - header - foot - gap * (double)(p->panel_count - 1)) / (double)p->panel_count;
-    put_head(out, terminal, output);
+    put_head(p, out, terminal, output);
     put_legend(p, header, out);
     for (size_t i = 0; i < p->panel_count; i++) {
         double top = 1 - header - (each + gap) * (double)i;

@@ -32,6 +32,7 @@ expect 2 "unknown option '--jsno'" "$V" --jsno
 expect 2 "report: unknown option '--jsno': did you mean --json" "$V" report --jsno good.db
 expect 2 "plot: unknown option '-z'" "$V" plot -z good.db
 expect 2 "plot: --size takes WIDTHxHEIGHT" "$V" plot --size=big good.db
+expect 2 "plot: --size: a picture needs at least" "$V" plot --size=9x9 good.db -o x.png
 expect 2 "plot: --from takes a time" "$V" plot --from=yesterday good.db
 expect 2 "plot: nothing lies between" "$V" plot --from=99h good.db
 expect 2 "peak: --by takes" "$V" peak --by=colour good.db
