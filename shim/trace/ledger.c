@@ -124,7 +124,7 @@ void vs_row_end(struct vs_ledger *l, struct vs_row *r)
 void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
                  uint64_t theirs)
 {
-    if (l->restoring)
+    if (l->restoring || vs_device(l, r->device)->mismatches[what]++ >= VS_MISMATCH_ROWS)
         return;
     vs_list_push(&l->out->mismatches, l->out->no_memory,
                  (struct vs_mismatch_row){r->seq, ours, theirs, r->t, r->device, what});
@@ -137,7 +137,7 @@ static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
     struct vs_row r;
     vs_row_begin(l, &r, e);
     vs_row_end(l, &r);
-    if (!l->restoring)
+    if (!l->restoring && l->level < 3)
         vs_list_push(&l->out->samples, l->out->no_memory,
                      (struct vs_sample_row){r.t, e->size, e->arg1, e->address, r.reserved, e->device,
                                             (uint32_t)e->arg0});
@@ -149,7 +149,7 @@ static void apply_step(struct vs_ledger *l, const struct vs_event *e)
     vs_row_begin(l, &r, e);
     l->step = e->arg0;
     vs_row_end(l, &r);
-    if (!l->restoring)
+    if (!l->restoring && l->level < 3)
         vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){e->arg0, r.seq, r.t});
 }
 
@@ -161,7 +161,7 @@ static void apply_other(struct vs_ledger *l, const struct vs_event *e)
     if (e->op == VS_OP_RECORD_START)
         for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* while nothing was recorded the framework went on */
             l->device[i].resync = true;
-    if (e->op == VS_OP_MARK && !l->restoring)
+    if (e->op == VS_OP_MARK && !l->restoring && l->level < 3)
         vs_list_push(&l->out->marks, l->out->no_memory,
                      (struct vs_mark_row){r.seq, r.t, (uint32_t)e->address, (uint32_t)e->arg1, e->thread});
     vs_row_end(l, &r);

@@ -113,9 +113,7 @@ static void unknown_free(struct vs_ledger *l, struct vs_row *r)
 {
     r->size = 0;
     vs_count(l, r->device, VS_COUNT_UNKNOWN_FREE);
-    struct device *d = vs_device(l, r->device);
-    if (d->count[VS_COUNT_UNKNOWN_FREE] <= 100) /* one by one only as long as a reader could still care */
-        vs_mismatch(l, r, VS_MISMATCH_UNKNOWN_FREE, 0, 0);
+    vs_mismatch(l, r, VS_MISMATCH_UNKNOWN_FREE, 0, 0);
 }
 
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)

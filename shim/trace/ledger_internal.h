@@ -32,6 +32,7 @@
 #define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
 #define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
 #define VS_SPACES_MAX      9
+#define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
 
 struct curve {
     uint64_t now, peak, peak_seq;
@@ -46,11 +47,12 @@ struct device {
     uint64_t pool_live, pool_sampled, direct_driver;
     uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
     int64_t run_t;
-    int64_t diff[2];                /* mismatch last written: allocated, reserved */
-    VS_LIST(struct vs_alloc, gone); /* ended since the peak of allocated, alive at it */
-    uint64_t count[VS_COUNT_END];   /* see VS_COUNTS */
-    uint32_t last_phase, last_stat; /* the phase_dev used last */
-    uint16_t counts_dirty;          /* bit per counter */
+    int64_t diff[2];                      /* mismatch last written: allocated, reserved */
+    VS_LIST(struct vs_alloc, gone);       /* ended since the peak of allocated, alive at it */
+    uint64_t count[VS_COUNT_END];         /* see VS_COUNTS */
+    uint32_t mismatches[VS_MISMATCH_END]; /* rows written */
+    uint32_t last_phase, last_stat;       /* the phase_dev used last */
+    uint16_t counts_dirty;                /* bit per counter */
 };
 
 struct entry { /* a living allocation */

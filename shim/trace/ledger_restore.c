@@ -187,6 +187,7 @@ void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row
 
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row)
 {
+    vs_device(l, row->device)->mismatches[row->what]++;
     if (row->what == VS_MISMATCH_ALLOCATED || row->what == VS_MISMATCH_RESERVED)
         vs_device(l, row->device)->diff[row->what == VS_MISMATCH_RESERVED] =
             (int64_t)(row->ours - row->theirs);

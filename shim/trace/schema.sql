@@ -122,7 +122,8 @@ CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
 -- what was lost, or went wrong.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
--- where a framework's figures and ours differ, once per change of the difference (equal again: ours = theirs)
+-- where a framework's figures and ours differ, once per change of the difference (equal again: ours = theirs).
+-- The first 1000 of a kind; table counter has the full numbers
 CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, ours_bytes INT, theirs_bytes INT);
 -- 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
 CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;

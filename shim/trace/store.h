@@ -35,10 +35,14 @@ int vs_store_load(struct vs_store *s, struct vs_ledger *l);
 /* phase id of a name of the journal, made on first use */
 uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
 
+/* How many events a batch should have: few where max_bytes is small, because a batch goes in whole. */
+size_t vs_store_batch(const struct vs_store *s);
+
 /* How thin rows must be now (vs_ledger_set_thinning) to stay below max_bytes. */
 int vs_store_level(struct vs_store *s, size_t living);
 
 void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why);
+uint64_t vs_store_lost(struct vs_store *s, const char *why); /* events in its loss rows so far */
 void vs_store_set_simulated(struct vs_store *s, bool simulated);
 
 struct vs_commit {

@@ -238,6 +238,14 @@ void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *w
         free(copy);
 }
 
+uint64_t vs_store_lost(struct vs_store *s, const char *why)
+{
+    char *sql = sqlite3_mprintf("SELECT sum(events) FROM loss WHERE why=%Q", why);
+    int64_t events = sql ? vs_store_number(s, sql, 0) : 0;
+    sqlite3_free(sql);
+    return (uint64_t)events;
+}
+
 void vs_store_set_simulated(struct vs_store *s, bool simulated)
 {
     s->simulated_dirty |= simulated != s->config.simulated || simulated != s->simulated;

@@ -20,7 +20,7 @@
 #define VS_SCHEMA_VERSION 1
 #define VS_APPLICATION_ID 0x76736370 /* "vscp" */
 #define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
-#define VS_BATCH_BYTES    (4096 * 64)
+#define VS_EVENT_BYTES    192        /* of one event at most: a row, half a range and its peaks */
 
 struct vs_bits { /* ids that are written */
     uint64_t *words;

@@ -116,13 +116,19 @@ uint64_t vs_store_used(struct vs_store *s)
     return (uint64_t)(pages - spare) * 4096;
 }
 
+size_t vs_store_batch(const struct vs_store *s)
+{
+    uint64_t n = s->config.max_bytes / VS_EVENT_BYTES / 64;
+    return !s->config.max_bytes || n > 4096 ? 4096 : n < 256 ? 256 : (size_t)n;
+}
+
 int vs_store_level(struct vs_store *s, size_t living)
 {
     uint64_t max = s->config.max_bytes;
     if (!max)
         return 0;
     /* what the next batch and the two tables may still take counts as taken */
-    uint64_t used = vs_store_used(s) + VS_BATCH_BYTES + 2 * living * ROW_BYTES;
+    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES + 2 * living * ROW_BYTES;
     if (used >= max / 100 * 97)
         return 3;
     if (used >= max / 100 * 85)

@@ -227,9 +227,10 @@ static int insert_meta(struct vs_store *s)
     const struct vs_store_config *c = &s->config;
     char *sql = sqlite3_mprintf(
         "INSERT INTO meta VALUES('schema_version',%d),('version',%Q),('start_realtime_ns',%lld),"
+        "('start_monotonic_ns',%lld),"
         "('max_bytes',%lld),('clean_end',0);INSERT INTO mark VALUES(1,0,NULL,0)",
         VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
-        (long long)c->max_bytes);
+        (long long)c->start_monotonic_ns, (long long)c->max_bytes);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     if (rc == 0 && c->journal_path)

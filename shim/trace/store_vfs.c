@@ -325,6 +325,10 @@ int vs_vfs_install(void)
         CALL("fchown", vfs_fchown), CALL("mmap", vfs_mmap),
 #undef CALL
     };
+    /* One thread uses this copy: no mutexes, so a fork in the middle leaves the child none that is locked for
+     * ever.  Refused, and not needed, where SQLite was in use before (the analyzer, tests). */
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
     if (!vfs || vfs->iVersion < 3)
         return -ENOSYS;

@@ -17,10 +17,10 @@
 #include "ledger.h"
 #include "store.h"
 
-#define BATCH        4096
-#define LIVE_EVERY   250000 /* rows between two rewrites of table live */
-#define HOLD_NS      50000000
-#define RETRY_LOG_NS 1000000000
+#define LIVE_EVERY 250000 /* rows between two rewrites of table live */
+#define HOLD_NS    50000000
+#define LOSS_NS    1000000000
+#define LOSSES     4
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -33,9 +33,10 @@ struct vs_writer {
     struct vs_event *events;
     uint64_t *seqs;
     size_t room;
-    uint64_t fed;      /* ring sequence of the last event given to the ledger */
-    uint64_t live_seq; /* row at which table live was last rewritten */
-    uint64_t lost, dead, table_full, late;
+    uint64_t fed;                     /* ring sequence of the last event given to the ledger */
+    uint64_t live_seq;                /* row at which table live was last rewritten */
+    uint64_t lost[LOSSES], lost_seen; /* in rows; last seen */
+    int64_t loss_t[LOSSES];
     int64_t start_ns, last_t;
     int level;
 };
@@ -93,6 +94,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     }
     w->fed = vs_ledger_ring_seq(w->ledger);
     w->live_seq = vs_ledger_seq(w->ledger);
+    load_losses(w);
     if (w->fed) /* committed before the kill, not yet handed back */
         vs_journal_release(w->journal, w->fed);
     return 0;
@@ -127,23 +129,36 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
 
 /* ---- losses that the journal counted ---- */
 
-static void note(struct vs_writer *w, uint64_t now, uint64_t *before, const char *why)
+static const char *const loss_text[] = {
+    "the ring was full (VRAMSCOPE_RING_EVENTS)",
+    "a thread ended while it wrote an event",
+    "a table of names or stacks was full",
+    "written too late into a slot that was given up",
+};
+
+/* A database that is continued has rows of what was lost before. */
+static void load_losses(struct vs_writer *w)
 {
-    if (now > *before)
-        vs_store_loss(w->store, w->last_t, now - *before, why);
-    *before = now;
+    for (size_t i = 0; i < LOSSES; i++)
+        w->lost[i] = vs_store_lost(w->store, loss_text[i]);
 }
 
-static bool note_losses(struct vs_writer *w)
+/* Rows for what was lost since the last look; at most one a second of each kind. */
+static bool note_losses(struct vs_writer *w, bool now)
 {
-    struct vs_journal_stats stats;
-    vs_journal_stats(w->journal, &stats);
-    bool any = stats.lost > w->lost || stats.dead > w->dead || stats.table_full > w->table_full ||
-               stats.late > w->late;
-    note(w, stats.lost, &w->lost, "the ring was full (VRAMSCOPE_RING_EVENTS)");
-    note(w, stats.dead, &w->dead, "a thread ended while it wrote an event");
-    note(w, stats.table_full, &w->table_full, "a table of names or stacks was full");
-    note(w, stats.late, &w->late, "written too late into a slot that was given up");
+    struct vs_journal_stats s;
+    vs_journal_stats(w->journal, &s);
+    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late};
+    bool any = s.lost > w->lost_seen;
+    w->lost_seen = s.lost;
+    for (size_t i = 0; i < LOSSES; i++) {
+        if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
+            continue;
+        vs_store_loss(w->store, w->last_t, total[i] - w->lost[i], loss_text[i]);
+        w->lost[i] = total[i];
+        w->loss_t[i] = w->last_t;
+        any = true;
+    }
     return any;
 }
 
@@ -167,7 +182,7 @@ static bool make_room(struct vs_writer *w, size_t room)
 
 static long feed(struct vs_writer *w, bool final)
 {
-    size_t want = vs_ledger_held(w->ledger) + BATCH;
+    size_t want = vs_ledger_held(w->ledger) + vs_store_batch(w->store);
     if (!make_room(w, want))
         return -ENOMEM;
     size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
@@ -232,10 +247,25 @@ static bool choose_level(struct vs_writer *w)
     return begins;
 }
 
+/* The limit of the file, not the disk, is in the way: the batch goes in without its single rows. */
+static void thin_pending(struct vs_writer *w)
+{
+    w->out.dropped += w->out.rows.n;
+    w->out.rows.n = w->out.ranges.n = w->out.range_peaks.n = w->out.zones.n = 0;
+    w->out.samples.n = w->out.marks.n = w->out.steps.n = 0;
+    w->pending_level = 3;
+}
+
 static int commit_pending(struct vs_writer *w)
 {
+    if (!w->pending)
+        return 0;
     bool live = vs_ledger_seq(w->ledger) - w->live_seq >= LIVE_EVERY && w->level == 0;
-    return w->pending ? commit(w, live, false) : 0;
+    int rc = commit(w, live, false);
+    if (rc != -ENOSPC || vs_store_level(w->store, vs_ledger_live_count(w->ledger)) < 3)
+        return rc;
+    thin_pending(w);
+    return commit(w, false, false);
 }
 
 /* From the first thinned batch on table live must be right: it is written before that batch is made. */
@@ -256,7 +286,7 @@ long vs_writer_drain(struct vs_writer *w, bool final)
         w->level = level;
         return rc;
     }
-    bool losses = note_losses(w);
+    bool losses = note_losses(w, false);
     long fed = feed(w, final);
     if (fed < 0)
         return fed;
@@ -290,7 +320,7 @@ static int write_rest(struct vs_writer *w)
     int rc = commit_pending(w);
     if (rc < 0)
         return rc;
-    note_losses(w);
+    note_losses(w, true);
     vs_ledger_finish(w->ledger, &w->out);
     w->pending_level = w->level;
     w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);

@@ -338,6 +338,54 @@ static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
     assert_int_equal(ask(thin.db, "SELECT sum(size_bytes) FROM leak"), thin.s.allocated);
 }
 
+/* Nothing here may be thinned by kind: driver events and ranges that name phases. */
+static void flood(struct job *job, const char *name, uint64_t max_bytes)
+{
+    job_journal(job, name);
+    job->max_bytes = max_bytes;
+    assert_int_equal(job_writer(job), 0);
+    uint64_t t = 0;
+    for (uint32_t i = 1; i <= 60000; i++) {
+        uint64_t address = (i % 64 + 1) << 20;
+        emit(job->j, &(struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                        .range = i,
+                                        .t_ns = t += 100,
+                                        .thread = 1,
+                                        .address = job->s.name[i % 4],
+                                        .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
+        emit(job->j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                        .space = VS_SPACE_POOL,
+                                        .address = address,
+                                        .size = i * 512,
+                                        .range = i,
+                                        .t_ns = t += 100,
+                                        .thread = 1});
+        if (i % 3)
+            emit(job->j,
+                 &(struct vs_event){
+                     .op = VS_OP_FREE, .address = address, .range = i, .t_ns = t += 100, .thread = 1});
+        emit(job->j, &(struct vs_event){.op = VS_OP_RANGE_POP, .range = i, .t_ns = t += 100, .thread = 1});
+        if (i % 1000 == 0)
+            drain(job);
+    }
+    job_close(job);
+    sound(job->db);
+}
+
+static void flood_of_what_is_never_thinned_stays_below_as_well(void **state)
+{
+    static const char *const totals[] = {"phase_stat", "peak", "counter", NULL};
+    struct job full, thin;
+    struct stat st;
+    flood(&full, "ffull", 0);
+    flood(&thin, "fthin", 2 << 20);
+    equal(full.db, thin.db, totals);
+    assert_int_equal(stat(full.db, &st), 0);
+    assert_true(st.st_size > 8 << 20);
+    assert_int_equal(stat(thin.db, &st), 0);
+    assert_true(st.st_size <= 2 << 20);
+}
+
 static void thinned_run_that_was_killed_is_recovered_exactly(void **state)
 {
     struct job whole, killed;
@@ -557,6 +605,7 @@ int main(void)
         cmocka_unit_test(killed_before_the_first_commit_is_recovered_from_nothing),
         cmocka_unit_test(recover_refuses_while_the_owner_lives),
         cmocka_unit_test(limited_file_stays_below_and_its_peaks_are_exact),
+        cmocka_unit_test(flood_of_what_is_never_thinned_stays_below_as_well),
         cmocka_unit_test(thinned_run_that_was_killed_is_recovered_exactly),
         cmocka_unit_test(full_disk_is_an_error_that_can_be_repeated),
         cmocka_unit_test(foreign_and_newer_files_are_refused_untouched),
