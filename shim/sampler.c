@@ -9,7 +9,8 @@
  * (vs_sample_take_request).
  *
  * Only a handful of NVML's functions are used, declared here by their documented binary interface, so that no
- * NVIDIA header or library is needed to build.  A sample that says nothing new is written once a second only.
+ * NVIDIA header or library is needed to build.  A sample that says nothing new is written once more, then
+ * once a second only.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -54,6 +55,7 @@ static struct device {
     uint32_t row; /* journal device id looked at; 0 = unused */
     nvml_device handle;
     uint64_t last_used, last_rss, last_ns;
+    bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
 
 /* ---- the host ---- */
@@ -149,8 +151,11 @@ static bool sample_device(struct vs_recording *r, struct vs_journal *j, struct d
     uint64_t used = used_by_us(d), now = vs_clock_ns();
     if (used == NOT_AVAILABLE)
         return false;
-    if (used == d->last_used && now - d->last_ns < REPEAT_NS)
+    /* The first sample of a new figure may have come between a driver call and its event, with our own figure
+     * still the old one beside it: the same again at the next tick has both. */
+    if (used == d->last_used && d->settled && now - d->last_ns < REPEAT_NS)
         return true;
+    d->settled = used == d->last_used;
     d->last_used = used;
     d->last_rss = rss;
     d->last_ns = now;
@@ -164,6 +169,8 @@ static void tick(struct vs_recording *r, struct vs_journal *j)
     uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
     const struct vs_device_row *row;
     bool all = true;
+    if (!rss) /* the drain thread has not looked yet: the next tick then */
+        return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
         struct device *d = &devices[id - 1];
         if (d->row != id) {
