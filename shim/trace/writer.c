@@ -54,6 +54,41 @@ static bool is_autograd(void *context, uint16_t thread)
     return t && t->flags & VS_THREAD_AUTOGRAD;
 }
 
+/* ---- losses that the journal counted ---- */
+
+static const char *const loss_text[] = {
+    "the ring was full (VRAMSCOPE_RING_EVENTS)",
+    "a thread ended while it wrote an event",
+    "a table of names or stacks was full",
+    "written too late into a slot that was given up",
+};
+
+/* A database that is continued has rows of what was lost before. */
+static void load_losses(struct vs_writer *w)
+{
+    for (size_t i = 0; i < LOSSES; i++)
+        w->lost[i] = vs_store_lost(w->store, loss_text[i]);
+}
+
+/* Rows for what was lost since the last look; at most one a second of each kind. */
+static bool note_losses(struct vs_writer *w, bool now)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(w->journal, &s);
+    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late};
+    bool any = s.lost > w->lost_seen;
+    w->lost_seen = s.lost;
+    for (size_t i = 0; i < LOSSES; i++) {
+        if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
+            continue;
+        vs_store_loss(w->store, w->last_t, total[i] - w->lost[i], loss_text[i]);
+        w->lost[i] = total[i];
+        w->loss_t[i] = w->last_t;
+        any = true;
+    }
+    return any;
+}
+
 /* ---- open, free ---- */
 
 static void writer_free(struct vs_writer *w)
@@ -125,41 +160,6 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
     }
     *out = w;
     return 0;
-}
-
-/* ---- losses that the journal counted ---- */
-
-static const char *const loss_text[] = {
-    "the ring was full (VRAMSCOPE_RING_EVENTS)",
-    "a thread ended while it wrote an event",
-    "a table of names or stacks was full",
-    "written too late into a slot that was given up",
-};
-
-/* A database that is continued has rows of what was lost before. */
-static void load_losses(struct vs_writer *w)
-{
-    for (size_t i = 0; i < LOSSES; i++)
-        w->lost[i] = vs_store_lost(w->store, loss_text[i]);
-}
-
-/* Rows for what was lost since the last look; at most one a second of each kind. */
-static bool note_losses(struct vs_writer *w, bool now)
-{
-    struct vs_journal_stats s;
-    vs_journal_stats(w->journal, &s);
-    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late};
-    bool any = s.lost > w->lost_seen;
-    w->lost_seen = s.lost;
-    for (size_t i = 0; i < LOSSES; i++) {
-        if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
-            continue;
-        vs_store_loss(w->store, w->last_t, total[i] - w->lost[i], loss_text[i]);
-        w->lost[i] = total[i];
-        w->loss_t[i] = w->last_t;
-        any = true;
-    }
-    return any;
 }
 
 /* ---- a round ---- */
