@@ -39,13 +39,6 @@ shimmed bash -c 'ulimit -f 256; exec "$0"' "$tests/prog_linked"
 grep -q 'vramscope: no journal at .*nothing is recorded' "$run/err" || fail "ulimit -f: not a word"
 [ ! -e "$db" ] || fail "ulimit -f: an empty database was left"
 
-# a reader of stderr that has gone
-shim_env=(VRAMSCOPE_VERBOSE=1)
-new_run
-env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_VERBOSE=1 SIMCUDA_QUIET=1 \
-    bash -c '"$0" 2> >(exec true); echo $?' "$tests/prog_linked" >"$run/out" 2>"$run/err"
-[ "$(tail -n 1 "$run/out")" = 0 ] || fail "broken stderr: $(cat "$run/out")"
-
 # the journal's directory disappears, or the database does: the program doesn't care
 shimmed bash -c '"$0" & sleep 0.1; rm "$1"/*/*.vsj "$1"/*/*.db*; wait $!' "$tests/prog_signals" "$dir"
 [ "$status" = 0 ] || fail "removed files: status $status"
