@@ -26,12 +26,32 @@ static void add_path(struct outputs *o, const char *path)
     *PUSH(o->paths, o->n) = xstrdup(path);
 }
 
-/* "run.db", "run-r3-4211.db" for "run.db": the same beginning, then . or -, the same end. */
-static bool belongs(const char *name, const char *stem, size_t stem_length, const char *extension)
+struct pattern {           /* what the names of a run's databases look like */
+    char *directory;       /* ends in '/' */
+    const char *name;      /* of the file that was asked for */
+    size_t stem;           /* of it, this much every name begins with */
+    const char *extension; /* and this every one ends in */
+    bool open;             /* the name has %h, %p or %r in it: anything may stand between */
+};
+
+static struct pattern pattern_of(const char *output)
 {
-    size_t n = strlen(name), e = strlen(extension);
-    return n >= stem_length + e && !strncmp(name, stem, stem_length) && !strcmp(name + n - e, extension) &&
-           (n == stem_length + e || name[stem_length] == '-' || name[stem_length] == '.');
+    const char *slash = strrchr(output, '/');
+    const char *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
+    size_t stem = dot && dot > name ? (size_t)(dot - name) : strlen(name), percent = strcspn(name, "%");
+    struct pattern p = {.name = name, .stem = stem, .extension = name + stem, .open = percent < stem};
+    p.directory = slash ? xformat("%.*s", (int)(slash - output + 1), output) : xstrdup("./");
+    p.stem = p.open ? percent : stem;
+    return p;
+}
+
+/* "run.db", "run-rank3-pid4211.db" for "run.db": the same beginning, then . or -, the same end. */
+static bool belongs(const char *name, const struct pattern *p)
+{
+    size_t n = strlen(name), e = strlen(p->extension);
+    if (n < p->stem + e || strncmp(name, p->name, p->stem) || strcmp(name + n - e, p->extension))
+        return false;
+    return p->open || n == p->stem + e || name[p->stem] == '-' || name[p->stem] == '.';
 }
 
 static bool is_new(const char *path, time_t since)
@@ -40,49 +60,41 @@ static bool is_new(const char *path, time_t since)
     return !stat(path, &st) && st.st_mtime >= since;
 }
 
-static void find_databases(const char *output, time_t since, struct outputs *o)
+static void find_databases(const struct pattern *p, time_t since, struct outputs *o)
 {
-    const char *slash = strrchr(output, '/');
-    const char *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
-    size_t stem = dot && dot > name ? (size_t)(dot - name) : strlen(name);
-    char *directory = slash ? xformat("%.*s", (int)(slash - output + 1), output) : xstrdup("./");
-    DIR *d = opendir(directory);
+    DIR *d = opendir(p->directory);
     for (struct dirent *e; d && (e = readdir(d));) {
-        char *path =
-            belongs(e->d_name, name, stem, name + stem) ? xformat("%s%s", directory, e->d_name) : NULL;
+        char *path = belongs(e->d_name, p) ? xformat("%s%s", p->directory, e->d_name) : NULL;
         if (path && is_new(path, since))
             add_path(o, path);
         free(path);
     }
     if (d)
         closedir(d);
-    free(directory);
+}
+
+static void merge_journal(const char *journal, const struct pattern *p)
+{
+    bool alive;
+    char *of = leftover_database(journal, &alive), why[256];
+    size_t directory = strlen(p->directory);
+    long events;
+    if (of && !alive && !strncmp(of, p->directory, directory) && belongs(of + directory, p) &&
+        leftover_merge(journal, NULL, &events, why, sizeof why) == LEFTOVER_FAILED)
+        complain("%s", why);
+    free(of);
 }
 
 /* A process killed before its drain began has no database yet: its journal names it. */
-static void merge_journals(const char *output)
+static void merge_journals(const struct pattern *p)
 {
     size_t n;
-    const char *slash = strrchr(output, '/');
-    size_t directory = slash ? (size_t)(slash - output) : 0;
-    const char *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
-    size_t stem = dot && dot > name ? (size_t)(dot - name) : strlen(name);
-    char *where = xformat("%.*s", (int)(directory ? directory : 1), directory ? output : "/");
-    char **journals = leftover_scan(where, &n);
+    char **journals = leftover_scan(p->directory, &n);
     for (size_t i = 0; i < n; i++) {
-        bool alive;
-        char *of = leftover_database(journals[i], &alive), why[256];
-        long events;
-        if (of && !alive && !strncmp(of, output, directory + 1) &&
-            belongs(of + directory + 1, name, stem, name + stem)) {
-            if (leftover_merge(journals[i], NULL, &events, why, sizeof why) == LEFTOVER_FAILED)
-                complain("%s", why);
-        }
-        free(of);
+        merge_journal(journals[i], p);
         free(journals[i]);
     }
     free(journals);
-    free(where);
 }
 
 struct summary {
@@ -165,8 +177,10 @@ void run_finish_outputs(const char *output, time_t since, bool quiet)
 {
     struct outputs o = {0};
     struct summary s = {0};
-    merge_journals(output);
-    find_databases(output, since, &o);
+    struct pattern p = pattern_of(output);
+    merge_journals(&p);
+    find_databases(&p, since, &o);
+    free(p.directory);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);
     for (size_t i = 0; i < o.n; i++) {

@@ -42,6 +42,10 @@ grep -q "m-rank3" out || no "report of a directory: $(cat out)"
 "$V" run --simulated -- "$prog" exit 5 >out 2>err
 ls vramscope-*-*.db >/dev/null 2>&1 || no "default name: $(ls)"
 
+# patterns in the name
+RANK=5 "$V" run --simulated -o pattern-%r.db -- "$prog" exit 5 >out 2>err
+[ -s pattern-5.db ] && grep -q "pattern-5.db: peak" err || no "a pattern in the name: $(ls) $(cat err)"
+
 # environment that makes no sense: said, and the default is used
 VRAMSCOPE_STACKS=banana VRAMSCOPE_SAMPLE_MS=often VRAMSCOPE_MAX_BYTES=-3 VRAMSCOPE_RING_EVENTS=7 VRAMSCOPE_BANANA=1 \
     "$V" run --simulated -o e.db -- "$prog" exit 50 >out 2>err
