@@ -21,7 +21,11 @@
 #include "stacks/block.h"
 #include "stacks/stacks.h"
 
+#if __has_attribute(noclone) /* gcc: no copies for constant arguments */
 #define NOINLINE __attribute__((noinline, noclone))
+#else
+#define NOINLINE __attribute__((noinline))
+#endif
 enum { BATCHES = 15 };
 
 static struct vs_journal *journal;

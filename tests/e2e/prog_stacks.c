@@ -6,7 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#if __has_attribute(noclone) /* gcc: no copies for constant arguments */
 #define NOINLINE __attribute__((noinline, noclone))
+#else
+#define NOINLINE __attribute__((noinline))
+#endif
 
 static NOINLINE void allocate(size_t size)
 {

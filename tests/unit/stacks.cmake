@@ -2,6 +2,7 @@
 set(STACK_SOURCES shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
     shim/stacks/modules.c shim/stacks/elfimage.c shim/options.c shim/log.c)
 vs_unit_test(stacks SOURCES ${STACK_SOURCES})
+vs_unit_test(stacks_host SOURCES ${STACK_SOURCES})
 foreach(library first second odd_frame constructor)
   add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks/${library}.c)
   set_target_properties(stacktest_${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests PREFIX "lib")
@@ -9,8 +10,9 @@ foreach(library first second odd_frame constructor)
   add_dependencies(test_stacks stacktest_${library})
 endforeach()
 add_dependencies(test_stacks private_unwind)
+add_dependencies(test_stacks_host private_unwind)
 target_link_options(test_stacks PRIVATE -rdynamic)
-set_tests_properties(unit_stacks PROPERTIES TIMEOUT 60)
+set_tests_properties(unit_stacks unit_stacks_host PROPERTIES TIMEOUT 60)
 
 # ns per capture; run by hand or by tests/bench
 add_executable(bench_stacks ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_stacks.c)

@@ -23,7 +23,7 @@
 static char exe[4096], build_id[130], directory[] = "/tmp/vramscope-symbols-XXXXXX", path[128];
 static uintptr_t bias;
 
-static __attribute__((noinline, noclone)) int a_static_function(int x)
+static __attribute__((noinline)) int a_static_function(int x)
 {
     __asm__ volatile("nop");
     return x + 1;
