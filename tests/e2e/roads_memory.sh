@@ -13,8 +13,8 @@ alloc|pool|cuMemAllocFromPoolAsync|3145728|0|0
 free|pool|cuMemFreeAsync|3145728|0|0
 free|pool|cuMemFreeAsync|1048576|0|0
 free|pool|cuMemFree_v2|2097152|0|0
-free|pool|cuMemFreeAsync|0|-1|0
-free_failed|pool||0|-1|1
+free|none|cuMemFreeAsync|0|-1|0
+free_failed|none||0|-1|1
 END
 # what the pools held of the device, as sampled: 32 MiB, 32 + 40, our own 32 on top and trimmed again
 expect_sql "SELECT group_concat(size_bytes / 1048576) FROM (SELECT size_bytes FROM event WHERE op = 'pool_reserved' ORDER BY seq LIMIT 3)" 32,72,32
