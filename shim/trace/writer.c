@@ -39,6 +39,7 @@ struct vs_writer {
     int64_t loss_t[LOSSES];
     int64_t start_ns, last_t;
     int level;
+    bool grown; /* since the level was chosen; an idle round asks SQLite nothing */
 };
 
 /* ---- what the ledger asks ---- */
@@ -129,6 +130,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     }
     w->fed = vs_ledger_ring_seq(w->ledger);
     w->live_seq = vs_ledger_seq(w->ledger);
+    w->grown = true;
     load_losses(w);
     if (w->fed) /* committed before the kill, not yet handed back */
         vs_journal_release(w->journal, w->fed);
@@ -227,6 +229,7 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
     if (rc < 0)
         return rc;
     w->pending = false;
+    w->grown = true;
     vs_output_clear(&w->out);
     if (w->pending_ring_seq)
         vs_journal_release(w->journal, w->pending_ring_seq);
@@ -238,6 +241,9 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
 /* The level of thinning that the next events get.  Where it begins, table live is written once as a whole. */
 static bool choose_level(struct vs_writer *w)
 {
+    if (!w->grown)
+        return false;
+    w->grown = false;
     int level = vs_store_level(w->store, vs_ledger_live_count(w->ledger));
     bool begins = level > 0 && w->level == 0;
     if (begins)
@@ -284,6 +290,7 @@ long vs_writer_drain(struct vs_writer *w, bool final)
     int level = w->level;
     if (choose_level(w) && (rc = begin_thinning(w)) < 0) {
         w->level = level;
+        w->grown = true;
         return rc;
     }
     bool losses = note_losses(w, false);
