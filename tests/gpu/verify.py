@@ -43,6 +43,8 @@ def check_counters(db, facts):
 
 def check_losses(db):
     equal(one(db, "SELECT count(*) FROM mismatch"), 0, "mismatches against the framework's totals")
+    for row in db.execute("SELECT seq, t_ns, what, ours_bytes, theirs_bytes FROM mismatch LIMIT 5"):
+        print("     mismatch", *row)
     lost = one(db, "SELECT coalesce(sum(events), 0) FROM loss")
     equal(lost, 0, "events lost")
 
