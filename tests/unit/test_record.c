@@ -462,10 +462,12 @@ IN_CHILD(a_host_that_closes_every_descriptor_is_recorded_all_the_same)
 
 IN_CHILD(a_database_is_on_no_descriptor_of_the_hosts)
 {
+    int lowest = open("/dev/null", O_RDONLY); /* not always 3: ctest leaves its log open in its tests */
+    close(lowest);
     alloc(1);
     for (int i = 0; i < 200; i++) {
         int fd = open("/dev/null", O_RDONLY);
-        CHECK(fd == 3); /* the number that a host without us would get, however often we open something */
+        CHECK(fd == lowest); /* what a host without us would get, however often we open something */
         alloc(2);
         usleep(500);
         close(fd);
