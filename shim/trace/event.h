@@ -25,46 +25,44 @@
     X(1, ALLOC, "alloc")                                                                                     \
     /* address, size 0 (the ledger pairs it), arg0 = stream, arg1 = api; appended BEFORE the real call    */ \
     X(2, FREE, "free")                                                                                       \
-    /* the free whose ring sequence is in arg0 failed with `status`: its bytes come back.  address as there  \
-     */                                                                                                      \
+    /* the free whose ring sequence is in arg0 failed with `status`: its bytes come back */                  \
     X(3, FREE_FAILED, "free_failed")                                                                         \
-    /* physical VMM memory: address = handle, size, arg0 = location type << 32 | location id, arg1 = api */                                                                                                          \
+    /* physical VMM memory: address = handle, size, arg0 = location type << 32 | location id, arg1 = api */  \
     X(4, PHYS_CREATE, "phys_create")                                                                         \
-    /* address = handle, arg1 = api; one more reference (RetainAllocationHandle, Import); arg0 = the VA */                                                                                                          \
+    /* address = handle, arg1 = api; one more reference (RetainAllocationHandle, Import); arg0 = the VA */   \
     X(5, PHYS_RETAIN, "phys_retain")                                                                         \
-    /* address = handle, arg1 = api; one reference less; appended before the real call */                                                                                                          \
+    /* address = handle, arg1 = api; one reference less; appended before the real call */                    \
     X(6, PHYS_RELEASE, "phys_release")                                                                       \
-    /* address = VA, size, arg0 = handle, arg1 = offset into the physical allocation */                                                                                                          \
+    /* address = VA, size, arg0 = handle, arg1 = offset into the physical allocation */                      \
     X(7, MAP, "map")                                                                                         \
-    /* address = VA, size, arg1 = api; appended before the real call */                                                                                                          \
+    /* address = VA, size, arg1 = api; appended before the real call */                                      \
     X(8, UNMAP, "unmap")                                                                                     \
     X(9, VA_RESERVE, "va_reserve")  /* address, size, arg1 = api */                                          \
     X(10, VA_FREE, "va_free")       /* address, size, arg1 = api */                                          \
     X(11, SET_ACCESS, "set_access") /* address, size, arg0 = number of descriptors, arg1 = api */            \
-    /* a memory pool's reserved bytes as asked of the driver: address = pool handle, size = bytes            \
-     * reserved,*/                                                                                           \
-    /* arg0 = bytes used.  A sample, and labelled so */                                                                                                          \
+    /* a memory pool's reserved bytes as asked of the driver: address = pool handle, size = those bytes, */  \
+    /* arg0 = bytes used.  A sample, and labelled so */                                                      \
     X(12, POOL_RESERVED, "pool_reserved")                                                                    \
-    /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */                                                                                                          \
-    /* allocated / reserved totals after the event, as passed with the report */                                                                                                          \
+    /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */  \
+    /* allocated / reserved totals after the event, as passed with the report */                             \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes asked for, arg0 / arg1 as above */                               \
-    /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */                                                                                                          \
-    /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */           \
-    /* stack = id of the phase that it names where that is not its own name (0: it is) */                                                                                                          \
+    /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */           \
+    /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */         \
+    /* stack = id of the phase that it names where that is not its own name (0: it is) */                    \
     X(30, RANGE_PUSH, "range_push")                                                                          \
     X(31, RANGE_POP, "range_pop") /* range = the id that closes; the thread may be another (start/end) */    \
-    X(32, MARK, "mark")           /* address = id of its name, size = domain, arg1 = source */                \
+    X(32, MARK, "mark")           /* address = id of its name, size = domain, arg1 = source */               \
     X(33, STEP, "step")           /* one training iteration ends here; arg0 = step number from 1 */          \
     X(34, RECORD_START, "record_start")                                                                      \
     X(35, RECORD_STOP, "record_stop")                                                                        \
-    /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, address = pinned     \
-     * bytes */                                                                                              \
+    /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \
+    /* address = pinned bytes */                                                                             \
     X(40, SAMPLE, "sample")                                                                                  \
-    /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */                                                                                                          \
+    /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
-    /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end  \
+    /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \
      * several); address = handle, size */                                                                   \
     X(51, PHYS_FREED, "phys_freed")                                                                          \
     /* made by the ledger only: an address was handed out again, so its owner's free was not seen */         \

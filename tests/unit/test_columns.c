@@ -154,7 +154,8 @@ static void the_innermost_range_gives_the_phase(void **state)
     struct band *bands = bands_flatten(ranges, 4, 0, 100, &n);
     assert_int_equal(n, 5);
     for (size_t i = 0; i < n; i++)
-        assert_true(bands[i].from == want[i].from && bands[i].to == want[i].to && bands[i].phase == want[i].phase);
+        assert_true(bands[i].from == want[i].from && bands[i].to == want[i].to &&
+                    bands[i].phase == want[i].phase);
     free(bands);
 }
 
