@@ -178,12 +178,16 @@ static int run_gnuplot(const char *script)
  * then gets the name that was asked for. */
 static int draw_picture(const struct picture *p, const char *path, enum format format)
 {
-    char script[] = "/tmp/vramscope-XXXXXX";
+    const char *tmp = getenv("TMPDIR");
+    char *script = xformat("%s/vramscope-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     char *drawn = xformat("%s.part", path);
     int fd = mkostemp(script, O_CLOEXEC);
     if (fd < 0) {
+        int status = complain("plot: %s can't be written: %s; TMPDIR may name another directory", script,
+                              strerror(errno));
+        free(script);
         free(drawn);
-        return complain("plot: /tmp can't be written: %s", strerror(errno));
+        return status;
     }
     close(fd);
     FILE *probe = fopen(drawn, "w");
@@ -200,6 +204,7 @@ static int draw_picture(const struct picture *p, const char *path, enum format f
     if (status)
         unlink(drawn);
     unlink(script);
+    free(script);
     free(drawn);
     return status;
 }

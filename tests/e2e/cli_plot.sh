@@ -49,6 +49,8 @@ if ! command -v gnuplot >/dev/null; then
     echo "gnuplot is not installed: pictures not drawn"
     [ $failures = 0 ] && exit 0 || exit 1
 fi
+mkdir tmp
+export TMPDIR=$D/tmp
 for format in png svg pdf; do
     "$V" plot short.db -o p.$format --title='a "quoted" \title `date` $HOME' || no "$format"
     [ -s p.$format ] || no "$format is empty"
@@ -58,5 +60,8 @@ file_head() { head -c "$2" "$1" | tr -d '\0'; }
 grep -q '<svg' p.svg || no "p.svg is no SVG"
 grep -aq 'PNG' p.png || no "p.png is no PNG"
 gnuplot w.gp && [ -s w.png ] || no "the script does not draw by itself"
-ls ./*.part /tmp/vramscope-?????? 2>/dev/null | grep -q . && no "something was left behind"
+left=$(find . -name '*.part' -o -path './tmp/*')
+[ -z "$left" ] || no "left behind: $left"
+TMPDIR=/nowhere "$V" plot short.db -o q.png 2>err && no "drew without a place for the script"
+grep -q "^vramscope: plot: /nowhere/" err || no "no word about TMPDIR: $(cat err)"
 [ $failures = 0 ] && echo "plots are drawn, peaks kept" || exit 1
