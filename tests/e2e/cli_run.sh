@@ -39,16 +39,17 @@ cat >trap.sh <<'SH'
 n=0
 for s in INT TERM HUP USR1 USR2; do trap "echo $s >>signals" $s; done
 echo ready >ready
-while [ ! -e done ]; do sleep 0.05; done
+while [ ! -e leave ]; do sleep 0.05; done
 exit 7
 SH
 "$V" run -q -o t.db -- sh trap.sh &
 pid=$!
-for i in $(seq 100); do [ -e ready ] && break; sleep 0.05; done
+for _ in $(seq 100); do [ -e ready ] && break; sleep 0.05; done
 for s in TERM HUP USR1 USR2; do kill -$s $pid; sleep 0.2; done
-touch done
+touch leave
 wait $pid
-[ $? = 7 ] || no "the status after signals"
+got=$?
+[ $got = 7 ] || no "the status after signals: $got"
 [ "$(sort signals | tr '\n' ' ')" = "HUP TERM USR1 USR2 " ] || no "signals seen: $(tr '\n' ' ' <signals)"
 
 # a signal that kills the command kills us as well
@@ -57,7 +58,8 @@ pid=$!
 sleep 0.5
 kill -TERM $pid
 wait $pid
-[ $? = 143 ] || no "TERM: status $?"
+got=$?
+[ $got = 143 ] || no "TERM: status $got"
 
 # nothing recorded is said, and no file is made
 "$V" run -o n.db -- true 2>err

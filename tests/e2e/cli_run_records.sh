@@ -58,5 +58,6 @@ done
 # a directory that goes away or fills up costs the recording, never the program
 mkdir gone
 "$V" run --simulated -o gone/x.db -- sh -c "rmdir gone; '$prog' exit 5" >out 2>err
-[ $? = 4 ] || no "the output directory went away: status $?: $(cat err)"
+got=$?
+[ $got = 4 ] || no "the output directory went away: status $got: $(cat err)"
 [ $failures = 0 ] && echo "run records" || exit 1

@@ -15,6 +15,7 @@ stack_of() {
 expect_stack() {
     local got
     got=$(stack_of "$1")
+    # shellcheck disable=SC2053 # what is wanted is a pattern
     [[ "$got" == $2 ]] || fail "stack of $1 bytes: '$got', not '$2'"
 }
 
