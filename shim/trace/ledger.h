@@ -118,8 +118,7 @@ struct vs_mark_row {
     X(RESERVED, "reserved")   /* framework's reserved total against our managed reserved */                  \
     X(LATE_ALLOCATED, "started late: allocated") /* the framework had bytes before: adopted */               \
     X(LATE_RESERVED, "started late: reserved")                                                               \
-    X(FREE_MISSED, "free missed")   /* an address handed out again while it lived */                         \
-    X(UNKNOWN_FREE, "unknown free") /* a free of what we never saw */
+    X(FREE_MISSED, "free missed") /* an address handed out again while it lived */
 
 enum vs_mismatch {
 #define X(NAME, text) VS_MISMATCH_##NAME,
@@ -176,7 +175,8 @@ struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + 
     X(BLOCK_ALLOCS, "framework allocations")                                                                 \
     X(BLOCK_FREES, "framework frees")                                                                        \
     X(MISMATCHED, "framework reports in mismatch")                                                           \
-    X(UNKNOWN_FREE, "unknown frees")                                                                         \
+    X(UNKNOWN_FREE, "unknown frees") /* of what was never seen: from before the recording, or a closed       \
+                                        window; no mismatch, and nothing where the driver refused them */    \
     X(FREE_MISSED, "missed frees")                                                                           \
     X(FAILED_ALLOC, "failed allocations")                                                                    \
     X(FAILED_FREE, "failed frees")                                                                           \

@@ -109,11 +109,13 @@ void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed)
     vs_row_end(l, &r);
 }
 
-static void unknown_free(struct vs_ledger *l, struct vs_row *r)
+/* A free of what the ledger does not know: made before the recording or in a closed window, or nobody's at
+ * all. The driver refuses the last kind, and then it was no free: remembered without an entry. */
+void vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address)
 {
     r->size = 0;
     vs_count(l, r->device, VS_COUNT_UNKNOWN_FREE);
-    vs_mismatch(l, r, VS_MISMATCH_UNKNOWN_FREE, 0, 0);
+    vs_undo_add(l, r, address);
 }
 
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
@@ -123,7 +125,7 @@ void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
     r.status = 0; /* the call has not happened yet */
     uint32_t index = vs_table_remove(&l->allocs, e->address);
     if (index == VS_TABLE_NONE) {
-        unknown_free(l, &r);
+        vs_unknown_free(l, &r, e->address);
     } else {
         struct entry entry = l->entries.at[index];
         r.mate = entry.a.seq;
@@ -154,6 +156,32 @@ static void undo_va_free(struct vs_ledger *l, struct undo *u)
     vs_spans_insert(&l->reservations, u->address, u->end, 0);
 }
 
+static void undo_known(struct vs_ledger *l, struct undo *u, struct vs_row *r)
+{
+    r->size = u->entry.a.size;
+    r->device = u->entry.a.device;
+    r->space = u->entry.a.space;
+    if (u->op == VS_OP_FREE)
+        undo_free(l, u, r);
+    else
+        vs_vmm_undo_release(l, u);
+}
+
+static void undo(struct vs_ledger *l, struct undo *u, struct vs_row *r)
+{
+    bool names_memory = u->op == VS_OP_FREE || u->op == VS_OP_PHYS_RELEASE;
+    r->mate = u->seq;
+    if (names_memory && u->entry.a.op)
+        undo_known(l, u, r);
+    else if (names_memory)
+        vs_uncount(l, r->device, VS_COUNT_UNKNOWN_FREE);
+    else if (u->op == VS_OP_UNMAP)
+        vs_vmm_undo_unmap(l, u);
+    else if (u->op == VS_OP_VA_FREE)
+        undo_va_free(l, u);
+    u->op = 0;
+}
+
 void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
@@ -161,21 +189,7 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
     vs_count(l, e->device, VS_COUNT_FAILED_FREE);
     struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address);
     if (u) {
-        r.mate = u->seq;
-        if (u->op == VS_OP_FREE || u->op == VS_OP_PHYS_RELEASE) {
-            r.size = u->entry.a.size;
-            r.device = u->entry.a.device;
-            r.space = u->entry.a.space;
-        }
-        if (u->op == VS_OP_FREE)
-            undo_free(l, u, &r);
-        else if (u->op == VS_OP_PHYS_RELEASE)
-            vs_vmm_undo_release(l, u);
-        else if (u->op == VS_OP_UNMAP)
-            vs_vmm_undo_unmap(l, u);
-        else if (u->op == VS_OP_VA_FREE)
-            undo_va_free(l, u);
-        u->op = 0;
+        undo(l, u, &r);
         if (!l->restoring)
             vs_list_push(&l->out->amends, l->out->no_memory,
                          (struct vs_amend_row){r.mate, r.seq, VS_OP_FREE_FAILED});

@@ -29,6 +29,16 @@ void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what)
     d->counts_dirty |= (uint16_t)(1u << what);
 }
 
+/* Takes one back. */
+void vs_uncount(struct vs_ledger *l, int ordinal, enum vs_count what)
+{
+    struct device *d = vs_device(l, ordinal);
+    if (l->restoring || d->count[what] == 0)
+        return;
+    d->count[what]--;
+    d->counts_dirty |= (uint16_t)(1u << what);
+}
+
 void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t)
 {
     if (c->now == now)

@@ -141,7 +141,7 @@ static void apply_release(struct vs_ledger *l, const struct vs_event *e)
     r.size = 0;
     uint32_t index = vs_table_get(&l->handles, e->address);
     if (index == VS_TABLE_NONE) {
-        vs_count(l, r.device, VS_COUNT_UNKNOWN_FREE);
+        vs_unknown_free(l, &r, e->address);
         vs_row_end(l, &r);
         return;
     }

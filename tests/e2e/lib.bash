@@ -91,6 +91,9 @@ expect_clean() {
     [ -z "$left" ] || fail "left behind: $left"
 }
 
+# shellcheck disable=SC2034 # for expect_sql
+unknown_frees="SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'unknown frees'"
+
 # The databases of $run: a process that finds its name taken puts its pid in.
 databases() {
     find "$run" -name '*.db' | sort
