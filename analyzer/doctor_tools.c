@@ -55,8 +55,8 @@ static void check_sqlite(struct doctor *d)
 
 /* The names that libvramscope.so exports for the caching allocator to call. */
 #define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-static const char *const oom_reports[] = {"_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-                                          "_ZN3c1026reportOutOfMemoryToProfilerEmmmNS_6DeviceE"};
+static const char *const oom_reports[] = {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+                                          "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE"};
 
 static void check_torch(struct doctor *d, const char *version, const char *directory)
 {

@@ -45,8 +45,22 @@ static void take_last(struct column *to, const struct trace_point *p)
     if (to->any && p->t_last < to->t_last)
         return;
     to->t_last = p->t_last;
+    to->last_phase = p->phase;
     to->allocated_last = p->allocated_last;
     to->reserved_last = p->reserved_last;
+}
+
+/* The phases that the points themselves name: what bands are made of where no range says more. */
+static void take_phase(struct column *to, const struct trace_point *p)
+{
+    if (!to->any || p->t < to->t_first) {
+        to->t_first = p->t;
+        to->first_phase = p->phase;
+    }
+    if (p->phase > 0 && (!to->told || p->allocated_max > to->told_max)) {
+        to->told = p->phase;
+        to->told_max = p->allocated_max;
+    }
 }
 
 /* What P says about one column: extremes that are known to lie there. */
@@ -71,6 +85,7 @@ void columns_add(void *context, const struct trace_point *p)
     size_t first = columns_index(c, p->t), last = columns_index(c, p->t_last),
            top = columns_index(c, p->t_max);
     if (first == last) {
+        take_phase(&c->at[first], p);
         merge(&c->at[first], p);
         return;
     }
@@ -82,16 +97,21 @@ void columns_add(void *context, const struct trace_point *p)
     end.t = end.t_max = p->t_last;
     end.allocated_min = end.allocated_max = p->allocated_last;
     end.reserved_min = end.reserved_max = p->reserved_last;
-    if (p->t_max >= c->from && p->t_max <= c->to)
+    if (p->t_max >= c->from && p->t_max <= c->to) {
+        take_phase(&c->at[top], &peak);
         merge(&c->at[top], &peak);
-    if (p->t_last <= c->to)
+    }
+    if (p->t_last <= c->to) {
+        take_phase(&c->at[last], &end);
         merge(&c->at[last], &end);
+    }
 }
 
 void columns_finish(struct columns *c, const struct trace_point *before)
 {
     int64_t allocated = before->allocated_last, reserved = before->reserved_last;
     int phase = before->phase;
+    c->before = before->phase;
     for (size_t i = 0; i < c->n; i++) {
         struct trace_point carry = {.t = columns_edge(c, i), .phase = phase};
         struct column *at = &c->at[i];
@@ -100,10 +120,10 @@ void columns_finish(struct columns *c, const struct trace_point *before)
         carry.reserved_min = carry.reserved_max = carry.reserved_last = reserved;
         /* it is in the column from its left edge until the first point there: INT64_MIN is older than any */
         carry.t_last = at->any ? INT64_MIN : carry.t;
-        merge(at, &carry);
+        phase = at->any ? at->last_phase : phase;
+        merge_carried(at, &carry);
         allocated = at->allocated_last;
         reserved = at->reserved_last;
-        phase = at->phase;
     }
 }
 

@@ -15,13 +15,18 @@ struct column {
     int64_t t_last; /* of the last point seen */
     int64_t t_max;  /* of the greatest allocated */
     int phase;      /* there */
-    bool any;       /* a point fell into it */
+    int first_phase, last_phase; /* of the first and the last point that fell into it */
+    int told;                    /* phase of the greatest point with one; 0 none */
+    int64_t t_first;             /* of the first point */
+    int64_t told_max;
+    bool any; /* a point fell into it */
 };
 
 struct columns {
     int64_t from, to;
     size_t n;
     struct column *at;
+    int before; /* phase of the last point before `from` */
 };
 
 void columns_init(struct columns *c, int64_t from, int64_t to, size_t n);

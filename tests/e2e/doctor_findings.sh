@@ -65,10 +65,15 @@ torch() {
     echo "$1" | cc -shared -fPIC -x c - -o "$dir/site/torch/lib/libc10_cuda.so"
 }
 if command -v python3 >/dev/null; then
-    usage=_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE oom=_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE
+    usage=_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE oom=_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
     torch "void $usage(void); void $oom(void); void f(void) { $usage(); $oom(); }"
     PYTHONPATH=$dir/site doctor 0
     says ok PyTorch '2.11.0 reports its blocks'
+    # doctor looks for the very names that the library defines
+    for name in $usage $oom "${oom/Elmm/Emmm}"; do
+        nm -D --defined-only "$BUILD/lib/libvramscope.so" | grep -qw "$name" || fail "libvramscope.so does not define $name"
+        strings -a "$BUILD/bin/vramscope" | grep -qx "$name" || fail "doctor does not look for $name"
+    done
     torch "void $usage(void); void f(void) { $usage(); }"
     PYTHONPATH=$dir/site doctor 0
     says warn PyTorch 'out-of-memory report has an unknown name'
