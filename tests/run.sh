@@ -6,8 +6,8 @@
 # Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*.sh and *.py,
 # a build with clang, the unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu
 # where there is a GPU.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs
-# lie in build/test-logs; those of failed tests are shown.  The last line counts; the exit status is 0 where nothing
-# failed.
+# lie in build/test-logs; those of failed tests are shown.  Then the time that it took; the last line counts, and the exit
+# status is 0 where nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -50,6 +50,7 @@ result() {
 }
 
 finish() {
+    printf 'took %d min %02d s on %d cores\n' $((SECONDS / 60)) $((SECONDS % 60)) "$jobs"
     printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
     [ "$failed" -eq 0 ]
     exit
