@@ -50,7 +50,20 @@ VRAMSCOPE_API void vramscope_record_stop(void);
 VRAMSCOPE_API int vramscope_active(void);
 
 #ifndef VRAMSCOPE_BUILDING_LIBRARY
-#define VRAMSCOPE_CALL_(f, otherwise, ...) (f ? f(__VA_ARGS__) : otherwise)
+/* What the function is in this process, or NULL.  Linkers settle a weak reference of a program that is not
+ * position independent (-no-pie) as NULL for good, unless it goes through the global offset table, which such
+ * code does not do of itself. */
+#if defined(__x86_64__) && defined(__LP64__) && !defined(__PIC__)
+#define VRAMSCOPE_FIND_(f)                                                                                   \
+    __extension__({                                                                                          \
+        __typeof__(&f) f_;                                                                                   \
+        __asm__(".weak " #f "\n\tmovq " #f "@GOTPCREL(%%rip), %0" : "=r"(f_));                               \
+        f_;                                                                                                  \
+    })
+#else
+#define VRAMSCOPE_FIND_(f) (&f)
+#endif
+#define VRAMSCOPE_CALL_(f, otherwise, ...) (VRAMSCOPE_FIND_(f) ? VRAMSCOPE_FIND_(f)(__VA_ARGS__) : otherwise)
 static inline int vramscope_range_push_(const char *name)
 {
     return VRAMSCOPE_CALL_(vramscope_range_push, -1, name);
