@@ -185,6 +185,7 @@ static void fill_header(struct vs_journal_header *h, const struct vs_journal_con
     /* Sequences begin at 1, so that 0 can say "none": slot 0 is first used in lap 1. */
     atomic_store_explicit(&h->head, 1, memory_order_relaxed);
     atomic_store_explicit(&h->tail, 1, memory_order_relaxed);
+    atomic_store_explicit(&h->freed, 1, memory_order_relaxed);
     struct vs_slot *first = (struct vs_slot *)((unsigned char *)h + h->place[VS_SEC_RING].offset);
     atomic_store_explicit(&first->state, h->place[VS_SEC_RING].capacity, memory_order_relaxed);
     memcpy(h->magic, VS_JOURNAL_MAGIC, sizeof h->magic); /* last: before it, the file is no journal */

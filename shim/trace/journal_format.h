@@ -62,9 +62,12 @@ struct vs_journal_header {
     /* Producers' line: the claim, and whether they drop (read together, so one line). */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint32_t dropping;
-    /* The consumer's line. */
+    /* The consumer's line.  `freed` is what producers read of it: every slot of a sequence below it has been
+     * handed back, so sequences up to freed + slots - 1 may be claimed.  Moves once a release, behind `tail`.
+     */
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t dead;
+    _Atomic uint64_t freed;
     /* Rare counters. */
     _Alignas(64) _Atomic uint64_t lost;
     _Atomic uint64_t late;

@@ -13,10 +13,11 @@
 
 #include "clock.h"
 
-#define WAIT_NS        1000000u   /* a full ring is waited for this long, once */
-#define KILL_NS        100000000u /* a claim this old is nobody's any more */
-#define STUCK_STEP_NS  25000000u  /* most that one observation adds: a stopped process ages nothing */
-#define PREFETCH_SLOTS 12u
+#define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
+#define KILL_NS           100000000u /* a claim this old is nobody's any more */
+#define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
+#define PREFETCH_SLOTS    12u
+#define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
 
 #ifdef VS_JOURNAL_TESTING
 void (*vs_journal_test_claimed)(uint64_t seq); /* called between claim and publication */
@@ -33,53 +34,80 @@ static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
     return seq & ~j->mask;
 }
 
-/* Claims the next free sequence, or VS_SEQ_NONE where the ring is full.
- * Orders: the acquire load of `state` pairs with the consumer's release store in vs_journal_release: its copy
- * of the old event is done before our stores.  The swap of `head` hands out numbers only; the slot's own
- * state word carries all data, so it may be relaxed. */
-static inline uint64_t claim(struct vs_journal *j)
+/* Another producer was faster: out of its way for a moment, longer each time. */
+static __attribute__((noinline, cold)) void step_back(unsigned failures)
+{
+    for (unsigned i = 0; i < 1u << (failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS); i++)
+        vs_cpu_relax();
+}
+
+/* Claims the next free sequence, or VS_SEQ_NONE where the ring is full; *FAILURES counts lost races.
+ * Which slots are free is asked of one word that the consumer moves once a batch, not of the slot: the slot's
+ * line comes from another core, and its journey would lie between the load of `head` and the swap, where
+ * every other producer that passes makes the swap fail.
+ * Orders: the acquire load of `freed` pairs with the consumer's release store in vs_journal_release: its
+ * copies of the old events are done, and the slots' state words are of our lap, before our stores.  The swap
+ * of `head` hands out numbers only; the slot's own state word carries all data, so it may be relaxed. */
+static inline uint64_t claim(struct vs_journal *j, unsigned *failures)
 {
     struct vs_journal_header *h = j->header;
     uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
-    for (;;) {
-        uint64_t state = atomic_load_explicit(&slot_of(j, seq)->state, memory_order_acquire);
-        if (likely(state == lap_of(j, seq)) || unlikely(state == VS_STATE_DEAD)) {
-            if (atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
-                                                      memory_order_relaxed) &&
-                state != VS_STATE_DEAD)
-                return seq;
-            if (state == VS_STATE_DEAD) { /* ours or another's step past it: look at the head anew */
-                if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
-                    return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
-                seq = atomic_load_explicit(&h->head, memory_order_relaxed);
-            }
+    while (likely(seq - atomic_load_explicit(&h->freed, memory_order_acquire) <= j->mask)) {
+        if (unlikely(!atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
+                                                            memory_order_relaxed))) {
+            step_back((*failures)++);
+            seq = atomic_load_explicit(&h->head, memory_order_relaxed);
             continue;
         }
-        uint64_t now = atomic_load_explicit(&h->head, memory_order_relaxed);
-        if (now == seq && (int64_t)(state - lap_of(j, seq)) < 0)
-            return VS_SEQ_NONE;
-        seq = now;
+        if (likely(atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) != VS_STATE_DEAD))
+            return seq;
+        if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
+            return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
+        seq = atomic_load_explicit(&h->head, memory_order_relaxed);
     }
+    return VS_SEQ_NONE;
+}
+
+/* Copies EVENT field by field, each as wide as it was written: a wider load of what has just been stored in
+ * pieces waits until the pieces have left the store buffer. */
+static inline void fill(struct vs_slot *slot, const struct vs_event *event)
+{
+    struct vs_event *to = (struct vs_event *)(void *)slot;
+    to->t_ns = event->t_ns;
+    to->address = event->address;
+    to->size = event->size;
+    to->arg0 = event->arg0;
+    to->arg1 = event->arg1;
+    to->stack = event->stack;
+    to->range = event->range;
+    to->thread = event->thread;
+    to->op = event->op;
+    to->space = event->space;
+    to->device = event->device;
+    to->context = event->context;
+    to->status = event->status;
 }
 
 /* Fills and publishes a claimed slot.  The release half of the swap pairs with the consumer's acquire load:
  * who sees "published" sees the whole event. */
-static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event)
+static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event, bool alone)
 {
     struct vs_slot *slot = slot_of(j, seq);
 #ifdef VS_JOURNAL_TESTING
     if (vs_journal_test_claimed)
         vs_journal_test_claimed(seq);
 #endif
-    memcpy(slot->body, (const unsigned char *)event + sizeof(uint64_t), sizeof slot->body);
+    fill(slot, event);
     uint64_t free_state = lap_of(j, seq);
     if (unlikely(!atomic_compare_exchange_strong_explicit(&slot->state, &free_state, free_state + 1,
                                                           memory_order_release, memory_order_relaxed))) {
         atomic_fetch_add_explicit(&j->header->late, 1, memory_order_relaxed);
         return VS_SEQ_NONE;
     }
-    /* The line was last touched a lap ago, by another core: have it here before its turn. */
-    __builtin_prefetch(slot_of(j, seq + PREFETCH_SLOTS), 1);
+    /* The line was last touched a lap ago, by another core: have it here before its turn.  Not where others
+     * record too: then it is probably theirs. */
+    if (likely(alone))
+        __builtin_prefetch(slot_of(j, seq + PREFETCH_SLOTS), 1);
     return seq;
 }
 
@@ -105,11 +133,12 @@ static bool still_dropping(struct vs_journal *j)
 }
 
 /* The ring is full, or was: waits, claims, or drops. */
-static __attribute__((noinline)) uint64_t claim_slow(struct vs_journal *j, bool wait)
+static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, bool wait)
 {
+    unsigned failures = 0;
     if (still_dropping(j))
         return drop(j);
-    uint64_t seq = claim(j);
+    uint64_t seq = claim(j, &failures);
     if (seq != VS_SEQ_NONE)
         return seq;
     if (!wait)
@@ -118,7 +147,7 @@ static __attribute__((noinline)) uint64_t claim_slow(struct vs_journal *j, bool 
     do {
         for (int i = 0; i < 32; i++)
             vs_cpu_relax();
-        if ((seq = claim(j)) != VS_SEQ_NONE)
+        if ((seq = claim(j, &failures)) != VS_SEQ_NONE)
             return seq;
         if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed))
             return drop(j); /* another thread has waited already */
@@ -130,14 +159,15 @@ static __attribute__((noinline)) uint64_t claim_slow(struct vs_journal *j, bool 
 static inline uint64_t append(struct vs_journal *j, const struct vs_event *event, bool wait)
 {
     uint64_t seq = VS_SEQ_NONE;
+    unsigned failures = 0;
     if (likely(!atomic_load_explicit(&j->header->dropping, memory_order_relaxed)))
-        seq = claim(j);
+        seq = claim(j, &failures);
     if (unlikely(seq == VS_SEQ_NONE)) {
         seq = claim_slow(j, wait);
         if (seq == VS_SEQ_NONE)
             return VS_SEQ_NONE;
     }
-    return publish(j, seq, event);
+    return publish(j, seq, event, failures == 0);
 }
 
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)
@@ -217,13 +247,16 @@ size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq
         if (step != AGAIN)
             at++;
     }
-    if (n == 0 && at != first && j->writable) /* nothing but dead slots: they need no release */
+    if (n == 0 && at != first && j->writable) { /* nothing but dead slots: they need no release */
         atomic_store_explicit(&h->tail, at, memory_order_relaxed);
+        atomic_store_explicit(&h->freed, at, memory_order_release);
+    }
     return n;
 }
 
 /* `tail` moves first: a kill between the two leaves slots that are handed back to nobody, instead of slots
- * that look unread and are free.  The release stores order our copies before the next writer's stores. */
+ * that look unread and are free.  `freed` moves last, and its release store carries the slots' new state
+ * words and orders our copies before the next writer's stores. */
 void vs_journal_release(struct vs_journal *j, uint64_t seq)
 {
     struct vs_journal_header *h = j->header;
@@ -236,6 +269,7 @@ void vs_journal_release(struct vs_journal *j, uint64_t seq)
         struct vs_slot *slot = slot_of(j, s);
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
         if (state == lap_of(j, s) + 1)
-            atomic_store_explicit(&slot->state, lap_of(j, s) + j->mask + 1, memory_order_release);
+            atomic_store_explicit(&slot->state, lap_of(j, s) + j->mask + 1, memory_order_relaxed);
     }
+    atomic_store_explicit(&h->freed, seq + 1, memory_order_release);
 }

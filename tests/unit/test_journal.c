@@ -131,6 +131,36 @@ static void a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_hal
     vs_journal_close(j);
 }
 
+static void slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them(void **state)
+{
+    struct vs_journal *j = create(64);
+    struct vs_event e = {.op = VS_OP_SAMPLE};
+    for (uint64_t i = 1; i <= 64; i++)
+        assert_int_equal(add(j, i), i);
+    atomic_store(&j->header->tail, 33); /* a release that was killed half way */
+    assert_true(vs_journal_try_append(j, &e) == VS_SEQ_NONE);
+    atomic_store(&j->header->tail, 1);
+    vs_journal_release(j, 1);
+    assert_int_equal(vs_journal_try_append(j, &e), 65);
+    assert_true(vs_journal_try_append(j, &e) == VS_SEQ_NONE);
+    vs_journal_close(j);
+}
+
+static void every_field_of_an_event_comes_through(void **state)
+{
+    struct vs_journal *j = create(64);
+    unsigned char bytes[sizeof(struct vs_event)];
+    struct vs_event e;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i + 1);
+    memcpy(&e, bytes, sizeof e);
+    assert_int_equal(vs_journal_append(j, &e), 1);
+    assert_int_equal(take_all(j, false), 1);
+    e.state = events[0].state;
+    assert_memory_equal(&events[0], &e, sizeof e);
+    vs_journal_close(j);
+}
+
 static void try_append_never_waits(void **state)
 {
     struct vs_journal *j = create(1024);
@@ -630,6 +660,8 @@ int main(void)
         T(laps_reuse_the_slots),
         T(a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_half_empty),
         T(try_append_never_waits),
+        T(slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them),
+        T(every_field_of_an_event_comes_through),
         T(a_thread_cancelled_between_claim_and_publication_costs_its_own_event_only),
         T(a_ring_full_up_to_a_dead_slot_still_moves_on),
         T(a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted),
