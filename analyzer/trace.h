@@ -59,7 +59,8 @@ struct trace_sample {
 
 struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open */
     int64_t t_push, t_pop, thread;
-    int phase; /* index into phase_names */
+    int phase;  /* index into phase_names */
+    int source; /* 1 marker, 2 NVTX, 3 automatic */
 };
 
 struct trace_live { /* bytes held at the device's allocated peak */

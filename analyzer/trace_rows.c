@@ -102,7 +102,7 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
 {
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT t_push, t_pop, thread, phase FROM rng WHERE phase > 0 AND t_push <= ? "
+                  "SELECT t_push, t_pop, thread, phase, source FROM rng WHERE phase > 0 AND t_push <= ? "
                   "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
                   2, to, from);
     int code = SQLITE_ERROR;
@@ -110,7 +110,7 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
     *n = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
-                                               sqlite3_column_int(s, 3)};
+                                               sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
     return trace_sql_done(t, s, code);
 }
 

@@ -59,6 +59,18 @@ static void add_band(struct band **bands, size_t *n, int64_t from, int64_t to, i
         *PUSH(*bands, *n) = (struct band){from, to, phase};
 }
 
+/* Index into OPEN (ranges in the order of their pushes) of the one that tells the phase. */
+static size_t telling(const struct trace_range *ranges, const size_t *open, size_t depth)
+{
+    size_t best = depth - 1;
+    for (size_t i = best; i-- > 0;) {
+        const struct trace_range *r = &ranges[open[i]];
+        if (r->thread == ranges[open[best]].thread && r->source < ranges[open[best]].source)
+            best = i;
+    }
+    return best;
+}
+
 struct band *bands_flatten(const struct trace_range *ranges, size_t n, int64_t from, int64_t to,
                            size_t *count)
 {
@@ -71,7 +83,7 @@ struct band *bands_flatten(const struct trace_range *ranges, size_t n, int64_t f
     for (size_t i = 0; i < edge_count; i++) {
         int64_t t = edges[i].t < from ? from : edges[i].t > to ? to : edges[i].t;
         if (depth && t > at)
-            add_band(&bands, count, at, t, ranges[open[depth - 1]].phase);
+            add_band(&bands, count, at, t, ranges[open[telling(ranges, open, depth)]].phase);
         at = t;
         if (edges[i].push)
             open[depth++] = edges[i].range;
@@ -83,40 +95,75 @@ struct band *bands_flatten(const struct trace_range *ranges, size_t n, int64_t f
     return bands;
 }
 
-/* The only phase that the bands from *I on give to column X, or -1 where there are several; *I moves on. */
-static int phase_of_column(const struct band *bands, size_t n, size_t *i, int64_t left, int64_t right)
+/* The phase that the bands from *I on give to column X: 0 none, of several that of the column's greatest
+ * value or, where that lies between bands, the longest.  *I moves on. */
+static int phase_of_column(const struct band *bands, size_t n, size_t *i, const struct columns *c, size_t x,
+                           size_t *mixed)
 {
-    int phase = 0;
+    int64_t left = columns_edge(c, x), right = columns_edge(c, x + 1), peak = c->at[x].t_max, longest = 0;
+    int phase = 0, at_peak = 0, first = 0;
+    bool several = false;
     while (*i < n && bands[*i].to <= left)
         ++*i;
     for (size_t k = *i; k < n && bands[k].from < right; k++) {
-        if (phase && bands[k].phase != phase)
-            return -1;
-        phase = bands[k].phase;
+        const struct band *b = &bands[k];
+        int64_t in = (b->to < right ? b->to : right) - (b->from > left ? b->from : left);
+        first = first ? first : b->phase;
+        several = several || b->phase != first;
+        if (b->from <= peak && peak < b->to)
+            at_peak = b->phase;
+        if (in > longest) {
+            longest = in;
+            phase = b->phase;
+        }
     }
-    return phase;
+    *mixed += several;
+    return at_peak ? at_peak : phase;
+}
+
+/* Columns beyond the ranges' reach get the phases of their own events, and a column without an event that of
+ * its neighbours where both name the same. */
+static void ask_events(int *phases, const bool *ranged, const struct columns *c)
+{
+    int before = c->before;
+    size_t from = 0; /* columns since the last event */
+    for (size_t x = 0; x < c->n; x++) {
+        const struct column *at = &c->at[x];
+        if (!ranged[x] && !at->any)
+            continue;
+        for (size_t k = from; k < x && !ranged[x] && before > 0 && at->first_phase == before; k++)
+            phases[k] = before;
+        if (!ranged[x])
+            phases[x] = at->told;
+        before = ranged[x] ? 0 : at->last_phase;
+        from = x + 1;
+    }
+}
+
+static struct band *join_columns(const int *phases, const struct columns *c, size_t *count)
+{
+    struct band *bands = NULL;
+    *count = 0;
+    for (size_t x = 0; x < c->n; x++)
+        if (phases[x] > 0)
+            add_band(&bands, count, columns_edge(c, x), columns_edge(c, x + 1), phases[x]);
+    return bands;
 }
 
 struct band *bands_fit(const struct band *bands, size_t n, const struct columns *c, size_t *count,
                        size_t *mixed)
 {
-    struct band *fitted = NULL;
+    int *phases = xrealloc(NULL, c->n * sizeof *phases);
+    bool *ranged = xrealloc(NULL, c->n * sizeof *ranged);
     size_t i = 0;
-    *count = *mixed = 0;
+    *mixed = 0;
     for (size_t x = 0; x < c->n; x++) {
-        int64_t left = columns_edge(c, x), right = columns_edge(c, x + 1);
-        int phase = phase_of_column(bands, n, &i, left, right);
-        *mixed += phase < 0;
-        /* several phases, or no range tells: what the curve itself says at its greatest */
-        if (phase <= 0)
-            phase = c->at[x].phase;
-        add_band(&fitted, count, left, right, phase);
+        phases[x] = phase_of_column(bands, n, &i, c, x, mixed);
+        ranged[x] = phases[x] > 0;
     }
-    /* "none" is no band */
-    size_t kept = 0;
-    for (size_t k = 0; k < *count; k++)
-        if (fitted[k].phase > 0)
-            fitted[kept++] = fitted[k];
-    *count = kept;
+    ask_events(phases, ranged, c);
+    struct band *fitted = join_columns(phases, c, count);
+    free(phases);
+    free(ranged);
     return fitted;
 }

@@ -1,9 +1,13 @@
 /*
  * bands.h - which phase to colour when: ranges flattened into bands, then fitted to a picture's columns.
  *
- *      ranges (nested, of several threads)  -->  bands, side by side, innermost range wins
+ *      ranges (nested, of several threads)  -->  bands, side by side
  *      --> bands of whole columns; in a column with several phases, the phase of its greatest allocated value
  *
+ * Which range tells, where several are open: one of the thread that opened a range last, as long as it has
+ * one open, else of the thread that did before it; of that thread's a marker before NVTX before an automatic
+ * one, and of those the innermost.  A phase ends with its range.  Events tell the phase only where no range
+ * is open: that of a thread (backward under plain LD_PRELOAD), from its first event to its last one in a row.
  * Phase 0 (none) is a gap.
  */
 #ifndef VS_BANDS_H

@@ -120,10 +120,12 @@ void columns_finish(struct columns *c, const struct trace_point *before)
         carry.reserved_min = carry.reserved_max = carry.reserved_last = reserved;
         /* it is in the column from its left edge until the first point there: INT64_MIN is older than any */
         carry.t_last = at->any ? INT64_MIN : carry.t;
-        phase = at->any ? at->last_phase : phase;
-        merge_carried(at, &carry);
+        bool any = at->any;
+        merge(at, &carry);
+        at->any = any;
         allocated = at->allocated_last;
         reserved = at->reserved_last;
+        phase = at->last_phase;
     }
 }
 

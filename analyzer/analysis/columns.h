@@ -12,9 +12,9 @@
 
 struct column {
     int64_t allocated_min, allocated_max, allocated_last, reserved_min, reserved_max, reserved_last;
-    int64_t t_last; /* of the last point seen */
-    int64_t t_max;  /* of the greatest allocated */
-    int phase;      /* there */
+    int64_t t_last;              /* of the last point seen */
+    int64_t t_max;               /* of the greatest allocated */
+    int phase;                   /* there */
     int first_phase, last_phase; /* of the first and the last point that fell into it */
     int told;                    /* phase of the greatest point with one; 0 none */
     int64_t t_first;             /* of the first point */

@@ -148,7 +148,8 @@ static void points_outside_the_window_are_not_drawn(void **state)
 
 static void the_innermost_range_gives_the_phase(void **state)
 {
-    const struct trace_range ranges[] = {{10, 90, 1, 1}, {30, 50, 1, 2}, {50, 60, 1, 3}, {95, UNKNOWN, 1, 1}};
+    const struct trace_range ranges[] = {
+        {10, 90, 1, 1, 1}, {30, 50, 1, 2, 1}, {50, 60, 1, 3, 1}, {95, UNKNOWN, 1, 1, 1}};
     const struct band want[] = {{10, 30, 1}, {30, 50, 2}, {50, 60, 3}, {60, 90, 1}, {95, 100, 1}};
     size_t n;
     struct band *bands = bands_flatten(ranges, 4, 0, 100, &n);
@@ -161,7 +162,7 @@ static void the_innermost_range_gives_the_phase(void **state)
 
 static void ranges_of_threads_that_overlap_leave_no_gap(void **state)
 {
-    const struct trace_range ranges[] = {{10, 50, 1, 1}, {20, 80, 2, 2}};
+    const struct trace_range ranges[] = {{10, 50, 1, 1, 1}, {20, 80, 2, 2, 1}};
     size_t n;
     struct band *bands = bands_flatten(ranges, 2, 15, 70, &n);
     assert_int_equal(n, 2);
@@ -201,9 +202,83 @@ static void without_ranges_the_events_say_the_phase(void **state)
     columns_finish(&c, &before);
     struct band *bands = bands_fit(NULL, 0, &c, &n, &mixed);
     assert_int_equal(n, 1);
-    assert_true(bands[0].from == 50 && bands[0].phase == 4);
+    assert_true(bands[0].from == 50 && bands[0].to == 60 && bands[0].phase == 4);
     free(bands);
     columns_free(&c);
+}
+
+static void a_phase_ends_with_its_range_and_not_with_the_next_event(void **state)
+{
+    /* forward and optimizer, then 50 ns of nothing, as at the end of a run */
+    const struct trace_range ranges[] = {{10, 30, 1, 1, 3}, {30, 50, 1, 4, 3}};
+    const struct trace_point before = {0};
+    const struct trace_point points[] = {point(15, 10, 1), point(35, 20, 4), point(49, 30, 4)};
+    struct columns c;
+    size_t n, flat_count, mixed;
+    columns_init(&c, 0, 100, 10);
+    for (size_t i = 0; i < 3; i++)
+        columns_add(&c, &points[i]);
+    columns_finish(&c, &before);
+    struct band *flat = bands_flatten(ranges, 2, 0, 100, &flat_count);
+    struct band *bands = bands_fit(flat, flat_count, &c, &n, &mixed);
+    assert_int_equal(n, 2);
+    assert_true(bands[0].from == 10 && bands[0].to == 30 && bands[0].phase == 1);
+    assert_true(bands[1].from == 30 && bands[1].to == 50 && bands[1].phase == 4);
+    free(flat);
+    free(bands);
+    columns_free(&c);
+}
+
+static void events_between_two_ranges_of_a_phase_do_not_join_them(void **state)
+{
+    const struct trace_range ranges[] = {{0, 20, 1, 1, 1}, {80, 100, 1, 1, 1}};
+    const struct trace_point before = {0};
+    const struct trace_point points[] = {point(5, 10, 1), point(40, 10, 0), point(85, 10, 1)};
+    struct columns c;
+    size_t n, flat_count, mixed;
+    columns_init(&c, 0, 100, 10);
+    for (size_t i = 0; i < 3; i++)
+        columns_add(&c, &points[i]);
+    columns_finish(&c, &before);
+    struct band *flat = bands_flatten(ranges, 2, 0, 100, &flat_count);
+    struct band *bands = bands_fit(flat, flat_count, &c, &n, &mixed);
+    assert_int_equal(n, 2);
+    assert_true(bands[0].to == 20 && bands[1].from == 80);
+    free(flat);
+    free(bands);
+    columns_free(&c);
+}
+
+static void a_thread_s_phase_lasts_from_its_first_event_to_its_last(void **state)
+{
+    const struct trace_point before = {0};
+    const struct trace_point points[] = {point(5, 90, 0), point(21, 10, 3), point(55, 20, 3),
+                                         point(91, 5, 0)};
+    struct columns c;
+    size_t n, mixed;
+    columns_init(&c, 0, 100, 10);
+    for (size_t i = 4; i-- > 0;)
+        columns_add(&c, &points[i]);
+    columns_finish(&c, &before);
+    struct band *bands = bands_fit(NULL, 0, &c, &n, &mixed);
+    assert_int_equal(n, 1);
+    assert_true(bands[0].from == 20 && bands[0].to == 60 && bands[0].phase == 3);
+    free(bands);
+    columns_free(&c);
+}
+
+static void a_marker_comes_before_an_automatic_range_inside_it(void **state)
+{
+    /* marker 5 [10,90) with an automatic 1 [20,40) in it; thread 2 opens 7 [60,70) meanwhile */
+    const struct trace_range ranges[] = {{10, 90, 1, 5, 1}, {20, 40, 1, 1, 3}, {60, 70, 2, 7, 3}};
+    const struct band want[] = {{10, 60, 5}, {60, 70, 7}, {70, 90, 5}};
+    size_t n;
+    struct band *bands = bands_flatten(ranges, 3, 0, 100, &n);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++)
+        assert_true(bands[i].from == want[i].from && bands[i].to == want[i].to &&
+                    bands[i].phase == want[i].phase);
+    free(bands);
 }
 
 int main(void)
@@ -218,6 +293,10 @@ int main(void)
         cmocka_unit_test(ranges_of_threads_that_overlap_leave_no_gap),
         cmocka_unit_test(a_column_with_several_phases_shows_the_one_of_its_peak),
         cmocka_unit_test(without_ranges_the_events_say_the_phase),
+        cmocka_unit_test(a_phase_ends_with_its_range_and_not_with_the_next_event),
+        cmocka_unit_test(events_between_two_ranges_of_a_phase_do_not_join_them),
+        cmocka_unit_test(a_thread_s_phase_lasts_from_its_first_event_to_its_last),
+        cmocka_unit_test(a_marker_comes_before_an_automatic_range_inside_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
