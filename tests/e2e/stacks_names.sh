@@ -22,7 +22,8 @@ expect_stack() {
 run_shimmed "$tests/prog_stacks" 3
 [ ! -s "$run/err" ] || grep -qv '^simcuda' "$run/err" && fail "something was said"
 "$vramscope" peak "$db" >/dev/null || fail "peak"
-expect_stack 4096 'allocate descend descend descend descend main __libc_start_call_main* _start'
+# the function of libc that calls main is in no table of a stripped libc: then it has no name, never a neighbour's
+expect_stack 4096 'allocate descend descend descend descend main @(__libc_start_call_main|[?]) __libc_start_main* _start'
 expect_stack 8192 'allocate on_a_thread *'
 expect_sql "SELECT count(DISTINCT stack) FROM event WHERE op = 'alloc' AND size_bytes = 512" 1
 expect_sql "SELECT count(*) FROM event WHERE op = 'free' AND stack > 0" 0
