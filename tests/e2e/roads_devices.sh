@@ -30,7 +30,7 @@ diff - "$run/events" >"$run/difference" <<'END' || fail "device op phase size ->
 1 alloc backward 4 -> 9 9
 1 free backward 4 -> 5 5
 0 free backward 2 -> 16 16
-1 alloc none 6 -> 11 37
+1 alloc none 6 -> 11 11
 1 free none 6 -> 5 37
 1 phys_create none 8 -> 13 45
 1 phys_release none 8 -> 5 37

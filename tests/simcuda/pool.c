@@ -111,21 +111,23 @@ CUmemoryPool sim_pool_of(const struct sim_block *block)
     return block->kind == SIM_POOLED ? to_handle(((struct piece *)block->detail)->segment->pool) : NULL;
 }
 
-static struct sim_pool *current_pool(void)
+/* The pool that is current on the stream's device; an invalid stream is for pool_alloc to refuse. */
+static struct sim_pool *current_pool(CUstream stream)
 {
-    return sim_devices[sim_context_current()->device].pool;
+    int device = sim_valid_stream(stream) ? sim_stream_device(stream) : sim_context_current()->device;
+    return sim_devices[device].pool;
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return pool_alloc(out, size, current_pool(), stream);
+    return pool_alloc(out, size, current_pool(stream), stream);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return pool_alloc(out, size, current_pool(), stream);
+    return pool_alloc(out, size, current_pool(stream), stream);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)

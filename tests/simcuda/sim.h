@@ -169,6 +169,7 @@ void sim_phys_unref(struct sim_phys *phys); /* frees it once nothing refers to i
 
 /* stream.c */
 bool sim_valid_stream(CUstream stream);
+int sim_stream_device(CUstream stream); /* of a valid one */
 void sim_streams_free_of(struct sim_context *owner);
 
 #endif

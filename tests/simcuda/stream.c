@@ -45,6 +45,14 @@ bool sim_valid_stream(CUstream stream)
     return is_default(stream) || *link_of(stream);
 }
 
+/* A stream brings its own device, whatever is current; the default streams are those of the current context.
+ */
+int sim_stream_device(CUstream stream)
+{
+    const struct sim_context *owner = is_default(stream) ? sim_context_current() : (*link_of(stream))->owner;
+    return owner->device;
+}
+
 void sim_streams_free_of(struct sim_context *owner)
 {
     for (struct stream **link = &streams, *s; (s = *link);)
@@ -120,7 +128,7 @@ static CUresult synchronize(CUstream stream)
 {
     if (!sim_valid_stream(stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    sim_pools_synchronize(sim_context_current()->device);
+    sim_pools_synchronize(sim_stream_device(stream));
     return CUDA_SUCCESS;
 }
 
