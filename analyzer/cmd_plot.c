@@ -85,8 +85,10 @@ static int set_window(struct picture *p, struct trace *traces, size_t n, const s
 
 static char *default_title(const struct trace *traces, size_t n)
 {
-    const char *command = traces[0].process.command ? traces[0].process.command : traces[0].path;
+    char *command =
+        traces[0].process.command ? title_of_command(traces[0].process.command) : xstrdup(traces[0].path);
     char *title = n > 1 ? xformat("%s (%zu processes)", command, n) : xstrdup(command);
+    free(command);
     if (strlen(title) > 110)
         memcpy(title + 107, "...", 4);
     return title;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "picture.h"
+#include "label.h"
 #include "table.h"
 #include "units.h"
 
@@ -19,7 +19,10 @@
 #define ALLOCATED_LINE "#22313c"
 #define USED_LINE      "#000000"
 #define OTHERS         "other phases"
-#define BANDS_CALM     90 /* more bands than this are a flicker behind the curves: then the strip alone */
+#define LEFT           104 /* pixels beside the drawing */
+#define RIGHT          28
+#define LETTER         8.3 /* pixels of a letter of the peak's label, on average */
+#define BANDS_CALM     90  /* more bands than this are a flicker behind the curves: then the strip alone */
 
 /* A text inside a gnuplot string in double quotes, enhanced mode off. */
 static void put_text(FILE *out, const char *text)
@@ -215,28 +218,28 @@ static void put_legend(const struct picture *p, double height, FILE *out)
     fputs("\nunset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n", out);
 }
 
-static void put_peak(const struct panel *q, struct axis_unit time, struct axis_unit bytes, FILE *out)
+static void put_peak(const struct panel *q, struct axis_unit time, struct axis_unit bytes,
+                     const struct label_room *room, FILE *out)
 {
-    const struct columns *c = &q->columns;
-    double x = (double)(q->peak_t - c->from) / (double)(c->to - c->from);
-    const char *side = x < 0.2 ? "left" : x > 0.8 ? "right" : "center";
     char *text = panel_peak_text(q);
-    if (q->peak <= 0) {
-        free(text);
-        return;
-    }
+    struct label_room r = *room;
+    r.text_width = (double)text_width(text) * LETTER + 14;
+    r.text_height = 26;
+    struct label_spot spot = label_place(q, &r);
+    double x = (double)q->peak_t / time.scale, y = (double)q->peak / bytes.scale;
+    if (spot.leader)
+        fprintf(out,
+                "set arrow 1 from %.9g, %.6f to graph %.4f, graph %.4f nohead front lw 1 lc rgb "
+                "\"#000000\"\n",
+                x, y, spot.to[0] / r.width, spot.to[1] / r.height);
     fprintf(out, "set label 1 ");
     put_text(out, text);
-    fprintf(out, " at %.9g, %.6f %s offset %s, 1.1 front boxed font peak_font\n",
-            (double)q->peak_t / time.scale, (double)q->peak / bytes.scale, side,
-            x < 0.2   ? "1.0"
-            : x > 0.8 ? "-1.0"
-                      : "0");
+    fprintf(out, " at graph %.4f, graph %.4f center front boxed font peak_font\n", spot.x / r.width,
+            spot.y / r.height);
     fprintf(out,
             "set label 2 \"\" at %.9g, %.6f point pt 7 ps 1.3 lc rgb \"#000000\" front\n"
             "set label 3 \"\" at %.9g, %.6f point pt 7 ps 0.7 lc rgb \"#ffffff\" front\n",
-            (double)q->peak_t / time.scale, (double)q->peak / bytes.scale, (double)q->peak_t / time.scale,
-            (double)q->peak / bytes.scale);
+            x, y, x, y);
     free(text);
 }
 
@@ -317,9 +320,13 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
     put_text(out, q->title);
     fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);
     put_note(q, out);
-    put_peak(q, time, bytes, out);
+    struct label_room room = {.width = (double)p->size[0] - LEFT - RIGHT,
+                              .height = (top_edge - bottom) * (double)p->size[1],
+                              .full = top * bytes.scale};
+    if (q->peak > 0)
+        put_peak(q, time, bytes, &room, out);
     put_plot(p, panel, top, out);
-    fputs("unset label\n", out);
+    fputs("unset label\nunset arrow\n", out);
 }
 
 static void put_head(const struct picture *p, FILE *out, const char *terminal, const char *output)
@@ -337,8 +344,8 @@ static void put_head(const struct picture *p, FILE *out, const char *terminal, c
           "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
           out);
-    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", 104 / (double)p->size[0],
-            1 - 28 / (double)p->size[0]);
+    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", LEFT / (double)p->size[0],
+            1 - RIGHT / (double)p->size[0]);
 }
 
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)

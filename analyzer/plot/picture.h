@@ -62,6 +62,9 @@ char *panel_note(const struct panel *p);
 /* "peak 3.71 GiB in logits" */
 char *panel_peak_text(const struct panel *p);
 
+/* COMMAND as a title (title.c); the caller frees it. */
+char *title_of_command(const char *command);
+
 /* Writes the whole gnuplot script, data included.  TERMINAL: the line after "set terminal"; OUTPUT the file
  * it draws. */
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output);

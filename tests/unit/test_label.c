@@ -1,0 +1,143 @@
+/* test_label.c - the peak's label covers nothing that is drawn, and a title says what was run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "plot/label.h"
+
+enum { N = 1000 };
+static const struct label_room room = {1000, 400, 120, 200, 26};
+
+static struct trace_point point(int64_t t, int64_t allocated, int64_t reserved)
+{
+    return (struct trace_point){t, t, t, allocated, allocated, allocated, reserved, reserved, reserved, 1};
+}
+
+static struct panel make_panel(const struct trace_point *points, size_t n)
+{
+    const struct trace_point before = {0};
+    struct panel p = {.used_peak = UNKNOWN};
+    columns_init(&p.columns, 0, N, N);
+    for (size_t i = 0; i < n; i++)
+        columns_add(&p.columns, &points[i]);
+    columns_finish(&p.columns, &before);
+    p.peak = p.columns.at[columns_peak(&p.columns)].allocated_max;
+    p.peak_t = p.columns.at[columns_peak(&p.columns)].t_max;
+    return p;
+}
+
+static bool box_covers(const struct label_spot *s, double x, double y)
+{
+    return x > s->x - room.text_width / 2 && x < s->x + room.text_width / 2 &&
+           y > s->y - room.text_height / 2 && y < s->y + room.text_height / 2;
+}
+
+static double pixels(int64_t bytes)
+{
+    return (double)bytes / room.full * room.height;
+}
+
+static void expect_free(const struct panel *p, const struct label_spot *s)
+{
+    for (size_t x = 0; x < N; x++) {
+        const struct column *at = &p->columns.at[x];
+        for (int64_t b = at->allocated_min; b <= at->allocated_max; b++)
+            assert_false(box_covers(s, (double)x, pixels(b)));
+        for (int64_t b = at->reserved_min; b <= at->reserved_max; b++)
+            assert_false(box_covers(s, (double)x, pixels(b)));
+    }
+    assert_true(s->x - room.text_width / 2 >= 0 && s->x + room.text_width / 2 <= room.width);
+    assert_true(s->y + room.text_height / 2 <= room.height * 0.955);
+    assert_false(box_covers(s, (double)p->peak_t, pixels(p->peak)));
+}
+
+/* a curve whose peak touches reserved, at every place of the picture */
+static void it_covers_no_curve_wherever_the_peak_is(void **state)
+{
+    for (int64_t t = 0; t < N; t += 37) {
+        const struct trace_point points[] = {point(0, 20, 60), point(t, 98, 100), point(t + 3, 40, 100)};
+        struct panel p = make_panel(points, 3);
+        struct label_spot s = label_place(&p, &room);
+        expect_free(&p, &s);
+        columns_free(&p.columns);
+    }
+}
+
+static void it_stands_beside_the_driver_s_line(void **state)
+{
+    const struct trace_point points[] = {point(0, 20, 60), point(500, 80, 84), point(503, 30, 84)};
+    struct trace_sample samples[] = {
+        {.t = 0, .driver_used = 70}, {.t = 450, .driver_used = 92}, {.t = 990, .driver_used = 95}};
+    struct panel p = make_panel(points, 3);
+    p.samples = samples;
+    p.sample_count = 3;
+    p.used_shown = true;
+    struct label_spot s = label_place(&p, &room);
+    expect_free(&p, &s);
+    for (int x = 0; x < 450; x++)
+        assert_false(box_covers(&s, x, pixels(70) + (pixels(92) - pixels(70)) * x / 450));
+    for (int x = 450; x < 990; x++)
+        assert_false(box_covers(&s, x, pixels(92) + (pixels(95) - pixels(92)) * (x - 450) / 540));
+    columns_free(&p.columns);
+}
+
+static void far_from_the_peak_it_is_tied_to_it_by_a_line(void **state)
+{
+    /* spikes as high as the peak all over: the next free place is above reserved */
+    struct trace_point points[200];
+    for (int i = 0; i < 100; i++) {
+        points[2 * i] = point(i * 10, 88, 96);
+        points[2 * i + 1] = point(i * 10 + 5, 10, 96);
+    }
+    struct panel p = make_panel(points, 200);
+    struct label_spot s = label_place(&p, &room);
+    expect_free(&p, &s);
+    assert_true(s.leader);
+    assert_true(s.to[1] >= pixels(96) - 1 && s.to[1] <= s.y);
+    columns_free(&p.columns);
+}
+
+static void a_room_without_a_free_place_still_gets_a_label(void **state)
+{
+    const struct label_room tiny = {30, 20, 120, 200, 26};
+    const struct trace_point points[] = {point(0, 100, 100)};
+    struct panel p = make_panel(points, 1);
+    struct label_spot s = label_place(&p, &tiny);
+    assert_true(s.x == s.x && s.y == s.y);
+    columns_free(&p.columns);
+}
+
+static void a_title_is_the_script_and_its_arguments(void **state)
+{
+    static const char *const cases[][2] = {
+        {"/usr/bin/python3.12 /home/me/train.py --layers 8", "train.py --layers 8"},
+        {"python3 train.py --facts /tmp/x/facts.json --seed 3", "train.py --seed 3"},
+        {"python train.py --out=/tmp/x --data=/mnt/set/wiki.txt", "train.py --data=wiki.txt"},
+        {"python3 /tmp/try.py", "try.py"},
+        {"python3 -m my.train --fast", "python3 -m my.train --fast"},
+        {"./train_lm text.txt", "train_lm text.txt"},
+        {"python3", "python3"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *title = title_of_command(cases[i][0]);
+        assert_string_equal(title, cases[i][1]);
+        free(title);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_covers_no_curve_wherever_the_peak_is),
+        cmocka_unit_test(it_stands_beside_the_driver_s_line),
+        cmocka_unit_test(far_from_the_peak_it_is_tied_to_it_by_a_line),
+        cmocka_unit_test(a_room_without_a_free_place_still_gets_a_label),
+        cmocka_unit_test(a_title_is_the_script_and_its_arguments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
