@@ -13,9 +13,26 @@ static bool usable(const struct trace_sample *s)
     return s->driver_used != UNKNOWN && s->reserved != UNKNOWN && s->source;
 }
 
+static int says(const char *source)
+{
+    return !strcmp(source, "nvml_process") ? 2 : !strcmp(source, "nvml_device") ? 1 : 0;
+}
+
+/* The source whose figure says most about this process; NULL: there is none.  Before NVML is loaded the
+ * host's own cuMemGetInfo may have given the first samples. */
+static const char *best_source(const struct trace_sample *samples, size_t n)
+{
+    const char *best = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (usable(&samples[i]) && (!best || says(samples[i].source) > says(best)))
+            best = samples[i].source;
+    return best;
+}
+
 struct residual residual_of(const struct trace_sample *samples, size_t n)
 {
-    struct residual r = {.driver_used = UNKNOWN,
+    struct residual r = {.source = best_source(samples, n),
+                         .driver_used = UNKNOWN,
                          .reserved = UNKNOWN,
                          .residual = UNKNOWN,
                          .at_first = UNKNOWN,
@@ -27,11 +44,10 @@ struct residual residual_of(const struct trace_sample *samples, size_t n)
         const struct trace_sample *s = &samples[i];
         r.rss = greater(r.rss, s->rss);
         r.pinned = greater(r.pinned, s->pinned);
-        if (!usable(s) || (r.known && strcmp(s->source, r.source)))
+        if (!usable(s) || strcmp(s->source, r.source))
             continue;
         if (!r.known) {
             r.known = true;
-            r.source = s->source;
             r.at_first = s->driver_used - s->reserved;
         }
         if (s->driver_used <= r.driver_used)

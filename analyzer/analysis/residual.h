@@ -4,7 +4,7 @@
  *      driver used = reserved + residual;   residual = at the first sample (context, modules) + unexplained
  *
  * Every figure is from one sample, the one with the greatest driver_used, and from the first of the same
- * source.
+ * source: that of this process alone where it was ever asked, else the whole device's.
  */
 #ifndef VS_RESIDUAL_H
 #define VS_RESIDUAL_H

@@ -90,6 +90,17 @@ static void the_residual_is_what_reserved_leaves_over(void **state)
     assert_true(r.rss == 9 && r.pinned == 5);
 }
 
+static void the_process_alone_counts_where_it_was_ever_asked(void **state)
+{
+    const struct trace_sample samples[] = {{10, 0, 900, 1, 5, 100, "meminfo"},
+                                           {20, 0, 950, 1, 5, 100, "nvml_device"},
+                                           {30, 0, 600, 9, 2, 100, "nvml_process"},
+                                           {40, 0, 800, 3, 2, 200, "nvml_process"}};
+    struct residual r = residual_of(samples, 4);
+    assert_true(!r.whole_device && !strcmp(r.source, "nvml_process"));
+    assert_true(r.t == 40 && r.residual == 600 && r.at_first == 500 && r.rss == 9);
+}
+
 static void without_samples_it_is_unknown_and_other_processes_are_named(void **state)
 {
     const struct trace_sample whole = {10, 0, 600, UNKNOWN, UNKNOWN, 100, "meminfo"};
@@ -108,6 +119,7 @@ int main(void)
         cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),
         cmocka_unit_test(nothing_is_no_group),
         cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
+        cmocka_unit_test(the_process_alone_counts_where_it_was_ever_asked),
         cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
