@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "event_clock.h"
 #include "log.h"
 #include "options.h"
 #include "output.h"
@@ -257,6 +258,7 @@ static void sample(struct drain *d)
 static long one_round(struct drain *d)
 {
     vs_modules_refresh(d->j);
+    vs_event_clock_tune();
     sample(d);
     if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
         return 0;

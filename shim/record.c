@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "event_clock.h"
 #include "options.h"
 #include "recording.h"
 #include "shelter.h"
@@ -245,7 +246,7 @@ uint64_t vs_record(struct vs_event *event)
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
-    event->t_ns = vs_clock_ns();
+    event->t_ns = vs_event_clock_ns();
     uint64_t seq = vs_journal_append(j, event);
     if (unlikely_((seq & atomic_load_explicit(&r->nudge_mask, memory_order_relaxed)) == 0))
         vs_drain_nudge(r);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "event_clock.h"
 #include "log.h"
 #include "options.h"
 #include "output.h"
@@ -98,6 +99,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
 {
     vs_options_complain();
     vs_stack_prepare();
+    vs_event_clock_prepare(NULL);
     int err = vs_output_claim(r->database, sizeof r->database);
     if (err) {
         vs_log("no database at %s: %s; nothing is recorded; set VRAMSCOPE_OUTPUT to a writable place",

@@ -111,8 +111,8 @@ enum vs_sample_source {
 
 struct vs_event {
     uint64_t state; /* the journal's own word: sequence and publication; meaningless outside the ring */
-    uint64_t t_ns;  /* CLOCK_MONOTONIC; taken just before the slot is claimed, so neighbours may differ by a
-                       few ns against the ring's order; the ring's order is the order */
+    uint64_t t_ns;  /* CLOCK_MONOTONIC; within 1 us; taken just before the slot is claimed, so neighbours may
+                       differ by that against the ring's order; the ring's order is the order */
     uint64_t address;
     uint64_t size;
     uint64_t arg0;

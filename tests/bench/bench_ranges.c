@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "event_clock.h"
 #include "options.h"
 #include "output.h"
 #include "recording.h"
@@ -29,8 +30,8 @@ enum { PAIRS = 20000, BURSTS = 20, ROUNDS_MAX = 101 };
 enum what { CLOCK, EVENTS, IDLE, MARKER, NVTX, CURRENT, ROWS };
 
 static const char *const names[ROWS] = {
-    "two clocks",  "two plain events",    "marker pair, not recording",
-    "marker pair", "NVTX pair, no phase", "current",
+    "two event clocks", "two plain events",    "marker pair, not recording",
+    "marker pair",      "NVTX pair, no phase", "current",
 };
 static struct vs_event scratch[4096];
 static uint64_t seqs[4096], sink;
@@ -51,7 +52,7 @@ static void one(enum what what)
 
     switch (what) {
     case CLOCK:
-        sink += vs_clock_ns() + vs_clock_ns();
+        sink += vs_event_clock_ns() + vs_event_clock_ns();
         break;
     case EVENTS:
         sink += vs_record(&e) + vs_record(&e);

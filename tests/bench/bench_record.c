@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "event_clock.h"
 #include "options.h"
 #include "output.h"
 #include "recording.h"
@@ -25,7 +26,7 @@
 #define ROUNDS_MAX  101
 #define THREADS_MAX 8
 
-enum what { CLOCK, APPEND, RECORD };
+enum what { CLOCK, EVENT_CLOCK, APPEND, RECORD };
 
 struct worker {
     pthread_t thread;
@@ -50,6 +51,8 @@ static void one(struct worker *w, struct vs_journal *j, int i)
     struct vs_event e = {.op = i & 1 ? VS_OP_FREE : VS_OP_ALLOC, .address = (uint64_t)i << 9, .size = 512};
     if (w->what == CLOCK)
         w->sink += vs_clock_ns();
+    else if (w->what == EVENT_CLOCK)
+        w->sink += vs_event_clock_ns();
     else
         w->sink += w->what == APPEND ? vs_journal_append(j, &e) : vs_record(&e);
 }
@@ -125,11 +128,9 @@ int main(int argc, char **argv)
         const char *name;
         enum what what;
         int threads;
-    } rows[] = {{"clock alone", CLOCK, 1},
-                {"append, 1 thread", APPEND, 1},
-                {"vs_record, 1 thread", RECORD, 1},
-                {"vs_record, 2 threads", RECORD, 2},
-                {"vs_record, 8 threads", RECORD, 8}};
+    } rows[] = {{"clock_gettime alone", CLOCK, 1},   {"event clock alone", EVENT_CLOCK, 1},
+                {"append, 1 thread", APPEND, 1},     {"vs_record, 1 thread", RECORD, 1},
+                {"vs_record, 2 threads", RECORD, 2}, {"vs_record, 8 threads", RECORD, 8}};
     enum { ROWS = sizeof rows / sizeof *rows };
     static double ns[ROWS][ROUNDS_MAX];
     char directory[] = "/tmp/vs-bench-XXXXXX", command[64];

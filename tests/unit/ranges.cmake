@@ -2,7 +2,7 @@ set(RANGE_SOURCES shim/framework/ranges.c shim/framework/pending.c shim/framewor
 vs_unit_test(ranges SOURCES ${RANGE_SOURCES} shim/log.c shim/options.c)
 
 list(TRANSFORM RANGE_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE RANGE_FILES)
-set(RECORD_FILES record start output drain sampler options log)
+set(RECORD_FILES record event_clock start output drain sampler options log)
 list(TRANSFORM RECORD_FILES REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/shim/\\1.c")
 add_executable(bench_ranges ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_ranges.c ${RANGE_FILES}
   ${CMAKE_SOURCE_DIR}/shim/framework/markers.c ${RECORD_FILES})

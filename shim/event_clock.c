@@ -1,0 +1,232 @@
+/*
+ * event_clock.c - see event_clock.h.
+ *
+ * The counter is used where the processor says that it is invariant (one rate, also while asleep), the kernel
+ * itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the host's
+ * scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at first and
+ * then over a second each time, which follows NTP.
+ *
+ * The bound of 1 us: an anchor's two readings are taken within 1000 ticks, so they differ by 250 ns at most
+ * at 2 GHz and usually by 20; it lives for 1 ms, in which the kernel's own limit for slewing (500 ppm) makes
+ * 500 ns.  Each new anchor checks the one before it, when that is at most 8 ms old: off by more than the
+ * bound, and a thousandth for its age beyond 1 ms, means a counter that runs differently here than there
+ * (processors out of step, a machine moved to another).  Then the process goes back to clock_gettime for
+ * good.
+ */
+#define _GNU_SOURCE
+#include "event_clock.h"
+
+#include "clock.h"
+
+__thread struct vs_event_clock vs_event_clock __attribute__((tls_model("initial-exec")));
+
+/* Never less than the thread was told before.  (A signal handler between load and store: then the next
+ * reading is compared with one older than the handler's, and is later than both by itself.) */
+static uint64_t told(uint64_t ns)
+{
+    volatile struct vs_event_clock *c = &vs_event_clock;
+    if (ns < c->last)
+        return c->last;
+    c->last = ns;
+    return ns;
+}
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#define NEAR_TICKS     1000u
+#define LIFE_NS        UINT64_C(1000000)
+#define CHECKED_LIVES  8u
+#define FIRST_BASE_NS  UINT64_C(20000000)
+#define BASE_NS        UINT64_C(1000000000)
+#define SYSFS_SOURCE   "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+#define INVARIANT_LEAF 0x80000007u
+#define INVARIANT_BIT  (1u << 8)
+
+struct reading {
+    uint64_t counter, ns;
+};
+
+static _Atomic uint64_t rate; /* of new anchors, 0: the counter is not used */
+static _Atomic bool given_up = true;
+static struct reading base; /* the drain thread's, and prepare's before that starts */
+
+/* Both clocks at one moment; false where something came between them. */
+static bool read_both(struct reading *r)
+{
+    _mm_lfence(); /* neither reading of the counter may drift over the other clock's */
+    uint64_t before = __rdtsc();
+    r->ns = vs_clock_ns();
+    _mm_lfence();
+    uint64_t ticks = __rdtsc() - before;
+    r->counter = before + ticks / 2;
+    return ticks < NEAR_TICKS;
+}
+
+/* The same with patience: code that has not run for a while is slow the first time. */
+static bool read_both_warm(struct reading *r)
+{
+    for (int i = 0; i < 5; i++)
+        if (read_both(r))
+            return true;
+    return false;
+}
+
+static void give_up(void)
+{
+    /* Relaxed: each word says all by itself; anchors that are made already end within their millisecond. */
+    atomic_store_explicit(&given_up, true, memory_order_relaxed);
+    atomic_store_explicit(&rate, 0, memory_order_relaxed);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* ---- anchors ---- */
+
+/* Whether the old anchor told the time as NOW does; one that is too old to tell says yes. */
+static bool agrees(const volatile struct vs_event_clock *c, const struct reading *now)
+{
+    uint64_t ticks = now->counter - c->counter;
+    if (ticks >= c->life * CHECKED_LIVES)
+        return true;
+    uint64_t passed = ticks * c->rate >> 32;
+    return distance(c->ns + passed, now->ns) <= VS_EVENT_CLOCK_ERROR_NS + passed / 1000;
+}
+
+/* `life` is 0 while the rest changes: a handler that comes now reads the real clock, and, as it finds no
+ * anchor to renew, leaves this one alone. */
+static void make_anchor(volatile struct vs_event_clock *c, const struct reading *now, uint64_t new_rate)
+{
+    c->life = 0;
+    c->counter = now->counter;
+    c->ns = now->ns;
+    c->rate = new_rate;
+    c->version = c->version + 1;
+    c->life = (LIFE_NS << 32) / new_rate;
+}
+
+uint64_t vs_event_clock_slow(void)
+{
+    static __thread volatile bool busy __attribute__((tls_model("initial-exec")));
+    volatile struct vs_event_clock *c = &vs_event_clock;
+    uint64_t now_rate = atomic_load_explicit(&rate, memory_order_relaxed);
+    struct reading now;
+    /* Busy: we are a handler, and what we interrupted is making an anchor.  (One that leaves by longjmp
+     * leaves the thread with clock_gettime.) */
+    if (!now_rate || busy)
+        return told(vs_clock_ns());
+    busy = true;
+    if (!read_both(&now))
+        now_rate = 0;
+    else if (!agrees(c, &now))
+        give_up();
+    else
+        make_anchor(c, &now, now_rate);
+    busy = false;
+    return told(now.ns);
+}
+
+/* ---- the rate ---- */
+
+bool vs_event_clock_publish(uint64_t new_rate)
+{
+    uint64_t old = atomic_load_explicit(&rate, memory_order_relaxed);
+    /* 2^32 / 16 to 2^32 * 16: counters of 62.5 MHz to 16 GHz, and no overflow within an anchor's life */
+    if (new_rate >> 28 == 0 || new_rate >> 36 != 0 || (old && distance(new_rate, old) > old / 1000)) {
+        give_up();
+        return false;
+    }
+    atomic_store_explicit(&rate, new_rate, memory_order_relaxed);
+    return true;
+}
+
+void vs_event_clock_tune(void)
+{
+    struct reading now;
+    if (atomic_load_explicit(&given_up, memory_order_relaxed) || !read_both_warm(&now))
+        return;
+    if (base.counter == 0) {
+        base = now;
+        return;
+    }
+    uint64_t ns = now.ns - base.ns, ticks = now.counter - base.counter;
+    if (ns < (atomic_load_explicit(&rate, memory_order_relaxed) ? BASE_NS : FIRST_BASE_NS))
+        return;
+    if (ticks == 0)
+        give_up();
+    else
+        vs_event_clock_publish((uint64_t)(((unsigned __int128)ns << 32) / ticks));
+    base = now;
+}
+
+/* ---- may it be used? ---- */
+
+static bool counter_is_invariant(void)
+{
+    unsigned a, b, c, d = 0;
+    return __get_cpuid(INVARIANT_LEAF, &a, &b, &c, &d) && (d & INVARIANT_BIT);
+}
+
+static bool kernel_uses_it(const char *source)
+{
+    char name[32] = "";
+    int fd = open(source, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
+    if (fd >= 0)
+        close(fd);
+    name[n > 0 ? n : 0] = 0;
+    return strcmp(name, "tsc\n") == 0 || strcmp(name, "kvm-clock\n") == 0;
+}
+
+static bool may_be_read(void)
+{
+    int mode = 0;
+    return prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_ENABLE;
+}
+
+void vs_event_clock_prepare(const char *source)
+{
+    give_up();
+    base = (struct reading){0, 0};
+    if (!may_be_read() || !counter_is_invariant() || !kernel_uses_it(source ? source : SYSFS_SOURCE))
+        return;
+    atomic_store_explicit(&given_up, false, memory_order_relaxed);
+    vs_event_clock_tune();
+}
+
+bool vs_event_clock_fast(void)
+{
+    return atomic_load_explicit(&rate, memory_order_relaxed) != 0;
+}
+
+#else /* no counter that we know */
+
+uint64_t vs_event_clock_slow(void)
+{
+    return told(vs_clock_ns());
+}
+
+bool vs_event_clock_publish(uint64_t new_rate)
+{
+    return false;
+}
+
+void vs_event_clock_tune(void) {}
+
+void vs_event_clock_prepare(const char *source) {}
+
+bool vs_event_clock_fast(void)
+{
+    return false;
+}
+
+#endif
