@@ -279,11 +279,14 @@ static bool alone(struct drain *d, long moved)
     return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 1 + (long)atomic_load(&d->r->threads);
 }
 
-/* It is not waited for: what it says after the end is a late event like others. */
-static void stop_sampler(struct vs_recording *r)
+/* Where no exit handler has (main called pthread_exit), the last look is taken here.  A sampler that is stuck
+ * in the driver is not waited for: what it says after the end is a late event like others. */
+static void end_sampler(struct vs_recording *r)
 {
-    atomic_store(&r->stop, 1);
-    futex_wake(&r->stop);
+    if (atomic_load(&r->alone))
+        vs_sampler_last_look(r);
+    atomic_store(&r->look, VS_LOOK_END);
+    futex_wake(&r->look);
 }
 
 static void run_rounds(struct drain *d)
@@ -318,7 +321,7 @@ static void *drain_main(void *arg)
     prctl(PR_SET_NAME, "vramscope");
     own_descriptors(r);
     run_rounds(d);
-    stop_sampler(r);
+    end_sampler(r);
     sample(d);
     finish(d);
     atomic_store(&r->writing, 0);
@@ -353,14 +356,18 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     drain = (struct drain){.r = r, .j = j};
     r->sampler_journal = j;
     r->host_signals = *host_signals;
+    r->pid = getpid();
+    /* The sampler's first: the drain's thread must know whether it will not be the last one. */
+    atomic_store(&r->keeper, create_thread(r, vs_sampler_main, r) == 0);
     atomic_store(&r->writing, 1);
     int err = create_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
-    if (err)
+    if (err) {
+        atomic_store(&r->writing, 0);
+        end_sampler(r);
         vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
                strerror(err));
-    else if (vs_options.sample_ms)
-        create_thread(r, vs_sampler_main, r);
+    }
 }
 
 void vs_drain_nudge(struct vs_recording *r)
@@ -386,14 +393,13 @@ void vs_drain_finish(void)
 {
     struct vs_recording *r = vs_recording;
     uint32_t running = 0;
-    if (!atomic_load_explicit(&r->journal, memory_order_acquire) ||
+    if (!atomic_load_explicit(&r->journal, memory_order_acquire) || r->pid != getpid() ||
         !atomic_compare_exchange_strong(&r->stop, &running, 1))
         return;
     int kept = errno;
     if (atomic_load(&r->has_thread)) {
         atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
         futex_wake(&r->nudge);
-        futex_wake(&r->stop);
         wait_drained(r);
     } else {
         finish_here(r);

@@ -31,6 +31,8 @@
 
 #define START_WAIT_S 2
 
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -166,14 +168,29 @@ static void wait_while_starting(struct vs_recording *r)
         syscall(SYS_futex, &r->state, FUTEX_WAIT_PRIVATE, VS_RECORDING_STARTING, &step, NULL, 0);
 }
 
+static void before_the_end(void *unused)
+{
+    vs_sampler_last_look(vs_recording);
+}
+
+/* Registered now it runs before the handlers of whatever was there before, the driver among it. */
+static void arrange_last_look(void)
+{
+    static _Atomic bool arranged; /* fork children inherit the handler */
+    if (!atomic_exchange_explicit(&arranged, true, memory_order_relaxed))
+        __cxa_atexit(before_the_end, NULL, NULL);
+}
+
 static void start(struct vs_recording *r)
 {
     struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
     vs_shelter_enter(&shelter);
     vs_record_enter_internal();
     struct vs_journal *j = vs_start(r);
-    if (j)
+    if (j) {
         vs_drain_start(r, j, &shelter.signals);
+        arrange_last_look();
+    }
     /* Release: who sees the journal sees what was written into it and into *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);

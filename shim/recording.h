@@ -21,6 +21,10 @@
 
 enum vs_recording_state { VS_RECORDING_NONE, VS_RECORDING_STARTING, VS_RECORDING_ON, VS_RECORDING_OFF };
 
+/* What the sampler does: looks, again and again; takes the last look; only stays, so that the drain's thread
+ * is not the process's last one; ends. */
+enum vs_look { VS_LOOK_ALWAYS, VS_LOOK_LAST, VS_LOOK_NEVER, VS_LOOK_END };
+
 struct vs_recording {
     /* read at every event */
     _Atomic(struct vs_journal *) journal; /* NULL unless ON */
@@ -38,6 +42,8 @@ struct vs_recording {
     _Atomic uint32_t keeper;  /* the sampler's thread runs: the drain's need not be the last one */
     _Atomic uint32_t alone;   /* the host's threads are gone: ours end, and with them the process */
     _Atomic uint32_t nvml;    /* the sampler's thread does what samples there are */
+    _Atomic uint32_t look;    /* enum vs_look; a futex that the sampler waits on */
+    pid_t pid;                /* a vfork child that calls exit has all this, and is not us */
     struct vs_journal *sampler_journal;
     sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;
@@ -77,6 +83,10 @@ void vs_drain_finish(void);
 
 /* The sampler's thread. */
 void *vs_sampler_main(void *recording);
+
+/* Has it take the last samples and stop, and waits for that a moment.  While the driver and NVML still work:
+ * at the begin of the end of the process. */
+void vs_sampler_last_look(struct vs_recording *r);
 
 /* The host's resident memory. */
 uint64_t vs_sampler_rss(void);

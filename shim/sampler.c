@@ -4,17 +4,22 @@
  *
  * NVML knows it per process and device and needs no CUDA context.  It has a thread of its own: the library
  * may be shared with the host, and so must the descriptors be that it opens, while the drain thread has a
- * table of its own (drain.c).  Where NVML is not there the thread ends at once.  Where it does not list us (a
- * container's pids are not the host's) or can't say, one of the host's own threads is asked to ask the driver
- * (vs_sample_take_request).
+ * table of its own (drain.c).  Where NVML does not list us (a container's pids are not the host's) its figure
+ * for the whole device is taken.  Where there is no NVML, or it can't say, one of the host's own threads is
+ * asked to ask the driver (vs_sample_take_request).
+ *
+ * As long as the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS; where nothing happens, one a
+ * second, and one at the end whatever happened.  For the end the first of our two exit handlers wakes the
+ * thread and waits for it, 50 ms at most: libraries' destructors, NVML's among them, run after that.
  *
  * Only a handful of NVML's functions are used, declared here by their documented binary interface, so that no
- * NVIDIA header or library is needed to build.  A sample that says nothing new is written once more, then
- * once a second only.
+ * NVIDIA header or library is needed to build.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +32,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "hooks/cuda.h"
 #include "options.h"
 #include "recording.h"
 #include "trace/procstat.h"
@@ -36,27 +42,43 @@
 #define REPEAT_NS     UINT64_C(1000000000)
 #define NOT_AVAILABLE UINT64_MAX
 #define LAST_MS       5000
+#define LOOK_NS       UINT64_C(50000000)
 
 struct nvml_process { /* nvmlProcessInfo_t of the _v3 calls */
     unsigned pid;
     unsigned long long used;
     unsigned gpu_instance, compute_instance;
 };
+struct nvml_memory { /* nvmlMemory_v2_t */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+#define MEMORY_VERSION (sizeof(struct nvml_memory) | 2u << 24)
 typedef void *nvml_device;
+
+/* A figure, and where it is from; source 0: none. */
+struct figure {
+    enum vs_sample_source source;
+    uint64_t used;
+};
 
 static struct {
     int (*init)(void);
     int (*by_uuid)(const char *, nvml_device *);
     int (*compute)(nvml_device, unsigned *, struct nvml_process *);
     int (*graphics)(nvml_device, unsigned *, struct nvml_process *);
+    int (*memory)(nvml_device, struct nvml_memory *);
 } nvml;
 
 static struct device {
     uint32_t row; /* journal device id looked at; 0 = unused */
     nvml_device handle;
-    uint64_t last_used, last_rss, last_ns;
+    uint64_t last_used, last_ns;
     bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
+
+/* Where the ring stood after the last look: further on now means that the program did something. */
+static uint64_t seen_head;
 
 /* ---- the host ---- */
 
@@ -86,6 +108,7 @@ static bool load(void)
     *(void **)&nvml.by_uuid = dlsym(lib, "nvmlDeviceGetHandleByUUID");
     *(void **)&nvml.compute = dlsym(lib, "nvmlDeviceGetComputeRunningProcesses_v3");
     *(void **)&nvml.graphics = dlsym(lib, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+    *(void **)&nvml.memory = dlsym(lib, "nvmlDeviceGetMemoryInfo_v2");
     return nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0;
 }
 
@@ -119,24 +142,30 @@ static uint64_t in_list(int (*list)(nvml_device, unsigned *, struct nvml_process
     return used;
 }
 
-static uint64_t used_by_us(const struct device *d)
+/* What can be told of a device without the host's help. */
+static struct figure ask_nvml(const struct device *d)
 {
-    if (!d->handle)
-        return NOT_AVAILABLE;
-    uint64_t used = in_list(nvml.compute, d->handle);
-    return used != NOT_AVAILABLE ? used : in_list(nvml.graphics, d->handle);
+    struct nvml_memory memory = {.version = MEMORY_VERSION};
+    uint64_t used = d->handle ? in_list(nvml.compute, d->handle) : NOT_AVAILABLE;
+    if (d->handle && used == NOT_AVAILABLE)
+        used = in_list(nvml.graphics, d->handle);
+    if (used != NOT_AVAILABLE)
+        return (struct figure){VS_SAMPLE_NVML_PROCESS, used};
+    if (d->handle && nvml.memory && nvml.memory(d->handle, &memory) == 0)
+        return (struct figure){VS_SAMPLE_NVML_DEVICE, memory.used};
+    return (struct figure){0, 0};
 }
 
 /* ---- a tick ---- */
 
-static void write_sample(struct vs_recording *r, struct vs_journal *j, int32_t ordinal, uint64_t used,
+static void write_sample(struct vs_recording *r, struct vs_journal *j, int32_t ordinal, struct figure figure,
                          uint64_t rss)
 {
     struct vs_event e = {
         .op = VS_OP_SAMPLE,
         .device = (int8_t)ordinal,
-        .size = used,
-        .arg0 = VS_SAMPLE_NVML_PROCESS,
+        .size = figure.used,
+        .arg0 = figure.source,
         .arg1 = rss,
         .t_ns = vs_clock_ns(),
         .thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed)),
@@ -144,23 +173,36 @@ static void write_sample(struct vs_recording *r, struct vs_journal *j, int32_t o
     vs_journal_try_append(j, &e); /* a sample is not worth a wait */
 }
 
-/* Whether the device was dealt with here. */
-static bool sample_device(struct vs_recording *r, struct vs_journal *j, struct device *d, int32_t ordinal,
-                          uint64_t rss)
+static uint64_t ring_head(const struct vs_journal *j)
 {
-    uint64_t used = used_by_us(d), now = vs_clock_ns();
-    if (used == NOT_AVAILABLE)
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.head;
+}
+
+/* Whether a sample of USED is worth its row.  The first one of a new figure may have come between a driver
+ * call and its event, with our own figure still the old one beside it: the same again at the next tick has
+ * both. */
+static bool says_something(struct device *d, uint64_t used, bool busy)
+{
+    uint64_t now = vs_clock_ns();
+    bool same = used == d->last_used;
+    if (same && d->settled && !busy && now - d->last_ns < REPEAT_NS)
         return false;
-    /* The first sample of a new figure may have come between a driver call and its event, with our own figure
-     * still the old one beside it: the same again at the next tick has both. */
-    if (used == d->last_used && d->settled && now - d->last_ns < REPEAT_NS)
-        return true;
-    d->settled = used == d->last_used;
+    d->settled = same;
     d->last_used = used;
-    d->last_rss = rss;
     d->last_ns = now;
-    write_sample(r, j, ordinal, used, rss);
     return true;
+}
+
+static struct device *look_up(uint32_t id, const struct vs_device_row *row)
+{
+    struct device *d = &devices[id - 1];
+    if (d->row != id) {
+        d->row = id;
+        d->handle = find(row->uuid);
+    }
+    return d;
 }
 
 /* One look at every known device; whoever NVML can't tell of is asked for through the host's threads. */
@@ -168,52 +210,102 @@ static void tick(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
     const struct vs_device_row *row;
-    bool all = true;
+    bool all = true, busy = ring_head(j) != seen_head;
     if (!rss) /* the drain thread has not looked yet: the next tick then */
         return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
-        struct device *d = &devices[id - 1];
-        if (d->row != id) {
-            d->row = id;
-            d->handle = find(row->uuid);
-        }
-        all = sample_device(r, j, d, row->ordinal, rss) && all;
+        struct device *d = look_up(id, row);
+        struct figure figure = ask_nvml(d);
+        if (figure.source && says_something(d, figure.used, busy))
+            write_sample(r, j, row->ordinal, figure, rss);
+        all = all && figure.source;
     }
+    seen_head = ring_head(j);
     if (!all)
         atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);
+}
+
+/* The last look: none of the host's threads can be asked any more, so this one asks the driver. */
+static void last_tick(struct vs_recording *r, struct vs_journal *j)
+{
+    uint64_t rss = vs_sampler_rss();
+    const struct vs_device_row *row;
+    for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
+        struct figure figure = {0, 0};
+        if (atomic_load_explicit(&r->nvml, memory_order_relaxed))
+            figure = ask_nvml(look_up(id, row));
+        if (!figure.source && vs_cuda_used_bytes(row->ordinal, &figure.used))
+            figure.source = VS_SAMPLE_MEMINFO;
+        if (figure.source)
+            write_sample(r, j, row->ordinal, figure, rss);
+    }
 }
 
 /* Sleeps, but wakes at the end of the recording. */
 static void pause_ms(struct vs_recording *r, uint64_t ms)
 {
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
-    syscall(SYS_futex, &r->stop, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+    syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, VS_LOOK_ALWAYS, &t, NULL, 0);
 }
 
-static bool stopped(struct vs_recording *r)
+static bool looking(struct vs_recording *r)
 {
-    return atomic_load_explicit(&r->stop, memory_order_acquire);
+    return atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_ALWAYS;
+}
+
+static void wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* False where NVML can be of no use. */
 static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
 {
-    while (!vs_journal_get_device(j, 1) && !stopped(r))
+    while (!vs_journal_get_device(j, 1) && looking(r))
         pause_ms(r, vs_options.sample_ms);
-    return !stopped(r) &&
+    return looking(r) &&
            load(); /* a real NVML knows no device of the simulated driver, which brings its own */
 }
 
-static void sample_until_stopped(struct vs_recording *r, struct vs_journal *j)
+static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
 {
     memset(devices, 0, sizeof devices); /* a fork child finds its parent's handles in them */
-    if (vs_options.sample_ms && nvml_usable(r, j)) {
+    seen_head = 0;
+    if (nvml_usable(r, j)) {
         atomic_store_explicit(&r->nvml, 1, memory_order_relaxed);
-        for (; !stopped(r); pause_ms(r, vs_options.sample_ms))
+        for (; looking(r); pause_ms(r, vs_options.sample_ms))
             tick(r, j);
     }
-    while (!stopped(r))
+    while (looking(r))
         pause_ms(r, 3600000);
+    if (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST)
+        last_tick(r, j);
+    uint32_t last = VS_LOOK_LAST; /* or the end, by now */
+    atomic_compare_exchange_strong(&r->look, &last, VS_LOOK_NEVER);
+    wake(&r->look);
+}
+
+static void wait_for_the_end(struct vs_recording *r)
+{
+    uint32_t look;
+    while ((look = atomic_load_explicit(&r->look, memory_order_acquire)) != VS_LOOK_END)
+        syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, look, NULL, NULL, 0);
+}
+
+void vs_sampler_last_look(struct vs_recording *r)
+{
+    uint32_t always = VS_LOOK_ALWAYS;
+    uint64_t until = vs_clock_ns() + LOOK_NS;
+    struct timespec step = {0, 10000000};
+    int kept = errno;
+    if (!atomic_load(&r->keeper) || r->pid != getpid() ||
+        !atomic_compare_exchange_strong(&r->look, &always,
+                                        vs_options.sample_ms ? VS_LOOK_LAST : VS_LOOK_NEVER))
+        return;
+    wake(&r->look);
+    while (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST && vs_clock_ns() < until)
+        syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, VS_LOOK_LAST, &step, NULL, 0);
+    errno = kept;
 }
 
 /* The host's threads are gone.  When we return as the very last one, glibc calls exit on this thread, and the
@@ -232,7 +324,9 @@ void *vs_sampler_main(void *recording)
     struct vs_recording *r = recording;
     vs_record_enter_internal();
     prctl(PR_SET_NAME, "vramscope-nvml");
-    sample_until_stopped(r, r->sampler_journal);
+    if (vs_options.sample_ms)
+        sample_until_the_end(r, r->sampler_journal);
+    wait_for_the_end(r);
     if (atomic_load(&r->alone))
         be_the_last();
     vs_record_leave_internal();

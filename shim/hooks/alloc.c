@@ -5,6 +5,7 @@
  * A free's event carries no device: an address says nothing about where it lies, and the current context need
  * not be the memory's.  The ledger pairs it with its allocation.
  */
+#include "cuda.h"
 #include "hook.h"
 
 /* The host's own memory lies on no device, whatever context is current. */
@@ -82,4 +83,21 @@ void vs_sample_if_asked(void)
                              .size = total_bytes - free_bytes,
                              .arg0 = VS_SAMPLE_MEMINFO};
     vs_record(&event);
+}
+
+bool vs_cuda_used_bytes(int device, uint64_t *bytes)
+{
+    unsigned flags;
+    int active = 0;
+    CUcontext context;
+    size_t free_bytes = 0, total_bytes = 0;
+    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
+        vs_drv_cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+        return false;
+    bool known = vs_drv_cuCtxSetCurrent(context) == CUDA_SUCCESS &&
+                 vs_drv_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS;
+    vs_drv_cuCtxSetCurrent(NULL);
+    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
+    *bytes = total_bytes - free_bytes;
+    return known;
 }

@@ -96,7 +96,11 @@ bool vs_driver_owns(const void *address);
     X(cuDeviceGetUuid_v2, 2, (CUuuid *, uuid, CUdevice, device))                                             \
     X(cuDeviceGetUuid, 2, (CUuuid *, uuid, CUdevice, device))                                                \
     X(cuDeviceTotalMem_v2, 2, (size_t *, bytes, CUdevice, device))                                           \
-    X(cuMemGetInfo_v2, 2, (size_t *, free_bytes, size_t *, total_bytes))
+    X(cuMemGetInfo_v2, 2, (size_t *, free_bytes, size_t *, total_bytes))                                     \
+    X(cuDevicePrimaryCtxGetState, 3, (CUdevice, device, unsigned *, flags, int *, active))                   \
+    X(cuDevicePrimaryCtxRetain, 2, (CUcontext *, context, CUdevice, device))                                 \
+    X(cuDevicePrimaryCtxRelease_v2, 1, (CUdevice, device))                                                   \
+    X(cuCtxSetCurrent, 1, (CUcontext, context))
 
 enum vs_call {
 #define X(symbol, n, signature) VS_CALL_##symbol,

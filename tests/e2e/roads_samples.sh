@@ -18,7 +18,21 @@ sources() {
 }
 sources on nvml_process
 sources off meminfo
-sources nopid meminfo
+sources nopid nvml_device
+
+# steady SOURCE: as long as the program does something there is a sample at each tick, even if the figure stays the same;
+# what is allocated last is in the last sample, though no call of the driver follows it
+steady() {
+    shim_env=("SIMCUDA_NVML=$1" SIMCUDA_CONTEXT_BYTES=100MiB VRAMSCOPE_SAMPLE_MS=20)
+    run_shimmed "$tests/prog_lastlook"
+    expect_sql "SELECT count(*) >= 12 FROM sample WHERE source = '$2'" 1
+    expect_sql "SELECT driver_used_bytes / 1048576, reserved_bytes / 1048576, source, host_rss_bytes > 0 FROM sample
+                ORDER BY t_ns DESC LIMIT 1" "124|24|$2|1"
+    expect_clean
+}
+steady on nvml_process
+steady off meminfo
+steady nopid nvml_device
 
 shim_env=(VRAMSCOPE_SAMPLE_MS=0)
 run_shimmed "$tests/prog_idle"

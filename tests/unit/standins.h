@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hooks/cuda.h"
 #include "record.h"
 #include "trace/writer.h"
 
@@ -85,5 +86,10 @@ uint32_t vs_stack_capture(struct vs_journal *j, int skip)
 void vs_stack_prepare(void) {}
 
 void vs_modules_refresh(struct vs_journal *j) {}
+
+bool vs_cuda_used_bytes(int device, uint64_t *bytes)
+{
+    return false;
+}
 
 #endif

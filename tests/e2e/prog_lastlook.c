@@ -1,0 +1,18 @@
+// link: cuda
+/* Holds 8 MiB, works for 400 ms without the total staying different, takes 16 MiB more and ends at once. */
+#include "prog.h"
+#include <time.h>
+
+int main(void)
+{
+    CUdeviceptr held, p;
+    begin();
+    OK(cuMemAlloc(&held, 8 * MIB));
+    for (int i = 0; i < 40; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        OK(cuMemAlloc(&p, 2 * MIB));
+        OK(cuMemFree(p));
+    }
+    OK(cuMemAlloc(&p, 16 * MIB));
+    return 0;
+}
