@@ -42,12 +42,10 @@ static const struct command_help help = {
 
 static const char *const questions[] = {"phase", "category", "library", "stack", NULL};
 
-struct page { /* one device's live set, and how to show it */
+struct page { /* one device, and how to show it */
     struct trace *t;
     const struct options *o;
     const struct device_report *d;
-    struct trace_live *live;
-    size_t n;
 };
 
 static const char *file_name(const char *path)
@@ -56,7 +54,7 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static char *group_name(const struct holder *h, enum holder_by by)
+static char *group_name(const struct page *p, const struct holder *h, enum holder_by by)
 {
     switch (by) {
     case BY_PHASE:
@@ -64,13 +62,11 @@ static char *group_name(const struct holder *h, enum holder_by by)
     case BY_CATEGORY:
         return xstrdup(h->category ? h->category : "unknown");
     case BY_LIBRARY:
-        return xstrdup(h->owner ? h->owner : "unknown");
+        return h->owner ? xstrdup(h->owner) : holders_nameless(h, p->d->live, p->d->live_count);
     case BY_STACK:
         break;
     }
-    if (!h->stack)
-        return xformat("no call stack%s%s", h->owner ? ", asked by " : "", h->owner ? h->owner : "");
-    return xformat("stack %" PRId64, h->stack);
+    return h->stack ? xformat("stack %" PRId64, h->stack) : holders_nameless(h, p->d->live, p->d->live_count);
 }
 
 /* ---- text ---- */
@@ -128,12 +124,12 @@ static void print_groups(const struct page *p, enum holder_by by)
     const char *header[] = {xformat("by %s", questions[by]), "held", "share", "allocations"};
     struct table table;
     size_t n;
-    struct holder *groups = holders_group(p->live, p->n, by, &n);
+    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
     size_t shown = p->o->top && (size_t)p->o->top < n ? (size_t)p->o->top : n;
     int64_t sum = 0;
     table_init(&table, "<>>>", header);
     for (size_t i = 0; i < shown; i++) {
-        char *name = group_name(&groups[i], by);
+        char *name = group_name(p, &groups[i], by);
         group_row(&table, name, groups[i].bytes, groups[i].count, p->d->allocated->bytes, p->o->bytes);
         sum += groups[i].bytes;
         free(name);
@@ -160,7 +156,10 @@ static void page_text(const struct page *p, int only)
            units_bytes(d->allocated->bytes, p->o->bytes).s, units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         printf(", step %" PRId64, d->step_at_peak);
-    printf(", in %s\n", d->phase_at_peak ? d->phase_at_peak : "an unknown phase");
+    if (d->phase_at_peak && !strcmp(d->phase_at_peak, "none"))
+        puts(", outside any phase");
+    else
+        printf(", in %s\n", d->phase_at_peak ? d->phase_at_peak : "an unknown phase");
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             print_groups(p, (enum holder_by)by);
@@ -191,22 +190,26 @@ static void stack_json(struct trace *t, int64_t id, struct json *j)
 static void groups_json(const struct page *p, enum holder_by by, struct json *j)
 {
     size_t n;
-    struct holder *groups = holders_group(p->live, p->n, by, &n);
+    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
     char *name = xformat("by_%s", questions[by]);
     json_begin(j, name, '[');
     for (size_t i = 0; i < n && (!p->o->top || i < (size_t)p->o->top); i++) {
-        char *text = group_name(&groups[i], by);
+        const struct holder *h = &groups[i];
         json_begin(j, NULL, '{');
         if (by == BY_STACK)
-            json_int(j, "stack", groups[i].stack);
+            json_int(j, "stack", h->stack);
         else
-            json_text(j, questions[by], text);
+            json_text(j, questions[by],
+                      by == BY_PHASE      ? h->phase
+                      : by == BY_CATEGORY ? h->category
+                                          : h->owner);
+        if (by == BY_LIBRARY || by == BY_STACK) /* of what no call stack was taken */
+            json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);
         json_int(j, "allocations", groups[i].count);
         if (by == BY_STACK)
             stack_json(p->t, groups[i].stack, j);
         json_end(j);
-        free(text);
     }
     json_end(j);
     free(name);
@@ -232,27 +235,20 @@ static void page_json(const struct page *p, int only, struct json *j)
 
 /* ---- a file ---- */
 
-static int show_device(const struct report *r, const struct device_report *d, const struct options *o,
-                       int only, struct json *j)
+static void show_device(const struct report *r, const struct device_report *d, const struct options *o,
+                        int only, struct json *j)
 {
-    struct page p = {r->trace, o, d, NULL, 0};
+    struct page p = {r->trace, o, d};
     if (!d->allocated)
-        return EXIT_GOOD;
-    if (trace_live(r->trace, d->device, &p.live, &p.n)) {
-        free(p.live);
-        return complain("%s", r->trace->why);
-    }
+        return;
     if (j)
         page_json(&p, only, j);
     else
         page_text(&p, only);
-    free(p.live);
-    return EXIT_GOOD;
 }
 
 static int show_devices(const struct report *r, const struct options *o, int only, struct json *j)
 {
-    int status = EXIT_GOOD;
     size_t shown = 0;
     for (size_t i = 0; i < r->device_count; i++) {
         if (o->device != UNKNOWN && r->devices[i].device != o->device)
@@ -260,13 +256,13 @@ static int show_devices(const struct report *r, const struct options *o, int onl
         if (!j && shown)
             putchar('\n');
         shown++;
-        status |= show_device(r, &r->devices[i], o, only, j);
+        show_device(r, &r->devices[i], o, only, j);
     }
     if (!shown && o->device != UNKNOWN)
         return complain("%s has nothing on device %" PRId64, r->trace->path, o->device);
     if (!shown && !j)
         puts("no device memory was ever allocated");
-    return status;
+    return EXIT_GOOD;
 }
 
 static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several)

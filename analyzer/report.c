@@ -6,15 +6,11 @@
 
 static int load_held(struct trace *t, struct device_report *d)
 {
-    struct trace_live *live = NULL;
-    size_t n = 0;
-    int result = trace_live(t, d->device, &live, &n);
-    if (!result) {
-        d->held_bytes = holders_total(live, n);
-        d->held = holders_composition(live, n, &d->held_count);
-    }
-    free(live);
-    return result;
+    if (trace_live(t, d->device, &d->live, &d->live_count))
+        return -1;
+    d->held_bytes = holders_total(d->live, d->live_count);
+    d->held = holders_composition(d->live, d->live_count, &d->held_count);
+    return 0;
 }
 
 static int load_residual(struct trace *t, struct device_report *d)
@@ -78,8 +74,10 @@ int report_load(struct report *r, struct trace *t)
 
 void report_free(struct report *r)
 {
-    for (size_t i = 0; i < r->device_count; i++)
+    for (size_t i = 0; i < r->device_count; i++) {
         free(r->devices[i].held);
+        free(r->devices[i].live);
+    }
     free(r->devices);
     r->devices = NULL;
     r->device_count = 0;
@@ -87,11 +85,17 @@ void report_free(struct report *r)
 
 char *report_holder_name(const struct holder *h)
 {
-    if (h->category && !strcmp(h->category, "before recording"))
+    const char *category = h->category ? h->category : "unknown";
+    const char *asked = h->owner ? h->owner : h->no_stack ? "no call stack" : "unknown library";
+    bool outside = h->phase && !strcmp(h->phase, "none");
+    if (!strcmp(category, "before recording"))
         return xstrdup("held by the framework before the recording began");
-    if (h->category && !strncmp(h->category, "framework", 9))
-        return xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
-    return xformat("%s, %s%s%s", h->category ? h->category : "unknown",
-                   h->owner ? h->owner : "unknown library", h->phase ? ", born in " : "",
-                   h->phase ? h->phase : "");
+    if (!strncmp(category, "framework", 9))
+        return outside ? xstrdup("framework blocks born outside any phase")
+                       : xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
+    return xformat("%s, %s%s%s", category, asked,
+                   outside    ? ", born outside any phase"
+                   : h->phase ? ", born in "
+                              : "",
+                   outside || !h->phase ? "" : h->phase);
 }

@@ -20,7 +20,9 @@ struct device_report {
     int64_t unused_at_peak;   /* reserved - allocated then */
     int64_t step_at_peak;
     const char *phase_at_peak;
-    struct holder *held; /* composition of the allocated peak */
+    struct trace_live *live; /* what was alive at the allocated peak */
+    size_t live_count;
+    struct holder *held; /* its composition */
     size_t held_count;
     int64_t held_bytes;
     struct residual residual;

@@ -10,7 +10,8 @@
 #include "table.h"
 #include "units.h"
 
-#define B(n) units_bytes(n, exact).s
+#define B(n)       units_bytes(n, exact).s
+#define OOMS_SHOWN 3 /* of each kind: more would push the answer off the first screen */
 
 /* The live set at the peak is the best witness of who held the bytes, where the peak is about that high. */
 static void print_witness(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
@@ -18,38 +19,66 @@ static void print_witness(const struct report *r, const struct trace_oom *o, FIL
     const struct trace_peak *peak = trace_find_peak(r->trace, o->device, "allocated");
     int64_t held = o->framework + o->direct;
     if (peak && peak->bytes > 0 && held >= peak->bytes - peak->bytes / 20)
-        fprintf(out, "    who held it: the peak of device %lld below (%s)\n", (long long)o->device,
+        fprintf(out, "; who held them: the peak of device %lld below (%s)\n", (long long)o->device,
                 B(peak->bytes));
     else if (peak)
-        fprintf(out, "    this is %s below the peak\n", B(peak->bytes - held));
+        fprintf(out, "; %s below the peak\n", B(peak->bytes - held));
+    else
+        fputc('\n', out);
+}
+
+/* What the framework had of the driver, and why that did not help. */
+static void print_reserved(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
+{
+    const struct trace_device *device = trace_find_device(r->trace, o->device);
+    int64_t total = device ? device->total_bytes : UNKNOWN, unused = o->reserved - o->framework - o->direct;
+    fprintf(out, "    reserved then   %s", B(o->reserved));
+    if (total != UNKNOWN)
+        fprintf(out, " of the device's %s", B(total));
+    if (o->framework > 0 && unused >= 0)
+        fprintf(out, "; %s of it unused", B(unused));
+    fputc('\n', out);
+    if (total != UNKNOWN && o->size > total)
+        fprintf(out, "    the device could never have held it: the request alone is larger\n");
+    else if (!o->driver && o->framework > 0 && unused >= o->size)
+        fprintf(out, "    fragmentation: enough was unused, but in no piece that the request could take\n");
+}
+
+static void print_oom(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
+{
+    int64_t step = trace_step_at(r->trace, o->t);
+    bool phase = o->phase && strcmp(o->phase, "none") != 0;
+    fprintf(out, "  device %lld at %s", (long long)o->device, units_time(o->t).s);
+    if (step != UNKNOWN)
+        fprintf(out, ", step %lld", (long long)step);
+    fprintf(out, ", %s%s: asked for %s\n", phase ? "in " : "outside any phase", phase ? o->phase : "",
+            B(o->size));
+    fprintf(out, "    allocated then  %s (%s framework, %s direct)", B(o->framework + o->direct),
+            B(o->framework), B(o->direct));
+    print_witness(r, o, out, exact);
+    print_reserved(r, o, out, exact);
 }
 
 static void print_oom_list(const struct report *r, bool driver, int64_t total, FILE *out, bool exact)
 {
     const struct trace *t = r->trace;
     int64_t shown = 0;
-    for (size_t i = 0; i < t->oom_count; i++) {
-        const struct trace_oom *o = &t->ooms[i];
-        if (o->driver != driver)
+    for (size_t i = 0; i < t->oom_count && shown < OOMS_SHOWN; i++) {
+        if (t->ooms[i].driver != driver)
             continue;
-        fprintf(out,
-                "  device %lld at %s, in %s: asked for %s while %s were allocated (%s framework, %s direct) "
-                "and %s "
-                "reserved\n",
-                (long long)o->device, units_time(o->t).s, o->phase ? o->phase : "none", B(o->size),
-                B(o->framework + o->direct), B(o->framework), B(o->direct), B(o->reserved));
-        if (shown++ == 0)
-            print_witness(r, o, out, exact);
+        print_oom(r, &t->ooms[i], out, exact);
+        shown++;
     }
     if (total > shown)
-        fprintf(out, "  and %lld more\n", (long long)(total - shown));
+        fprintf(out, "  and %lld more: report --json has the first %d\n", (long long)(total - shown),
+                TRACE_OOMS);
 }
 
 static void print_ooms(const struct report *r, FILE *out, bool exact)
 {
     const struct trace *t = r->trace;
     if (t->oom_total > 0) {
-        fprintf(out, "OUT OF MEMORY: %s\n", units_count(t->oom_total, "framework allocation").s);
+        fprintf(out, "OUT OF MEMORY: %s failed\n", units_count(t->oom_total, "framework allocation").s);
         print_oom_list(r, false, t->oom_total, out, exact);
     }
     if (t->refused_total > 0) {
@@ -171,6 +200,14 @@ static void peak_row(struct table *t, const char *sign, const char *name, int64_
     table_cell(t, "%s", units_share(bytes, whole).s);
 }
 
+static void print_where(const char *phase, FILE *out)
+{
+    if (phase && !strcmp(phase, "none"))
+        fputs(", outside any phase", out);
+    else
+        fprintf(out, ", in %s", phase ? phase : "an unknown phase");
+}
+
 static void print_peak(const struct device_report *d, FILE *out, bool exact)
 {
     struct table table;
@@ -179,7 +216,8 @@ static void print_peak(const struct device_report *d, FILE *out, bool exact)
     fprintf(out, "\n  peak: %s allocated at %s", B(d->allocated->bytes), units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         fprintf(out, ", step %lld", (long long)d->step_at_peak);
-    fprintf(out, ", in %s, made of\n", d->phase_at_peak ? d->phase_at_peak : "an unknown phase");
+    print_where(d->phase_at_peak, out);
+    fputs(", made of\n", out);
     int64_t whole = d->reserved_at_peak == UNKNOWN ? d->allocated->bytes : d->reserved_at_peak;
     table_init(&table, "<<>>", NULL);
     for (size_t i = 0; i < d->held_count; i++) {

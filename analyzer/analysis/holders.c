@@ -25,6 +25,7 @@ static int by_identity(const void *a, const void *b)
     int order = compare_text(x->category, y->category);
     order = order ? order : compare_text(x->phase, y->phase);
     order = order ? order : compare_text(x->owner, y->owner);
+    order = order ? order : (int)x->no_stack - (int)y->no_stack;
     return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
@@ -55,6 +56,20 @@ static size_t melt(struct holder *all, size_t n)
     return kept + 1;
 }
 
+static bool has_stack(const struct trace_live *l)
+{
+    return l->stack != UNKNOWN && l->stack != 0;
+}
+
+/* Without a call stack the category says as much as there is to say. */
+static void take_category(struct holder *h, const struct trace_live *l)
+{
+    if (!has_stack(l)) {
+        h->no_stack = true;
+        h->category = l->category;
+    }
+}
+
 static struct holder identity(const struct trace_live *l, enum holder_by by)
 {
     struct holder h = {.bytes = l->size, .count = l->count};
@@ -67,10 +82,13 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
         break;
     case BY_LIBRARY:
         h.owner = l->owner;
+        if (!l->owner)
+            take_category(&h, l);
         break;
     case BY_STACK:
-        h.stack = l->stack == UNKNOWN ? 0 : l->stack;
+        h.stack = has_stack(l) ? l->stack : 0;
         h.owner = h.stack ? NULL : l->owner;
+        take_category(&h, l);
         break;
     }
     return h;
@@ -100,9 +118,29 @@ struct holder *holders_composition(const struct trace_live *live, size_t n, size
         all[i] = (struct holder){.category = live[i].category, .bytes = live[i].size, .count = live[i].count};
         if (is_framework(&live[i]) || !any_framework)
             all[i].phase = live[i].phase;
-        if (!is_framework(&live[i]))
+        if (!is_framework(&live[i])) {
             all[i].owner = live[i].owner;
+            all[i].no_stack = !live[i].owner && !has_stack(&live[i]);
+        }
     }
     *count = melt(all, n);
     return all;
+}
+
+char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n)
+{
+    bool framework = h->category && !strncmp(h->category, "framework", 9), any = false;
+    if (!h->no_stack)
+        return xstrdup("unknown");
+    if (h->category && !strcmp(h->category, "before recording"))
+        return xstrdup("held before the recording began");
+    for (size_t i = 0; i < n; i++)
+        any = any || (is_framework(&live[i]) == framework && has_stack(&live[i]));
+    return xformat("%s (no call stack%s)",
+                   framework     ? "framework"
+                   : h->category ? h->category
+                                 : "unknown",
+                   any         ? ""
+                   : framework ? "s: VRAMSCOPE_STACKS=all"
+                               : "s: VRAMSCOPE_STACKS=driver");
 }

@@ -11,6 +11,8 @@ enum holder_by { BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 struct holder {
     const char *phase, *category, *owner; /* NULL where the question does not tell them apart */
     int64_t stack, bytes, count;
+    bool
+        no_stack; /* owner is not known because no call stack was taken; else nothing in it names a library */
 };
 
 /* Groups N rows; the result is sorted by bytes, greatest first, and sums to what the rows sum to.  The caller
@@ -20,6 +22,10 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
 /* Composition of a peak for a report: framework blocks by phase of birth, everything else by category and
  * library. */
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count);
+
+/* How a group without a library is called: where no row of its kind has a call stack, with the option that
+ * takes them.  The caller frees it. */
+char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n);
 
 int64_t holders_total(const struct trace_live *live, size_t n);
 

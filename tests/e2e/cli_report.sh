@@ -34,6 +34,23 @@ mkdir ranks && for r in 0 1 2; do make_db ranks/run-r$r.db --rank $r; done
 golden report_train.txt "$V" report train.db
 golden report_train_bytes.txt "$V" report --bytes train.db
 golden report_oom.txt "$V" report oom.db
+# the same request, but small enough for what was reserved and unused; then one that no such device could hold
+python3 - <<'PY'
+import shutil, sqlite3
+for name, size in (("fragmented.db", 2 << 30), ("hopeless.db", 200 << 30)):
+    shutil.copy("oom.db", name)
+    db = sqlite3.connect(name)
+    db.execute("UPDATE ev SET size = ? WHERE op = 22", (size // 512,))
+    db.commit()
+PY
+has() { # TEXT COMMAND...
+    local text=$1
+    shift
+    "$@" | grep -qF -- "$text" || { echo "FAILED: $* does not say: $text" && failures=$((failures + 1)); }
+}
+has "fragmentation: enough was unused" "$V" report fragmented.db
+has "could never have held it" "$V" report hopeless.db
+"$V" report oom.db | grep -Eq "fragmentation|never" && echo "FAILED: a cause that was none" && failures=$((failures + 1))
 golden report_killed.txt "$V" report killed.db
 golden report_thinned.txt "$V" report thinned.db
 golden report_empty.txt "$V" report empty.db

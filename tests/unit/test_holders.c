@@ -110,6 +110,52 @@ static void without_samples_it_is_unknown_and_other_processes_are_named(void **s
     assert_non_null(strstr(residual_source("meminfo"), "other processes"));
 }
 
+static char *name_of_row(const struct trace_live *rows, size_t n, enum holder_by by, size_t row)
+{
+    size_t count;
+    struct holder *groups = holders_group(rows, n, by, &count);
+    char *name = holders_nameless(&groups[row], rows, n);
+    free(groups);
+    return name;
+}
+
+static void expect_name(const struct trace_live *rows, size_t n, size_t row, const char *want)
+{
+    for (int by = BY_LIBRARY; by <= BY_STACK; by++) {
+        char *name = name_of_row(rows, n, (enum holder_by)by, row);
+        assert_string_equal(name, want);
+        free(name);
+    }
+}
+
+static void without_call_stacks_a_group_says_which_option_takes_them(void **state)
+{
+    static const struct trace_live blocks[] = {{0, 100, 9, 0, "forward", "framework block", NULL},
+                                               {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13"}};
+    static const struct trace_live some[] = {{0, 100, 9, 0, "forward", "framework block", NULL},
+                                             {0, 50, 9, 7, "forward", "framework block", "libtorch_cuda.so"}};
+    static const struct trace_live off[] = {{0, 100, 9, 0, "forward", "direct", NULL},
+                                            {0, 50, 9, UNKNOWN, "none", "before recording", NULL}};
+    expect_name(blocks, 2, 0, "framework (no call stacks: VRAMSCOPE_STACKS=all)");
+    expect_name(some, 2, 0, "framework (no call stack)");
+    expect_name(off, 2, 0, "direct (no call stacks: VRAMSCOPE_STACKS=driver)");
+    expect_name(off, 2, 1, "held before the recording began");
+}
+
+static void a_call_stack_that_names_no_library_is_unknown(void **state)
+{
+    static const struct trace_live rows[] = {{0, 100, 9, 4, "forward", "direct", NULL},
+                                             {0, 70, 9, 5, "forward", "framework block", NULL}};
+    size_t n;
+    struct holder *groups = holders_group(rows, 2, BY_LIBRARY, &n);
+    char *name = holders_nameless(&groups[0], rows, 2);
+    assert_int_equal(n, 1);
+    assert_true(groups[0].bytes == 170);
+    assert_string_equal(name, "unknown");
+    free(name);
+    free(groups);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +167,8 @@ int main(void)
         cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
         cmocka_unit_test(the_process_alone_counts_where_it_was_ever_asked),
         cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
+        cmocka_unit_test(without_call_stacks_a_group_says_which_option_takes_them),
+        cmocka_unit_test(a_call_stack_that_names_no_library_is_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
