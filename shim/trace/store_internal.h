@@ -3,7 +3,7 @@
  *
  *   store_open.c     opening, creating, settings, closing
  *   store_vfs.c      SQLite's system calls
- *   store_vtab.c     the batch as a virtual table: rows go into `ev` without a bind per column
+ *   store_records.c  the batch as a database in memory: rows go into `ev` as whole records
  *   store_names.c    what rows refer to: strings, threads, modules, frames, stacks, kinds, phases
  *   store_batch.c    one transaction
  *   store_live.c     what lives, what lived at the peak; room left
@@ -33,7 +33,7 @@ struct vs_kind {
     uint8_t space, context, managed;
 };
 
-/* every INSERT but the one into ev; X(name, sql) */
+/* X(name, sql) */
 #define VS_STATEMENTS(X)                                                                                     \
     X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
     X(PHASE, "INSERT OR IGNORE INTO phase VALUES(?,?)")                                                      \
@@ -44,7 +44,9 @@ struct vs_kind {
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,NULL,NULL,NULL)")                                     \
     X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?)")                                                  \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?,1,?,?,?,?,?,?,?)")                                          \
-    X(EV, "INSERT INTO ev SELECT * FROM vs_rows")                                                            \
+    X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
+    X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \
+             "reserved) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                                                \
     X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?,1,?,?,?,?,?,?,?,?,?,?,?)")                                 \
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
@@ -85,10 +87,8 @@ struct vs_store {
     bool fresh, wal;
     sqlite3_stmt *sql[VS_SQL_END];
 
-    /* the batch being written, for the virtual table */
-    const struct vs_row *rows;
-    size_t n_rows;
-    uint64_t last_ev; /* highest rowid of ev */
+    unsigned char *image; /* the attached database `batch` */
+    uint64_t last_ev;     /* highest rowid of ev */
 
     struct vs_bits strings, stacks, frames, threads;
     uint32_t next_module;
@@ -117,8 +117,10 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
 
-/* store_vtab.c */
-int vs_vtab_register(struct vs_store *s);
+/* store_records.c */
+int vs_records_open(struct vs_store *s);
+int vs_records_unkey(struct vs_store *s);
+size_t vs_records_fill(struct vs_store *s, const struct vs_row *row, size_t n); /* how many went in */
 int64_t vs_x512(uint64_t bytes);
 int64_t vs_x2m(uint64_t bytes);
 uint64_t vs_from_x512(int64_t value);

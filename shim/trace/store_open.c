@@ -248,6 +248,8 @@ static int create(struct vs_store *s)
     if (rc == 0)
         rc = vs_store_exec(s, vs_schema_sql);
     if (rc == 0)
+        rc = vs_records_unkey(s);
+    if (rc == 0)
         rc = vs_names_static(s);
     if (rc == 0)
         rc = insert_process(s);
@@ -274,7 +276,7 @@ static int start(struct vs_store *s, char *why, size_t n)
         return rc;
     rc = settings(s);
     if (rc == 0)
-        rc = vs_vtab_register(s) == SQLITE_OK ? 0 : -ENOMEM;
+        rc = vs_records_open(s);
     if (rc == 0 && s->fresh)
         rc = create(s);
     if (rc == 0)
@@ -291,6 +293,7 @@ static void release(struct vs_store *s)
     for (int i = 0; i < VS_SQL_END; i++)
         sqlite3_finalize(s->sql[i]);
     sqlite3_close_v2(s->db);
+    free(s->image);
     vs_names_free(s);
     for (size_t i = 0; i < s->losses.n; i++)
         free(s->losses.at[i].why);

@@ -1,0 +1,215 @@
+/*
+ * test_records.c - rows that are copied into `ev` as whole records: every number comes back as it was.
+ *
+ * The records are encoded by hand (store_records.c), so what SQLite reads is compared with what was put in,
+ * for numbers at every width of the format, behind gaps, and for more rows than one image holds.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "trace/store.h"
+
+#define ROWS 30000
+
+static char dir[64], db_path[128];
+static struct vs_journal *journal;
+static struct vs_ledger *ledger;
+static struct vs_store *store;
+static struct vs_output out;
+static uint64_t seq, random_state;
+
+static int open_store(void **state)
+{
+    char path[128], why[256] = "";
+    strcpy(dir, "/tmp/vs_records.XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/j", dir);
+    snprintf(db_path, sizeof db_path, "%s/db", dir);
+    seq = 0;
+    random_state = 88172645463325252ull;
+    ledger = vs_ledger_new(&(struct vs_ledger_config){0});
+    struct vs_store_config c = {.path = db_path, .version = "test"};
+    return vs_journal_create(&journal, path, &(struct vs_journal_config){.database = db_path}) < 0 ||
+           vs_store_open(&store, &c, journal, why, sizeof why) < 0;
+}
+
+static int close_store(void **state)
+{
+    char command[128];
+    vs_journal_close(journal);
+    vs_ledger_free(ledger);
+    vs_output_free(&out);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+/* Any number of bits up to MAX, so that every width comes. */
+static uint64_t number(int max)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    int bits = (int)(random_state % (unsigned)(max + 1));
+    return bits ? (random_state >> 5 | random_state << 59) >> (64 - bits) : 0;
+}
+
+static void add_row(uint64_t gap)
+{
+    uint64_t failed = 0;
+    vs_list_push(&out.rows, failed,
+                 (struct vs_row){.seq = seq += 1 + gap,
+                                 .t = (int64_t)number(63),
+                                 .op = (uint8_t)number(8),
+                                 .device = (int8_t)number(8),
+                                 .phase = (uint32_t)number(32),
+                                 .address = number(63),
+                                 .size = number(63) << 9 >> number(5),
+                                 .range = (uint32_t)number(32),
+                                 .stack = (uint32_t)number(32),
+                                 .mate = number(63),
+                                 .framework = number(54) * 512,
+                                 .direct = number(63),
+                                 .reserved = number(40) << 21});
+    assert_int_equal(failed, 0);
+}
+
+static void commit(void)
+{
+    struct vs_commit c = {.out = &out, .ledger = ledger, .seq = seq, .ring_seq = seq};
+    for (size_t i = 0; i < out.rows.n; i++)
+        out.rows.at[i].size &= INT64_MAX;
+    assert_int_equal(vs_store_commit(store, &c), 0);
+}
+
+static uint64_t bytes(sqlite3_stmt *q, int column, uint64_t unit)
+{
+    int64_t v = sqlite3_column_int64(q, column);
+    return v < 0 ? (uint64_t)-v : (uint64_t)v * unit;
+}
+
+static void assert_row(sqlite3_stmt *q, const struct vs_row *r)
+{
+    assert_int_equal(sqlite3_column_int64(q, 0), r->seq);
+    assert_int_equal(sqlite3_column_int64(q, 1), r->t);
+    assert_int_equal(sqlite3_column_int64(q, 2), r->op);
+    assert_int_equal(sqlite3_column_int64(q, 3), r->device);
+    assert_int_equal(sqlite3_column_int64(q, 4), r->phase);
+    assert_int_equal(sqlite3_column_int64(q, 5), r->kind);
+    assert_int_equal(bytes(q, 6, 512), r->address);
+    assert_int_equal(bytes(q, 7, 512), r->size);
+    assert_int_equal(sqlite3_column_int64(q, 8), r->range);
+    assert_int_equal(sqlite3_column_int64(q, 9), r->stack);
+    assert_int_equal(sqlite3_column_int64(q, 10), r->mate);
+    assert_int_equal(bytes(q, 11, 512), r->framework);
+    assert_int_equal(bytes(q, 12, 512), r->direct);
+    assert_int_equal(bytes(q, 13, 2 << 20), r->reserved);
+}
+
+/* Another program reads what stands in `out`. */
+static void assert_written(void)
+{
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM ev WHERE seq >= ? ORDER BY seq", -1, &q, NULL),
+                     SQLITE_OK);
+    sqlite3_bind_int64(q, 1, (int64_t)out.rows.at[0].seq);
+    for (size_t i = 0; i < out.rows.n; i++) {
+        assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+        assert_row(q, &out.rows.at[i]);
+    }
+    assert_int_equal(sqlite3_step(q), SQLITE_DONE);
+    sqlite3_finalize(q);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    assert_string_equal((const char *)sqlite3_column_text(q, 0), "ok");
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+}
+
+static void check_batch(void)
+{
+    commit();
+    assert_written();
+    vs_output_clear(&out);
+}
+
+static void numbers_of_every_width_come_back(void **state)
+{
+    for (int i = 0; i < ROWS; i++) /* several images in one transaction */
+        add_row(0);
+    check_batch();
+    for (int n = 1; n < 600; n += 37) { /* one leaf, a full leaf, two */
+        for (int i = 0; i < n; i++)
+            add_row(0);
+        check_batch();
+    }
+    assert_int_equal(vs_store_close(store, 1), 0);
+}
+
+static void rows_behind_gaps_keep_their_numbers(void **state)
+{
+    for (int i = 0; i < ROWS / 10; i++)
+        add_row(number(3) < 6 ? 0 : number(20));
+    check_batch();
+    for (int i = 0; i < 300; i++)
+        add_row(i % 100 == 0);
+    check_batch();
+    assert_int_equal(vs_store_close(store, 1), 0);
+}
+
+static void run_elsewhere(const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(db_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* Then the writer reads the schema again, and the key with it. */
+static void an_index_made_meanwhile_changes_no_row(void **state)
+{
+    static const char *const meanwhile[] = {"CREATE INDEX mine ON ev(t)", "DROP INDEX mine", "SELECT 1"};
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2000; i++)
+            add_row(i == 1000);
+        check_batch();
+        run_elsewhere(meanwhile[round]);
+    }
+    assert_int_equal(vs_store_close(store, 1), 0);
+}
+
+/* The key is declared: numbers behind gaps survive. */
+static void vacuum_keeps_the_numbers(void **state)
+{
+    for (int i = 0; i < 500; i++)
+        add_row(i % 7 == 0);
+    commit();
+    assert_int_equal(vs_store_close(store, 1), 0);
+    run_elsewhere("VACUUM");
+    assert_written();
+    vs_output_clear(&out);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+    const struct CMUnitTest tests[] = {
+        TEST(numbers_of_every_width_come_back),
+        TEST(rows_behind_gaps_keep_their_numbers),
+        TEST(an_index_made_meanwhile_changes_no_row),
+        TEST(vacuum_keeps_the_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
