@@ -6,8 +6,11 @@
  *
  * Claiming moves `head` by compare-and-swap and only when the slot there is free, so a full ring leaves no
  * hole.  The claim is the last thing before the stores: what can go wrong between the two is a few ns wide.
- * Publishing is a compare-and-swap too: a writer that comes back after its slot was killed finds out, and its
- * event is counted as late.  What it scribbled meanwhile is read by nobody, because a dead slot stays dead.
+ * Publishing is a plain store, so that nothing waits for the slot's line to come from another core.  A writer
+ * that comes back after its slot was killed finds out and its event is counted as late; where the kill comes
+ * between that look and its store, the event is whole, and is taken (if the consumer has not passed yet) or
+ * stays there.  Either way nobody writes into a slot that another may still write into: one that was killed
+ * is used again only when its late writer has published, which is the last thing that a writer does.
  */
 #include "journal_format.h"
 
@@ -41,6 +44,14 @@ static __attribute__((noinline, cold)) void step_back(unsigned failures)
         vs_cpu_relax();
 }
 
+/* Whether the slot of the claimed SEQ is not a dead one.  While none is dead the slot is not even looked at;
+ * the acquire load of `freed` has made those deaths visible that happened before SEQ could be claimed. */
+static inline bool usable(struct vs_journal *j, uint64_t seq)
+{
+    return likely(atomic_load_explicit(&j->header->dead, memory_order_relaxed) == 0) ||
+           atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) == lap_of(j, seq);
+}
+
 /* Claims the next free sequence, or VS_SEQ_NONE where the ring is full; *FAILURES counts lost races.
  * Which slots are free is asked of one word that the consumer moves once a batch, not of the slot: the slot's
  * line comes from another core, and its journey would lie between the load of `head` and the swap, where
@@ -59,7 +70,7 @@ static inline uint64_t claim(struct vs_journal *j, unsigned *failures)
             seq = atomic_load_explicit(&h->head, memory_order_relaxed);
             continue;
         }
-        if (likely(atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) != VS_STATE_DEAD))
+        if (likely(usable(j, seq)))
             return seq;
         if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
             return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
@@ -88,8 +99,8 @@ static inline void fill(struct vs_slot *slot, const struct vs_event *event)
     to->status = event->status;
 }
 
-/* Fills and publishes a claimed slot.  The release half of the swap pairs with the consumer's acquire load:
- * who sees "published" sees the whole event. */
+/* Fills and publishes a claimed slot.  The release store pairs with the consumer's acquire load: who sees
+ * "published" sees the whole event. */
 static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event, bool alone)
 {
     struct vs_slot *slot = slot_of(j, seq);
@@ -98,12 +109,11 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
         vs_journal_test_claimed(seq);
 #endif
     fill(slot, event);
-    uint64_t free_state = lap_of(j, seq);
-    if (unlikely(!atomic_compare_exchange_strong_explicit(&slot->state, &free_state, free_state + 1,
-                                                          memory_order_release, memory_order_relaxed))) {
+    if (unlikely(!usable(j, seq))) {
         atomic_fetch_add_explicit(&j->header->late, 1, memory_order_relaxed);
         return VS_SEQ_NONE;
     }
+    atomic_store_explicit(&slot->state, lap_of(j, seq) + 1, memory_order_release);
     /* The line was last touched a lap ago, by another core: have it here before its turn.  Not where others
      * record too: then it is probably theirs. */
     if (likely(alone))
@@ -198,8 +208,9 @@ static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
     return j->stuck_ns >= KILL_NS;
 }
 
-/* Marks the claimed slot of SEQ dead.  Either this swap wins or the writer's does; relaxed, as no data goes
- * with it. */
+/* Marks the claimed slot of SEQ dead, unless its writer has just published; relaxed, as no data goes with it.
+ * (A writer that publishes now wipes the mark out: counted as dead and yet taken, or in the way of nobody.)
+ */
 static void kill_slot(struct vs_journal *j, uint64_t seq)
 {
     uint64_t expected = lap_of(j, seq);
