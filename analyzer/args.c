@@ -86,6 +86,16 @@ static bool read_size(const char *text, int64_t *out)
     return true;
 }
 
+/* "7" or "7-9" */
+static bool read_span(const char *text, int64_t *out)
+{
+    char first[32];
+    const char *dash = strchr(text, '-');
+    snprintf(first, sizeof first, "%.*s", dash ? (int)(dash - text) : (int)strlen(text), text);
+    return read_count(first, &out[0]) && read_count(dash ? dash + 1 : text, &out[1]) && out[0] >= 1 &&
+           out[0] <= out[1];
+}
+
 static bool store(const struct option_row *r, const char *value, void *options)
 {
     void *field = (char *)options + r->offset;
@@ -102,14 +112,20 @@ static bool store(const struct option_row *r, const char *value, void *options)
         return units_read_time(value, field);
     case ARG_SIZE:
         return read_size(value, field);
+    case ARG_SPAN:
+        return read_span(value, field);
     }
     return false;
 }
 
 static int bad_value(const struct command_help *h, const struct option_row *r, const char *value)
 {
-    static const char *const wants[] = {"nothing", "a text", "a whole number", "a time such as 1.5s or 20ms",
-                                        "WIDTHxHEIGHT, such as 1600x900"};
+    static const char *const wants[] = {"nothing",
+                                        "a text",
+                                        "a whole number",
+                                        "a time such as 1.5s or 20ms",
+                                        "WIDTHxHEIGHT, such as 1600x900",
+                                        "a step or steps, such as 7 or 7-9"};
     complain("%s: --%s takes %s, not '%s'", h->name, r->name, wants[r->kind], value);
     return -2;
 }

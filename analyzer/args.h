@@ -17,7 +17,8 @@ enum arg_kind {
     ARG_TEXT,  /* const char * */
     ARG_COUNT, /* int64_t >= 0 */
     ARG_TIME,  /* int64_t nanoseconds, see units_read_time */
-    ARG_SIZE   /* int64_t[2]: WxH */
+    ARG_SIZE,  /* int64_t[2]: WxH */
+    ARG_SPAN   /* int64_t[2]: N or N-M, from 1 */
 };
 
 struct option_row {

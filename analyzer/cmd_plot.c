@@ -17,7 +17,7 @@
 
 struct options {
     const char *output, *title;
-    int64_t from, to, device, size[2];
+    int64_t from, to, device, size[2], steps[2];
 };
 
 static const struct option_row rows[] = {
@@ -26,6 +26,7 @@ static const struct option_row rows[] = {
     {"from", 0, "TIME", ARG_TIME, offsetof(struct options, from),
      "begin there: 1.5s, 20ms, 2min ... since the run's start"},
     {"to", 0, "TIME", ARG_TIME, offsetof(struct options, to), "end there"},
+    {"step", 0, "N[-M]", ARG_SPAN, offsetof(struct options, steps), "only this training step, or these"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     {"size", 0, "WxH", ARG_SIZE, offsetof(struct options, size),
      "pixels of the picture, characters of the text"},
@@ -70,9 +71,27 @@ static int add_devices(struct picture *p, struct trace *t, const struct options 
     return 0;
 }
 
+/* From the first to the last moment that any process spent in these steps. */
+static int set_steps(struct picture *p, struct trace *traces, size_t n, const int64_t *steps)
+{
+    p->from = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        int64_t from, to;
+        if (!trace_step_span(&traces[i], steps[0], steps[1], &from, &to))
+            return complain(traces[i].steps > 0 ? "plot: --step: %s has steps 1 to %lld"
+                                                : "plot: --step: %s tells no steps: use --from and --to",
+                            traces[i].path, (long long)traces[i].steps);
+        p->from = from < p->from ? from : p->from;
+        p->to = to > p->to ? to : p->to;
+    }
+    return 0;
+}
+
 static int set_window(struct picture *p, struct trace *traces, size_t n, const struct options *o)
 {
     int64_t last = 0;
+    if (o->steps[0])
+        return set_steps(p, traces, n, o->steps);
     for (size_t i = 0; i < n; i++)
         last = traces[i].t_last > last ? traces[i].t_last : last;
     p->from = o->from;
@@ -83,12 +102,19 @@ static int set_window(struct picture *p, struct trace *traces, size_t n, const s
     return 0;
 }
 
-static char *default_title(const struct trace *traces, size_t n)
+static char *default_title(const struct trace *traces, size_t n, const int64_t *steps)
 {
     char *command =
         traces[0].process.command ? title_of_command(traces[0].process.command) : xstrdup(traces[0].path);
     char *title = n > 1 ? xformat("%s (%zu processes)", command, n) : xstrdup(command);
     free(command);
+    if (steps[0]) {
+        char *whole = steps[0] == steps[1] ? xformat("%s, step %lld", title, (long long)steps[0])
+                                           : xformat("%s, steps %lld to %lld", title, (long long)steps[0],
+                                                     (long long)steps[1]);
+        free(title);
+        title = whole;
+    }
     if (strlen(title) > 110)
         memcpy(title + 107, "...", 4);
     return title;
@@ -97,7 +123,7 @@ static char *default_title(const struct trace *traces, size_t n)
 static int gather(struct picture *p, struct trace *traces, size_t n, const struct options *o, size_t columns)
 {
     int status = set_window(p, traces, n, o);
-    p->title = o->title ? xstrdup(o->title) : default_title(traces, n);
+    p->title = o->title ? xstrdup(o->title) : default_title(traces, n, o->steps);
     for (size_t i = 0; !status && i < n; i++)
         status = add_devices(p, &traces[i], o, columns, n > 1);
     if (!status && !p->panel_count)
@@ -299,6 +325,8 @@ int cmd_plot(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
+    if (o.steps[0] && (o.from || o.to != UNKNOWN))
+        return complain("plot: --step and --from or --to exclude each other");
     if (format_of(o.output) == FORMAT_BAD)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
     if (o.size[0] && format_of(o.output) != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))

@@ -144,6 +144,9 @@ int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n
 
 /* Which step the moment T belongs to, from 1; UNKNOWN where no steps are told. */
 int64_t trace_step_at(struct trace *t, int64_t when);
+/* When steps FIRST to LAST ran: from the end of the step before (of step 1: from its first range) to the end
+ * of LAST.  False where the recording has no such steps. */
+bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to);
 /* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The phase that the device was in when its allocated peak was reached. */

@@ -170,6 +170,19 @@ int64_t trace_step_at(struct trace *t, int64_t when)
     return step == UNKNOWN ? t->steps + 1 : step;
 }
 
+bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to)
+{
+    static const char end_of[] = "SELECT min(t_ns) FROM step WHERE step = ? AND process = ?";
+    *to = one_of_two(t, end_of, last, t->process.id);
+    *from = first > 1
+                ? one_of_two(t, end_of, first - 1, t->process.id)
+                : one_of_two(t, "SELECT min(t_push) FROM rng WHERE step = ? AND process = ? AND phase > 0",
+                             first, t->process.id);
+    if (first == 1 && (*from == UNKNOWN || *from >= *to))
+        *from = 0;
+    return *to != UNKNOWN && *from != UNKNOWN;
+}
+
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq)
 {
     return one_of_two(t, "SELECT " X2M("reserved") " FROM ev WHERE seq = ? AND device = ?", seq, device);

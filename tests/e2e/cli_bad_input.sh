@@ -35,11 +35,18 @@ expect 2 "plot: --size takes WIDTHxHEIGHT" "$V" plot --size=big good.db
 expect 2 "plot: --size: a picture needs at least" "$V" plot --size=9x9 good.db -o x.png
 expect 2 "plot: --from takes a time" "$V" plot --from=yesterday good.db
 expect 2 "plot: nothing lies between" "$V" plot --from=99h good.db
+expect 2 "plot: --step takes a step or steps, such as 7 or 7-9, not '9-7'" "$V" plot --step=9-7 good.db
+expect 2 "plot: --step takes a step" "$V" plot --step=0 good.db
+expect 2 "plot: --step: good.db has steps 1 to 3" "$V" plot --step=4 good.db
+expect 2 "plot: --step and --from or --to exclude each other" "$V" plot --step=2 --to=1s good.db
 expect 2 "peak: --by takes" "$V" peak --by=colour good.db
 expect 2 "peak: --top takes a whole number" "$V" peak --top=many good.db
 expect 2 "good.db has nothing on device 7" "$V" peak --device 7 good.db
 expect 2 "report: which file" "$V" report
 expect 2 "run: which command" "$V" run -o x.db
+
+python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" nosteps.db --steps 0
+expect 2 "plot: --step: nosteps.db tells no steps: use --from and --to" "$V" plot --step=1 nosteps.db
 
 # files
 expect 2 "nowhere.db: No such file" "$V" report nowhere.db

@@ -40,6 +40,18 @@ assert len(rows) > 10
 for r in rows:
     assert round(float(r.split()[1]), 6) in had, r
 PY
+# steps: from the end of the one before to their own end
+"$V" plot long.db -o step.gp --step=2 && "$V" plot long.db -o steps.gp --step=1-3 || no "--step"
+python3 - <<'PY' || no "--step shows another part of the run"
+import re, sqlite3
+end = dict(sqlite3.connect("long.db").execute("SELECT step, t_ns FROM step"))
+first = sqlite3.connect("long.db").execute("SELECT min(t_push_ns) FROM range WHERE step = 1").fetchone()[0]
+for name, want, unit in (("step.gp", (end[1], end[2]), 1e6), ("steps.gp", (first, end[3]), 1e6)):
+    text = open(name).read()
+    got = [float(x) for x in re.findall(r"set xrange \[([0-9.e+]+):([0-9.e+]+)\]", text)[-1]]
+    assert re.search("time since the start \\(ms\\)", text), name
+    assert all(abs(g * unit - w) < 1000 for g, w in zip(got, want)), (name, got, want)
+PY
 "$V" plot short.db -o both.txt && grep -q "device 1" both.txt || no "two devices in text"
 "$V" plot short.db --device 1 -o one.txt && ! grep -q "device 0" one.txt || no "--device"
 "$V" plot short.db -o t.gp --title='a "quoted" \title `date` $HOME' || no "hostile title"
