@@ -139,8 +139,10 @@ void vs_place_announce(int device)
         write_device_row(j, device);
 }
 
+/* A device that has no room for the first allocation is a recording too: of who asked, and for how much.
+ * Other refusals (no context, a fork's child) are no use of the device. */
 void vs_place_prepare(CUresult status)
 {
-    if (journal() == NULL && status == CUDA_SUCCESS)
+    if (journal() == NULL && (status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY))
         vs_record_start();
 }
