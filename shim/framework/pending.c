@@ -27,38 +27,7 @@ static struct slot slots[SLOTS];
 static uint64_t last_ticket;
 static const void *writer; /* the thread that flushes */
 
-static uint32_t text_id(struct vs_journal *j, const struct vs_range_names *n)
-{
-    if (n->name)
-        return vs_name_id(n->name);
-    return n->text ? vs_journal_string(j, n->text, n->length) : 0;
-}
-
-/* Whether EVENT went into the ring. */
-static bool write_now(const struct vs_range_event *e)
-{
-    struct vs_journal *j = vs_record_journal();
-    struct vs_event event = {.op = e->op, .range = e->id, .device = VS_DEVICE_UNKNOWN};
-
-    if (!j)
-        return false;
-    if (e->owner && e->owner != vs_range_self())
-        event.thread = VS_THREAD_UNKNOWN;
-    if (e->op == VS_OP_RANGE_PUSH) {
-        struct vs_name *name = e->names.name, *phase = NULL;
-
-        if (name && (e->flags & VS_RANGE_NAMES_PHASE) && (e->flags & VS_RANGE_SOURCE_MASK) == VS_SOURCE_NVTX)
-            phase = vs_name_phase(name);
-        event.address = text_id(j, &e->names);
-        event.size = e->names.domain ? vs_name_id(e->names.domain) : 0;
-        event.stack = phase && phase != name ? vs_name_id(phase) : 0;
-        event.arg0 = e->parent;
-        event.arg1 = e->flags;
-    }
-    return vs_record(&event) != VS_SEQ_NONE;
-}
-
-static uint64_t keep(const struct vs_range_event *event)
+uint64_t vs_pending_keep(const struct vs_range_event *event)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
         struct slot *s = &slots[i];
@@ -85,15 +54,6 @@ static uint64_t keep(const struct vs_range_event *event)
         return ticket;
     }
     return 0;
-}
-
-uint64_t vs_pending_write(const struct vs_range_event *event)
-{
-    vs_pending_flush();
-    /* What still waits is older: it goes first, unless it is another thread's business. */
-    if (__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) == 0 && write_now(event))
-        return 0;
-    return keep(event);
 }
 
 static bool free_slot(struct slot *s, uint64_t state)
@@ -155,7 +115,7 @@ static void write_all(void)
     while ((s = take_oldest())) {
         uint64_t state = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
 
-        if (!write_now(&s->event)) {
+        if (!vs_range_event_write(&s->event, s->event.owner && s->event.owner != vs_range_self())) {
             __atomic_store_n(&s->state, (state & ~3ull) | READY, __ATOMIC_RELEASE);
             return;
         }

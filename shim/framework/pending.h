@@ -26,10 +26,6 @@ struct vs_range_event {
 /* Something that differs between threads that live at the same time. */
 const void *vs_range_self(void);
 
-/* Writes EVENT now, or keeps it. Returns a ticket to take it back with, 0 where it is written (or can't be
- * kept). */
-uint64_t vs_pending_write(const struct vs_range_event *event);
-
 /* Takes a waiting event back: true where it will never be written. */
 bool vs_pending_cancel(uint64_t ticket);
 /* Likewise by range id, for ranges that no thread's stack remembers. */
@@ -43,6 +39,49 @@ static inline void vs_pending_flush(void)
     /* Relaxed: a stale 0 only means that the next event flushes; a thread always sees its own. */
     if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) != 0, 0))
         vs_pending_flush_slow();
+}
+
+/* Whether EVENT went into the ring; FOREIGN: the calling thread writes it for another. */
+static inline bool vs_range_event_write(const struct vs_range_event *e, bool foreign)
+{
+    struct vs_journal *j = vs_record_journal();
+    struct vs_event event = {.op = e->op, .range = e->id, .device = VS_DEVICE_UNKNOWN};
+
+    if (!j)
+        return false;
+    if (foreign)
+        event.thread = VS_THREAD_UNKNOWN;
+    if (e->op == VS_OP_RANGE_PUSH) {
+        const struct vs_range_names *n = &e->names;
+        struct vs_name *phase = NULL;
+
+        if (n->name && (e->flags & VS_RANGE_NAMES_PHASE) &&
+            (e->flags & VS_RANGE_SOURCE_MASK) == VS_SOURCE_NVTX)
+            phase = vs_name_phase(n->name);
+        if (n->name)
+            event.address = vs_name_id(n->name);
+        else
+            event.address = n->text ? vs_journal_string(j, n->text, n->length) : 0;
+        event.size = n->domain ? vs_name_id(n->domain) : 0;
+        event.stack = phase && phase != n->name ? vs_name_id(phase) : 0;
+        event.arg0 = e->parent;
+        event.arg1 = e->flags;
+    }
+    return vs_record(&event) != VS_SEQ_NONE;
+}
+
+uint64_t vs_pending_keep(const struct vs_range_event *event);
+
+/* Writes EVENT of the calling thread now, or keeps it. Returns a ticket to take it back with, 0 where it is
+ * written (or can't be kept).  Inline, so that the usual case fills the event from registers. */
+static inline uint64_t vs_pending_write(const struct vs_range_event *event)
+{
+    vs_pending_flush();
+    /* What still waits is older: it goes first, unless it is another thread's business. */
+    if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) == 0, 1) &&
+        vs_range_event_write(event, false))
+        return 0;
+    return vs_pending_keep(event);
 }
 
 /* In a fork child: everything that waits is the parent's. */

@@ -358,14 +358,16 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
     }
     if (!e)
         return -1;
-    struct entry was = *e;
+    /* Word by word: a copy of the entry, as wide as the processor likes, would wait for the push's stores. */
+    uint32_t id = e->id, depth = e->depth;
+    uint64_t ticket = e->ticket;
 
     remove_entry(b, e);
-    if (was.id && was.id == b->current) /* before the pop: no event may name a range behind its end */
+    if (id && id == b->current) /* before the pop: no event may name a range behind its end */
         set_current(b, find_current(b));
-    if (was.id)
-        write_pop(was.id, was.ticket);
-    return (int)was.depth;
+    if (id)
+        write_pop(id, ticket);
+    return (int)depth;
 }
 
 uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source source)
