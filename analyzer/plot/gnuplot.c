@@ -293,11 +293,21 @@ static void put_note(const struct panel *q, FILE *out)
     free(note);
 }
 
+/* Panels that are compared with the eye share a scale, unless that would flatten one of them. */
+static int64_t scale_top(const struct picture *p, size_t panel)
+{
+    int64_t most = 0, own = panel_top(&p->panels[panel]);
+    for (size_t i = 0; i < p->panel_count; i++)
+        most = panel_top(&p->panels[i]) > most ? panel_top(&p->panels[i]) : most;
+    return own < most / 4 ? own : most;
+}
+
 static void put_panel(const struct picture *p, size_t panel, double bottom, double top_edge, FILE *out)
 {
     const struct panel *q = &p->panels[panel];
-    struct axis_unit time = picture_time_unit(p->to - p->from), bytes = picture_byte_unit(panel_top(q));
-    double top = (double)panel_top(q) / bytes.scale * 1.2;
+    struct axis_unit time = picture_time_unit(p->to - p->from),
+                     bytes = picture_byte_unit(scale_top(p, panel));
+    double top = (double)scale_top(p, panel) / bytes.scale * 1.2;
     fprintf(out, "\n# panel %zu\n", panel);
     put_curve(q, panel, time, bytes, out);
     put_samples(q, panel, time, bytes, out);

@@ -65,12 +65,15 @@ static int load_bands(struct picture *p, struct trace *t, struct panel *panel)
     }
     struct band *flat = bands_flatten(ranges, n, p->from, panel->columns.to, &flat_count);
     panel->bands = bands_fit(flat, flat_count, &panel->columns, &panel->band_count, &mixed);
-    panel->mixed_phases = mixed > panel->columns.n / 4;
+    int64_t banded = 0;
     for (size_t i = 0; i < panel->band_count; i++) {
         struct band *b = &panel->bands[i];
         b->phase = phase_index(p, name_of(t, b->phase));
         p->phases[b->phase].ns += b->to - b->from;
+        banded += b->to - b->from;
     }
+    panel->mixed_phases = (double)mixed * (double)(panel->columns.to - panel->columns.from) >
+                          (double)banded * (double)panel->columns.n / 4;
     free(flat);
     free(ranges);
     return 0;
@@ -84,7 +87,9 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     panel->peak = top->allocated_max;
     panel->peak_t = top->t_max;
     panel->peak_phase = name_of(t, top->phase);
-    if (peak && peak->bytes == top->allocated_max) {
+    if (peak && peak->bytes == top->allocated_max && peak->t >= panel->columns.from &&
+        peak->t <=
+            panel->columns.to) { /* a window may reach the run's peak at another moment than the first */
         panel->peak_t = peak->t;
         panel->peak_phase = trace_phase_at_peak(t, device);
     }

@@ -52,6 +52,18 @@ for name, want, unit in (("step.gp", (end[1], end[2]), 1e6), ("steps.gp", (first
     assert re.search("time since the start \\(ms\\)", text), name
     assert all(abs(g * unit - w) < 1000 for g, w in zip(got, want)), (name, got, want)
 PY
+# every step reaches the run's peak: that of step 3 is marked where it was in step 3
+"$V" plot long.db -o third.txt --step=3 && "$V" plot long.db -o third.gp --step=3 || no "--step=3"
+python3 - <<'PY' || no "the peak marked in step 3 was in another"
+import re, sqlite3
+db = sqlite3.connect("long.db")
+begin, end = [t for t, in db.execute("SELECT t_ns FROM step WHERE step IN (2, 3) ORDER BY step")]
+mark = float(re.search(r"set label 2 \"\" at ([0-9.e+]+)", open("third.gp").read()).group(1)) * 1e6
+want = db.execute("SELECT t_ns FROM timeline WHERE device = 0 AND t_ns BETWEEN ? AND ? ORDER BY allocated_bytes DESC, t_ns",
+                  (begin, end)).fetchone()[0]
+assert begin <= mark <= end and abs(mark - want) < 1000, (begin, mark, end, want)
+PY
+grep -q "in logits" third.txt || no "the phase of the peak of step 3"
 "$V" plot short.db -o both.txt && grep -q "device 1" both.txt || no "two devices in text"
 "$V" plot short.db --device 1 -o one.txt && ! grep -q "device 0" one.txt || no "--device"
 "$V" plot short.db -o t.gp --title='a "quoted" \title `date` $HOME' || no "hostile title"
