@@ -7,40 +7,69 @@
 --   x2m      bytes in units of 2 MiB, likewise -n for exactly n bytes
 -- The views undo both: every column named *_bytes is in bytes, every *_ns in nanoseconds.
 --
+-- Columns that mean the same everywhere:
+--   process        process.id; 1 in a file of one process
+--   device         CUDA ordinal as the process sees it, -1 unknown or none; device.id
+--   thread         thread.id        context   context.id       stack   stack.id, 0 none
+--   phase          phase.id in tables, its name in views; `none` where nothing says
+--   range          rng.id of the innermost range that the event belongs to, 0 none
+--   seq            the event's number, ev.seq; alloc_seq that of an allocation, free_seq of what ended it
+--   t_ns           nanoseconds since the run's start; t_alloc_ns when it was allocated, t_free_ns when freed
+--   address        what the driver gave: a pointer, or a handle of physical memory or of a pool
+--   size_bytes     bytes asked for
+--   op             what happened, op.name        api      the driver function that was called, api.name
+--   space          which kind of memory, space.name: only `device` and `pool` are in a device's totals
+--   status         the driver's CUresult, 0 success; an event with another one changed no total
+--   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one
+--   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
+--                  driver allocations that no such allocator carves up
+--   allocated_bytes                 their sum
+--   reserved_bytes what the process holds of the driver on the device
+--   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone
+--   owner          the library that asked, NULL unknown
+--
 -- Start here:
 --   SELECT t_ns, allocated_bytes, reserved_bytes FROM timeline WHERE device = 0;
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- schema_version (1), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about the file, a key and its value a row: schema_version (1), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path, while running), thinned_from_seq (absent, or: where framework events stopped being written one by one),
 -- live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
+-- the process that was recorded.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
+-- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher told;
+-- start_realtime_ns the wall clock at t = 0; end_ns NULL while it runs or when it was killed
 CREATE TABLE process(
   id INTEGER PRIMARY KEY,      -- 1 in a file of one process
   host TEXT, boot_id TEXT, pid INT,
-  rank INT, local_rank INT, world_size INT,   -- NULL where no launcher told
-  command TEXT, start_realtime_ns INT, end_ns INT, -- since the start; NULL while it runs or when it was killed
+  rank INT, local_rank INT, world_size INT,
+  command TEXT, start_realtime_ns INT, end_ns INT,
   simulated INT                -- 1 = the simulated driver: no GPU was involved
 );
+-- the devices that were used: id is the CUDA ordinal, uuid and name are the driver's, total_bytes the memory it has
 CREATE TABLE device(id INT, process INT, uuid TEXT, name TEXT, total_bytes INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
+-- the threads that recorded: id counts from 1, tid is the kernel's, name as it was at the thread's first event, autograd 1 for one of
+-- PyTorch's backward threads
 CREATE TABLE thread(id INT, process INT, tid INT, name TEXT, autograd INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
+-- CUDA contexts: id counts from 1, handle is the CUcontext, device the one that it lies on
 CREATE TABLE context(id INT, process INT, handle INT, device INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 
-CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE); -- id 0 = none; 1 to 4 the four known ones, whether used or not
-CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- enum vs_op
-CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- enum vs_space
-CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- driver entry point, enum vs_api
-CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- names; the same text may stand twice
+-- names behind the numbers of other tables: id the number, name or text what it stands for
+CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE); -- id 0 = none; 1 to 4 are the name of the four known ones, whether used or not
+CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- id: enum vs_op; name
+CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- id: enum vs_space; name
+CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- id: driver entry point, enum vs_api; name
+CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- id, text: names; the same text may stand twice
 
--- what many events have in common, once.  managed: 1 = an allocation known from birth to be a caching allocator's
+-- what many events have in common, once: id is what ev.kind refers to.  managed: 1 = an allocation known from birth to be a caching allocator's
 CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT);
 
 -- one row an event, in ring order (rowid = seq, from 1).  Numbers are missing where rows were thinned
 CREATE TABLE ev(
   seq INTEGER PRIMARY KEY,
-  t INT,
+  t INT,           -- when
   op INT,          -- op.id
   device INT,      -- CUDA ordinal, -1 unknown
   phase INT,       -- phase.id
@@ -58,16 +87,18 @@ CREATE TABLE ev(
 -- rows of ev that were seen differently later.  op 50: the allocation seq is managed after all; 3: the free seq failed
 CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT, by_seq INT); -- by_seq: the row that says so
 
--- allocations alive at mark.live_seq: the end, or while running a moment ago
+-- allocations alive at mark.live_seq: the end, or while running a moment ago; t is when each was allocated, size x512
 CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   op INT,          -- 20 a framework's block, 1 driver memory, 4 physical memory
   device INT, space INT, address INT, size INT, -- x512
   t INT, phase INT, range INT, stack INT,
   managed INT);    -- 1: a caching allocator carves blocks from it
--- everything up to here is written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
+-- one row, id 1: events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
 CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT, live_seq INT);
 
--- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event
+-- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event.  From first_seq to last_seq,
+-- t_first to t_last: the least and greatest allocated and reserved (min_allocated, max_allocated, first reached at max_allocated_t,
+-- min_reserved, max_reserved); the totals after last_seq (last_framework, last_direct, last_reserved)
 CREATE TABLE zone(
   first_seq INTEGER PRIMARY KEY, last_seq INT, device INT, phase INT, t_first INT, t_last INT,
   min_allocated INT, max_allocated INT, max_allocated_t INT, min_reserved INT, max_reserved INT, -- bytes
@@ -75,6 +106,7 @@ CREATE TABLE zone(
   events INT
 );
 
+-- the instances of phases, and all other ranges, from push to pop
 CREATE TABLE rng(
   id INTEGER PRIMARY KEY, process INT,
   phase INT,       -- phase.id; 0 where the range names no phase
@@ -82,7 +114,12 @@ CREATE TABLE rng(
   domain INT,      -- string.id of the NVTX domain, NULL none
   source INT,      -- 1 marker, 2 NVTX, 3 automatic
   flags INT,       -- 1 outermost: no range around it has the same phase; 2 start/end range, crosses threads
-  parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT -- t_pop NULL while open, and where its pop was not seen
+  parent INT,      -- rng.id of the range around it on its thread, 0 none
+  thread INT,      -- that pushed it
+  step INT,        -- the training iteration it began in, from 1
+  first_seq INT,   -- seq of its push
+  t_push INT,      -- when it was opened
+  t_pop INT        -- when it was closed; NULL while open, and where its pop was not seen
 );
 -- the device's totals while the range was open, the value at push included, whatever thread allocated
 CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_bytes INT, t_ns INT, -- t_ns: of allocated, first reached
@@ -94,42 +131,50 @@ CREATE TABLE phase_stat(
   ranges INT,      -- ranges of the phase, on whatever thread
   ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase told by the thread alone has no beginning and end)
   events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events
-  end_allocated_bytes INT, -- at the end of the last range; without ranges, at the last event
+  end_allocated_bytes INT, -- allocated at the end of the last range; without ranges, at the last event
   t_allocated_ns INT,      -- when the peak was first reached
   PRIMARY KEY(process, device, phase)) WITHOUT ROWID;
 
 -- per device, kept by the ledger.  kind: 'allocated' 'reserved' 'framework' 'direct' 'managed_reserved' and, outside the device's
--- totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process)
+-- totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process).
+-- peak_bytes first reached by event seq at t_ns; end_bytes: at the end
 CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
                   seq INT, t_ns INT, -- first reached
                   end_bytes INT, PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
 -- the allocations alive at the peak of `allocated`, written out: at the end, and while running where events are thinned.
--- Valid for a device where peak_seq = peak.seq.  op 0: bytes that the framework held before the recording began
+-- Valid for a device where peak_seq = peak.seq.  t_ns: when it was allocated.  op 0: bytes that the framework held before the recording began
 CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
                        phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
 
-CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- one training iteration ended
-CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT); -- a mark; name: string.id
+CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- the training iteration step, counted from 1, ended
+CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT); -- a mark of thread; name: string.id; source as in rng
 
+-- call stacks as a tree: a row is a frame under its parent, the stack that called it.  The stack of an event is the path from its row outward
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
-  frame INT, owner INT); -- owner: string.id of the library that asked, the first outward that is not CUDA's own; NULL unknown
+  frame INT, owner INT); -- frame: frame.id. owner: string.id of the library that asked, the first outward that is not CUDA's own; NULL unknown
+-- code addresses, each an offset in a module; function, file and line are NULL until somebody looked them up
 CREATE TABLE frame(id INTEGER PRIMARY KEY, module INT, offset INT, -- within the module (file address); absolute where module is 0
   function TEXT, file TEXT, line INT);
+-- the files of code in the process: id, path, build_id (hexadecimal), and where it lay: base and size (bytes of its mapping)
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, base INT, size INT);
 
+-- what others say, every VRAMSCOPE_SAMPLE_MS: driver_used_bytes of the device, as source has it; host_rss_bytes, the process's resident
+-- host memory; pinned_bytes, our figure of pinned host memory; reserved_bytes, ours of the device
 CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
--- what was lost, or went wrong.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
+-- what was lost, or went wrong: how many events, and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
--- where a framework's figures and ours differ, once per change of the difference (equal again: ours = theirs).
--- The first 1000 of a kind; table counter has the full numbers
+-- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).
+-- 'started late: ...': what it held before the recording.  'unknown free': of what was never seen allocated.  'free missed': an address
+-- was handed out again while ours lived.  The first 1000 of a kind; table counter has the full numbers
 CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, ours_bytes INT, theirs_bytes INT);
--- 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
+-- how often, the name's value: 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
 CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;
 
 -- ---- views ----
 
+-- everything that was recorded, in order.  mate: seq of the event that this one ends, refers to or takes back (see ev.mate)
 CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   (SELECT name FROM op WHERE id = e.op) AS op,
   (SELECT name FROM space WHERE id = k.space) AS space,
@@ -144,23 +189,27 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
 
--- the curve: the device's totals after each event that could change them
+-- the curve: the device's totals, and the phase, after each event that could change them
 CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
   FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50);
 
+-- rng with names: id is rng.id; phase 'none' where the range names no phase; name and NVTX domain as the program gave them; source
+-- 'marker', 'nvtx' or 'automatic'; parent, step as in rng; t_push_ns, t_pop_ns (NULL: open, or not seen)
 CREATE VIEW range AS SELECT r.id AS id, r.process AS process, (SELECT name FROM phase WHERE id = r.phase) AS phase,
   (SELECT text FROM string WHERE id = r.name) AS name, (SELECT text FROM string WHERE id = r.domain) AS domain,
   CASE r.source WHEN 1 THEN 'marker' WHEN 2 THEN 'nvtx' WHEN 3 THEN 'automatic' END AS source,
   r.parent AS parent, r.thread AS thread, r.step AS step, r.t_push AS t_push_ns, r.t_pop AS t_pop_ns FROM rng r;
 
+-- per phase: how many ranges it had, the seconds they took (NULL unknown), the greatest allocated and reserved while one was open,
+-- allocated at the end of the last (end_allocated_bytes), and the number of events.  Read it first
 CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
   (SELECT name FROM phase WHERE id = s.phase) AS phase, s.ranges AS ranges, s.ns / 1e9 AS seconds,
   s.allocated_bytes AS allocated_bytes, s.reserved_bytes AS reserved_bytes, s.end_allocated_bytes AS end_allocated_bytes, s.events AS events FROM phase_stat s;
 
--- what has not ended: table live brought up to the last written row
+-- what has not ended: table live (with its units) brought up to the last written row.  t: when it was allocated; size x512
 CREATE VIEW open_allocation AS
   SELECT alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
    WHERE alloc_seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52) AND mate > 0
@@ -194,7 +243,7 @@ CREATE VIEW allocation AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), o.managed
   FROM open_allocation o;
 
--- what lived at the end: the managed driver allocations, from which blocks are carved, are left out
+-- what lived at the end, its category 'framework block', 'physical' or its space: the managed driver allocations, from which blocks are carved, are left out
 CREATE VIEW leak AS
   SELECT 1 AS process, o.device AS device, o.alloc_seq AS alloc_seq, (SELECT name FROM op WHERE id = o.op) AS op,
     CASE o.op WHEN 20 THEN 'framework block' WHEN 4 THEN 'physical' ELSE (SELECT name FROM space WHERE id = o.space) END AS category,
