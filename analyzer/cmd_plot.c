@@ -307,6 +307,8 @@ static int plot_files(char *const *files, size_t count, const struct options *o)
     for (; !status && open < count; open += !status)
         if (trace_open(&traces[open], files[open]))
             status = complain("%s", traces[open].why);
+        else
+            traces[open].label = trace_label(files, count, open);
     if (!status)
         status = plot(traces, count, o);
     while (open-- > 0)

@@ -30,8 +30,7 @@ static const struct command_help help = {"report", "[options] FILE...|DIR",
 static void rank_row(struct table *table, const struct report *r, const struct device_report *d, bool exact)
 {
     const struct trace *t = r->trace;
-    const char *slash = strrchr(t->path, '/');
-    table_cell(table, "%s", slash ? slash + 1 : t->path);
+    table_cell(table, "%s", t->label);
     if (t->process.rank == UNKNOWN)
         table_cell(table, "-");
     else
@@ -49,6 +48,7 @@ static void rank_row(struct table *table, const struct report *r, const struct d
         table_cell(table, "%s",
                    t->running                           ? "still running"
                    : t->loss_count || t->mismatch_count ? "see its report"
+                   : !t->clean_end                      ? "complete, but did not end in good order"
                                                         : "complete");
 }
 
@@ -60,13 +60,15 @@ static void rank_rows(struct table *table, const struct report *r, bool exact)
         rank_row(table, r, NULL, exact);
 }
 
-/* Opens FILE and shows it: into TABLE where there are several, as a page or as JSON otherwise. */
-static int show(const char *file, const struct options *o, struct table *table, struct json *j)
+/* Opens file I and shows it: into TABLE where there are several, as a page or as JSON otherwise. */
+static int show(char *const *files, size_t n, size_t i, const struct options *o, struct table *table,
+                struct json *j)
 {
     struct trace t;
     struct report r;
-    if (trace_open(&t, file))
+    if (trace_open(&t, files[i]))
         return complain("%s", t.why);
+    t.label = trace_label(files, n, i);
     int status = EXIT_GOOD;
     if (report_load(&r, &t))
         status = complain("%s", t.why);
@@ -89,7 +91,7 @@ static int show_json(char *const *files, size_t n, const struct options *o)
     json_begin(&j, NULL, '{');
     json_begin(&j, "files", '[');
     for (size_t i = 0; i < n; i++)
-        status |= show(files[i], o, NULL, &j);
+        status |= show(files, n, i, o, NULL, &j);
     json_end(&j);
     json_end(&j);
     json_close(&j);
@@ -104,7 +106,7 @@ static int show_ranks(char *const *files, size_t n, const struct options *o)
     int status = EXIT_GOOD;
     table_init(&table, "<>>>><>><", header);
     for (size_t i = 0; i < n; i++)
-        status |= show(files[i], o, &table, NULL);
+        status |= show(files, n, i, o, &table, NULL);
     table_print(&table, stdout, 0);
     table_free(&table);
     return status;
@@ -125,7 +127,7 @@ int cmd_report(int argc, char **argv)
         return complain("%s", why);
     int status = o.json      ? show_json(files, count, &o)
                  : count > 1 ? show_ranks(files, count, &o)
-                             : show(files[0], &o, NULL, NULL);
+                             : show(files, count, 0, &o, NULL, NULL);
     trace_free_files(files, count);
     return status;
 }

@@ -350,6 +350,12 @@ static int load_small(struct trace *t)
 
 /* ---- open, close ---- */
 
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static int open_steps(struct trace *t)
 {
     int kind = inspect(t);
@@ -364,6 +370,7 @@ int trace_open(struct trace *t, const char *path)
 {
     memset(t, 0, sizeof *t);
     t->path = xstrdup(path);
+    t->label = name_of(t->path);
     if (open_steps(t) == 0)
         return 0;
     char why[sizeof t->why];
@@ -433,6 +440,14 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
         }
     }
     return files;
+}
+
+const char *trace_label(char *const *files, size_t n, size_t i)
+{
+    for (size_t k = 0; k < n; k++)
+        if (k != i && !strcmp(name_of(files[k]), name_of(files[i])))
+            return files[i];
+    return name_of(files[i]);
 }
 
 void trace_free_files(char **files, size_t n)

@@ -83,6 +83,7 @@ struct trace_frame {
 struct trace {
     struct sqlite3 *db;
     char *path;
+    const char *label; /* what tells it from the other files: the name, or where names are equal the path */
     char why[512];
     bool running; /* its process is alive: the file grows while we read */
     bool clean_end;
@@ -123,6 +124,8 @@ void trace_close(struct trace *t);
 /* PATHS and the databases in them where they are directories, sorted by name; NULL with WHY where one can't
  * be used. */
 char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
+/* The label of file I. */
+const char *trace_label(char *const *files, size_t n, size_t i);
 void trace_free_files(char **files, size_t n);
 
 /* Reads the out-of-memory events into t->ooms: looks at every event. */

@@ -109,13 +109,11 @@ static void find_used(struct panel *panel)
 static char *panel_title(const struct trace *t, int64_t device, bool several)
 {
     const struct trace_device *d = trace_find_device(t, device);
-    const char *slash = strrchr(t->path, '/');
     char *rank =
         t->process.rank == UNKNOWN ? xstrdup("") : xformat("rank %lld, ", (long long)t->process.rank);
-    char *title =
-        xformat("%s%s%sdevice %lld%s%s%s", several ? (slash ? slash + 1 : t->path) : "", several ? ", " : "",
-                rank, (long long)device, d && d->name ? ": " : "", d && d->name ? d->name : "",
-                t->process.simulated ? " (simulated driver, no GPU)" : "");
+    char *title = xformat("%s%s%sdevice %lld%s%s%s", several ? t->label : "", several ? ", " : "", rank,
+                          (long long)device, d && d->name ? ": " : "", d && d->name ? d->name : "",
+                          t->process.simulated ? " (simulated driver, no GPU)" : "");
     free(rank);
     return title;
 }

@@ -34,6 +34,11 @@ mkdir ranks && for r in 0 1 2; do make_db ranks/run-r$r.db --rank $r; done
 golden report_train.txt "$V" report train.db
 golden report_train_bytes.txt "$V" report --bytes train.db
 golden report_oom.txt "$V" report oom.db
+# ranks that wrote files of the same name are told apart
+mkdir one two && cp train.db one/run.db && cp oom.db two/run.db
+[ "$("$V" report one two killed.db | awk 'NR > 1 { print $1 }' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
+    { echo "FAILED: equal names are not told apart" && failures=$((failures + 1)); }
+"$V" plot one two | grep -q "^two/run.db, device 0" || { echo "FAILED: panels of equal names" && failures=$((failures + 1)); }
 # the same request, but small enough for what was reserved and unused; then one that no such device could hold
 python3 - <<'PY'
 import shutil, sqlite3
