@@ -11,7 +11,8 @@
 #include "units.h"
 
 #define B(n)       units_bytes(n, exact).s
-#define OOMS_SHOWN 3 /* of each kind: more would push the answer off the first screen */
+#define OOMS_SHOWN 3                   /* of each kind: more would push the answer off the first screen */
+#define ROUNDING   (INT64_C(32) << 20) /* a framework asks the driver for this much more at most */
 
 /* The live set at the peak is the best witness of who held the bytes, where the peak is about that high. */
 static void print_witness(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
@@ -42,6 +43,10 @@ static void print_reserved(const struct report *r, const struct trace_oom *o, FI
         fprintf(out, "    the device could never have held it: the request alone is larger\n");
     else if (!o->driver && o->framework > 0 && unused >= o->size)
         fprintf(out, "    fragmentation: enough was unused, but in no piece that the request could take\n");
+    else if (total != UNKNOWN && o->size + ROUNDING <= total - o->reserved)
+        fprintf(out,
+                "    it would have fitted beside what was reserved: the residual or other processes held "
+                "the rest of the device, or a limit was set\n");
 }
 
 static void print_oom(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
@@ -208,7 +213,7 @@ static void print_where(const char *phase, FILE *out)
         fprintf(out, ", in %s", phase ? phase : "an unknown phase");
 }
 
-static void print_peak(const struct device_report *d, FILE *out, bool exact)
+static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     struct table table;
     if (!d->allocated)
@@ -232,6 +237,7 @@ static void print_peak(const struct device_report *d, FILE *out, bool exact)
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);
+    fprintf(out, "    by library and call stack: vramscope peak %s\n", r->trace->path);
 }
 
 static void print_residual(const struct device_report *d, FILE *out, bool exact)
@@ -286,7 +292,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
             fprintf(out, ", %s", B(d->total_bytes));
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
-        print_peak(d, out, exact);
+        print_peak(r, d, out, exact);
         print_residual(d, out, exact);
     }
     if (!r->device_count)

@@ -54,6 +54,7 @@ has() { # TEXT COMMAND...
     "$@" | grep -qF -- "$text" || { echo "FAILED: $* does not say: $text" && failures=$((failures + 1)); }
 }
 has "fragmentation: enough was unused" "$V" report fragmented.db
+has "it would have fitted beside what was reserved" "$V" report oom.db
 has "could never have held it" "$V" report hopeless.db
 "$V" report oom.db | grep -Eq "fragmentation|never" && echo "FAILED: a cause that was none" && failures=$((failures + 1))
 golden report_killed.txt "$V" report killed.db
