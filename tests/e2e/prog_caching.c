@@ -4,7 +4,10 @@
  * driver, blocks carved from them on two threads under one mutex, every block reported with the running
  * totals.
  *
- *      prog_caching native|expandable BLOCKS [kill|sleepkill]
+ *      prog_caching native|expandable BLOCKS [kill|sleepkill|forever]
+ *
+ * forever: until somebody kills it, with pauses that a ring of 1024 events can stand; freed blocks are used
+ * again.
  *
  * Prints its own counters at the end, or just before it kills itself: "allocations frees allocated
  * max_allocated reserved max_reserved direct".  The report function is found as libc10_cuda finds it: by
@@ -30,7 +33,9 @@ struct device {
 typedef void report_fn(void *, int64_t, size_t, size_t, struct device);
 
 static struct {
-    bool expandable;
+    bool expandable, forever;
+    CUdeviceptr spare[65][2 * MAX_LIVE]; /* forever: free blocks by size / 512 */
+    int spares[65];
     CUdeviceptr base; /* expandable: the address range; native: the current segment */
     size_t used, end; /* of the current segment or the mapped part of the range */
     size_t allocations, frees, allocated, max_allocated, reserved, max_reserved, direct;
@@ -72,13 +77,20 @@ static void grow_native(size_t size)
     a.reserved += segment;
 }
 
+static CUdeviceptr place(size_t size)
+{
+    if (a.spares[size / 512])
+        return a.spare[size / 512][--a.spares[size / 512]];
+    if (a.end - a.used < size)
+        (a.expandable ? grow_expandable : grow_native)(size);
+    a.used += size;
+    return a.base + a.used - size;
+}
+
 static CUdeviceptr take(size_t size)
 {
     pthread_mutex_lock(&mutex);
-    if (a.end - a.used < size)
-        (a.expandable ? grow_expandable : grow_native)(size);
-    CUdeviceptr p = a.base + a.used;
-    a.used += size;
+    CUdeviceptr p = place(size);
     a.allocations++;
     a.allocated += size;
     a.max_allocated = a.allocated > a.max_allocated ? a.allocated : a.max_allocated;
@@ -93,6 +105,8 @@ static void give_back(CUdeviceptr p, size_t size)
     pthread_mutex_lock(&mutex);
     a.frees++;
     a.allocated -= size;
+    if (a.forever)
+        a.spare[size / 512][a.spares[size / 512]++] = p;
     tell(p, -(int64_t)size);
     pthread_mutex_unlock(&mutex);
 }
@@ -104,7 +118,9 @@ static void *work(void *count)
     size_t size[MAX_LIVE];
     unsigned random = 1;
     OK(cuCtxSetCurrent(context));
-    for (long i = 0; i < (long)count; i++) {
+    for (long i = 0; a.forever || i < (long)count; i++) {
+        if (a.forever && i % 128 == 0)
+            usleep(1000);
         unsigned at = (random = random * 1103515245 + 12345) >> 16 & (MAX_LIVE - 1);
         if (live[at])
             give_back(live[at], size[at]);
@@ -123,6 +139,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc >= 3);
     a.expandable = !strcmp(argv[1], "expandable");
+    a.forever = argc > 3 && !strcmp(argv[3], "forever");
     report = (report_fn *)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
     begin();
     OK(cuCtxGetCurrent(&context));
