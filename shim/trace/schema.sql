@@ -177,12 +177,12 @@ CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(
 -- everything that was recorded, in order.  mate: seq of the event that this one ends, refers to or takes back (see ev.mate)
 CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   (SELECT name FROM op WHERE id = e.op) AS op,
-  (SELECT name FROM space WHERE id = k.space) AS space,
-  (SELECT name FROM api WHERE id = k.api) AS api,
+  CASE k.space WHEN 0 THEN 'none' ELSE (SELECT name FROM space WHERE id = k.space) END AS space,
+  CASE k.api WHEN 0 THEN NULL ELSE (SELECT name FROM api WHERE id = k.api) END AS api,
   e.device AS device, k.context AS context, k.stream AS stream,
   CASE WHEN e.address < 0 THEN -e.address ELSE e.address * 512 END AS address,
   CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes,
-  k.thread AS thread, (SELECT name FROM phase WHERE id = e.phase) AS phase, e.range AS range, e.stack AS stack, k.status AS status, e.mate AS mate,
+  k.thread AS thread, CASE e.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = e.phase) END AS phase, e.range AS range, e.stack AS stack, k.status AS status, e.mate AS mate,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END AS framework_bytes,
   CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS direct_bytes,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
@@ -224,23 +224,31 @@ CREATE VIEW open_allocation AS
 
 -- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
 -- memory.  layer is for later.  Where events were thinned only what lived at the end has rows
+--
+-- (Names that most rows do not have, such as a space of a framework's block, are asked for only where there is one: a full
+-- scan of ten million events is mostly these look-ups.)
 CREATE VIEW allocation AS
-  SELECT 1 AS process, (SELECT name FROM op WHERE id = a.op) AS op, a.seq AS alloc_seq, f.seq AS free_seq, a.device AS device,
-    (SELECT name FROM space WHERE id = (SELECT space FROM kind WHERE id = a.kind)) AS space,
+  SELECT 1 AS process, CASE a.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END AS op,
+    a.seq AS alloc_seq, f.seq AS free_seq, a.device AS device,
+    CASE k.space WHEN 0 THEN 'none' WHEN 1 THEN 'device' ELSE (SELECT name FROM space WHERE id = k.space) END AS space,
     CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END AS address,
     CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END AS size_bytes,
-    a.t AS t_alloc_ns, f.t AS t_free_ns, (SELECT name FROM phase WHERE id = a.phase) AS phase, a.range AS range, a.stack AS stack,
+    a.t AS t_alloc_ns, f.t AS t_free_ns,
+    CASE a.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = a.phase) END AS phase, a.range AS range, a.stack AS stack,
     CAST(NULL AS TEXT) AS layer,
-    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) AS owner,
-    (SELECT managed FROM kind WHERE id = a.kind) OR a.seq IN (SELECT seq FROM amend WHERE op = 50) AS managed
-  FROM ev f JOIN ev a ON a.seq = f.mate
+    CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
+    CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed
+  FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
   WHERE f.op IN (2, 6, 21, 51, 52) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
   UNION ALL
-  SELECT 1, (SELECT name FROM op WHERE id = o.op), o.alloc_seq, CAST(NULL AS INT), o.device, (SELECT name FROM space WHERE id = o.space),
+  SELECT 1, CASE o.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END, o.alloc_seq, CAST(NULL AS INT), o.device,
+    CASE o.space WHEN 0 THEN 'none' WHEN 1 THEN 'device' ELSE (SELECT name FROM space WHERE id = o.space) END,
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END,
-    o.t, CAST(NULL AS INT), (SELECT name FROM phase WHERE id = o.phase), o.range, o.stack, CAST(NULL AS TEXT),
-    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), o.managed
+    o.t, CAST(NULL AS INT), CASE o.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = o.phase) END, o.range, o.stack,
+    CAST(NULL AS TEXT),
+    CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
+    CASE o.op WHEN 20 THEN 0 ELSE o.managed END
   FROM open_allocation o;
 
 -- what lived at the end, its category 'framework block', 'physical' or its space: the managed driver allocations, from which blocks are carved, are left out
