@@ -50,6 +50,14 @@ static int unknown(const char *word)
     return complain("unknown command '%s': 'vramscope --help' lists them", word);
 }
 
+static int run_command(int argc, char **argv)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[0], commands[i].name))
+            return commands[i].function(argc, argv);
+    return unknown(argv[0]);
+}
+
 /* What was printed must have arrived: a full disk under `> report.txt` is an error, a closed pipe is not
  * ours. */
 static int finish(int status)
@@ -66,6 +74,9 @@ int main(int argc, char **argv)
         print_help();
         return EXIT_USAGE;
     }
+    char help[] = "--help", *of_command[] = {argc > 2 ? argv[2] : NULL, help, NULL};
+    if (!strcmp(word, "help") && *of_command)
+        return finish(run_command(2, of_command));
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
         return finish(print_help());
     if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
@@ -74,8 +85,5 @@ int main(int argc, char **argv)
     }
     if (*word == '-')
         return complain("unknown option '%s': 'vramscope --help' lists the commands", word);
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(word, commands[i].name))
-            return finish(commands[i].function(argc - 1, argv + 1));
-    return unknown(word);
+    return finish(run_command(argc - 1, argv + 1));
 }

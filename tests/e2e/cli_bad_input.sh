@@ -28,6 +28,8 @@ make_db good.db || exit 1
 # commands and options
 expect 2 "unknown command 'repotr': did you mean 'report'" "$V" repotr good.db
 expect 2 "unknown command 'frobnicate': 'vramscope --help'" "$V" frobnicate
+expect 2 "unknown command 'polt': did you mean 'plot'" "$V" help polt
+[ "$("$V" help plot)" = "$("$V" plot --help)" ] || no "help plot is not plot --help"
 expect 2 "unknown option '--jsno'" "$V" --jsno
 expect 2 "report: unknown option '--jsno': did you mean --json" "$V" report --jsno good.db
 expect 2 "plot: unknown option '-z'" "$V" plot -z good.db
