@@ -39,8 +39,8 @@ struct entry {
 };
 
 struct block {
-    uint32_t used;       /* atomic: taken by a thread */
-    uint32_t generation; /* of the process that the entries belong to */
+    _Alignas(64) uint32_t used; /* atomic: taken by a thread */
+    uint32_t generation;        /* of the process that the entries belong to */
     uint32_t count;
     uint32_t current; /* atomic: what vs_range_current answers; 0: nothing of our own */
     struct entry entries[DEPTH];
@@ -51,9 +51,13 @@ struct block {
 };
 
 static struct block blocks[THREADS];
+/* On a line of its own: every push writes it, and every event reads what would lie beside it. */
+static _Alignas(64) struct {
+    uint32_t last_id; /* atomic */
+    char rest[60];
+} ids;
 static __thread struct block *own;
 static uint32_t lead;              /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
-static uint32_t last_id;           /* atomic */
 static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
 static uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
 static uint32_t last_generation = 1;
@@ -126,16 +130,14 @@ static void set_current(struct block *b, uint32_t range)
     __atomic_store_n(&b->current, range, __ATOMIC_RELAXED);
 }
 
-static void write_push(struct entry *e, const char *text, size_t length)
+/* E's words come as arguments: read back from E they would be joined into wider loads, which wait for the
+ * stores that made them. */
+static inline uint64_t write_push(uint32_t id, uint32_t parent, uint32_t flags, struct vs_range_names names)
 {
-    struct vs_range_event event = {.op = VS_OP_RANGE_PUSH,
-                                   .id = e->id,
-                                   .parent = e->parent,
-                                   .flags = e->flags,
-                                   .names = {e->name, e->domain, text, length},
-                                   .owner = &own};
+    struct vs_range_event event = {
+        .op = VS_OP_RANGE_PUSH, .id = id, .parent = parent, .flags = flags, .names = names, .owner = &own};
 
-    e->ticket = vs_pending_write(&event);
+    return vs_pending_write(&event);
 }
 
 static void write_pop(uint32_t id, uint64_t ticket)
@@ -150,9 +152,13 @@ static void write_pop(uint32_t id, uint64_t ticket)
 static __attribute__((noinline)) void adopt(struct block *b, uint32_t now)
 {
     b->generation = now;
-    for (uint32_t i = 0; i < b->count; i++)
-        if (b->entries[i].key && b->entries[i].id)
-            write_push(&b->entries[i], NULL, 0);
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct entry *e = &b->entries[i];
+
+        if (e->key && e->id)
+            e->ticket =
+                write_push(e->id, e->parent, e->flags, (struct vs_range_names){e->name, e->domain, NULL, 0});
+    }
     if (b->current)
         set_lead(b);
 }
@@ -249,7 +255,7 @@ static uint32_t flags_of(const struct vs_range_names *n, enum vs_range_source so
 static uint32_t new_id(void)
 {
     /* Relaxed: ids need only differ. */
-    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+    return __atomic_add_fetch(&ids.last_id, 1, __ATOMIC_RELAXED);
 }
 
 /* The next place on the stack, empty until its key is written; NULL: full. */
@@ -310,21 +316,20 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
         return 0;
     }
     const struct entry *same = below(b, e, key), *parent = below(b, e, 0);
-    uint32_t id = vs_record_enabled() ? new_id() : 0;
+    uint32_t id = vs_record_enabled() ? new_id() : 0, parent_id = parent ? parent->id : 0;
+    uint32_t flags = flags_of(names, source);
 
     e->id = id;
-    e->parent = parent ? parent->id : 0;
-    e->flags = flags_of(names, source);
+    e->parent = parent_id;
+    e->flags = flags;
     e->depth = same ? same->depth + 1 : 0;
     e->name = names->name;
     e->domain = names->domain;
-    e->ticket = 0;
     *depth = (int)e->depth;
-    if (id)
-        write_push(e, names->text, names->length);
+    e->ticket = id ? write_push(id, parent_id, flags, *names) : 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     e->key = key;
-    if (id && (e->flags & VS_RANGE_NAMES_PHASE)) {
+    if (id && (flags & VS_RANGE_NAMES_PHASE)) {
         set_current(b, find_current(b));
         set_lead(b);
     }
@@ -390,7 +395,7 @@ bool vs_range_end(uint32_t id)
     struct vs_range_event event = {.op = VS_OP_RANGE_POP, .id = id, .owner = &own};
 
     current_generation();
-    if (!id || id > __atomic_load_n(&last_id, __ATOMIC_RELAXED))
+    if (!id || id > __atomic_load_n(&ids.last_id, __ATOMIC_RELAXED))
         return false;
     if (!vs_pending_cancel_id(id))
         vs_pending_write(&event);

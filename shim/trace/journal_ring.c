@@ -80,23 +80,27 @@ static inline uint64_t claim(struct vs_journal *j, unsigned *failures)
 }
 
 /* Copies EVENT field by field, each as wide as it was written: a wider load of what has just been stored in
- * pieces waits until the pieces have left the store buffer. */
+ * pieces waits until the pieces have left the store buffer.  Atomic (relaxed: publishing orders them) so that
+ * the compiler does not join them again. */
 static inline void fill(struct vs_slot *slot, const struct vs_event *event)
 {
     struct vs_event *to = (struct vs_event *)(void *)slot;
-    to->t_ns = event->t_ns;
-    to->address = event->address;
-    to->size = event->size;
-    to->arg0 = event->arg0;
-    to->arg1 = event->arg1;
-    to->stack = event->stack;
-    to->range = event->range;
-    to->thread = event->thread;
-    to->op = event->op;
-    to->space = event->space;
-    to->device = event->device;
-    to->context = event->context;
-    to->status = event->status;
+#define MOVE(field)                                                                                          \
+    __atomic_store_n(&to->field, __atomic_load_n(&event->field, __ATOMIC_RELAXED), __ATOMIC_RELAXED)
+    MOVE(t_ns);
+    MOVE(address);
+    MOVE(size);
+    MOVE(arg0);
+    MOVE(arg1);
+    MOVE(stack);
+    MOVE(range);
+    MOVE(thread);
+    MOVE(op);
+    MOVE(space);
+    MOVE(device);
+    MOVE(context);
+    MOVE(status);
+#undef MOVE
 }
 
 /* Fills and publishes a claimed slot.  The release store pairs with the consumer's acquire load: who sees
