@@ -229,9 +229,9 @@ static void put_peak(const struct panel *q, struct axis_unit time, struct axis_u
     double x = (double)q->peak_t / time.scale, y = (double)q->peak / bytes.scale;
     if (spot.leader)
         fprintf(out,
-                "set arrow 1 from %.9g, %.6f to graph %.4f, graph %.4f nohead front lw 1 lc rgb "
+                "set arrow 1 from graph %.4f, graph %.4f to graph %.4f, graph %.4f nohead front lw 1 lc rgb "
                 "\"#000000\"\n",
-                x, y, spot.to[0] / r.width, spot.to[1] / r.height);
+                spot.from[0] / r.width, spot.from[1] / r.height, spot.to[0] / r.width, spot.to[1] / r.height);
     fprintf(out, "set label 1 ");
     put_text(out, text);
     fprintf(out, " at graph %.4f, graph %.4f center front boxed font peak_font\n", spot.x / r.width,

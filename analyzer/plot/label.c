@@ -10,8 +10,9 @@
 #include <stdlib.h>
 
 #define STRIP   0.955 /* above this part of the height is the strip of phases */
+#define RADIUS  6     /* of the peak's mark */
 #define MARK    12    /* pixels around the peak's mark */
-#define NEAR    16    /* a text this near needs no line */
+#define NEAR    26    /* a text this near needs no line */
 #define STEP_X  10
 #define STEP_Y  5
 #define REACH   600
@@ -113,13 +114,17 @@ static double cost(const struct lines *lines, size_t width, const struct label_r
            DARK * (double)dark / all;
 }
 
+/* From the edge of the peak's mark to the nearest point of the text. */
 static void draw_leader(struct label_spot *spot, const struct label_room *r, double px, double py)
 {
-    spot->from[0] = px;
-    spot->from[1] = py;
-    spot->to[0] = fmin(fmax(px, spot->x - r->text_width / 2), spot->x + r->text_width / 2);
-    spot->to[1] = fmin(fmax(py, spot->y - r->text_height / 2), spot->y + r->text_height / 2);
-    spot->leader = distance(spot->x, spot->y, r, px, py) > NEAR;
+    double x = fmin(fmax(px, spot->x - r->text_width / 2), spot->x + r->text_width / 2),
+           y = fmin(fmax(py, spot->y - r->text_height / 2), spot->y + r->text_height / 2),
+           away = fmax(hypot(x - px, y - py), 1);
+    spot->from[0] = px + (x - px) * RADIUS / away;
+    spot->from[1] = py + (y - py) * RADIUS / away;
+    spot->to[0] = x;
+    spot->to[1] = y;
+    spot->leader = away > NEAR;
 }
 
 struct label_spot label_place(const struct panel *p, const struct label_room *r)

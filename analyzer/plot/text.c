@@ -150,6 +150,8 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
     draw_time(p, q, out);
     if (p->phase_count > 1)
         draw_strip(p, q, letters, color, out);
+    if (q->mixed_phases)
+        fprintf(out, "%*sa column shows the phase of its peak\n", AXIS, "");
 }
 
 static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
