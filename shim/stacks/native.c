@@ -101,22 +101,29 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two independent 64-bit hashes: 128 bits stand for the stack itself. */
+static const uint64_t odd[4] = {0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u,
+                                0x589965cc75374cc3u};
+
+/* Two independent 64-bit hashes: 128 bits stand for the stack itself.  Each is made in two chains that are
+ * joined at the end, as one multiplication after the other is what a long stack would wait for. */
 static void hash_pcs(void *const *pcs, int count, uint64_t hash[2])
 {
-    uint64_t a = 0x9e3779b97f4a7c15u ^ (uint64_t)count, b = 0xc2b2ae3d27d4eb4fu;
+    uint64_t a[2] = {0x9e3779b97f4a7c15u ^ (uint64_t)count, 0xd6e8feb86659fd93u};
+    uint64_t b[2] = {0xc2b2ae3d27d4eb4fu, 0xff51afd7ed558ccdu};
     int i = 0;
-    for (; i + 2 <= count; i += 2) {
-        uint64_t p = (uint64_t)pcs[i], q = (uint64_t)pcs[i + 1];
-        a = mix(a ^ p, q ^ 0xa0761d6478bd642fu);
-        b = mix(b ^ q, p ^ 0xe7037ed1a0b428dbu);
+    for (; i + 4 <= count; i += 4) {
+        for (int chain = 0; chain < 2; chain++) {
+            uint64_t p = (uint64_t)pcs[i + 2 * chain], q = (uint64_t)pcs[i + 2 * chain + 1];
+            a[chain] = mix(a[chain] ^ p, q ^ odd[0]);
+            b[chain] = mix(b[chain] ^ q, p ^ odd[1]);
+        }
     }
-    if (i < count) {
-        a = mix(a ^ (uint64_t)pcs[i], 0x8ebc6af09c88c6e3u);
-        b = mix(b ^ (uint64_t)pcs[i], 0x589965cc75374cc3u);
+    for (; i < count; i++) {
+        a[0] = mix(a[0] ^ (uint64_t)pcs[i], odd[2]);
+        b[0] = mix(b[0] ^ (uint64_t)pcs[i], odd[3]);
     }
-    hash[0] = a;
-    hash[1] = b;
+    hash[0] = mix(a[0] ^ odd[1], a[1] ^ odd[2]);
+    hash[1] = mix(b[0] ^ odd[3], b[1] ^ odd[0]);
 }
 
 static struct vs_frame_slot *frame_of(struct vs_block *block, struct vs_journal *j, uint64_t address)
