@@ -21,6 +21,8 @@
 #define VS_APPLICATION_ID 0x76736370 /* "vscp" */
 #define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES    192        /* of one event at most: a row, half a range and its peaks */
+#define VS_PHASES_MAX     1024       /* phases, VS_PHASE_REST among them */
+#define VS_PHASE_REST     "other phases"
 
 struct vs_bits { /* ids that are written */
     uint64_t *words;

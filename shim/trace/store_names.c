@@ -84,11 +84,27 @@ static int write_string(struct vs_store *s, uint32_t id)
     return rc;
 }
 
+static uint32_t known_phase(const struct vs_store *s, const char *name)
+{
+    uint32_t i = 0;
+    while (i < s->phases.n && strcmp(s->phases.at[i], name) != 0)
+        i++;
+    return i;
+}
+
+/* A program that puts a number into each range's name would make a phase an iteration, for days: everything
+ * kept per phase has a bound, and what is beyond it is one phase. */
 static uint32_t find_phase(struct vs_store *s, const char *name)
 {
-    for (uint32_t i = 0; i < s->phases.n; i++)
-        if (strcmp(s->phases.at[i], name) == 0)
+    uint32_t i = known_phase(s, name);
+    if (i < s->phases.n)
+        return i;
+    if (s->phases.n + 1 >= VS_PHASES_MAX && strcmp(name, VS_PHASE_REST) != 0) {
+        if ((i = known_phase(s, VS_PHASE_REST)) < s->phases.n)
             return i;
+        vs_store_loss(s, 0, 0, "too many phase names: later ones are counted as phase '" VS_PHASE_REST "'");
+        name = VS_PHASE_REST;
+    }
     uint64_t failed = 0;
     char *copy = strdup(name);
     if (copy)

@@ -596,6 +596,36 @@ static void owner_is_the_first_library_that_is_not_cudas(void **state)
     assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE offset=5"), 3);
 }
 
+/* A number in every range's name: the phases end at 1024, which is said once, and continuing changes nothing.
+ */
+static void endless_phase_names_end_in_one_phase(void **state)
+{
+    struct job job;
+    job_open(&job, "endless");
+    for (int n = 0; n < 3000; n++) {
+        char name[32];
+        job.s.name[0] =
+            vs_journal_string(job.j, name, (size_t)snprintf(name, sizeof name, "iteration %d", n));
+        stream_push(&job.s, 0);
+        stream_alloc(&job.s);
+        stream_free(&job.s);
+        stream_pop(&job.s);
+        if (n % 100 == 0)
+            drain(&job);
+        if (n == 2000) { /* the writer of a killed process's journal */
+            drain(&job);
+            vs_writer_close(job.w, false);
+            assert_int_equal(job_writer(&job), 0);
+        }
+    }
+    job_close(&job);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM phase"), 1024);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM loss WHERE why LIKE 'too many phase names%'"), 1);
+    assert_int_equal(ask(job.db, "SELECT sum(ranges) FROM phase_peak"), 3000);
+    assert_int_equal(ask(job.db, "SELECT ranges FROM phase_peak WHERE phase='other phases'"), 3000 - 1018);
+    assert_int_equal(ask(job.db, "SELECT count(DISTINCT name) FROM range"), 3000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +645,7 @@ int main(void)
         cmocka_unit_test(readers_see_whole_batches_while_it_runs),
         cmocka_unit_test(network_mode_writes_without_shared_memory),
         cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
+        cmocka_unit_test(endless_phase_names_end_in_one_phase),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
