@@ -183,11 +183,11 @@ static int settings(struct vs_store *s)
         rc = vs_store_exec(s, "PRAGMA journal_mode=WAL");
     /* small files get a small WAL, so that both together stay near the limit as well */
     uint64_t pages = s->config.max_bytes ? s->config.max_bytes / 4096 / 16 : 1000;
+    int checkpoint = pages > 1000 ? 1000 : pages < 32 ? 32 : (int)pages;
     char sql[96];
-    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d",
-             pages > 1000 ? 1000
-             : pages < 32 ? 32
-                          : (int)pages);
+    /* a reader that stays in one transaction makes the WAL grow: when it has gone the file shrinks again */
+    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d; PRAGMA journal_size_limit=%d", checkpoint,
+             checkpoint * 2 * 4096);
     return rc == 0 ? vs_store_exec(s, sql) : rc;
 }
 
