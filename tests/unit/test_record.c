@@ -463,15 +463,20 @@ IN_CHILD(a_host_that_closes_every_descriptor_is_recorded_all_the_same)
 IN_CHILD(a_database_is_on_no_descriptor_of_the_hosts)
 {
     int lowest = open("/dev/null", O_RDONLY); /* not always 3: ctest leaves its log open in its tests */
+    int same = 0;
     close(lowest);
     alloc(1);
     for (int i = 0; i < 200; i++) {
         int fd = open("/dev/null", O_RDONLY);
-        CHECK(fd == lowest); /* what a host without us would get, however often we open something */
+        same += fd == lowest; /* what a host without us would get, however often we open something */
         alloc(2);
         usleep(500);
         close(fd);
     }
+    /* The drain thread opens files for microseconds (/proc/self/statm; the database, to fill it); where it is
+     * preempted meanwhile, a few rounds in a row see another number.  One that is kept would be seen by all.
+     */
+    CHECK(same > 100);
     vs_drain_finish();
 }
 
