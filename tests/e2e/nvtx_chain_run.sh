@@ -54,6 +54,6 @@ got=$(sqlite3 "$dir/single.db" "SELECT name, ifnull(phase, '-'), source FROM ran
 # a tool that is not there: one line at most, the program runs on
 NVTX_INJECTION64_PATH=$dir/nowhere.so "$V" run --simulated -q -o "$dir/nowhere.db" -- "$dir/program" >"$dir/out" 2>"$dir/err"
 status=$?
-[ $status = 5 ] && [ "$(cat "$dir/out")" = done ] || fail "a tool that is not there: status $status: $(cat "$dir/out" "$dir/err")"
+[ $status = 5 ] && [ "$(cat "$dir/out")" = "done" ] || fail "a tool that is not there: status $status: $(cat "$dir/out" "$dir/err")"
 [ "$(phases "$dir/nowhere.db")" = "forward forward none" ] || fail "a tool that is not there: $(phases "$dir/nowhere.db")"
 echo "both tools see the ranges"
