@@ -356,14 +356,25 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* A process killed in its first milliseconds leaves a database that has a head and no tables: all that it
+ * recorded is in its journal, as with an empty file.  A copy without a journal is then called empty. */
+static bool has_no_tables(struct trace *t)
+{
+    if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master") != 0)
+        return false;
+    disconnect(t);
+    return true;
+}
+
 static int open_steps(struct trace *t)
 {
     int kind = inspect(t);
-    if (kind < 0)
+    if (kind < 0 || (kind == 0 && connect_database(t)))
         return -1;
-    if (kind == 0 && (connect_database(t) || check_schema(t)))
+    bool empty = kind == 1 || has_no_tables(t);
+    if (!empty && check_schema(t))
         return -1;
-    return complete(t, kind == 1) || check_schema(t) || load_small(t) ? -1 : 0;
+    return complete(t, empty) || check_schema(t) || load_small(t) ? -1 : 0;
 }
 
 int trace_open(struct trace *t, const char *path)

@@ -92,7 +92,7 @@ static bool meets(const struct interval *i, double low, double high)
 static double distance(double x, double y, const struct label_room *r, double px, double py)
 {
     double dx = fmax(fabs(px - x) - r->text_width / 2, 0), dy = fmax(fabs(py - y) - r->text_height / 2, 0);
-    return hypot(dx, dy);
+    return sqrt(dx * dx + dy * dy);
 }
 
 /* HUGE_VAL where it may not stand. */
@@ -119,7 +119,7 @@ static void draw_leader(struct label_spot *spot, const struct label_room *r, dou
 {
     double x = fmin(fmax(px, spot->x - r->text_width / 2), spot->x + r->text_width / 2),
            y = fmin(fmax(py, spot->y - r->text_height / 2), spot->y + r->text_height / 2),
-           away = fmax(hypot(x - px, y - py), 1);
+           away = fmax(sqrt((x - px) * (x - px) + (y - py) * (y - py)), 1);
     spot->from[0] = px + (x - px) * RADIUS / away;
     spot->from[1] = py + (y - py) * RADIUS / away;
     spot->to[0] = x;

@@ -51,8 +51,8 @@ if [ -x "$V" ]; then
     "$V" report "$db" >"$run/report" || fail "report"
     for device in 0 1; do grep -qE "^ *device $device" "$run/report" || fail "no device $device in the report: $(cat "$run/report")"; done
     "$V" report --json "$db" | python3 -c 'import json, sys
-processes = json.load(sys.stdin)["processes"]
-assert [d["device"] for d in processes[0]["devices"]] == [0, 1]' || fail "no two devices in report --json"
+files = json.load(sys.stdin)["files"]
+assert [d["device"] for d in files[0]["devices"]] == [0, 1]' || fail "no two devices in report --json"
     for device in 0 1; do "$V" peak --device $device "$db" >"$run/peak" || fail "peak --device $device"; done
     "$V" plot "$db" -o "$run/plot.gp" || fail "plot"
     # a curve, and a panel, for each
