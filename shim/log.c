@@ -85,7 +85,7 @@ static void put(const char *line, size_t length)
 
 static void say(const char *prefix, const char *format, va_list args)
 {
-    char line[1024];
+    char line[2048]; /* three long paths */
     int kept = errno;
     struct vs_shelter shelter;
     vs_shelter_enter(&shelter);

@@ -26,6 +26,8 @@
 #include "options.h"
 
 #define NAMES_MAX 9999
+/* What SQLite's file layer takes: 512 bytes, with "-journal" behind the name. */
+#define DATABASE_MAX 504
 
 static char start_directory[PATH_MAX];
 
@@ -129,8 +131,11 @@ static void insert(char *out, size_t size, const char *file, const char *inserti
     add(&t, file + stem, strlen(file + stem));
 }
 
+/* (A pattern that was cut off fails here too, and becomes no other file's name.) */
 static int take_name(const char *path)
 {
+    if (strlen(path) > DATABASE_MAX)
+        return -ENAMETOOLONG;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0644);
     if (fd < 0)
         return -errno;

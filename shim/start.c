@@ -102,7 +102,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
     vs_event_clock_prepare(NULL);
     int err = vs_output_claim(r->database, sizeof r->database);
     if (err) {
-        vs_log("no database at %s: %s; nothing is recorded; set VRAMSCOPE_OUTPUT to a writable place",
+        vs_log("no database at %.512s: %s; nothing is recorded; set VRAMSCOPE_OUTPUT to a writable place",
                r->database, strerror(-err));
         return NULL;
     }
