@@ -20,7 +20,7 @@ on_nfs() {
         beside+=" $(cd "$dir/nfs" && echo *)"
         sleep 0.01
     done
-    { wait $pid; } 2>/dev/null
+    wait $pid 2>/dev/null
     status=$?
 }
 nothing_of_it() { # no file of these names was there at any moment
