@@ -71,6 +71,16 @@ for i in range(4096, len(data)):
 open("damaged.db", "wb").write(data)
 PY
 expect 2 "damaged.db .*(damaged|can't be read)" "$V" report damaged.db
+# the same for every command that opens a database, and none of them changes the file
+for command in report peak "plot -o never.txt" recover; do
+    for file in nowhere foreign stub short newer other damaged; do
+        [ -e $file.db ] && cp $file.db before
+        # shellcheck disable=SC2086 # words
+        expect 2 "(${command%% *}: )?$file.db.*" "$V" $command $file.db
+        [ ! -e $file.db ] || cmp -s before $file.db || { echo "FAILED: $command changed $file.db" && failures=$((failures + 1)); }
+    done
+done
+[ -e never.txt ] && echo "FAILED: a plot of a bad file was left" && failures=$((failures + 1))
 mkdir nothing
 expect 2 "nothing: no database" "$V" report nothing
 expect 2 "/dev/null is no regular file" "$V" report /dev/null
