@@ -393,10 +393,12 @@ void vs_drain_finish(void)
 {
     struct vs_recording *r = vs_recording;
     uint32_t running = 0;
+    int kept = errno;
+    vs_record_await_start(r); /* it would leave an empty database and a journal */
+    errno = kept;
     if (!atomic_load_explicit(&r->journal, memory_order_acquire) || r->pid != getpid() ||
         !atomic_compare_exchange_strong(&r->stop, &running, 1))
         return;
-    int kept = errno;
     if (atomic_load(&r->has_thread)) {
         atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
         futex_wake(&r->nudge);

@@ -159,7 +159,7 @@ bool vs_record_enabled(void)
 
 /* ---- starting ---- */
 
-static void wait_while_starting(struct vs_recording *r)
+void vs_record_await_start(struct vs_recording *r)
 {
     uint64_t until = vs_clock_ns() + START_WAIT_S * UINT64_C(1000000000);
     struct timespec step = {0, 50000000};
@@ -214,7 +214,7 @@ bool vs_record_start(void)
         atomic_store_explicit(&r->generation, g, memory_order_relaxed);
         start(r);
     } else {
-        wait_while_starting(r);
+        vs_record_await_start(r);
     }
     errno = kept;
     return atomic_load_explicit(&r->state, memory_order_acquire) == VS_RECORDING_ON;

@@ -66,6 +66,9 @@ uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation);
  * journal, start the drain.  NULL: a line on stderr has said why. */
 struct vs_journal *vs_start(struct vs_recording *r);
 
+/* Waits while another thread starts the recording, two seconds at most. */
+void vs_record_await_start(struct vs_recording *r);
+
 /* ---- drain.c ---- */
 
 /* Starts the drain thread, before anybody sees the journal; where it cannot be started, the journal waits for

@@ -12,6 +12,7 @@
  *
  * Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of this kind.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static const void *chain_export_table(uint32_t id)
 
 static initialize_fn *load_chain(void)
 {
-    const char *path = getenv("VRAMSCOPE_NVTX_CHAIN");
+    const char *path = secure_getenv("VRAMSCOPE_NVTX_CHAIN");
     void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
     initialize_fn *f = library ? (initialize_fn *)dlsym(library, "InitializeInjectionNvtx2") : NULL;
 
