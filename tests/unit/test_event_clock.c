@@ -108,7 +108,7 @@ static void every_thread_has_the_time(void **state)
     }
 }
 
-static volatile uint64_t handled, handler_last;
+static volatile uint64_t handled;
 static volatile int handler_wrong;
 
 static void handler(int signal_number)
