@@ -239,16 +239,11 @@ static bool try_in(struct attempt *a, const char *directory, enum fitness wanted
     unsigned long long start = vs_journal_process_start(getpid());
     if (!*directory || !fit(directory, wanted, vs_journal_bytes(a->config)))
         return false;
-    long pid = (long)getpid();
-    unsigned long long start = (unsigned long long)vs_journal_process_start(getpid());
-    snprintf(a->path, a->size, "%s/vramscope-%ld-%llu" VS_JOURNAL_SUFFIX, directory, pid, start);
-    bool made = create(a);
-    /* the same process before an exec: its journal waits for recover */
-    for (int n = 2; !made && a->err == -EEXIST && n <= NAMES_MAX; n++) {
-        snprintf(a->path, a->size, "%s/vramscope-%ld-%llu-%d" VS_JOURNAL_SUFFIX, directory, pid, start, n);
-        made = create(a);
-    }
-    return made;
+    snprintf(a->path, a->size, "%s/vramscope-%ld-%llu" VS_JOURNAL_SUFFIX, directory, (long)getpid(), start);
+    for (int n = 2; !create(a) && a->err == -EEXIST && n <= NAMES_MAX; n++)
+        snprintf(a->path, a->size, "%s/vramscope-%ld-%llu-%d" VS_JOURNAL_SUFFIX, directory, (long)getpid(),
+                 start, n);
+    return a->err == 0;
 }
 
 static bool try_beside(struct attempt *a, const char *database)

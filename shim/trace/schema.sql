@@ -56,12 +56,12 @@ CREATE TABLE thread(id INT, process INT, tid INT, name TEXT, autograd INT, PRIMA
 -- CUDA contexts: id counts from 1, handle is the CUcontext, device the one that it lies on
 CREATE TABLE context(id INT, process INT, handle INT, device INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 
--- id 0 = none; 1 to 4 the four known ones, whether used or not; at most 1024: names that come later are 'other phases'
-CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- enum vs_op
-CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- enum vs_space
-CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- driver entry point, enum vs_api
-CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- names; the same text may stand twice
+-- names behind the numbers of other tables: id the number, name or text what it stands for
+CREATE TABLE phase(id INTEGER PRIMARY KEY, name TEXT UNIQUE); -- 0 = none; 1 to 4 the four known ones, used or not; at most 1024: later ones are 'other phases'
+CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- id: enum vs_op; name
+CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- id: enum vs_space; name
+CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- id: driver entry point, enum vs_api; name
+CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- id, text: names; the same text may stand twice
 
 -- what many events have in common, once: id is what ev.kind refers to.  managed: 1 = an allocation known from birth to be a caching allocator's
 CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT);

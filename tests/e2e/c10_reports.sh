@@ -24,6 +24,14 @@ blocks() {
     echo "op 20 0x7f0000000200 size 512 allocated 512 reserved 2097152 device 1 range 0"
     echo "op 21 0x7f0000000200 size 512 allocated 0 reserved 2097152 device 1 range 0"
 }
+# The names themselves: what a C++ compiler would have made of torch's declarations.
+nm -D --defined-only "$log_library" | sed -n 's/.* T \(_ZN3c10\)/\1/p' | c++filt | sort >"$FRAMEWORK_LOG"
+expect_log "mangled names" <<'END'
+c10::reportMemoryUsageToProfiler(void*, long, unsigned long, unsigned long, c10::Device)
+c10::reportOutOfMemoryToProfiler(long, unsigned long, unsigned long, c10::Device)
+c10::reportOutOfMemoryToProfiler(unsigned long, unsigned long, unsigned long, c10::Device)
+END
+
 oom_l="op 22 0 size 1099511627776 allocated 7 reserved 8 device 1 range 0"
 oom_m="op 22 0 size 2199023255552 allocated 9 reserved 10 device 1 range 0"
 

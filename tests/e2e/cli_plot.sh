@@ -84,5 +84,8 @@ file_head() { head -c "$2" "$1" | tr -d '\0'; }
 grep -q '<svg' p.svg || no "p.svg is no SVG"
 grep -aq 'PNG' p.png || no "p.png is no PNG"
 gnuplot w.gp && [ -s w.png ] || no "the script does not draw by itself"
-[ -n "$(find . -name '*.part')$(find /tmp -maxdepth 1 -name 'vramscope-??????' -newer long.db)" ] && no "something was left behind"
+left=$(find . -name '*.part' -o -path './tmp/*')
+[ -z "$left" ] || no "left behind: $left"
+TMPDIR=/nowhere "$V" plot short.db -o q.png 2>err && no "drew without a place for the script"
+grep -q "^vramscope: plot: /nowhere/" err || no "no word about TMPDIR: $(cat err)"
 [ $failures = 0 ] && echo "plots are drawn, peaks kept" || exit 1

@@ -95,6 +95,17 @@ def compiled_function():
     train(model, loss=torch.compile(loss_of, fullgraph=True, backend="aot_eager"))
 
 
+def compiled_grad():
+    """autograd.grad is wrapped: Dynamo takes it, or not, as without us."""
+    model, x = nn.Linear(8, 8), torch.ones(2, 8, requires_grad=True)
+
+    def gradient(x):
+        return torch.autograd.grad(model(x).sum(), [x])[0] * 2
+
+    print(gradient(x).sum().item().hex())
+    print(torch.compile(gradient, backend="aot_eager")(x).sum().item().hex())
+
+
 def graphs():
     """The graph that Dynamo takes is the same."""
     seen = []
@@ -248,6 +259,7 @@ CASES = {
     compiled_with_hook: COMPILED + ["step"] + COMPILED + ["step"],
     # no module is called: forward can't be told, and with it neither can the end of the first step
     compiled_function: 2 * COMPILED[2:] + ["step"],
+    compiled_grad: None,
     graphs: None,
     # the compiled step is one graph: no hook runs
     compiled_optimizer: 2 * [FORWARD, POP, LOGITS, POP, BACKWARD, POP],
@@ -265,7 +277,7 @@ CASES = {
     traced: None,
 }
 
-COMPILING = {compiled, compiled_in_place, compiled_with_hook, compiled_function, graphs, compiled_optimizer, traced}
+COMPILING = {compiled, compiled_in_place, compiled_with_hook, compiled_function, compiled_grad, graphs, compiled_optimizer, traced}
 
 
 def run(case, directory):

@@ -7,6 +7,14 @@ python=${TEST_PYTHON:-python3}
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.bash"
 here=$(cd "$(dirname "$0")" && pwd)
+# Every report that this torch's allocator makes is one that we define.
+c10=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/lib/libc10_cuda.so
+if [ -f "$c10" ] && command -v nm >/dev/null; then
+    nm -D --defined-only "$shim" | sed 's/.* //' | sort >"$dir/ours"
+    missing=$(nm -D --undefined-only "$c10" | sed -n 's/.* //; /_ZN3c10.*report.*Profiler/p' | sort | comm -23 - "$dir/ours")
+    [ -z "$missing" ] || fail "libc10_cuda calls $missing, which we do not define"
+fi
+
 new_run
 "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_recorded.py" >"$run/out" 2>"$run/err"
 status=$?

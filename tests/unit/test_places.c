@@ -9,212 +9,158 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
+
 #include <cmocka.h>
 
-#include "args.h"
-#include "json.h"
-#include "table.h"
-#include "units.h"
+#include "capture.h"
+#include "options.h"
+#include "output.h"
 
-static void bytes_round_to_three_digits_and_never_show_1024(void **state)
+static char dir[64];
+
+static void set(const char *output, const char *journal_dir)
 {
-    assert_string_equal(units_bytes(0, false).s, "0 B");
-    assert_string_equal(units_bytes(1023, false).s, "1023 B");
-    assert_string_equal(units_bytes(1024, false).s, "1.00 KiB");
-    assert_string_equal(units_bytes((1 << 20) - 1, false).s, "1.00 MiB");
-    assert_string_equal(units_bytes(7471108173, false).s, "6.96 GiB");
-    assert_string_equal(units_bytes(7471108173, true).s, "7471108173");
-    assert_string_equal(units_bytes(-3145728, false).s, "-3.00 MiB");
-    assert_string_equal(units_bytes(UNKNOWN, true).s, "unknown");
+    char o[PATH_MAX + 32], d[PATH_MAX + 32];
+    snprintf(o, sizeof o, "VRAMSCOPE_OUTPUT=%s", output);
+    snprintf(d, sizeof d, "VRAMSCOPE_JOURNAL_DIR=%s", journal_dir);
+    char *environment[] = {o, d, NULL};
+    vs_options_load(environment);
 }
 
-static void times_choose_their_unit(void **state)
+static int make_dir(void **state)
 {
-    assert_string_equal(units_time(1500).s, "1.5 us");
-    assert_string_equal(units_time(999600).s, "1 ms");
-    assert_string_equal(units_time(12300000).s, "12.3 ms");
-    assert_string_equal(units_time(1500000000).s, "1.5 s");
-    assert_string_equal(units_time(125000000000).s, "2 min 05 s");
-    assert_string_equal(units_time(7380LL * 1000000000).s, "2 h 03 min");
-    assert_string_equal(units_time(UNKNOWN).s, "unknown");
+    static const char *const names[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "VRAMSCOPE_CLAIM"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    strcpy(dir, "/tmp/vs-output-XXXXXX");
+    return mkdtemp(dir) && chdir(dir) == 0 ? (vs_output_init(), 0) : -1;
 }
 
-static void times_are_read_with_units_and_refused_without_sense(void **state)
+static int drop_dir(void **state)
 {
-    int64_t ns = 0;
-    assert_true(units_read_time("1.5s", &ns) && ns == 1500000000);
-    assert_true(units_read_time("20ms", &ns) && ns == 20000000);
-    assert_true(units_read_time("2min", &ns) && ns == 120000000000);
-    assert_true(units_read_time("3", &ns) && ns == 3000000000);
-    assert_false(units_read_time("", &ns));
-    assert_false(units_read_time("-1", &ns));
-    assert_false(units_read_time("1 fortnight", &ns));
-    assert_false(units_read_time("nan", &ns));
-    assert_false(units_read_time("1e300", &ns));
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return chdir("/") || system(command);
 }
 
-/* ---- JSON ---- */
-
-static char *written(void (*write)(struct json *j))
+static void claims(const char *expected)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    struct json j;
-    json_open(&j, out);
-    write(&j);
-    json_close(&j);
-    fclose(out);
-    return text;
+    char path[PATH_MAX], whole[PATH_MAX];
+    struct stat st;
+    snprintf(whole, sizeof whole, "%s/%s", dir, expected);
+    assert_int_equal(vs_output_claim(path, sizeof path), 0);
+    assert_string_equal(path, whole);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 0);
 }
 
-static void write_nested(struct json *j)
+static void patterns_are_expanded(void **state)
 {
-    json_begin(j, NULL, '{');
-    json_int(j, "n_bytes", 3);
-    json_int(j, "unknown", UNKNOWN);
-    json_begin(j, "empty", '[');
-    json_end(j);
-    json_begin(j, "list", '[');
-    json_int(j, NULL, 1);
-    json_int(j, NULL, -2);
-    json_end(j);
-    json_end(j);
+    char path[PATH_MAX], expected[PATH_MAX], host[256];
+    gethostname(host, sizeof host);
+    vs_output_expand(path, sizeof path, "/x/%h-%p-%r-%%-%");
+    snprintf(expected, sizeof expected, "/x/%s-%d-0-%%-%%", host, (int)getpid());
+    assert_string_equal(path, expected);
+    setenv("SLURM_PROCID", "7", 1);
+    setenv("RANK", "12", 1);
+    vs_output_expand(path, sizeof path, "/x/%r");
+    assert_string_equal(path, "/x/12");
+    setenv("RANK", "many", 1); /* no number: the next one counts */
+    vs_output_expand(path, sizeof path, "/x/%r");
+    assert_string_equal(path, "/x/7");
+    char small[8];
+    vs_output_expand(small, sizeof small, "/0123456789");
+    assert_string_equal(small, "/012345");
 }
 
-static void json_nests_with_commas_and_null_for_unknown(void **state)
+static void relative_names_mean_where_the_program_started(void **state)
 {
-    char *text = written(write_nested);
-    assert_string_equal(text, "{\n  \"n_bytes\": 3,\n  \"unknown\": null,\n  \"empty\": [],\n  \"list\": [\n "
-                              "   1,\n    -2\n  ]\n}\n");
-    free(text);
+    set("run.db", "");
+    assert_int_equal(chdir("/"), 0);
+    claims("run.db");
 }
 
-static void write_hostile(struct json *j)
+static void nothing_is_overwritten(void **state)
 {
-    json_begin(j, NULL, '[');
-    json_text(j, NULL, "a\"b\\c\n\x01");
-    json_text(j, NULL, "caf\xc3\xa9");
-    json_text(j, NULL, "\xff\xc0\x80\xed\xa0\x80");
-    json_text(j, NULL, "cut\xe2\x82");
-    json_end(j);
+    set("run.db", "");
+    claims("run.db");
+    claims("run-2.db");
+    claims("run-3.db");
+    set("plain", "");
+    claims("plain");
+    claims("plain-2");
+    set(".hidden", "");
+    claims(".hidden");
+    claims(".hidden-2");
+    assert_int_equal(symlink("/nonexistent/elsewhere", "link.db"), 0);
+    set("link.db", "");
+    claims("link-2.db"); /* a dangling link is somebody's too */
 }
 
-static void json_escapes_what_is_no_text(void **state)
+static void under_run_the_first_claims_the_file_and_others_insert_rank_and_pid(void **state)
 {
-    char *text = written(write_hostile);
-    assert_string_equal(text,
-                        "[\n  \"a\\\"b\\\\c\\u000a\\u0001\",\n  \"caf\xc3\xa9\",\n"
-                        "  \"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\",\n  \"cut\\ufffd\\ufffd\"\n]\n");
-    free(text);
+    char name[64];
+    setenv("VRAMSCOPE_CLAIM", "1", 1);
+    set("run.db", "");
+    claims("run.db");
+    snprintf(name, sizeof name, "run-pid%d.db", (int)getpid());
+    claims(name);
+    setenv("RANK", "3", 1);
+    snprintf(name, sizeof name, "run-rank3-pid%d.db", (int)getpid());
+    claims(name);
+    snprintf(name, sizeof name, "run-rank3-pid%d-2.db", (int)getpid());
+    claims(name);
 }
 
-/* ---- tables ---- */
-
-static void tables_align_by_characters_and_let_no_control_character_through(void **state)
+static void places_that_cannot_be_written_are_errors_with_their_name(void **state)
 {
-    static const char *const header[] = {"name", "n"};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    struct table t;
-    table_init(&t, "<>", header);
-    table_cell(&t, "caf\xc3\xa9 au lait");
-    table_cell(&t, "1");
-    table_cell(&t, "\033[31m");
-    table_cell(&t, "1000");
-    table_rule(&t);
-    table_print(&t, out, 1);
-    table_free(&t);
-    fclose(out);
-    assert_string_equal(text, " name             n\n caf\xc3\xa9 au lait     1\n ?[31m         1000\n"
-                              " ────────────  ────\n");
-    free(text);
+    char path[PATH_MAX];
+    set("/nonexistent/run.db", "");
+    assert_int_equal(vs_output_claim(path, sizeof path), -ENOENT);
+    assert_string_equal(path, "/nonexistent/run.db");
+    set("/proc/run.db", "");
+    assert_true(vs_output_claim(path, sizeof path) < 0);
 }
 
-/* ---- options ---- */
-
-struct my {
-    bool flag;
-    const char *text;
-    int64_t count, time, size[2];
-};
-
-static const struct option_row rows[] = {{"flag", 'f', NULL, ARG_FLAG, offsetof(struct my, flag), ""},
-                                         {"text", 't', "X", ARG_TEXT, offsetof(struct my, text), ""},
-                                         {"count", 'c', "N", ARG_COUNT, offsetof(struct my, count), ""},
-                                         {"time", 0, "T", ARG_TIME, offsetof(struct my, time), ""},
-                                         {"size", 0, "WxH", ARG_SIZE, offsetof(struct my, size), ""},
-                                         {0}};
-static const struct command_help plain = {"test", "", "", rows, false}, stops = {"test", "", "", rows, true};
-
-static int parse(const struct command_help *h, struct my *m, char ***operands, const char *words)
+static void journal_in(const char *directory, const char *start)
 {
-    static char buffer[256], *argv[32];
-    int argc = 0;
-    *m = (struct my){0};
-    snprintf(buffer, sizeof buffer, "test %s", words);
-    for (char *s = strtok(buffer, " "); s; s = strtok(NULL, " "))
-        argv[argc++] = s;
-    argv[argc] = NULL;
-    return args_parse(h, argc, argv, m, operands);
+    char path[PATH_MAX], database[PATH_MAX];
+    struct vs_journal *j;
+    snprintf(database, sizeof database, "%s/run.db", dir);
+    struct vs_journal_config c = {.ring_slots = 1024, .database = database};
+    set("run.db", directory);
+    assert_int_equal(vs_output_journal(&j, path, sizeof path, &c), 0);
+    assert_int_equal(strncmp(path, start, strlen(start)), 0);
+    assert_non_null(strstr(path, VS_JOURNAL_SUFFIX));
+    vs_journal_close(j);
+    unlink(path);
 }
 
-static void options_are_taken_in_every_form(void **state)
+static void the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot(void **state)
 {
-    struct my m;
-    char **operands;
-    assert_int_equal(
-        parse(&plain, &m, &operands, "a --text=x -f b --count 3 --time 2ms --size=10x20 -c4 -- -z"), 3);
-    assert_true(m.flag && m.count == 4 && m.time == 2000000 && m.size[0] == 10 && m.size[1] == 20);
-    assert_string_equal(m.text, "x");
-    assert_string_equal(operands[0], "a");
-    assert_string_equal(operands[1], "b");
-    assert_string_equal(operands[2], "-z");
+    journal_in(dir, dir);
+    journal_in(".", dir); /* relative to the start */
+    capture_begin();
+    journal_in("/nonexistent", "/");
+    const char *said = capture_end();
+    assert_int_equal(lines_in(said), 1);
+    assert_non_null(strstr(said, "/nonexistent"));
+    assert_non_null(strstr(said, "VRAMSCOPE_JOURNAL_DIR"));
 }
 
-static void what_follows_the_command_of_run_is_left_alone(void **state)
-{
-    struct my m;
-    char **operands;
-    assert_int_equal(parse(&stops, &m, &operands, "-f python -c --flag -- x"), 5);
-    assert_string_equal(operands[1], "-c");
-    assert_string_equal(operands[3], "--");
-}
-
-static void bad_options_are_refused(void **state)
-{
-    static const char *const bad[] = {
-        "--flga", "--count=x", "--count=-1", "--count=",      "--text",     "--flag=1",
-        "-x",     "-fq",       "--size=10",  "--size=10x20x", "--time=soon"};
-    struct my m;
-    char **operands;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(parse(&plain, &m, &operands, bad[i]), -2);
-}
-
-static void only_near_names_are_suggested(void **state)
-{
-    static const char *const names[] = {"report", "recover", "run", "plot", NULL};
-    assert_string_equal(args_nearest("repotr", names), "report");
-    assert_string_equal(args_nearest("plo", names), "plot");
-    assert_null(args_nearest("frobnicate", names));
-}
+#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, drop_dir)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_round_to_three_digits_and_never_show_1024),
-        cmocka_unit_test(times_choose_their_unit),
-        cmocka_unit_test(times_are_read_with_units_and_refused_without_sense),
-        cmocka_unit_test(json_nests_with_commas_and_null_for_unknown),
-        cmocka_unit_test(json_escapes_what_is_no_text),
-        cmocka_unit_test(tables_align_by_characters_and_let_no_control_character_through),
-        cmocka_unit_test(options_are_taken_in_every_form),
-        cmocka_unit_test(what_follows_the_command_of_run_is_left_alone),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(only_near_names_are_suggested),
+        T(patterns_are_expanded),
+        T(relative_names_mean_where_the_program_started),
+        T(nothing_is_overwritten),
+        T(under_run_the_first_claims_the_file_and_others_insert_rank_and_pid),
+        T(places_that_cannot_be_written_are_errors_with_their_name),
+        T(the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,9 @@ parameters (a loss) names no phase when it is called by itself, and leaves logit
 inside backward (gradient checkpointing) stay backward.
 
 How: nn.Module.__call__, the two entries of autograd and the function in front of its engine (for who calls that
-directly) are wrapped, and the optimizer's global
-hooks are used.  Global *module* hooks would be simpler, but torch.compile warns about them, traces through
-them, and every module call of the program becomes slower.  The wrapper of __call__ is told to Dynamo as a frame
-to skip, as nn.Module's own is.
+directly) are wrapped, and the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
+torch.compile warns about them, traces through them, and every module call of the program becomes slower.  The
+wrapper of __call__ is told to Dynamo as a frame to skip, as nn.Module's own is.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails, it says so once and stops for good; the program goes on.
@@ -227,7 +226,7 @@ def _tracing():
 
 def _begin_backward(t):
     """The length of `names` to go back to afterwards; None: this is no beginning."""
-    if _graph_task() != -1 or _tracing():
+    if t.in_backward or _graph_task() != -1 or _tracing():
         return None
     _close_logits(t)
     length = len(t.names)
@@ -236,17 +235,22 @@ def _begin_backward(t):
     return length
 
 
-def _wrap_engine(engine):
-    @functools.wraps(engine)
-    def _engine_run_backward(*args, **kwargs):
+def _end_backward(t, length):
+    t.in_backward = False
+    _close_to(t, length)
+
+
+def _wrap_backward(function):
+    @functools.wraps(function)
+    def backward(*args, **kwargs):
         if _is_compiling() or _off:
-            return engine(*args, **kwargs)
+            return function(*args, **kwargs)
         length = _guarded(_begin_backward)
         try:
             return function(*args, **kwargs)
         finally:
             if length is not None:
-                _guarded(_close_to, length)
+                _guarded(_end_backward, length)
 
     return backward
 
