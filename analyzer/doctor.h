@@ -21,7 +21,7 @@ struct doctor {
     bool quick;         /* no GPU context, no Python */
 };
 
-/* TODO: what the user can do, "" or NULL = nothing. */
+/* `todo` says what the user can do, "" or NULL = nothing. */
 void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
