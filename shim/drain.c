@@ -9,9 +9,9 @@
  * pauses.
  *
  * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and every
- * library's destructors.  It wakes the thread for a last round, waits two seconds at most, and from then on
- * whoever records an event also drains it (late mode).  Without the thread (it could not be started, or is
- * gone) the finisher does the last round itself.
+ * library's destructors.  It wakes the thread for a last round, which takes what was recorded until then,
+ * waits two seconds at most, and from then on whoever records an event also drains it (late mode).  Without
+ * the thread (it could not be started, or is gone) the finisher does the last round itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,9 +30,11 @@
 
 #include "clock.h"
 #include "event_clock.h"
+#include "launch.h"
 #include "log.h"
 #include "options.h"
 #include "output.h"
+#include "own_stack.h"
 #include "recording.h"
 #include "shelter.h"
 #include "trace/procstat.h"
@@ -134,15 +136,30 @@ static void tell_simulated(struct drain *d)
     d->simulated_told = simulated;
 }
 
-/* Moves what is there, but not past UNTIL: producers may be as fast as we are.  The number of events, or a
- * negative errno. */
-static long drain_all(struct drain *d, bool final, uint64_t until)
+static uint64_t ring_head(const struct vs_journal *j)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.head;
+}
+
+/* Whether everything before sequence GOAL is in the database. */
+static bool reached(const struct vs_journal *j, uint64_t goal)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.tail >= goal;
+}
+
+/* Moves what is there, but not past UNTIL, nor what comes after sequence GOAL: producers may be as fast as we
+ * are.  The number of events, or a negative errno. */
+static long drain_all(struct drain *d, bool final, uint64_t until, uint64_t goal)
 {
     long n, sum = 0;
     tell_simulated(d);
     while ((n = vs_writer_drain(d->writer, final)) > 0) {
         sum += n;
-        if (vs_clock_ns() >= until)
+        if (vs_clock_ns() >= until || reached(d->j, goal))
             break;
     }
     if (n < 0) {
@@ -165,12 +182,13 @@ static bool journal_empty(const struct vs_journal *j)
 /* Waits a moment for threads that are just writing an event: the last look does not. */
 static long drain_stragglers(struct drain *d, uint64_t until)
 {
-    long n = drain_all(d, false, until);
+    uint64_t goal = ring_head(d->j); /* what threads go on recording meanwhile delays no exit */
+    long n = drain_all(d, false, until, goal);
     if (until > vs_clock_ns() + STRAGGLERS_NS)
         until = vs_clock_ns() + STRAGGLERS_NS;
-    while (n >= 0 && !journal_empty(d->j) && vs_clock_ns() < until) {
+    while (n >= 0 && !reached(d->j, goal) && vs_clock_ns() < until) {
         usleep(500);
-        n = drain_all(d, false, until);
+        n = drain_all(d, false, until, goal);
     }
     return n;
 }
@@ -187,7 +205,7 @@ static void finish(struct drain *d)
     atomic_store(&d->r->late, 1);
     atomic_store(&d->r->nudge_mask, 0);
     if (n >= 0)
-        n = drain_all(d, true, until);
+        n = drain_all(d, true, until, ring_head(d->j));
     int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
     d->writer = NULL;
     d->simulated_told = 0;
@@ -206,13 +224,18 @@ static bool take_writing(struct vs_recording *r)
     return atomic_compare_exchange_strong(&r->writing, &nobody, 1);
 }
 
+static void finish_on(void *d)
+{
+    finish(d);
+}
+
 /* The same on a host's thread, which has taken the writer. */
 static void finish_here(struct vs_recording *r)
 {
     struct vs_shelter shelter;
     vs_shelter_enter(&shelter);
     vs_record_enter_internal();
-    finish(&drain);
+    vs_on_own_stack(finish_on, &drain);
     vs_record_leave_internal();
     atomic_store(&r->writing, 0);
     vs_shelter_leave(&shelter);
@@ -251,7 +274,8 @@ static void sample(struct drain *d)
         return;
     d->next_sample_ns = now + vs_options.sample_ms * MS;
     atomic_store_explicit(&d->r->host_rss, vs_sampler_rss(), memory_order_relaxed);
-    if (!atomic_load_explicit(&d->r->nvml, memory_order_relaxed) && vs_journal_get_device(d->j, 1))
+    if (atomic_load_explicit(&d->r->nvml, memory_order_relaxed) != VS_NVML_USED &&
+        vs_journal_get_device(d->j, 1))
         atomic_store_explicit(&d->r->sample_wanted, 1, memory_order_relaxed);
 }
 
@@ -262,7 +286,7 @@ static long one_round(struct drain *d)
     sample(d);
     if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
         return 0;
-    return drain_all(d, false, vs_clock_ns() + ROUND_NS);
+    return drain_all(d, false, vs_clock_ns() + ROUND_NS, UINT64_MAX);
 }
 
 /* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
@@ -287,6 +311,7 @@ static void end_sampler(struct vs_recording *r)
         vs_sampler_last_look(r);
     atomic_store(&r->look, VS_LOOK_END);
     futex_wake(&r->look);
+    vs_sampler_ring(r);
 }
 
 static void run_rounds(struct drain *d)
@@ -357,17 +382,25 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     r->sampler_journal = j;
     r->host_signals = *host_signals;
     r->pid = getpid();
+    atomic_store(&r->writing, 1); /* the thread has it or, without one, who finishes */
+    if (r->tight)                 /* the end of the process has to do */
+        return;
     /* The sampler's first: the drain's thread must know whether it will not be the last one. */
     atomic_store(&r->keeper, create_thread(r, vs_sampler_main, r) == 0);
-    atomic_store(&r->writing, 1);
     int err = create_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
     if (err) {
-        atomic_store(&r->writing, 0);
         end_sampler(r);
         vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
                strerror(err));
     }
+}
+
+void vs_drain_here(struct vs_recording *r, struct vs_journal *j)
+{
+    drain = (struct drain){.r = r, .j = j};
+    atomic_store(&r->writing, 1);
+    finish_here(r);
 }
 
 void vs_drain_nudge(struct vs_recording *r)
@@ -405,6 +438,8 @@ void vs_drain_finish(void)
         wait_drained(r);
     } else {
         finish_here(r);
+        if (atomic_load(&r->late))
+            drain_late(r);
     }
     errno = kept;
 }

@@ -26,8 +26,7 @@ static void at_exit(void *unused)
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all
  * libraries' destructors: so it runs after them.  The NULL says that it belongs to no library, else our own
- * destructors' turn would run it early.  (Loaded later by dlopen, we are an ordinary handler; late mode does
- * the rest.) */
+ * destructors' turn would run it early. */
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
     vs_log_init();
@@ -40,4 +39,6 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     if (vs_options.help)
         vs_options_print();
     vs_hooks_init();
+    if (vs_hooks_late()) /* by the driver, as its injection library, or by NVTX: see injection.c */
+        atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);
 }

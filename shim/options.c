@@ -33,7 +33,9 @@ static const struct option table[] = {
 #define VS_COMPLAINTS_MAX 16
 
 /* Names that other parts of vramscope read or set: no options, and no mistakes either. */
-static const char *const other_names[] = {"VRAMSCOPE_CLAIM", "VRAMSCOPE_NVTX_CHAIN"};
+static const char *const other_names[] = {"VRAMSCOPE_CLAIM",           "VRAMSCOPE_NVTX_CHAIN",
+                                          "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
+                                          "VRAMSCOPE_REEXEC",          "VRAMSCOPE_REEXEC_PID"};
 
 struct vs_options vs_options;
 

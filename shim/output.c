@@ -22,6 +22,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "log.h"
 #include "options.h"
 
@@ -37,32 +38,6 @@ void vs_output_init(void)
     if (!getcwd(start_directory, sizeof start_directory))
         start_directory[0] = 0;
     errno = kept;
-}
-
-/* ---- the launcher's numbers ---- */
-
-static int32_t number_of(const char *const names[])
-{
-    for (; *names; names++) {
-        const char *text = getenv(*names);
-        char *end;
-        if (!text || !*text)
-            continue;
-        long n = strtol(text, &end, 10);
-        if (*end == 0 && n >= 0 && n < INT32_MAX)
-            return (int32_t)n;
-    }
-    return VS_UNKNOWN_NUMBER;
-}
-
-struct vs_launch vs_output_launch(void)
-{
-    static const char *const rank[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
-    static const char *const local[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                        "MPI_LOCALRANKID", NULL};
-    static const char *const world[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        NULL};
-    return (struct vs_launch){number_of(rank), number_of(local), number_of(world)};
 }
 
 /* ---- the database's name ---- */
@@ -95,6 +70,16 @@ static void add_host(struct text *t)
     add(t, *host ? host : "unknown", *host ? strcspn(host, "/") : 7);
 }
 
+/* Not 0: that is the name of the job's first rank. */
+static void add_rank(struct text *t)
+{
+    int32_t rank = vs_launch().rank;
+    if (rank == VS_UNKNOWN_NUMBER)
+        add(t, "none", 4);
+    else
+        add_number(t, rank);
+}
+
 void vs_output_expand(char *path, size_t size, const char *pattern)
 {
     struct text t = {path, size};
@@ -111,8 +96,7 @@ void vs_output_expand(char *path, size_t size, const char *pattern)
         } else if (*p == 'p') {
             add_number(&t, getpid());
         } else if (*p == 'r') {
-            int32_t rank = vs_output_launch().rank;
-            add_number(&t, rank == VS_UNKNOWN_NUMBER ? 0 : rank);
+            add_rank(&t);
         } else {
             add(&t, p, 1);
         }
@@ -147,7 +131,7 @@ static int take_name(const char *path)
 static void own_name(char *out, size_t size, const char *file)
 {
     char text[64];
-    int32_t rank = vs_output_launch().rank;
+    int32_t rank = vs_launch().rank;
     if (rank == VS_UNKNOWN_NUMBER)
         snprintf(text, sizeof text, "-pid%ld", (long)getpid());
     else

@@ -10,8 +10,6 @@
 
 #include "trace/journal.h"
 
-#define VS_UNKNOWN_NUMBER INT32_MIN
-
 /* Remembers the working directory: relative names mean where the program was started, wherever it goes. */
 void vs_output_init(void);
 
@@ -23,13 +21,8 @@ int vs_output_claim(char *path, size_t size);
 int vs_output_journal(struct vs_journal **out, char *path, size_t size,
                       const struct vs_journal_config *config);
 
-/* What the job's launcher says; VS_UNKNOWN_NUMBER where it says nothing. */
-struct vs_launch {
-    int32_t rank, local_rank, world_size;
-};
-struct vs_launch vs_output_launch(void);
-
-/* For tests: expands %h %p %r %% of PATTERN, relative names against the start directory. */
+/* For tests: expands %h %p %r %% of PATTERN, relative names against the start directory.  %r of a process
+ * without a rank is "none". */
 void vs_output_expand(char *path, size_t size, const char *pattern);
 
 #endif

@@ -26,6 +26,7 @@
 #include "clock.h"
 #include "event_clock.h"
 #include "options.h"
+#include "own_stack.h"
 #include "recording.h"
 #include "shelter.h"
 
@@ -52,6 +53,10 @@ static const uint8_t traits[256] = {
     [VS_OP_ALLOC] = STARTS | DRIVER_STACK,
     [VS_OP_PHYS_CREATE] = STARTS | DRIVER_STACK,
     [VS_OP_VA_RESERVE] = STARTS | DRIVER_STACK,
+    [VS_OP_GRAPH_NODE] = DRIVER_STACK,
+    [VS_OP_CONTEXT_CREATE] = STARTS | DRIVER_STACK,
+    [VS_OP_MODULE_LOAD] = DRIVER_STACK,
+    [VS_OP_LIMIT] = DRIVER_STACK,
     [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK,
     [VS_OP_BLOCK_OOM] = DRIVER_STACK,
     [VS_OP_FREE] = ENDS,
@@ -59,6 +64,9 @@ static const uint8_t traits[256] = {
     [VS_OP_PHYS_RELEASE] = ENDS,
     [VS_OP_UNMAP] = ENDS,
     [VS_OP_VA_FREE] = ENDS,
+    [VS_OP_UNBIND] = ENDS,
+    [VS_OP_CONTEXT_DESTROY] = ENDS,
+    [VS_OP_MODULE_UNLOAD] = ENDS,
     [VS_OP_BLOCK_FREE] = ENDS,
     [VS_OP_RANGE_PUSH] = OWN_RANGE,
     [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
@@ -181,16 +189,30 @@ static void arrange_last_look(void)
         __cxa_atexit(before_the_end, NULL, NULL);
 }
 
+struct beginning {
+    struct vs_recording *r;
+    struct vs_journal *j; /* out */
+    const sigset_t *host_signals;
+};
+
+static void begin(void *argument)
+{
+    struct beginning *b = argument;
+    b->j = vs_start(b->r);
+    if (!b->j)
+        return;
+    vs_drain_start(b->r, b->j, b->host_signals);
+    arrange_last_look();
+}
+
 static void start(struct vs_recording *r)
 {
     struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
     vs_shelter_enter(&shelter);
     vs_record_enter_internal();
-    struct vs_journal *j = vs_start(r);
-    if (j) {
-        vs_drain_start(r, j, &shelter.signals);
-        arrange_last_look();
-    }
+    struct beginning b = {.r = r, .host_signals = &shelter.signals};
+    vs_on_own_stack(begin, &b);
+    struct vs_journal *j = b.j;
     /* Release: who sees the journal sees what was written into it and into *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);

@@ -18,10 +18,11 @@
 /* Appends EVENT.  The caller fills op, space, device, context, status, address, size, arg0, arg1 (and `range`
  * for RANGE_PUSH / RANGE_POP); vs_record fills t_ns, range, for allocations stack, and thread unless it is
  * VS_THREAD_UNKNOWN (a range of another thread, written late).  Returns the ring sequence or VS_SEQ_NONE
- * (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE or BLOCK_ALLOC starts the recording;
- * markers before that only keep their place on the thread's stack of ranges and are written once it starts:
- * vs_record asks vs_range_current after the journal is there and before it claims its own slot, and that
- * call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these two must nest in vs_record). */
+ * (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE, CONTEXT_CREATE or BLOCK_ALLOC
+ * starts the recording; markers before that only keep their place on the thread's stack of ranges and are
+ * written once it starts: vs_record asks vs_range_current after the journal is there and before it claims its
+ * own slot, and that call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these two must
+ * nest in vs_record). */
 uint64_t vs_record(struct vs_event *event);
 
 /* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,

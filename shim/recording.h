@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "record.h"
+#include "sampler.h"
 
 #define likely_(x)   __builtin_expect(!!(x), 1)
 #define unlikely_(x) __builtin_expect(!!(x), 0)
@@ -24,6 +25,16 @@ enum vs_recording_state { VS_RECORDING_NONE, VS_RECORDING_STARTING, VS_RECORDING
 /* What the sampler does: looks, again and again; takes the last look; only stays, so that the drain's thread
  * is not the process's last one; ends. */
 enum vs_look { VS_LOOK_ALWAYS, VS_LOOK_LAST, VS_LOOK_NEVER, VS_LOOK_END };
+
+#define VS_QUESTIONS 8 /* at once: see ask.c */
+struct vs_question {
+    _Atomic uint32_t state;
+    int32_t device;
+    struct vs_used answer;
+};
+
+/* Whether the sampler's thread takes what samples there are, from NVML. */
+enum vs_nvml_state { VS_NVML_UNDECIDED, VS_NVML_USED, VS_NVML_USELESS };
 
 struct vs_recording {
     /* read at every event */
@@ -38,12 +49,21 @@ struct vs_recording {
     _Atomic uint32_t late;               /* no drain thread any more: who records also drains */
     _Atomic uint32_t writing;            /* taken by whoever drives the writer */
     _Atomic uint32_t has_thread;
-    _Atomic uint32_t threads; /* of ours that run */
-    _Atomic uint32_t keeper;  /* the sampler's thread runs: the drain's need not be the last one */
-    _Atomic uint32_t alone;   /* the host's threads are gone: ours end, and with them the process */
-    _Atomic uint32_t nvml;    /* the sampler's thread does what samples there are */
-    _Atomic uint32_t look;    /* enum vs_look; a futex that the sampler waits on */
-    pid_t pid;                /* a vfork child that calls exit has all this, and is not us */
+    _Atomic uint32_t threads;      /* of ours that run */
+    _Atomic uint32_t keeper;       /* the sampler's thread runs: the drain's need not be the last one */
+    _Atomic uint32_t alone;        /* the host's threads are gone: ours end, and with them the process */
+    _Atomic uint32_t nvml;         /* enum vs_nvml_state */
+    _Atomic uint32_t look;         /* enum vs_look; a futex that the sampler waits on at its end */
+    _Atomic uint32_t bell;         /* rung for the sampler; the futex that it waits on between two looks */
+    _Atomic uint64_t last_context; /* CUcontext of the thread that waits for the last look; 0: none */
+    _Atomic uint32_t unanswered;   /* questions in a row */
+    _Atomic uint64_t asking_ns;    /* that the host's threads have waited for answers, all together */
+    _Atomic uint64_t first_ask_ns; /* when the first question was asked */
+    _Atomic uint32_t sample_soon;  /* somebody wants a sample before its time */
+    struct vs_question questions[VS_QUESTIONS];
+    bool tight;          /* a limit on the address space leaves no room for threads of ours */
+    uint32_t ring_slots; /* asked for; the journal's are the next power of two */
+    pid_t pid;           /* a vfork child that calls exit has all this, and is not us */
     struct vs_journal *sampler_journal;
     sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;
@@ -75,6 +95,9 @@ void vs_record_await_start(struct vs_recording *r);
  * the end of the process.  The caller has all signals blocked; HOST_SIGNALS is its mask before that. */
 void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t *host_signals);
 
+/* Writes what J has into the database and completes it, on the spot and without a thread. */
+void vs_drain_here(struct vs_recording *r, struct vs_journal *j);
+
 /* Wakes the drain thread or, after its end, drains on the spot.  errno is kept. */
 void vs_drain_nudge(struct vs_recording *r);
 
@@ -90,6 +113,12 @@ void *vs_sampler_main(void *recording);
 /* Has it take the last samples and stop, and waits for that a moment.  While the driver and NVML still work:
  * at the begin of the end of the process. */
 void vs_sampler_last_look(struct vs_recording *r);
+
+/* Wakes the sampler: something of LOOK, a question or a wish for a sample is there. */
+void vs_sampler_ring(struct vs_recording *r);
+
+/* Answers the questions that wait, by LOOK (ask.c). */
+void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device));
 
 /* The host's resident memory. */
 uint64_t vs_sampler_rss(void);

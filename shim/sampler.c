@@ -4,26 +4,21 @@
  *
  * NVML knows it per process and device and needs no CUDA context.  It has a thread of its own: the library
  * may be shared with the host, and so must the descriptors be that it opens, while the drain thread has a
- * table of its own (drain.c).  Where NVML does not list us (a container's pids are not the host's) its figure
- * for the whole device is taken.  Where there is no NVML, or it can't say, one of the host's own threads is
- * asked to ask the driver (vs_sample_take_request).
+ * table of its own (drain.c).  Where NVML never lists us (a container's pids are not the host's) its figure
+ * for the whole device is taken; where it does no longer, we use nothing there.  Where there is no NVML, or
+ * it can't say, one of the host's own threads is asked to ask the driver (vs_sample_take_request).
  *
  * As long as the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS; where nothing happens, one a
  * second, and one at the end whatever happened.  For the end the first of our two exit handlers wakes the
  * thread and waits for it, 50 ms at most: libraries' destructors, NVML's among them, run after that.
- *
- * Only a handful of NVML's functions are used, declared here by their documented binary interface, so that no
- * NVIDIA header or library is needed to build.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -33,28 +28,15 @@
 
 #include "clock.h"
 #include "hooks/cuda.h"
+#include "nvml.h"
 #include "options.h"
 #include "recording.h"
 #include "trace/procstat.h"
 
-#define DEVICES_MAX   64
-#define PROCESSES_MAX 256
-#define REPEAT_NS     UINT64_C(1000000000)
-#define NOT_AVAILABLE UINT64_MAX
-#define LAST_MS       5000
-#define LOOK_NS       UINT64_C(50000000)
-
-struct nvml_process { /* nvmlProcessInfo_t of the _v3 calls */
-    unsigned pid;
-    unsigned long long used;
-    unsigned gpu_instance, compute_instance;
-};
-struct nvml_memory { /* nvmlMemory_v2_t */
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-#define MEMORY_VERSION (sizeof(struct nvml_memory) | 2u << 24)
-typedef void *nvml_device;
+#define DEVICES_MAX 64
+#define REPEAT_NS   UINT64_C(1000000000)
+#define LAST_MS     5000
+#define LOOK_NS     UINT64_C(50000000)
 
 /* A figure, and where it is from; source 0: none. */
 struct figure {
@@ -62,17 +44,10 @@ struct figure {
     uint64_t used;
 };
 
-static struct {
-    int (*init)(void);
-    int (*by_uuid)(const char *, nvml_device *);
-    int (*compute)(nvml_device, unsigned *, struct nvml_process *);
-    int (*graphics)(nvml_device, unsigned *, struct nvml_process *);
-    int (*memory)(nvml_device, struct nvml_memory *);
-} nvml;
-
 static struct device {
     uint32_t row; /* journal device id looked at; 0 = unused */
-    nvml_device handle;
+    vs_nvml_device handle;
+    bool listed; /* NVML has told this process's own figure */
     uint64_t last_used, last_ns;
     bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
@@ -97,62 +72,19 @@ uint64_t vs_sampler_rss(void)
     return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* ---- NVML ---- */
-
-static bool load(void)
+static struct vs_used used_of(struct device *d)
 {
-    void *lib = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (!lib)
-        return false;
-    *(void **)&nvml.init = dlsym(lib, "nvmlInit_v2");
-    *(void **)&nvml.by_uuid = dlsym(lib, "nvmlDeviceGetHandleByUUID");
-    *(void **)&nvml.compute = dlsym(lib, "nvmlDeviceGetComputeRunningProcesses_v3");
-    *(void **)&nvml.graphics = dlsym(lib, "nvmlDeviceGetGraphicsRunningProcesses_v3");
-    *(void **)&nvml.memory = dlsym(lib, "nvmlDeviceGetMemoryInfo_v2");
-    return nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0;
-}
-
-static nvml_device find(const uint8_t uuid[16])
-{
-    static const char *const kinds[] = {"GPU", "MIG"};
-    nvml_device handle;
-    char text[64];
-    for (int k = 0; k < 2; k++) {
-        int n = snprintf(text, sizeof text, "%s-", kinds[k]);
-        for (int i = 0; i < 16; i++)
-            n += snprintf(text + n, sizeof text - (size_t)n,
-                          i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
-        if (nvml.by_uuid(text, &handle) == 0)
-            return handle;
-    }
-    return NULL;
-}
-
-/* Our bytes in one of the lists; NOT_AVAILABLE where we are not in it. */
-static uint64_t in_list(int (*list)(nvml_device, unsigned *, struct nvml_process *), nvml_device device)
-{
-    static struct nvml_process process[PROCESSES_MAX];
-    unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
-    uint64_t used = NOT_AVAILABLE;
-    if (!list || list(device, &count, process) != 0)
-        return NOT_AVAILABLE;
-    for (unsigned i = 0; i < count && i < PROCESSES_MAX; i++)
-        if (process[i].pid == pid && process[i].used != NOT_AVAILABLE)
-            used = (used == NOT_AVAILABLE ? 0 : used) + process[i].used;
-    return used;
+    return vs_nvml_used(d->handle, &d->listed);
 }
 
 /* What can be told of a device without the host's help. */
-static struct figure ask_nvml(const struct device *d)
+static struct figure ask_nvml(struct device *d)
 {
-    struct nvml_memory memory = {.version = MEMORY_VERSION};
-    uint64_t used = d->handle ? in_list(nvml.compute, d->handle) : NOT_AVAILABLE;
-    if (d->handle && used == NOT_AVAILABLE)
-        used = in_list(nvml.graphics, d->handle);
-    if (used != NOT_AVAILABLE)
-        return (struct figure){VS_SAMPLE_NVML_PROCESS, used};
-    if (d->handle && nvml.memory && nvml.memory(d->handle, &memory) == 0)
-        return (struct figure){VS_SAMPLE_NVML_DEVICE, memory.used};
+    struct vs_used used = used_of(d);
+    if (used.process != VS_BYTES_UNKNOWN)
+        return (struct figure){VS_SAMPLE_NVML_PROCESS, used.process};
+    if (used.device != VS_BYTES_UNKNOWN)
+        return (struct figure){VS_SAMPLE_NVML_DEVICE, used.device};
     return (struct figure){0, 0};
 }
 
@@ -200,17 +132,28 @@ static struct device *look_up(uint32_t id, const struct vs_device_row *row)
     struct device *d = &devices[id - 1];
     if (d->row != id) {
         d->row = id;
-        d->handle = find(row->uuid);
+        d->handle = vs_nvml_find(row->uuid);
     }
     return d;
 }
 
+/* The answer to a question of one of the host's threads (ask.c). */
+static struct vs_used look_at(int ordinal)
+{
+    struct vs_journal *j = vs_recording->sampler_journal;
+    const struct vs_device_row *row;
+    for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++)
+        if (row->ordinal == ordinal)
+            return used_of(look_up(id, row));
+    return (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
+}
+
 /* One look at every known device; whoever NVML can't tell of is asked for through the host's threads. */
-static void tick(struct vs_recording *r, struct vs_journal *j)
+static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
 {
     uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
     const struct vs_device_row *row;
-    bool all = true, busy = ring_head(j) != seen_head;
+    bool all = true, busy = soon || ring_head(j) != seen_head;
     if (!rss) /* the drain thread has not looked yet: the next tick then */
         return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
@@ -225,27 +168,43 @@ static void tick(struct vs_recording *r, struct vs_journal *j)
         atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);
 }
 
-/* The last look: none of the host's threads can be asked any more, so this one asks the driver. */
+/* Where NVML does not say, the driver is asked: in the context of the thread that waits for this, which may
+ * be none.  The other devices keep the figures that they have. */
+static void last_by_driver(struct vs_recording *r, struct vs_journal *j, uint64_t rss)
+{
+    uint64_t context = atomic_load_explicit(&r->last_context, memory_order_relaxed);
+    struct figure figure = {VS_SAMPLE_MEMINFO, 0};
+    int device;
+    if (context && vs_cuda_used_bytes(context, &device, &figure.used))
+        write_sample(r, j, device, figure, rss);
+}
+
+/* The last look: nothing that the host does will be seen any more. */
 static void last_tick(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t rss = vs_sampler_rss();
     const struct vs_device_row *row;
-    for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
-        struct figure figure = {0, 0};
-        if (atomic_load_explicit(&r->nvml, memory_order_relaxed))
-            figure = ask_nvml(look_up(id, row));
-        if (!figure.source && vs_cuda_used_bytes(row->ordinal, &figure.used))
-            figure.source = VS_SAMPLE_MEMINFO;
+    bool all = atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED;
+    for (uint32_t id = 1; all && id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
+        struct figure figure = ask_nvml(look_up(id, row));
         if (figure.source)
             write_sample(r, j, row->ordinal, figure, rss);
+        all = figure.source;
     }
+    if (!all)
+        last_by_driver(r, j, rss);
 }
 
-/* Sleeps, but wakes at the end of the recording. */
-static void pause_ms(struct vs_recording *r, uint64_t ms)
+/* Sleeps, but not when the bell was rung since it stood at BELL: at the end, and when somebody asks. */
+static void pause_ms(struct vs_recording *r, uint32_t bell, uint64_t ms)
 {
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
-    syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, VS_LOOK_ALWAYS, &t, NULL, 0);
+    syscall(SYS_futex, &r->bell, FUTEX_WAIT_PRIVATE, bell, &t, NULL, 0);
+}
+
+static uint32_t bell(struct vs_recording *r)
+{
+    return atomic_load_explicit(&r->bell, memory_order_acquire);
 }
 
 static bool looking(struct vs_recording *r)
@@ -261,10 +220,32 @@ static void wake(_Atomic uint32_t *word)
 /* False where NVML can be of no use. */
 static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
 {
-    while (!vs_journal_get_device(j, 1) && looking(r))
-        pause_ms(r, vs_options.sample_ms);
+    for (uint32_t rung = bell(r); !vs_journal_get_device(j, 1) && looking(r); rung = bell(r))
+        pause_ms(r, rung, vs_options.sample_ms);
     return looking(r) &&
-           load(); /* a real NVML knows no device of the simulated driver, which brings its own */
+           vs_nvml_load(); /* a real NVML knows no device of the simulated driver, which brings its own */
+}
+
+/* Questions are answered at once; samples have their times. */
+static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
+{
+    uint64_t next = 0, period = vs_options.sample_ms * UINT64_C(1000000), now;
+    while (looking(r)) {
+        uint32_t rung = bell(r); /* before anything is looked at: what comes later ends the pause */
+        vs_sampler_answer(r, look_at);
+        bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
+        if ((now = vs_clock_ns()) >= next || soon) {
+            tick(r, j, soon);
+            next = now + period;
+        }
+        pause_ms(r, rung, (next - now) / 1000000 + 1);
+    }
+}
+
+/* Before the drain thread's first look nothing is known of the host; that look asks for a sample anyway. */
+static bool host_is_known(struct vs_recording *r)
+{
+    return atomic_load_explicit(&r->host_rss, memory_order_relaxed) != 0;
 }
 
 static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
@@ -272,12 +253,17 @@ static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
     memset(devices, 0, sizeof devices); /* a fork child finds its parent's handles in them */
     seen_head = 0;
     if (nvml_usable(r, j)) {
-        atomic_store_explicit(&r->nvml, 1, memory_order_relaxed);
-        for (; looking(r); pause_ms(r, vs_options.sample_ms))
-            tick(r, j);
+        atomic_store_explicit(&r->nvml, VS_NVML_USED, memory_order_relaxed);
+        sample_with_nvml(r, j);
+    } else {
+        atomic_store_explicit(&r->nvml, VS_NVML_USELESS, memory_order_relaxed);
     }
-    while (looking(r))
-        pause_ms(r, 3600000);
+    for (uint32_t rung = bell(r); looking(r); rung = bell(r)) {
+        bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
+        if (soon && host_is_known(r))
+            atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);
+        pause_ms(r, rung, 3600000);
+    }
     if (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST)
         last_tick(r, j);
     uint32_t last = VS_LOOK_LAST; /* or the end, by now */
@@ -298,11 +284,14 @@ void vs_sampler_last_look(struct vs_recording *r)
     uint64_t until = vs_clock_ns() + LOOK_NS;
     struct timespec step = {0, 10000000};
     int kept = errno;
-    if (!atomic_load(&r->keeper) || r->pid != getpid() ||
-        !atomic_compare_exchange_strong(&r->look, &always,
+    if (!atomic_load(&r->keeper) || r->pid != getpid())
+        return;
+    /* relaxed: published by the exchange; of two callers the one that loses leaves what is as good */
+    atomic_store_explicit(&r->last_context, vs_cuda_current(), memory_order_relaxed);
+    if (!atomic_compare_exchange_strong(&r->look, &always,
                                         vs_options.sample_ms ? VS_LOOK_LAST : VS_LOOK_NEVER))
         return;
-    wake(&r->look);
+    vs_sampler_ring(r);
     while (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST && vs_clock_ns() < until)
         syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, VS_LOOK_LAST, &step, NULL, 0);
     errno = kept;

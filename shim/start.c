@@ -9,17 +9,25 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "event_clock.h"
+#include "launch.h"
 #include "log.h"
 #include "options.h"
 #include "output.h"
 #include "recording.h"
+
+#define RING_DEFAULT     (1u << 18) /* the journal's own */
+#define RING_LEAST       1024u
+#define SHRINK_MAX       7
+#define ROOM_FOR_THREADS (UINT64_C(1) << 30) /* malloc reserves 64 MiB, and 128 for a moment, for each */
 
 #ifndef VRAMSCOPE_VERSION
 #define VRAMSCOPE_VERSION "unknown"
@@ -52,7 +60,7 @@ static size_t read_text(const char *path, char *text, size_t size)
 static void describe(struct vs_journal *j)
 {
     char text[4096];
-    struct vs_launch launch = vs_output_launch();
+    struct vs_launch launch = vs_launch();
     if (gethostname(text, sizeof text - 1) == 0)
         vs_journal_set_fact(j, "host", text);
     if (read_text("/proc/sys/kernel/random/boot_id", text, sizeof text))
@@ -78,6 +86,32 @@ static void unclaim(const char *database)
         unlink(database);
 }
 
+/* What a limit on the address space (ulimit -v) leaves; UINT64_MAX: there is none. */
+static uint64_t address_room(void)
+{
+    struct rlimit limit;
+    char text[64];
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    if (!read_text("/proc/self/statm", text, sizeof text))
+        return 0;
+    uint64_t used = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return used < limit.rlim_cur ? limit.rlim_cur - used : 0;
+}
+
+/* The host needs that room: a journal takes a sixteenth of it, its tables shrinking with the ring. */
+static void fit_into(struct vs_journal_config *c, uint64_t room)
+{
+    c->ring_slots = c->ring_slots ? c->ring_slots : RING_DEFAULT;
+    for (unsigned shift = 0; vs_journal_bytes(c) > room / 16 && shift <= SHRINK_MAX; shift++) {
+        c->ring_slots = c->ring_slots > RING_LEAST ? c->ring_slots / 2 : RING_LEAST;
+        c->string_bytes = 1u << (20 - shift);
+        c->threads = c->modules = 1u << (13 - shift);
+        c->frames = 1u << (16 - shift);
+        c->stacks = 1u << (17 - shift);
+    }
+}
+
 static struct vs_journal *make_journal(struct vs_recording *r)
 {
     struct vs_journal *j = NULL;
@@ -87,6 +121,17 @@ static struct vs_journal *make_journal(struct vs_recording *r)
         .start_ns = vs_clock_ns(),
         .start_realtime_ns = vs_clock_realtime_ns(),
     };
+    uint64_t room = address_room();
+    r->tight = room < ROOM_FOR_THREADS;
+    if (r->tight)
+        fit_into(&c, room);
+    r->ring_slots = c.ring_slots ? c.ring_slots : RING_DEFAULT;
+    if (r->tight && vs_journal_bytes(&c) > room / 16) {
+        vs_log("no room for a journal under this limit on the address space (ulimit -v); nothing is "
+               "recorded; raise the limit");
+        unclaim(r->database);
+        return NULL;
+    }
     int err = vs_output_journal(&j, r->journal_path, sizeof r->journal_path, &c);
     if (err == 0)
         return j;
@@ -113,7 +158,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
     if (j) {
         describe(j);
         uint64_t slots = 1;
-        while (slots < (vs_options.ring_events ? vs_options.ring_events : 1u << 18))
+        while (slots < r->ring_slots)
             slots *= 2;
         atomic_store_explicit(&r->nudge_mask, slots / 4 - 1, memory_order_relaxed);
         vs_log_verbose("recording to %s, journal %s", r->database, r->journal_path);

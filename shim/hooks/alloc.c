@@ -27,7 +27,7 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
                              .size = size,
                              .arg1 = api};
     vs_record(&event);
-    vs_sample_if_asked();
+    vs_sample_after(status);
 }
 
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
@@ -40,6 +40,8 @@ uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uin
                              .size = size,
                              .arg0 = stream,
                              .arg1 = api};
+    if (vs_graph_memory_seen() && op == VS_OP_FREE)
+        vs_graph_freed(address);
     return vs_record(&event);
 }
 
@@ -60,44 +62,67 @@ void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult
     vs_record(&event);
 }
 
-void vs_sample_if_asked(void)
+struct meminfo {
+    size_t free, total;
+};
+
+/* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe would
+ * break somebody's stream capture: relaxed for the time of ours. */
+static bool ask_meminfo(struct meminfo *m)
 {
-    if (!vs_sample_take_request())
-        return;
-    struct vs_place place = vs_place_current();
-    if (place.device == VS_DEVICE_UNKNOWN)
-        return;
-    /* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe
-     * would break somebody's stream capture: relaxed for the time of ours. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     bool exchanged = vs_drv_cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
-    size_t free_bytes = 0, total_bytes = 0;
-    CUresult status = vs_drv_cuMemGetInfo_v2(&free_bytes, &total_bytes);
+    CUresult status = vs_drv_cuMemGetInfo_v2(&m->free, &m->total);
     if (exchanged)
         vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    if (status != CUDA_SUCCESS)
+    return status == CUDA_SUCCESS;
+}
+
+/* What the driver has free, asked on the host's own thread. */
+static void sample_here(enum vs_sample_source source)
+{
+    struct meminfo m = {0, 0};
+    struct vs_place place = vs_place_current();
+    if (place.device == VS_DEVICE_UNKNOWN || !ask_meminfo(&m))
         return;
     struct vs_event event = {.op = VS_OP_SAMPLE,
                              .device = place.device,
                              .context = place.context,
-                             .size = total_bytes - free_bytes,
-                             .arg0 = VS_SAMPLE_MEMINFO};
+                             .address = source == VS_SAMPLE_OOM ? m.free : 0,
+                             .size = m.total - m.free,
+                             .arg0 = source};
     vs_record(&event);
 }
 
-bool vs_cuda_used_bytes(int device, uint64_t *bytes)
+void vs_sample_if_asked(void)
 {
-    unsigned flags;
-    int active = 0;
-    CUcontext context;
-    size_t free_bytes = 0, total_bytes = 0;
-    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        vs_drv_cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+    if (vs_sample_take_request())
+        sample_here(VS_SAMPLE_MEMINFO);
+}
+
+void vs_sample_after(CUresult status)
+{
+    if (status == CUDA_ERROR_OUT_OF_MEMORY)
+        sample_here(VS_SAMPLE_OOM);
+    else
+        vs_sample_if_asked();
+}
+
+uint64_t vs_cuda_current(void)
+{
+    CUcontext context = NULL;
+    if (!vs_cuda_seen() || vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+        return 0;
+    return (uint64_t)(uintptr_t)context;
+}
+
+bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes)
+{
+    if (vs_drv_cuCtxSetCurrent((CUcontext)(uintptr_t)context) != CUDA_SUCCESS)
         return false;
-    bool known = vs_drv_cuCtxSetCurrent(context) == CUDA_SUCCESS &&
-                 vs_drv_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS;
+    struct meminfo m = {0, 0};
+    bool known = vs_drv_cuCtxGetDevice(device) == CUDA_SUCCESS && ask_meminfo(&m);
     vs_drv_cuCtxSetCurrent(NULL);
-    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
-    *bytes = total_bytes - free_bytes;
+    *bytes = m.total - m.free;
     return known;
 }

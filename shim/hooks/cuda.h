@@ -14,6 +14,12 @@
  * they would have been.  Safe before the C library is initialised. */
 void vs_hooks_init(void);
 
+/* Whether the library was loaded behind the C library, by dlopen: then nothing is hooked. */
+bool vs_hooks_late(void);
+
+/* Whether ADDRESS lies in this library. */
+bool vs_hooks_own(const void *address);
+
 /* Whether the process has called into the driver through a hook: before that, asking the driver anything is
  * out of the question.  One load. */
 bool vs_cuda_seen(void);
@@ -22,8 +28,11 @@ bool vs_cuda_seen(void);
  * driver is not loaded or lacks it.  Takes the loader's lock: not for the hot path. */
 void *vs_cuda_real(const char *name);
 
-/* What is used of DEVICE, by other processes too, asked on a thread of ours: in the host's primary context,
- * which is held and made current for the moment.  At the end of a process only. */
-bool vs_cuda_used_bytes(int device, uint64_t *bytes);
+/* The context that is current on the calling thread; 0: none.  Takes no lock. */
+uint64_t vs_cuda_current(void);
+
+/* What is used of the device that CONTEXT lies on, by other processes too, asked on a thread of ours; CONTEXT
+ * is current on a thread of the host that waits meanwhile, so it stays alive without our holding it. */
+bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes);
 
 #endif

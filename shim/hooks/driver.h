@@ -29,14 +29,29 @@
 #define VS_PARAMS_6(A, a, B, b, C, c, D, d, E, e, F, f)             (A a, B b, C c, D d, E e, F f)
 #define VS_PARAMS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)       (A a, B b, C c, D d, E e, F f, G g)
 #define VS_PARAMS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h) (A a, B b, C c, D d, E e, F f, G g, H h)
-#define VS_ARGS_1(A, a)                                             (a)
-#define VS_ARGS_2(A, a, B, b)                                       (a, b)
-#define VS_ARGS_3(A, a, B, b, C, c)                                 (a, b, c)
-#define VS_ARGS_4(A, a, B, b, C, c, D, d)                           (a, b, c, d)
-#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                     (a, b, c, d, e)
-#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)               (a, b, c, d, e, f)
-#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)         (a, b, c, d, e, f, g)
-#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)   (a, b, c, d, e, f, g, h)
+#define VS_PARAMS_9(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i)                                    \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
+#define VS_PARAMS_10(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j)                             \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
+#define VS_PARAMS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                       \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
+#define VS_ARGS_1(A, a)                                                        (a)
+#define VS_ARGS_2(A, a, B, b)                                                  (a, b)
+#define VS_ARGS_3(A, a, B, b, C, c)                                            (a, b, c)
+#define VS_ARGS_4(A, a, B, b, C, c, D, d)                                      (a, b, c, d)
+#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                                (a, b, c, d, e)
+#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)                          (a, b, c, d, e, f)
+#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)                    (a, b, c, d, e, f, g)
+#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)              (a, b, c, d, e, f, g, h)
+#define VS_ARGS_9(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i)        (a, b, c, d, e, f, g, h, i)
+#define VS_ARGS_10(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j) (a, b, c, d, e, f, g, h, i, j)
+#define VS_ARGS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                         \
+    (a, b, c, d, e, f, g, h, i, j, k)
+
+/* of CUDA 12.4 and 12.5, where older headers are built with */
+struct CUctxCreateParams_st;
+struct CUgreenCtx_st;
+struct CUdevResourceDesc_st;
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that nobody's
  * canonical PLT entry can come between our table and our code. */
@@ -60,6 +75,9 @@ extern const size_t vs_row_count;
 
 /* The row of the exact symbol NAME, NULL where it is not hooked. */
 const struct vs_row *vs_row_find(const char *name);
+
+/* Whether some row is a variant (version, kind of stream) of the same function as NAME. */
+bool vs_row_of_base(const char *name);
 
 /* ---- real pointers ---- */
 
@@ -100,7 +118,20 @@ bool vs_driver_owns(const void *address);
     X(cuDevicePrimaryCtxGetState, 3, (CUdevice, device, unsigned *, flags, int *, active))                   \
     X(cuDevicePrimaryCtxRetain, 2, (CUcontext *, context, CUdevice, device))                                 \
     X(cuDevicePrimaryCtxRelease_v2, 1, (CUdevice, device))                                                   \
-    X(cuCtxSetCurrent, 1, (CUcontext, context))
+    X(cuCtxSetCurrent, 1, (CUcontext, context))                                                              \
+    X(cuMemGetAddressRange_v2, 3, (CUdeviceptr *, base, size_t *, size, CUdeviceptr, address))               \
+    X(cuMemGetAllocationPropertiesFromHandle, 2,                                                             \
+      (CUmemAllocationProp *, prop, CUmemGenericAllocationHandle, handle))                                   \
+    X(cuArray3DGetDescriptor_v2, 2, (CUDA_ARRAY3D_DESCRIPTOR *, descriptor, CUarray, array))                 \
+    X(cuMipmappedArrayGetLevel, 3, (CUarray *, level, CUmipmappedArray, array, unsigned int, number))        \
+    X(cuGraphicsResourceGetMappedPointer_v2, 3,                                                              \
+      (CUdeviceptr *, address, size_t *, size, CUgraphicsResource, resource))                                \
+    X(cuGraphGetNodes, 3, (CUgraph, graph, CUgraphNode *, nodes, size_t *, count))                           \
+    X(cuGraphNodeGetType, 2, (CUgraphNode, node, CUgraphNodeType *, type))                                   \
+    X(cuGraphMemAllocNodeGetParams, 2, (CUgraphNode, node, CUDA_MEM_ALLOC_NODE_PARAMS *, params))            \
+    X(cuGraphMemFreeNodeGetParams, 2, (CUgraphNode, node, CUdeviceptr *, address))                           \
+    X(cuGraphChildGraphNodeGetGraph, 2, (CUgraphNode, node, CUgraph *, graph))                               \
+    X(cuDeviceGetGraphMemAttribute, 3, (CUdevice, device, CUgraphMem_attribute, attribute, void *, value))
 
 enum vs_call {
 #define X(symbol, n, signature) VS_CALL_##symbol,

@@ -21,17 +21,29 @@ struct vs_image {
     const uint32_t *gnu_hash, *sysv_hash;
     const ElfW(Rela) * rela;
     const ElfW(Rela) * plt;
-    size_t rela_count, plt_count;
+    size_t rela_count, plt_count, relative_count; /* so many at the begin of rela name no symbol */
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Phdr) * segments; /* NULL: not known */
+    size_t segment_count;
     uintptr_t relro_start, relro_end; /* whole pages that the loader has write-protected */
 };
 
 /* False where the object has no dynamic symbols. */
 bool vs_image_read(struct vs_image *image, const struct dl_phdr_info *info);
 
+/* The same from its dynamic section alone, without the mapped range. */
+bool vs_image_of(struct vs_image *image, uintptr_t bias, const ElfW(Dyn) * dynamic);
+
 /* The address of the function NAME that the object defines for others, 0 where it does not. */
 uintptr_t vs_image_defines(const struct vs_image *image, const char *name);
 
 /* Whether it is a CUDA driver, by its soname. */
 bool vs_image_is_driver(const struct vs_image *image);
+
+/* The name of the Nth library that it is linked with, NULL beyond the last. */
+const char *vs_image_needs(const struct vs_image *image, size_t n);
+
+/* Whether it, loaded from PATH, is what a link with WANTED means. */
+bool vs_image_is_called(const struct vs_image *image, const char *path, const char *wanted);
 
 #endif

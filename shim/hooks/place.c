@@ -7,6 +7,7 @@
  * own (a fork's child) starts with an empty table.
  */
 #include "hook.h"
+#include "overhead.h"
 
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct slot {
     _Atomic uint32_t value; /* KNOWN | (device + 1) << 8 | journal context id; 0: not yet */
 };
 #define KNOWN 0x80000000u
+#define GONE  1u /* a key that no context has: the slot of a destroyed one */
 
 static struct slot slots[SLOTS];
 static _Atomic uint64_t announced; /* bit per device ordinal */
@@ -37,22 +39,30 @@ static struct vs_journal *journal(void)
     return j;
 }
 
-/* The slot that holds CONTEXT or may hold it; NULL: the table is full. */
-static struct slot *slot_of(CUcontext context)
+/* The slot that holds CONTEXT, or with `claim` a free one made its own; NULL where there is none.  Relaxed
+ * throughout: the value beside the key is complete in itself (one word), and 0 until it is stored. */
+static struct slot *probe(CUcontext context, bool claim)
 {
     uintptr_t key = (uintptr_t)context;
     for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
         struct slot *s = &slots[at % SLOTS];
         uintptr_t seen = atomic_load_explicit(&s->context, memory_order_relaxed);
-        /* relaxed: the value beside the key is complete in itself (one word), and 0 until it is stored */
-        if (seen == key ||
-            (seen == 0 && atomic_compare_exchange_strong_explicit(
-                              &s->context, &seen, key, memory_order_relaxed, memory_order_relaxed)))
+        if (claim && (seen == 0 || seen == GONE) &&
+            atomic_compare_exchange_strong_explicit(&s->context, &seen, key, memory_order_relaxed,
+                                                    memory_order_relaxed))
             return s;
-        if (seen == key) /* another thread claimed it for the same context just now */
+        if (seen == key) /* found, or claimed for the same context by another thread just now */
             return s;
+        if (!claim && seen == 0)
+            return NULL;
     }
     return NULL;
+}
+
+static struct slot *slot_of(CUcontext context)
+{
+    struct slot *s = probe(context, false);
+    return __builtin_expect(s != NULL, 1) ? s : probe(context, true);
 }
 
 static struct vs_place unpack(uint32_t value)
@@ -110,6 +120,28 @@ struct vs_place vs_place_stream(CUstream stream, CUdeviceptr address)
     return place_of(context, is_current, address);
 }
 
+struct vs_place vs_place_created(CUcontext context, int device)
+{
+    return remember(context != NULL ? slot_of(context) : NULL, context, device);
+}
+
+struct vs_place vs_place_known(CUcontext context)
+{
+    struct slot *s = context != NULL ? probe(context, false) : NULL; /* NULL is a free slot's key */
+    uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
+    return value != 0 ? unpack(value) : nowhere;
+}
+
+void vs_place_forget(CUcontext context)
+{
+    struct slot *s;
+    while (context != NULL &&
+           (s = probe(context, false)) != NULL) { /* two, where two threads claimed at once */
+        atomic_store_explicit(&s->value, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->context, GONE, memory_order_relaxed);
+    }
+}
+
 static void write_device_row(struct vs_journal *j, int device)
 {
     struct vs_device_row row = {.ordinal = device};
@@ -126,6 +158,12 @@ static void write_device_row(struct vs_journal *j, int device)
         vs_record_simulated(true);
 }
 
+bool vs_place_announced(int device)
+{
+    return journal() != NULL && device >= 0 && device < 64 &&
+           atomic_load_explicit(&announced, memory_order_relaxed) >> device & 1;
+}
+
 void vs_place_announce(int device)
 {
     struct vs_journal *j = journal();
@@ -134,8 +172,11 @@ void vs_place_announce(int device)
     uint64_t bit = UINT64_C(1) << device;
     if (atomic_load_explicit(&announced, memory_order_relaxed) & bit)
         return;
-    /* relaxed: the bit only decides which thread writes the row */
-    if (!(atomic_fetch_or_explicit(&announced, bit, memory_order_relaxed) & bit))
+    /* relaxed: the bits only decide which thread writes the row, and how kernels are told apart */
+    uint64_t before = atomic_fetch_or_explicit(&announced, bit, memory_order_relaxed);
+    if ((before & ~bit) != 0)
+        atomic_store_explicit(&vs_kernels_many_devices, true, memory_order_relaxed);
+    if (!(before & bit))
         write_device_row(j, device);
 }
 
@@ -143,6 +184,8 @@ void vs_place_announce(int device)
  * Other refusals (no context, a fork's child) are no use of the device. */
 void vs_place_prepare(CUresult status)
 {
-    if (journal() == NULL && (status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY))
+    if (journal() == NULL && (status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY)) {
         vs_record_start();
+        vs_uncovered_tell();
+    }
 }

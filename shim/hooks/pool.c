@@ -5,9 +5,10 @@
  * asked for that after every allocation and after every 64th free of a thread, and an event is written where
  * the figure has changed: a sample, and labelled so.
  *
- * An allocation on a stream that is being captured is a node of a graph: memory exists only while the graph
- * is instantiated and launched, and no pool is asked.  It is recorded like any other allocation; accounting
- * for graphs' own memory is another matter.
+ * An allocation on a stream that is being captured is a node of a graph (graph.c): no memory yet, and no pool
+ * is asked.  A device's primary context may go or be reset: whether the pool's memory goes along is asked
+ * right after (the ledger ends its allocations where the answer is 0).  A pool that was imported from another
+ * process is not asked either: its memory is that process's.
  */
 #include "hook.h"
 
@@ -58,12 +59,13 @@ static struct slot *slot_of(CUmemoryPool pool)
     return s != NULL ? s : probe(pool, true);
 }
 
-static bool capturing(CUstream stream)
+enum vs_capture vs_capturing(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     /* an error says that a capture is under way that involves the legacy stream */
-    return vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
+        return VS_CAPTURE_UNKNOWN;
+    return status == CU_STREAM_CAPTURE_STATUS_NONE ? VS_CAPTURE_NO : VS_CAPTURE_YES;
 }
 
 static CUmemoryPool current_pool_of(int device)
@@ -145,8 +147,13 @@ static void sample(CUmemoryPool pool, int8_t device)
 void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,
                          CUresult status)
 {
-    vs_place_prepare(status);
     /* a handle that the driver has just refused is not shown to it again */
+    enum vs_capture capture = status == CUDA_SUCCESS ? vs_capturing(stream) : VS_CAPTURE_UNKNOWN;
+    if (capture == VS_CAPTURE_YES) {
+        vs_after_graph_node(api, (uint64_t)(uintptr_t)stream, address, size, status);
+        return;
+    }
+    vs_place_prepare(status);
     struct vs_place place = status == CUDA_SUCCESS ? vs_place_stream(stream, address) : vs_place_current();
     if (pool == NULL && status == CUDA_SUCCESS)
         pool = current_pool_of(place.device);
@@ -164,13 +171,15 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
                              .arg0 = (uint64_t)(uintptr_t)stream,
                              .arg1 = api};
     vs_record(&event);
-    if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && !capturing(stream))
+    if (status != CUDA_SUCCESS)
+        vs_sample_after(status);
+    if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && capture == VS_CAPTURE_NO)
         sample(pool, kind.device);
 }
 
 void vs_after_pool_free(CUstream stream)
 {
-    if (++frees % FREES_PER_SAMPLE != 0 || capturing(stream))
+    if (++frees % FREES_PER_SAMPLE != 0 || vs_capturing(stream) != VS_CAPTURE_NO)
         return;
     struct vs_place place = vs_place_stream(stream, 0);
     CUmemoryPool pool = current_pool_of(place.device);
@@ -207,4 +216,31 @@ void vs_pool_destroyed(CUmemoryPool pool)
         record_reserved(pool, device, 0, 0);
     atomic_store_explicit(&s->kind, 0, memory_order_relaxed);
     atomic_store_explicit(&s->pool, GONE, memory_order_relaxed);
+}
+
+void vs_pool_imported(CUmemoryPool pool)
+{
+    struct slot *s = slot_of(pool);
+    if (s != NULL) /* a kind that nothing samples */
+        atomic_store_explicit(&s->kind, KNOWN | (uint32_t)VS_SPACE_IMPORTED << 8, memory_order_relaxed);
+}
+
+/* Their next figure is to be told whatever it is. */
+void vs_pools_reset(int device)
+{
+    for (unsigned i = 0; i < SLOTS; i++) {
+        uint32_t kind = atomic_load_explicit(&slots[i].kind, memory_order_relaxed);
+        if (kind != 0 && (int)(kind & 0xff) - 1 == device)
+            atomic_store_explicit(&slots[i].reserved, UINT64_MAX, memory_order_relaxed);
+    }
+    vs_pool_current_changed(device);
+}
+
+/* Only the current pool's handle is known to be good after a reset: the driver has just given it. */
+void vs_pools_ask(int device)
+{
+    CUmemoryPool pool = current_pool_of(device);
+    int8_t known;
+    if (pool != NULL && known_slot(pool, &known) != NULL)
+        sample(pool, known);
 }

@@ -4,7 +4,7 @@
  * The real function is asked first, with the caller's own arguments, and its return code and status stand. If
  * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row
  * takes its place: no guessing from names, versions or flags.  A pointer that we do not know passes
- * untouched.
+ * untouched; where it is a variant of a function that we hook, newer than we are, that is told.
  *
  * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and
  * what the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
@@ -68,6 +68,13 @@ static void learn_others(void)
     atomic_store_explicit(&others_known, true, memory_order_release);
 }
 
+/* The name that a program asks by: since CUDA 12 cuGraphInstantiate is another function's. */
+static bool is_called(const struct vs_row *row, const char *base)
+{
+    return strcmp(row->base, base) == 0 ||
+           (row->api == VS_API_cuGraphInstantiateWithFlags && strcmp(base, "cuGraphInstantiate") == 0);
+}
+
 /* Of rows that share one address (a driver may give both stream kinds one function) the one whose stream
  * kind was asked for; of those the last, which is the newest. */
 static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t flags)
@@ -76,7 +83,7 @@ static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t f
     const struct vs_row *best = NULL;
     for (size_t i = 0; i < vs_row_count; i++) {
         const struct vs_row *row = &vs_rows[i];
-        if (strcmp(row->base, base) != 0)
+        if (!is_called(row, base))
             continue;
         if (vs_real_of(row->api) != p &&
             atomic_load_explicit(&other_table[row->api], memory_order_relaxed) != p)
@@ -88,7 +95,7 @@ static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t f
     return best;
 }
 
-void vs_after_proc(const char *name, void **pfn, cuuint64_t flags, CUresult status)
+void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, CUresult status)
 {
     if (status != CUDA_SUCCESS || name == NULL || pfn == NULL || *pfn == NULL)
         return;
@@ -97,5 +104,9 @@ void vs_after_proc(const char *name, void **pfn, cuuint64_t flags, CUresult stat
     const struct vs_row *row = row_of(name, *pfn, flags);
     if (row != NULL)
         *pfn = row->wrapper;
+    else if (vs_driver_owns(*pfn) && vs_row_of_base(name))
+        vs_uncovered(
+            "a form of %s (asked for as of CUDA %d.%d) that this vramscope does not know was looked up", name,
+            version / 1000, version % 1000 / 10);
     errno = saved;
 }

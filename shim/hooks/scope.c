@@ -35,6 +35,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
         return 0;
     out->start = image.start;
     out->end = image.end;
+    out->is_driver = vs_image_is_driver(&image);
     snprintf(out->name, sizeof(out->name), "%s", info->dlpi_name);
     return 1;
 }

@@ -10,10 +10,12 @@
 #define VS_HOOKS_SHAPES_H
 
 #include "hook.h"
+#include "overhead.h"
 
 /* CALL, and where it is the outermost one AFTER, which sees `status`; errno stays as the call left it. */
-#define VS_AROUND_(CALL, AFTER)                                                                              \
-    if (!vs_hook_enter())                                                                                    \
+#define VS_AROUND_(CALL, AFTER) VS_AROUND_AS_(true, CALL, AFTER)
+#define VS_AROUND_AS_(MOVES, CALL, AFTER)                                                                    \
+    if (!vs_hook_enter_as(MOVES))                                                                            \
         return CALL;                                                                                         \
     CUresult status = CALL;                                                                                  \
     int saved = errno;                                                                                       \
@@ -46,16 +48,17 @@
         return CALL;                                                                                         \
     vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);                                               \
     CUresult status = CALL;                                                                                  \
-    vs_after_proc(name, pfn, flags, status);                                                                 \
+    vs_after_proc(name, pfn, version, flags, status);                                                        \
     vs_hook_leave();                                                                                         \
     return status;
 
 #define VS_SHAPE_ALLOC(CALL, space, out, size)                                                               \
-    VS_AROUND_(CALL, vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, status))
+    VS_AROUND_AS_(vs_space_moves(VS_SPACE_##space), CALL,                                                    \
+                  vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, status))
 
 /* frees and their kin are recorded before the real call: another thread may be given the address at once */
 #define VS_BEFORE_(CALL, op, space, address, size, stream, AFTER)                                            \
-    if ((address) == 0 || !vs_hook_enter())                                                                  \
+    if ((address) == 0 || !vs_hook_enter_as(vs_space_moves(space)))                                          \
         return CALL;                                                                                         \
     int saved = errno;                                                                                       \
     uint64_t seq = vs_before_free(api, op, space, (uint64_t)(address), size, (uint64_t)(stream));            \
@@ -75,7 +78,11 @@
 
 #define VS_SHAPE_POOL_ALLOC(CALL, out, size, pool, stream)                                                   \
     VS_AROUND_(CALL, vs_after_pool_alloc(api, VS_OUT(out), size, pool, stream, status))
+/* into a graph, where the stream is being captured: asked only where there are graphs with memory at all */
 #define VS_SHAPE_POOL_FREE(CALL, address, stream)                                                            \
+    if (vs_graph_memory_seen() && !vs_hook_nested() && vs_graph_captured_free(address, stream)) {            \
+        VS_AROUND_(CALL, vs_after_graph_node(api, (uint64_t)(uintptr_t)(stream), address, 0, status))        \
+    }                                                                                                        \
     VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_NONE, address, 0, stream,                                          \
                if (status == CUDA_SUCCESS) vs_after_pool_free(stream))
 #define VS_SHAPE_POOL_CURRENT(CALL, device) VS_AROUND_(CALL, vs_pool_current_changed(device))
@@ -88,10 +95,195 @@
 #define VS_SHAPE_PHYS_RETAIN(CALL, space, handle, address)                                                   \
     VS_AROUND_(CALL, vs_after_phys_retain(api, VS_SPACE_##space, VS_OUT(handle), (uint64_t)(address), status))
 #define VS_SHAPE_MAP(CALL, address, size, offset, handle)                                                    \
-    VS_AROUND_(CALL, vs_after_map(address, size, offset, handle, status))
+    VS_AROUND_AS_(false, CALL, vs_after_map(address, size, offset, handle, status))
 #define VS_SHAPE_VA_RESERVE(CALL, address, size)                                                             \
-    VS_AROUND_(CALL, vs_after_va_reserve(api, VS_OUT(address), size, status))
+    VS_AROUND_AS_(false, CALL, vs_after_va_reserve(api, VS_OUT(address), size, status))
 #define VS_SHAPE_SET_ACCESS(CALL, address, size, count)                                                      \
-    VS_AROUND_(CALL, vs_after_set_access(api, address, size, count, status))
+    VS_AROUND_AS_(false, CALL, vs_after_set_access(api, address, size, count, status))
+
+#define VS_SHAPE_POOL_IMPORT(CALL, pool)                                                                     \
+    VS_AROUND_(CALL, if (status == CUDA_SUCCESS && (pool) != NULL) vs_pool_imported(*(pool)))
+
+/* ---- arrays, imports, multicast ---- */
+
+#define VS_ARRAY_2D(a)                                                                                       \
+    ((a) != NULL ? vs_array_bytes(                                                                           \
+                       &(struct vs_array){(a)->Width, (a)->Height, 0, (a)->NumChannels, 0, (a)->Format}, 1)  \
+                 : 0)
+#define VS_ARRAY_3D(a, levels)                                                                               \
+    ((a) != NULL ? vs_array_bytes(&(struct vs_array){(a)->Width, (a)->Height, (a)->Depth, (a)->NumChannels,  \
+                                                     (a)->Flags, (a)->Format},                               \
+                                  levels)                                                                    \
+                 : 0)
+
+/* several frees in one call */
+#define VS_MANY_(CALL, BEFORE, AFTER)                                                                        \
+    if (!vs_hook_enter())                                                                                    \
+        return CALL;                                                                                         \
+    int saved = errno;                                                                                       \
+    struct vs_many undone;                                                                                   \
+    BEFORE;                                                                                                  \
+    errno = saved;                                                                                           \
+    CUresult status = CALL;                                                                                  \
+    saved = errno;                                                                                           \
+    AFTER;                                                                                                   \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+
+#define VS_SHAPE_MAP_ARRAYS(CALL, list, count)                                                               \
+    VS_MANY_(CALL, vs_before_map_arrays(list, count, &undone),                                               \
+             vs_after_map_arrays(list, count, &undone, status))
+#define VS_SHAPE_IMPORT(CALL, out) VS_AROUND_(CALL, vs_after_import(api, VS_OUT(out), status))
+#define VS_SHAPE_GRAPHICS_MAP(CALL, count, resources)                                                        \
+    VS_AROUND_(CALL, vs_after_graphics_map(api, count, resources, status))
+#define VS_SHAPE_GRAPHICS_UNMAP(CALL, count, resources)                                                      \
+    VS_MANY_(CALL, vs_before_graphics_unmap(api, count, resources, &undone),                                 \
+             vs_after_graphics_unmap(api, count, resources, &undone, status))
+
+#define VS_SHAPE_MULTICAST_CREATE(CALL, handle, prop)                                                        \
+    VS_AROUND_(CALL, vs_after_multicast_create(api, VS_OUT(handle), prop, status))
+#define VS_SHAPE_MULTICAST_BIND(CALL, object, offset, handle, size)                                          \
+    VS_AROUND_(CALL,                                                                                         \
+               vs_after_multicast_bind(object, offset, vs_device_of_handle(handle), handle, size, status))
+#define VS_SHAPE_MULTICAST_BIND_ADDRESS(CALL, object, offset, address, size)                                 \
+    VS_AROUND_(                                                                                              \
+        CALL, vs_after_multicast_bind(object, offset, vs_device_of_address(address), address, size, status))
+#define VS_SHAPE_MULTICAST_UNBIND(CALL, object, device, offset, size)                                        \
+    if (!vs_hook_enter())                                                                                    \
+        return CALL;                                                                                         \
+    int saved = errno;                                                                                       \
+    uint64_t seq = vs_before_multicast_unbind(object, device, offset, size);                                 \
+    errno = saved;                                                                                           \
+    CUresult status = CALL;                                                                                  \
+    saved = errno;                                                                                           \
+    vs_after_free(seq, VS_SPACE_MULTICAST, object, status);                                                  \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+
+/* ---- contexts, limits, modules ---- */
+
+/* A call that may take device memory beside what it says: `cost` is what it took (overhead.h), measured on
+ * DEVICE as it is after BEFORE, where MEASURED says that it is worth it. */
+#define VS_COSTLY_(CALL, BEFORE, MEASURED, AFTER)                                                            \
+    if (!vs_hook_enter())                                                                                    \
+        return CALL;                                                                                         \
+    int saved = errno;                                                                                       \
+    BEFORE;                                                                                                  \
+    struct vs_cost measured = MEASURED;                                                                      \
+    errno = saved;                                                                                           \
+    CUresult status = CALL;                                                                                  \
+    saved = errno;                                                                                           \
+    uint64_t cost = vs_cost_end(&measured);                                                                  \
+    AFTER;                                                                                                   \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+
+#define VS_SHAPE_CONTEXT_CREATE(CALL, out, device)                                                           \
+    VS_COSTLY_(CALL, (void)0, vs_cost_begin_on(device),                                                      \
+               vs_after_context_create(api, (CUcontext)(uintptr_t)VS_OUT(out), device, cost, status))
+#define VS_SHAPE_CONTEXT_DESTROY(CALL, context)                                                              \
+    if ((context) == NULL || !vs_hook_enter())                                                               \
+        return CALL;                                                                                         \
+    int saved = errno;                                                                                       \
+    uint64_t seq = vs_before_context_destroy(api, context);                                                  \
+    errno = saved;                                                                                           \
+    CUresult status = CALL;                                                                                  \
+    saved = errno;                                                                                           \
+    vs_after_context_destroy(seq, context, status);                                                          \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+
+/* retains and releases: nearly all only count, and then nothing is recorded */
+#define VS_SHAPE_PRIMARY(CALL, device, ends)                                                                 \
+    VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(device, ends),                              \
+               vs_cost_begin_on(primary.active ? VS_DEVICE_UNKNOWN : (device)),                              \
+               vs_after_primary(api, &primary, cost, status))
+#define VS_SHAPE_PRIMARY_RESET(CALL, device)                                                                 \
+    VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(device, true);                              \
+               vs_before_primary_reset(api, &primary), vs_cost_none, (void)cost;                             \
+               vs_after_primary_reset(&primary, status))
+#define VS_SHAPE_GREEN_CREATE(CALL, out, device)                                                             \
+    VS_COSTLY_(                                                                                              \
+        CALL, struct vs_primary primary = vs_primary_look(device, false), vs_cost_begin_on(device),          \
+        vs_after_green_create(api, (struct CUgreenCtx_st *)(uintptr_t)VS_OUT(out), &primary, cost, status))
+#define VS_SHAPE_GREEN_DESTROY(CALL, context)                                                                \
+    VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(vs_green_device(context), true);            \
+               uint64_t seq = vs_before_free(api, VS_OP_CONTEXT_DESTROY, VS_SPACE_NONE,                      \
+                                             (uint64_t)(uintptr_t)(context), 0, VS_CONTEXT_GREEN),           \
+               vs_cost_none, vs_after_free(seq, VS_SPACE_NONE, (uint64_t)(uintptr_t)(context), status);      \
+               if (status == CUDA_SUCCESS) vs_after_green_destroy(context);                                  \
+               vs_after_primary(api, &primary, cost, status))
+#define VS_SHAPE_LIMIT(CALL, limit, value)                                                                   \
+    VS_COSTLY_(CALL, (void)0, vs_cost_begin(), vs_after_limit(api, limit, value, cost, status))
+#define VS_SHAPE_MODULE_LOAD(CALL, out, image)                                                               \
+    VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
+               vs_after_module_load(api, (uint64_t)(uintptr_t)VS_OUT(out), image, cost, status))
+
+/* ---- graphs: one load and a jump until a graph has memory nodes ---- */
+
+#define VS_SHAPE_GRAPH_ALLOC_NODE(CALL, graph, address, size)                                                \
+    VS_AROUND_(CALL, vs_after_graph_node(api, (uint64_t)(uintptr_t)(graph),                                  \
+                                         status == CUDA_SUCCESS ? (address) : 0, size, status))
+#define VS_SHAPE_GRAPH_FREE_NODE(CALL, graph, address)                                                       \
+    VS_AROUND_(CALL, vs_after_graph_node(api, (uint64_t)(uintptr_t)(graph), address, 0, status))
+#define VS_SHAPE_GRAPH_NODE(CALL, graph, params)                                                             \
+    VS_AROUND_(CALL, vs_after_graph_add_node(api, graph, params, status))
+#define VS_GRAPH_AROUND_(CALL, BEFORE, AFTER)                                                                \
+    if (!vs_graph_memory_seen() || !vs_hook_enter())                                                         \
+        return CALL;                                                                                         \
+    int saved = errno;                                                                                       \
+    BEFORE;                                                                                                  \
+    errno = saved;                                                                                           \
+    CUresult status = CALL;                                                                                  \
+    saved = errno;                                                                                           \
+    AFTER;                                                                                                   \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+/* rare and slow: what it took is measured whatever the graph holds */
+#define VS_SHAPE_GRAPH_INSTANTIATE(CALL, exec, graph, flags)                                                 \
+    VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
+               vs_overhead(&measured, api, VS_OVERHEAD_GRAPH, VS_OUT(exec), cost);                           \
+               if (vs_graph_memory_seen())                                                                   \
+                   vs_after_graph_instantiate((CUgraphExec)(uintptr_t)VS_OUT(exec), graph, flags, status))
+#define VS_SHAPE_GRAPH_UPDATE(CALL, exec, graph)                                                             \
+    VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_update(exec, graph, status))
+#define VS_SHAPE_GRAPH_LAUNCH(CALL, exec, stream)                                                            \
+    VS_GRAPH_AROUND_(CALL, struct vs_launch launch = vs_before_graph_launch(api, exec, stream),              \
+                     vs_after_graph_launch(&launch, status))
+#define VS_SHAPE_GRAPH_UPLOAD(CALL, exec) VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_upload(exec))
+#define VS_SHAPE_GRAPH_EXEC_DESTROY(CALL, exec)                                                              \
+    VS_GRAPH_AROUND_(CALL, uint64_t devices = vs_graph_devices(exec),                                        \
+                     vs_after_graph_destroy(exec, devices, status))
+#define VS_SHAPE_GRAPH_TRIM(CALL, device)                                                                    \
+    VS_GRAPH_AROUND_(CALL, (void)0, if (status == CUDA_SUCCESS) vs_graph_sample(device))
+
+/* a call that allocates nothing and may take device memory: what it took is measured.  OBJECT is evaluated
+ * after it */
+#define VS_SHAPE_COST(CALL, kind, object)                                                                    \
+    if (!vs_hook_enter())                                                                                    \
+        return CALL;                                                                                         \
+    struct vs_cost cost = vs_cost_begin();                                                                   \
+    CUresult status = CALL;                                                                                  \
+    int saved = errno;                                                                                       \
+    if (status == CUDA_SUCCESS)                                                                              \
+        vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                    \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+/* the same, for calls that only the first of each object is worth it; a launch of the same kernel counts
+ * apart */
+#define VS_SHAPE_COST_ONCE(CALL, kind, object)                                                               \
+    if (!vs_kernel_first((const char *)(object) + 1))                                                        \
+        return CALL;                                                                                         \
+    VS_SHAPE_COST(CALL, kind, object)
+#define VS_SHAPE_LAUNCH(CALL, kernel)                                                                        \
+    if (!vs_kernel_first(kernel))                                                                            \
+        return CALL;                                                                                         \
+    VS_SHAPE_COST(CALL, CODE, kernel)
 
 #endif

@@ -41,6 +41,27 @@ const struct vs_row *vs_row_find(const char *name)
     return NULL;
 }
 
+/* What NAME is without its version and its kind of stream. */
+static size_t base_length(const char *name)
+{
+    size_t n = strlen(name);
+    if (n > 5 && (strcmp(name + n - 5, "_ptsz") == 0 || strcmp(name + n - 5, "_ptds") == 0))
+        n -= 5;
+    size_t digits = n;
+    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+        digits--;
+    return digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_' ? digits - 2 : n;
+}
+
+bool vs_row_of_base(const char *name)
+{
+    size_t n = base_length(name);
+    for (size_t i = 0; i < vs_row_count; i++)
+        if (strncmp(vs_rows[i].base, name, n) == 0 && vs_rows[i].base[n] == '\0')
+            return true;
+    return false;
+}
+
 /* The driver's NAME, unless another object of the handle's scope answered. */
 static void *own_symbol(void *handle, const struct vs_object *driver, const char *name)
 {

@@ -10,27 +10,13 @@
  * This runs before the C library's own initialisation: no allocation, no dlopen (it would run the other
  * libraries' constructors, libc's among them, without an environment), no dlsym (a failing one allocates).
  *
- * Left alone: references of objects that are loaded later (their wrappers answer
- * CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND while there is no driver).
+ * References of objects that are loaded later: adopt.c.
  */
 #define _GNU_SOURCE
 #include "hook.h"
 
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "image.h"
-
-#if defined(__x86_64__)
-#define RELOC_GOT   R_X86_64_GLOB_DAT
-#define RELOC_PLT   R_X86_64_JUMP_SLOT
-#define RELOC_PLAIN R_X86_64_64
-#elif defined(__aarch64__)
-#define RELOC_GOT   R_AARCH64_GLOB_DAT
-#define RELOC_PLT   R_AARCH64_JUMP_SLOT
-#define RELOC_PLAIN R_AARCH64_ABS64
-#endif
+#include "slots.h"
 
 /* ---- what the loader would have found ---- */
 
@@ -62,57 +48,30 @@ static struct search search_without_us(const char *name)
 
 /* ---- slots ---- */
 
-static void write_slot(const struct vs_image *o, uintptr_t slot, uintptr_t value)
+static void unbind_slot(const struct vs_slot *slot, void *context)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
-    bool is_protected = slot >= o->relro_start && slot < o->relro_end;
-    if (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+    const struct vs_image *o = context;
+    const struct vs_row *row = vs_row_find(slot->name);
+    if (row == NULL)
         return;
-    *(uintptr_t *)slot = value;
-    if (is_protected)
-        mprotect((void *)start, page, PROT_READ);
-}
-
-static void unbind_slot(const struct vs_image *o, const ElfW(Rela) * rela, const struct vs_row *row,
-                        bool weak)
-{
-    unsigned type = ELF64_R_TYPE(rela->r_info);
-    uintptr_t addend = type == RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0, slot = o->bias + rela->r_offset;
-    bool is_ours = *(uintptr_t *)slot == (uintptr_t)row->wrapper + addend;
-    if (!is_ours && type != RELOC_PLT) /* a PLT slot may be bound later: to us */
+    bool is_ours = vs_slot_value(slot) == (uintptr_t)row->wrapper;
+    if (!is_ours && !slot->plt) /* a PLT slot may be bound later: to us */
         return;
     struct search without_us = search_without_us(row->symbol);
     if (without_us.in_driver)
         return;
     /* a strong reference that nothing else satisfies would have kept the program from starting: it is ours;
      * and a PLT slot that is not bound yet was made to be called, not tested */
-    if (without_us.found == 0 && (!weak || !is_ours))
+    if (without_us.found == 0 && (!slot->weak || !is_ours))
         return;
-    write_slot(o, slot, without_us.found + addend);
-}
-
-static void unbind_slots(const struct vs_image *o, const ElfW(Rela) * rela, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        unsigned type = ELF64_R_TYPE(rela[i].r_info);
-        if (type != RELOC_GOT && type != RELOC_PLT && type != RELOC_PLAIN)
-            continue;
-        const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(rela[i].r_info)];
-        if (symbol->st_shndx != SHN_UNDEF)
-            continue;
-        const struct vs_row *row = vs_row_find(o->strings + symbol->st_name);
-        if (row != NULL)
-            unbind_slot(o, &rela[i], row, ELF64_ST_BIND(symbol->st_info) == STB_WEAK);
-    }
+    vs_slot_write(o, slot, without_us.found + slot->addend);
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct vs_image image;
-    if (vs_image_read(&image, info)) {
-        unbind_slots(&image, image.rela, image.rela_count);
-        unbind_slots(&image, image.plt, image.plt_count);
-    }
+    if (vs_image_read(&image, info))
+        vs_slots_visit(&image, unbind_slot, &image);
     return 0;
 }
 

@@ -29,7 +29,7 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
     if (status == CUDA_SUCCESS)
         vs_place_announce(event.device);
     vs_record(&event);
-    vs_sample_if_asked();
+    vs_sample_after(status);
 }
 
 void vs_after_phys_retain(enum vs_api api, enum vs_space space, uint64_t handle, uint64_t address,
@@ -79,4 +79,69 @@ void vs_after_set_access(enum vs_api api, uint64_t address, uint64_t size, uint6
                              .arg0 = count,
                              .arg1 = api};
     vs_record(&event);
+}
+
+/* ---- multicast objects: an address for several devices' memory, none of its own ---- */
+
+void vs_after_multicast_create(enum vs_api api, uint64_t handle, const CUmulticastObjectProp *prop,
+                               CUresult status)
+{
+    struct vs_event event = {.op = VS_OP_PHYS_CREATE,
+                             .space = VS_SPACE_MULTICAST,
+                             .device = VS_DEVICE_UNKNOWN,
+                             .status = status,
+                             .address = handle,
+                             .size = prop != NULL ? prop->size : 0,
+                             .arg1 = api};
+    vs_place_prepare(status);
+    event.context = vs_place_current().context;
+    vs_record(&event);
+}
+
+/* One offset of the object has memory of each device. */
+uint64_t vs_multicast_key(int device, uint64_t offset)
+{
+    return (uint64_t)(uint8_t)(device + 1) << 56 ^ offset;
+}
+
+int vs_device_of_handle(CUmemGenericAllocationHandle handle)
+{
+    CUmemAllocationProp prop = {.location = {.type = CU_MEM_LOCATION_TYPE_INVALID}};
+    if (vs_drv_cuMemGetAllocationPropertiesFromHandle(&prop, handle) != CUDA_SUCCESS ||
+        prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return VS_DEVICE_UNKNOWN;
+    return prop.location.id;
+}
+
+int vs_device_of_address(CUdeviceptr address)
+{
+    int device = VS_DEVICE_UNKNOWN;
+    vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+    return device;
+}
+
+/* MEMORY: a handle, or an address where memory is mapped: the ledger tells them apart. */
+void vs_after_multicast_bind(uint64_t object, uint64_t offset, int device, uint64_t memory, uint64_t size,
+                             CUresult status)
+{
+    struct vs_event event = {.op = VS_OP_BIND,
+                             .space = VS_SPACE_MULTICAST,
+                             .device = VS_DEVICE_UNKNOWN,
+                             .status = status,
+                             .address = object,
+                             .size = size,
+                             .arg0 = memory,
+                             .arg1 = vs_multicast_key(device, offset)};
+    vs_record(&event);
+}
+
+uint64_t vs_before_multicast_unbind(uint64_t object, int device, uint64_t offset, uint64_t size)
+{
+    struct vs_event event = {.op = VS_OP_UNBIND,
+                             .space = VS_SPACE_MULTICAST,
+                             .device = VS_DEVICE_UNKNOWN,
+                             .address = object,
+                             .size = size,
+                             .arg1 = vs_multicast_key(device, offset)};
+    return vs_record(&event);
 }

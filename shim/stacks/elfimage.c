@@ -91,7 +91,8 @@ const ElfW(Phdr) * vs_image_phdrs(uintptr_t start, size_t size, size_t *count)
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)))
         return NULL;
     size_t end = header->e_phoff + (size_t)header->e_phnum * sizeof(ElfW(Phdr));
-    if (header->e_phoff > 4096 || end > size || !vs_readable(start + end - 8))
+    if (header->e_phoff > 4096 || header->e_phoff % _Alignof(ElfW(Phdr)) || end > size ||
+        !vs_readable(start + end - 8))
         return NULL;
     *count = header->e_phnum;
     return (const void *)(start + header->e_phoff);
@@ -121,7 +122,8 @@ const uint8_t *vs_image_build_id(const ElfW(Phdr) * phdr, size_t count, uintptr_
         if (phdr[i].p_type != PT_NOTE)
             continue;
         uintptr_t at = bias + phdr[i].p_vaddr, end = at + phdr[i].p_memsz;
-        if (at < low || end > high || end < at || !vs_readable(at) || !vs_readable(end - 1))
+        if (at < low || end > high || end < at || at % _Alignof(ElfW(Nhdr)) || !vs_readable(at) ||
+            !vs_readable(end - 1))
             continue;
         const uint8_t *id = build_id_note(at, end, length);
         if (id)

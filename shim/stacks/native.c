@@ -27,6 +27,8 @@
 
 #include "../log.h"
 #include "../options.h"
+#include "../own_stack.h"
+#include "../shelter.h"
 #include "block.h"
 #include "modules.h"
 #include "stacks.h"
@@ -70,13 +72,8 @@ static bool load_beside(const char *self)
     return false;
 }
 
-void vs_stack_prepare(void)
+static void load(void *unused)
 {
-    if (vs_options.stacks == VS_STACKS_OFF ||
-        atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
-        return;
-    int saved = errno;
-    vs_record_enter_internal(); /* dlopen runs the host's malloc and whatever else it hooked */
     if (!vs_imports_prepare())
         snprintf(stacks.why, sizeof stacks.why,
                  "glibc has no _dl_find_object (older than 2.35): stacks can't be taken without the loader's "
@@ -84,7 +81,20 @@ void vs_stack_prepare(void)
     else if (load_beside(vs_module_self()))
         /* release: a thread that sees `ready` sees the unwinder's pointers */
         atomic_store_explicit(&stacks.ready, true, memory_order_release);
+}
+
+void vs_stack_prepare(void)
+{
+    if (vs_options.stacks == VS_STACKS_OFF ||
+        atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
+        return;
+    int saved = errno;
+    struct vs_shelter shelter;
+    vs_shelter_enter(&shelter);
+    vs_record_enter_internal(); /* dlopen runs the host's malloc and whatever else it hooked */
+    vs_on_own_stack(load, NULL);
     vs_record_leave_internal();
+    vs_shelter_leave(&shelter);
     if (stacks.why[0])
         vs_log("no call stacks: %s", stacks.why);
     else

@@ -42,12 +42,37 @@
     X(11, SET_ACCESS, "set_access") /* address, size, arg0 = number of descriptors, arg1 = api */            \
     /* a memory pool's reserved bytes as asked of the driver: address = pool handle, size = those bytes, */  \
     /* arg0 = bytes used.  A sample, and labelled so */                                                      \
+    /* (a device's graph memory: address = VS_GRAPH_POOL of the device, space GRAPH) */                      \
     X(12, POOL_RESERVED, "pool_reserved")                                                                    \
+    /* a memory node was added to a graph, by hand or by capture; changes no total.  address, size (0: a     \
+     * free node), arg0 = graph or captured stream, arg1 = api */                                            \
+    X(13, GRAPH_NODE, "graph_node")                                                                          \
+    /* physical memory (arg0 = handle) bound into an object without an address: a sparse array or a          \
+     * multicast object.  address = the object, size, arg1 = where in it (a key that is equal for the same   \
+     * place).  Like a mapping it keeps the memory alive */                                                  \
+    X(14, BIND, "bind")                                                                                      \
+    X(15, UNBIND, "unbind") /* address = object, size, arg1 = key; appended before the real call */          \
+    /* address = CUcontext, device, arg0 = enum vs_context_kind, arg1 = api, size = device bytes that its    \
+     * creation took, as the driver's own figure moved (VS_BYTES_UNKNOWN: nobody could say) */               \
+    X(16, CONTEXT_CREATE, "context_create")                                                                  \
+    /* address = CUcontext, arg1 = api; appended before the real call, ends what the context owned */        \
+    X(17, CONTEXT_DESTROY, "context_destroy")                                                                \
+    /* code and its static data.  address = CUmodule or CUlibrary, arg0 = bytes of the image where known,    \
+     * size = device bytes that the load took (VS_BYTES_UNKNOWN as above), arg1 = api */                     \
+    X(18, MODULE_LOAD, "module_load")                                                                        \
+    X(19, MODULE_UNLOAD, "module_unload") /* address, arg1 = api; appended before the real call */           \
     /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */  \
     /* allocated / reserved totals after the event, as passed with the report */                             \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes asked for, arg0 / arg1 as above */                               \
+    /* a limit of the context was set: address = CUlimit, arg0 = its new value, size = device bytes by which \
+     * the driver's figure moved (two's complement; VS_BYTES_UNKNOWN as above), arg1 = api */                \
+    X(23, LIMIT, "limit")                                                                                    \
+    /* the driver's figure for this process moved by `size` (two's complement) across a call that allocates  \
+     * nothing: address = its object (function, stream, library, ...), arg0 = enum vs_overhead, arg1 = api   \
+     */                                                                                                      \
+    X(24, OVERHEAD, "overhead")                                                                              \
     /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */           \
     /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */         \
     /* stack = id of the phase that it names where that is not its own name (0: it is) */                    \
@@ -66,7 +91,9 @@
      * several); address = handle, size */                                                                   \
     X(51, PHYS_FREED, "phys_freed")                                                                          \
     /* made by the ledger only: an address was handed out again, so its owner's free was not seen */         \
-    X(52, FREE_MISSED, "free_missed")
+    X(52, FREE_MISSED, "free_missed")                                                                        \
+    /* made by the ledger only: its context was destroyed, and it with it; address, size */                  \
+    X(53, CONTEXT_FREED, "context_freed")
 
 enum vs_op {
     VS_OP_NONE = 0,
@@ -75,7 +102,7 @@ enum vs_op {
 #undef X
 };
 
-/* Where memory lives.  Only DEVICE and POOL count into the device's totals. */
+/* Where memory lives.  Only DEVICE, POOL, ARRAY and GRAPH count into the device's totals. */
 #define VS_SPACES(X)                                                                                         \
     X(0, NONE, "none")                                                                                       \
     X(1, DEVICE, "device")                                                                                   \
@@ -85,7 +112,11 @@ enum vs_op {
     X(5, REGISTERED, "registered") /* the host's own pages, page-locked by cuMemHostRegister */              \
     X(6, HOST_VMM, "host_vmm")     /* VMM physical memory located on the host */                             \
     X(7, IMPORTED, "imported")     /* memory of another process or API; never counted here */                \
-    X(8, ADDRESS, "address")       /* reserved address space: no memory behind it */
+    X(8, ADDRESS, "address")       /* reserved address space: no memory behind it */                         \
+    X(9, ARRAY, "array")           /* a CUDA array or mipmapped array; its address is the handle */          \
+    X(10, GRAPH, "graph")          /* allocated by a graph's memory node, alive beyond its launch */         \
+    X(11, MULTICAST,                                                                                         \
+      "multicast") /* a multicast object: an address for several devices' memory, none of its own */
 
 enum vs_space {
 #define X(n, NAME, text) VS_SPACE_##NAME = n,
@@ -101,8 +132,29 @@ enum vs_range_source { VS_SOURCE_MARKER = 1, VS_SOURCE_NVTX = 2, VS_SOURCE_AUTO 
 enum vs_sample_source {
     VS_SAMPLE_NVML_PROCESS = 1, /* NVML's figure for this pid */
     VS_SAMPLE_MEMINFO = 2,      /* cuMemGetInfo: total - free of the whole device, other processes included */
-    VS_SAMPLE_NVML_DEVICE = 3   /* NVML's figure for the whole device */
+    VS_SAMPLE_NVML_DEVICE = 3,  /* NVML's figure for the whole device */
+    VS_SAMPLE_OOM = 4 /* cuMemGetInfo right after the driver refused memory, by the thread that was refused;
+                         address = what it had free.  A fact of that out-of-memory, not of the curve */
 };
+
+enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
+
+/* What took device memory that nobody asked for.  X(number, NAME, "name as reports show it") */
+#define VS_OVERHEADS(X)                                                                                      \
+    X(1, CODE, "code")     /* kernels and static data loaded at first use, the kernels' local memory */      \
+    X(2, STREAM, "stream") /* streams and their queues */                                                    \
+    X(3, GRAPH, "graph")   /* instantiated graphs, without the memory of their memory nodes */               \
+    X(4, PEER, "peer")     /* access between devices */
+
+enum vs_overhead {
+#define X(n, NAME, text) VS_OVERHEAD_##NAME = n,
+    VS_OVERHEADS(X)
+#undef X
+};
+
+#define VS_BYTES_UNKNOWN UINT64_MAX
+/* The pool handle that stands for the memory of all graphs of a device: below any address. */
+#define VS_GRAPH_POOL(device) ((uint64_t)(device) + 1)
 
 #define VS_DEVICE_UNKNOWN  (-1)
 #define VS_THREAD_UNKNOWN  0xffffu /* more threads than ids: counted together */

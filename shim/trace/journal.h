@@ -114,6 +114,11 @@ uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
 /* The same without any wait, for the thread that is itself the consumer. */
 uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event);
 
+/* Whether an event from sequence FROM on, before TO, is one that MATTERS, or cannot be told any more: it is
+ * not published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
+bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
+                    bool (*matters)(uint8_t op, uint8_t space));
+
 uint32_t vs_journal_string(struct vs_journal *j, const char *text,
                            size_t length); /* interned; <= 4095 bytes kept */
 uint16_t vs_journal_thread(struct vs_journal *j, uint32_t tid, uint32_t flags,
@@ -125,6 +130,8 @@ uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
                           uint32_t module); /* interned by (address, module) */
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
 uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
+/* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */
+void vs_journal_untracked(struct vs_journal *j, uint64_t n);
 
 /* ---- consumer ---- */
 
@@ -142,6 +149,7 @@ struct vs_journal_stats {
     uint64_t dead;       /* slots killed */
     uint64_t table_full; /* rows refused by a full table */
     uint64_t late;       /* events written too late into a killed slot */
+    uint64_t untracked;  /* see vs_journal_untracked */
     int32_t pid;
     uint64_t start_ns, start_realtime_ns;
 };
@@ -155,6 +163,10 @@ bool vs_journal_owner_alive(const struct vs_journal *j);
  * owner at any time. */
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value);
 const char *vs_journal_fact(const struct vs_journal *j, const char *key); /* NULL = not set */
+
+/* Facts that are lines of table `loss` (the writer makes them so): numbered from 0. */
+#define VS_UNCOVERED_FACT  "uncovered%d"
+#define VS_UNCOVERED_FACTS 8
 
 /* ---- reading rows: NULL where the id is 0, out of range or not yet published ---- */
 const char *vs_journal_get_string(const struct vs_journal *j, uint32_t id, size_t *length);

@@ -73,6 +73,7 @@ struct vs_journal_header {
     _Atomic uint64_t late;
     _Atomic uint64_t table_full;
     _Atomic uint32_t next_range;
+    _Atomic uint64_t untracked;                      /* lies where older journals have zeros */
     _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
 };
 

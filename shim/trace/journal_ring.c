@@ -125,6 +125,33 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
     return seq;
 }
 
+/* The kind of event SEQ, which was published in its lap, whether or not the consumer has handed the slot back
+ * since; false: nobody can say.  The acquire load pairs with publish(); the look at `head` after the
+ * fence says that no writer of the next lap has come. */
+static bool kind_of(const struct vs_journal *j, uint64_t seq, uint8_t *op, uint8_t *space)
+{
+    const struct vs_slot *slot = slot_of(j, seq);
+    const struct vs_event *event = (const struct vs_event *)(const void *)slot;
+    uint64_t published = lap_of(j, seq) + 1, handed_back = lap_of(j, seq) + j->mask + 1;
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    if (state != published && state != handed_back)
+        return false;
+    *op = __atomic_load_n(&event->op, __ATOMIC_RELAXED);
+    *space = __atomic_load_n(&event->space, __ATOMIC_RELAXED);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&j->header->head, memory_order_relaxed) <= seq + j->mask + 1;
+}
+
+bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
+                    bool (*matters)(uint8_t op, uint8_t space))
+{
+    uint8_t op, space;
+    for (uint64_t seq = from; seq < to; seq++)
+        if (!kind_of(j, seq, &op, &space) || matters(op, space))
+            return true;
+    return false;
+}
+
 static uint64_t drop(struct vs_journal *j)
 {
     atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);

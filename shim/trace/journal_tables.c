@@ -246,6 +246,11 @@ uint32_t vs_journal_next_range(struct vs_journal *j)
     return atomic_fetch_add_explicit(&j->header->next_range, 1, memory_order_relaxed) + 1;
 }
 
+void vs_journal_untracked(struct vs_journal *j, uint64_t n)
+{
+    atomic_fetch_add_explicit(&j->header->untracked, n, memory_order_relaxed); /* a counter alone */
+}
+
 /* ---- facts ---- */
 
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value)

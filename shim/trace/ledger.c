@@ -22,8 +22,10 @@ void vs_ledger_free(struct vs_ledger *l)
 {
     if (!l)
         return;
-    for (int i = 0; i < VS_UNDO; i++)
+    for (int i = 0; i < VS_UNDO; i++) {
         free(l->undo[i].maps);
+        free(l->undo[i].ended);
+    }
     for (size_t i = 0; i < l->open.size; i++)
         free(l->open.at[i].peak);
     for (int i = 0; i < VS_LEDGER_DEVICES; i++)
@@ -34,10 +36,11 @@ void vs_ledger_free(struct vs_ledger *l)
     struct vs_spans *spans[] = {&l->direct_spans, &l->maps, &l->reservations};
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
         vs_spans_free(spans[i]);
-    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at,
-                     l->open.at,    l->phase.at, l->stat.at, l->undo};
+    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at, l->open.at,
+                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
+    vs_oom_free(l);
     free(l);
 }
 
@@ -63,12 +66,39 @@ void vs_output_free(struct vs_output *out)
 
 /* ---- rows ---- */
 
-static bool has_api(uint8_t op)
+static bool is_block(uint8_t op)
 {
-    return op >= VS_OP_ALLOC && op <= VS_OP_SET_ACCESS && op != VS_OP_MAP && op != VS_OP_FREE_FAILED;
+    return op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_OOM;
 }
 
-static uint32_t phase_of(struct vs_ledger *l, const struct vs_event *e)
+bool vs_has_api(uint8_t op)
+{
+    return op >= VS_OP_ALLOC && op <= VS_OP_OVERHEAD && op != VS_OP_MAP && op != VS_OP_FREE_FAILED &&
+           op != VS_OP_POOL_RESERVED && op != VS_OP_BIND && op != VS_OP_UNBIND && !is_block(op);
+}
+
+/* The event's own second number, which the database shows as `stream`. */
+static uint64_t second_number(const struct vs_event *e)
+{
+    switch (e->op) {
+    case VS_OP_ALLOC:
+    case VS_OP_FREE:
+    case VS_OP_GRAPH_NODE:
+    case VS_OP_CONTEXT_CREATE:
+    case VS_OP_CONTEXT_DESTROY:
+    case VS_OP_MODULE_LOAD:
+    case VS_OP_LIMIT:
+    case VS_OP_OVERHEAD:
+        return e->arg0;
+    case VS_OP_BIND:
+    case VS_OP_UNBIND:
+        return e->arg1;
+    default:
+        return 0;
+    }
+}
+
+uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e)
 {
     uint32_t phase = e->range ? vs_range_phase(l, e->range) : VS_PHASE_NONE;
     if (phase == VS_PHASE_NONE && (e->op < VS_OP_RANGE_PUSH || e->op >= VS_OP_RECLASSIFY) &&
@@ -83,7 +113,7 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .t = (int64_t)e->t_ns - l->config.start_ns,
                          .address = e->address,
                          .size = e->size,
-                         .phase = phase_of(l, e),
+                         .phase = vs_event_phase(l, e),
                          .range = e->range,
                          .stack = e->stack,
                          .thread = e->thread,
@@ -92,10 +122,11 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .space = e->space,
                          .context = e->context,
                          .device = e->device};
-    if (has_api(e->op))
+    if (is_block(e->op)) /* most events are, and have neither */
+        return;
+    if (vs_has_api(e->op))
         r->api = (uint16_t)e->arg1;
-    if (e->op == VS_OP_ALLOC || e->op == VS_OP_FREE)
-        r->stream = e->arg0;
+    r->stream = second_number(e);
 }
 
 static bool thinned(const struct vs_ledger *l, const struct vs_row *r)
@@ -137,7 +168,8 @@ static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
     struct vs_row r;
     vs_row_begin(l, &r, e);
     vs_row_end(l, &r);
-    if (!l->restoring && l->level < 3)
+    vs_oom_sample(l, e, r.t);
+    if (!l->restoring && l->level < 3 && e->arg0 != VS_SAMPLE_OOM)
         vs_list_push(&l->out->samples, l->out->no_memory,
                      (struct vs_sample_row){r.t, e->size, e->arg1, e->address, r.reserved, e->device,
                                             (uint32_t)e->arg0});
@@ -185,6 +217,19 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
         vs_apply_vmm(l, e, verdict == VERDICT_MANAGED);
         break;
+    case VS_OP_BIND:
+        vs_apply_bind(l, e, 0);
+        break;
+    case VS_OP_UNBIND:
+        vs_apply_unbind(l, e);
+        break;
+    case VS_OP_CONTEXT_CREATE ... VS_OP_MODULE_UNLOAD:
+        vs_apply_object(l, e);
+        break;
+    case VS_OP_LIMIT:
+    case VS_OP_OVERHEAD:
+        vs_apply_moved(l, e);
+        break;
     case VS_OP_BLOCK_ALLOC ... VS_OP_BLOCK_OOM:
         vs_apply_block(l, e);
         break;
@@ -200,6 +245,8 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
     default:
         apply_other(l, e);
     }
+    if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open) /* nearly never */
+        vs_oom_event(l, e, verdict);
 }
 
 void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,

@@ -8,17 +8,18 @@
  * functions.
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
- * physical VMM memory, stream-ordered pools' allocations) that no caching allocator manages.  allocated is
+ * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch)
+ * that no caching allocator manages.  allocated is
  * their sum.  managed: driver allocations that a caching allocator carves.  reserved = managed + direct +
  * what pools keep beyond their allocations: max(last sample of every pool, live pool bytes), so an allocation
- * that the last sample does not cover raises it and the next sample corrects it.
+ * that the last sample does not cover raises it and the next sample corrects it; graphs' memory likewise.
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
  * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().
  *
- * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED and FREE_MISSED are rows of
- * the ledger's own making and take numbers as all others do.
+ * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED, FREE_MISSED and
+ * CONTEXT_FREED are rows of the ledger's own making and take numbers as all others do.
  *
  * Memory: where an allocation fails the event is counted (VS_COUNT_NO_MEMORY) and what it would have changed
  * is missing; nothing crashes.
@@ -60,7 +61,7 @@ struct vs_row { /* one row of `ev` */
     uint64_t seq;
     int64_t t;
     uint64_t address, size, mate, framework, direct, reserved;
-    uint64_t stream;
+    uint64_t stream; /* of what has none its own second number: see column kind.stream in schema.sql */
     uint32_t phase, range, stack, kind;
     uint16_t api, thread, status;
     uint8_t op, space, context, managed;
@@ -183,6 +184,9 @@ struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + 
     X(OOM, "out of memory")                                                                                  \
     X(RECLASSIFIED, "reclassified")                                                                          \
     X(LOST_POP, "lost range pops")                                                                           \
+    X(REFUSED, "driver out of memory")                                                                       \
+    X(REFUSED_ABSORBED, "driver out of memory absorbed")      /* the framework tried again, and got it */    \
+    X(REFUSED_REPORTED, "driver out of memory then reported") /* the framework gave up: its own report */    \
     X(NO_MEMORY, "not tracked: vramscope out of memory")
 
 enum vs_count {
@@ -196,6 +200,30 @@ struct vs_count_row {
     int device;
     enum vs_count what;
     uint64_t value;
+};
+
+/* Which out-of-memory a vs_oom_row tells of (ledger_oom.c). */
+enum {
+    VS_OOM_FIRST = 1, /* of those of its device that reached the program */
+    VS_OOM_LAST = 2,
+    VS_OOM_LARGEST = 4,
+    VS_OOM_OPEN_FIRST = 8, /* the driver refused; whether a framework lives with that is not known yet: the */
+    VS_OOM_OPEN_LAST = 16  /* first and the last refusal of a thread's row of them */
+};
+
+struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq */
+    uint64_t seq, requested;
+    uint64_t framework, direct, managed, reserved, base; /* base: as in vs_ledger_each_at_peak */
+    uint64_t pinned, registered;
+    uint64_t refusals;     /* of the driver: this one and those right before it, for the same request */
+    uint64_t asked_driver; /* bytes that the driver refused; 0: it was not asked */
+    uint64_t step;         /* under way, from 1 */
+    uint64_t free_bytes, process_used, device_used; /* VS_BYTES_UNKNOWN: no figure */
+    int64_t t, free_t, process_used_t, device_used_t;
+    uint32_t phase, range, stack;
+    uint16_t api, thread;
+    uint8_t op, space, roles, context;
+    int device;
 };
 
 /* One living allocation: a framework block (op BLOCK_ALLOC) or a driver allocation (ALLOC, PHYS_CREATE). */
@@ -276,13 +304,25 @@ size_t vs_ledger_peaks(const struct vs_ledger *l, struct vs_peak_info *out, size
 void vs_ledger_each_at_peak(const struct vs_ledger *l, int device,
                             void (*each)(void *context, const struct vs_alloc *a), void *context);
 
+/* The out-of-memory events that are kept, one row each however many roles it has; how many, at most MAX.
+ * _version counts their changes, from 0 in a fresh ledger or one that continues a database. */
+size_t vs_ledger_ooms(const struct vs_ledger *l, struct vs_oom_row *out, size_t max);
+uint64_t vs_ledger_ooms_version(const struct vs_ledger *l);
+/* What was alive then on its device: of `allocated`, so that the sizes and `base` add up to framework +
+ * direct; of no device (-1: host memory) everything that belongs to none. */
+void vs_ledger_each_at_oom(const struct vs_ledger *l, uint64_t seq,
+                           void (*each)(void *context, const struct vs_alloc *a), void *context);
+
 /* ---- continuing a database (see ledger_restore.c for the order of calls) ---- */
 
 void vs_ledger_restore_peak(struct vs_ledger *l, const struct vs_peak_row *row);
+void vs_ledger_restore_oom(struct vs_ledger *l, const struct vs_oom_row *row); /* beside restore_peak */
 void vs_ledger_restore_begin(struct vs_ledger *l);
 void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row);
 void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block);
 void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a);
+void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a);
+void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row); /* last of its source */
 void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row);
 void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row);
 void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row);

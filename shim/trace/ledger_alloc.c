@@ -13,8 +13,34 @@ struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t a
 {
     struct undo *u = &l->undo[l->undo_next++ % VS_UNDO];
     free(u->maps);
+    free(u->ended);
     *u = (struct undo){.ring_seq = l->current_ring_seq, .seq = r->seq, .address = address, .op = r->op};
     return u;
+}
+
+/* Remembers that ENTRY ended with U, and the row that said so: a failed call needs it. */
+void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entry, uint64_t seq)
+{
+    struct ended *more = realloc(u->ended, (u->n_ended + 1) * sizeof *more);
+    if (!more) {
+        vs_count(l, entry->a.device, VS_COUNT_NO_MEMORY);
+        return;
+    }
+    u->ended = more;
+    u->ended[u->n_ended++] = (struct ended){*entry, seq};
+}
+
+/* The same of a mapping or binding of the physical memory PHYS. */
+void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys)
+{
+    const struct entry *entry = &l->entries.at[phys];
+    struct saved_map *more = realloc(u->maps, (u->n_maps + 1) * sizeof *more);
+    if (!more) {
+        vs_count(l, entry->a.device, VS_COUNT_NO_MEMORY);
+        return;
+    }
+    u->maps = more;
+    u->maps[u->n_maps++] = (struct saved_map){start, end, *entry};
 }
 
 static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, uint64_t address)
@@ -92,9 +118,49 @@ static void keep(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64
         vs_spans_insert(&l->direct_spans, e->a.address, e->a.address + e->a.size, index);
 }
 
+/* An import that is opened again gives the address that it has: one more reference (row PHYS_RETAIN), which
+ * its closes give back (PHYS_RELEASE) before the last one ends it. */
+static bool opened_again(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    uint32_t index = vs_table_get(&l->allocs, e->address);
+    if (e->space != VS_SPACE_IMPORTED || e->status != 0 || index == VS_TABLE_NONE ||
+        l->entries.at[index].a.space != VS_SPACE_IMPORTED)
+        return false;
+    l->entries.at[index].refs++;
+    vs_row_begin(l, &r, e);
+    r.op = VS_OP_PHYS_RETAIN;
+    r.size = 0;
+    r.mate = l->entries.at[index].a.seq;
+    vs_row_end(l, &r);
+    return true;
+}
+
+static bool closed_not_last(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    uint32_t index = vs_table_get(&l->allocs, e->address);
+    if (index == VS_TABLE_NONE || l->entries.at[index].a.space != VS_SPACE_IMPORTED ||
+        l->entries.at[index].refs == 0)
+        return false;
+    l->entries.at[index].refs--;
+    vs_row_begin(l, &r, e);
+    r.op = VS_OP_PHYS_RELEASE;
+    r.status = 0;
+    r.size = 0;
+    r.space = VS_SPACE_IMPORTED;
+    r.device = l->entries.at[index].a.device;
+    r.mate = l->entries.at[index].a.seq;
+    vs_undo_add(l, &r, e->address)->entry = l->entries.at[index];
+    vs_row_end(l, &r);
+    return true;
+}
+
 void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed)
 {
     struct vs_row r;
+    if (opened_again(l, e))
+        return;
     if (e->status == 0)
         end_missed(l, e);
     vs_row_begin(l, &r, e);
@@ -111,21 +177,24 @@ void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed)
 
 /* A free of what the ledger does not know: made before the recording or in a closed window, or nobody's at
  * all. The driver refuses the last kind, and then it was no free: remembered without an entry. */
-void vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address)
+struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address)
 {
     r->size = 0;
     vs_count(l, r->device, VS_COUNT_UNKNOWN_FREE);
-    vs_undo_add(l, r, address);
+    return vs_undo_add(l, r, address);
 }
 
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
+    struct undo *u;
+    if (closed_not_last(l, e))
+        return;
     vs_row_begin(l, &r, e);
     r.status = 0; /* the call has not happened yet */
     uint32_t index = vs_table_remove(&l->allocs, e->address);
     if (index == VS_TABLE_NONE) {
-        vs_unknown_free(l, &r, e->address);
+        u = vs_unknown_free(l, &r, e->address);
     } else {
         struct entry entry = l->entries.at[index];
         r.mate = entry.a.seq;
@@ -133,12 +202,24 @@ void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
         r.space = entry.a.space;
         r.device = entry.a.device;
         r.managed = entry.a.managed;
-        vs_undo_add(l, &r, e->address)->entry = entry;
+        u = vs_undo_add(l, &r, e->address);
+        u->entry = entry;
         end_direct_span(l, &entry.a);
         vs_account(l, &entry.a, false, r.seq, r.t);
         vs_entry_remove(l, index);
     }
     vs_row_end(l, &r);
+    if (r.space == VS_SPACE_ARRAY)
+        vs_bind_object_gone(l, e, u, e->address);
+}
+
+/* Takes an ALLOC out of its look-ups; its end is the caller's. */
+void vs_alloc_drop(struct vs_ledger *l, uint32_t index)
+{
+    const struct vs_alloc *a = &l->entries.at[index].a;
+    if (vs_table_get(&l->allocs, a->address) == index)
+        vs_table_remove(&l->allocs, a->address);
+    end_direct_span(l, a);
 }
 
 /* ---- a free that failed ---- */
@@ -151,6 +232,15 @@ static void undo_free(struct vs_ledger *l, struct undo *u, const struct vs_row *
     keep(l, &u->entry, r->seq, r->t);
 }
 
+/* E, which ended with its context, did not: unless its address was handed out again. */
+void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t)
+{
+    if (vs_table_get(&l->allocs, e->a.address) != VS_TABLE_NONE)
+        return;
+    vs_gone_forget(l, &e->a);
+    keep(l, e, seq, t);
+}
+
 static void undo_va_free(struct vs_ledger *l, struct undo *u)
 {
     vs_spans_insert(&l->reservations, u->address, u->end, 0);
@@ -161,10 +251,26 @@ static void undo_known(struct vs_ledger *l, struct undo *u, struct vs_row *r)
     r->size = u->entry.a.size;
     r->device = u->entry.a.device;
     r->space = u->entry.a.space;
+    uint32_t open = vs_table_get(&l->allocs, u->address);
     if (u->op == VS_OP_FREE)
         undo_free(l, u, r);
-    else
+    else if (u->entry.a.op == VS_OP_ALLOC && open != VS_TABLE_NONE)
+        l->entries.at[open].refs++; /* a close that was not the last */
+    else if (u->entry.a.op != VS_OP_ALLOC)
         vs_vmm_undo_release(l, u);
+}
+
+/* The rows that ended something in the name of the call are not true either. */
+static void amend(struct vs_ledger *l, const struct undo *u, const struct vs_row *r)
+{
+    if (l->restoring)
+        return;
+    vs_list_push(&l->out->amends, l->out->no_memory,
+                 (struct vs_amend_row){r->mate, r->seq, VS_OP_FREE_FAILED});
+    for (size_t i = 0; i < u->n_ended; i++)
+        if (u->ended[i].seq)
+            vs_list_push(&l->out->amends, l->out->no_memory,
+                         (struct vs_amend_row){u->ended[i].seq, r->seq, VS_OP_FREE_FAILED});
 }
 
 static void undo(struct vs_ledger *l, struct undo *u, struct vs_row *r)
@@ -179,6 +285,11 @@ static void undo(struct vs_ledger *l, struct undo *u, struct vs_row *r)
         vs_vmm_undo_unmap(l, u);
     else if (u->op == VS_OP_VA_FREE)
         undo_va_free(l, u);
+    else if (u->op == VS_OP_CONTEXT_DESTROY || u->op == VS_OP_MODULE_UNLOAD)
+        vs_context_undo(l, u, r);
+    if (u->op != VS_OP_UNMAP)
+        vs_bind_undo(l, u);
+    amend(l, u, r);
     u->op = 0;
 }
 
@@ -188,12 +299,8 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
     vs_row_begin(l, &r, e);
     vs_count(l, e->device, VS_COUNT_FAILED_FREE);
     struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address);
-    if (u) {
+    if (u)
         undo(l, u, &r);
-        if (!l->restoring)
-            vs_list_push(&l->out->amends, l->out->no_memory,
-                         (struct vs_amend_row){r.mate, r.seq, VS_OP_FREE_FAILED});
-    }
     vs_row_end(l, &r);
 }
 
@@ -207,7 +314,7 @@ void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
     if (index == VS_TABLE_NONE) {
         uint64_t failed = 0;
         index = (uint32_t)l->pool.n;
-        vs_list_push(&l->pool, failed, (struct pool_sample){0, e->device});
+        vs_list_push(&l->pool, failed, (struct pool_sample){0, e->device, e->space == VS_SPACE_GRAPH});
         if (failed || vs_table_put(&l->pools, e->address, index) < 0) {
             vs_count(l, e->device, VS_COUNT_NO_MEMORY);
             vs_row_end(l, &r);
@@ -216,8 +323,11 @@ void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
     }
     struct pool_sample *p = &l->pool.at[index];
     struct device *d = vs_device(l, p->device);
-    d->pool_sampled += e->size - p->bytes;
+    int device = p->device;
+    uint64_t old = p->bytes;
+    *(p->graph ? &d->graph_sampled : &d->pool_sampled) += e->size - old;
     p->bytes = e->size;
-    r.device = (int8_t)p->device;
+    r.device = (int8_t)device;
     vs_row_end(l, &r);
+    vs_context_reserve_told(l, e, device, old);
 }

@@ -6,9 +6,12 @@
  *   ledger_totals.c   devices' totals, peaks, what lived at the peak; allocations by address
  *   ledger_alloc.c    driver allocations and frees, failed frees
  *   ledger_vmm.c      physical handles, mappings, reservations
+ *   ledger_bind.c     physical memory bound into sparse arrays and multicast objects
+ *   ledger_context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here
  *   ledger_blocks.c   a framework's blocks, the check of its totals, reclassification
  *   ledger_ranges.c   ranges and their peaks
  *   ledger_phases.c   statistics per phase, zones
+ *   ledger_oom.c      what lived when memory ran out, and whether that reached the program
  *   ledger_restore.c  continuing a database
  */
 #ifndef VS_TRACE_LEDGER_INTERNAL_H
@@ -31,7 +34,7 @@
 #define VS_ZONE_EVENTS     1000
 #define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
 #define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
-#define VS_SPACES_MAX      9
+#define VS_SPACES_MAX      12
 #define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
 
 struct curve {
@@ -45,6 +48,8 @@ struct device {
     bool active, reported, resync, run_dirty;
     uint64_t base, base_at_peak; /* bytes that a framework held before the recording began */
     uint64_t pool_live, pool_sampled, direct_driver;
+    uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
+    bool pools_in_doubt, graphs_in_doubt; /* the primary context went: the next figure says if they did */
     uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
     int64_t run_t;
     int64_t diff[2];                      /* mismatch last written: allocated, reserved */
@@ -52,13 +57,14 @@ struct device {
     uint64_t count[VS_COUNT_END];         /* see VS_COUNTS */
     uint32_t mismatches[VS_MISMATCH_END]; /* rows written */
     uint32_t last_phase, last_stat;       /* the phase_dev used last */
-    uint16_t counts_dirty;                /* bit per counter */
+    uint32_t counts_dirty;                /* bit per counter */
 };
 
 struct entry { /* a living allocation */
     struct vs_alloc a;
-    uint64_t alias; /* second handle of the same physical memory, 0 none */
-    uint32_t refs, maps;
+    uint64_t alias;      /* second handle of the same physical memory, 0 none */
+    uint32_t refs, maps; /* of an IMPORTED allocation: how often it was opened beyond the first time */
+    uint8_t context;     /* journal context id that owns it, 0 none */
 };
 
 struct saved_map {
@@ -70,8 +76,27 @@ struct undo { /* a free, as long as it may still be reported as failed */
     uint64_t ring_seq, seq, address, end;
     uint8_t op;
     struct entry entry;
-    struct saved_map *maps;
+    struct saved_map *maps; /* of an UNMAP; else bindings: object and key stand for start and end */
     size_t n_maps;
+    struct ended *ended; /* what ended with it */
+    size_t n_ended;
+};
+
+struct ended { /* an allocation or module that went with its context, physical memory that went with what held
+                * it, and the row that said so; 0: none did */
+    struct entry entry;
+    uint64_t seq;
+};
+
+struct object { /* a living context, module or library */
+    uint64_t handle, seq, size;
+    uint8_t op, context;
+    int8_t device;
+};
+
+struct bound {
+    uint64_t object, key;
+    uint32_t index; /* into entries */
 };
 
 struct range_peak {
@@ -113,6 +138,25 @@ struct pending { /* a provisional allocation in the queue */
     int maps;
 };
 
+struct oom { /* one out-of-memory in one role */
+    struct vs_oom_row row;
+    VS_LIST(struct vs_alloc, gone); /* ended since, alive then */
+    uint64_t retry_seq;             /* VS_OOM_OPEN_LAST: the same request, granted later */
+    uint64_t retry_address;
+};
+
+struct said { /* the last sample of a device, by kind: this process's, the whole device's */
+    uint64_t used;
+    int64_t t;
+};
+
+struct ooms {
+    VS_LIST(struct oom, at);
+    struct said said[VS_LEDGER_DEVICES][2];
+    unsigned open;    /* threads that were refused and have not shown yet what came of it */
+    uint64_t version; /* counts changes */
+};
+
 struct vs_ledger {
     struct vs_ledger_config config;
     struct vs_output *out; /* of the call in progress */
@@ -136,8 +180,11 @@ struct vs_ledger {
         struct pool_sample {
             uint64_t bytes;
             int device;
+            bool graph;
         },
         pool);
+    VS_LIST(struct bound, bound);
+    VS_LIST(struct object, objects);
     struct undo *undo; /* ring of VS_UNDO */
     uint64_t undo_next;
 
@@ -152,12 +199,15 @@ struct vs_ledger {
     } range_cache[VS_RANGE_CACHE];
     VS_LIST(struct phase, phase);
     VS_LIST(struct phase_dev, stat);
+    struct ooms oom;
     struct vs_table stats; /* device << 32 | phase -> index into stat */
 };
 
 /* ledger.c */
 void vs_row_begin(struct vs_ledger *l, struct vs_row *r,
-                  const struct vs_event *e);            /* takes the next number */
+                  const struct vs_event *e); /* takes the next number */
+bool vs_has_api(uint8_t op);                 /* arg1 is the entry point */
+uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e);
 void vs_row_end(struct vs_ledger *l, struct vs_row *r); /* totals, peaks, zones, out */
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict);
 void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
@@ -189,11 +239,13 @@ bool vs_in_allocated(const struct vs_alloc *a);
 void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed);
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
-void vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
+struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
 void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address);
 struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address);
 void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index);
+void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entry, uint64_t seq);
+void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys);
 
 /* ledger_vmm.c */
 void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, bool managed);
@@ -201,9 +253,38 @@ void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
 void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
 void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);
 
+uint32_t vs_phys_of(struct vs_ledger *l, uint64_t handle, uint64_t restored_mate);
+uint32_t vs_phys_mapped_at(struct vs_ledger *l, uint64_t address);
+void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint32_t index);
+uint32_t vs_phys_revive(struct vs_ledger *l, const struct entry *saved);
+
+/* ledger_bind.c */
+void vs_apply_bind(struct vs_ledger *l, const struct vs_event *e, uint64_t restored_mate);
+void vs_apply_unbind(struct vs_ledger *l, const struct vs_event *e);
+void vs_bind_undo(struct vs_ledger *l, struct undo *u);
+void vs_bind_object_gone(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint64_t object);
+
+/* ledger_context.c */
+void vs_apply_object(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_moved(struct vs_ledger *l, const struct vs_event *e);
+void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r); /* before the bindings */
+/* A pool's or the graphs' figure, which was BEFORE: the first one after a primary context's end says whether
+ * their allocations went with it. */
+void vs_context_reserve_told(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before);
+void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t);
+void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
+
 /* ledger_blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
 void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);
+
+/* ledger_oom.c */
+void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */
+void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember, _forget */
+void vs_oom_forget(struct vs_ledger *l, const struct vs_alloc *a);
+void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
+void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
+void vs_oom_free(struct vs_ledger *l);
 
 /* ledger_ranges.c */
 void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);

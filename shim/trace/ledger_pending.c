@@ -20,7 +20,7 @@ static bool provisional(const struct vs_event *e)
     if (e->op == VS_OP_ALLOC)
         return e->space == VS_SPACE_DEVICE;
     return e->op == VS_OP_PHYS_CREATE && e->space != VS_SPACE_HOST_VMM && e->space != VS_SPACE_IMPORTED &&
-           (e->arg0 >> 32) <= 1;
+           e->space != VS_SPACE_MULTICAST && (e->arg0 >> 32) <= 1;
 }
 
 static struct held *held_at(struct vs_ledger *l, uint64_t position)

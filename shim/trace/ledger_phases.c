@@ -7,8 +7,13 @@
  */
 #include "ledger_internal.h"
 
+/* More than any recording can have; a damaged database may say anything. */
+#define PHASES_MAX (1u << 20)
+
 struct phase *vs_phase(struct vs_ledger *l, uint32_t phase)
 {
+    if (phase >= PHASES_MAX)
+        return NULL;
     while (l->phase.n <= phase) {
         size_t before = l->phase.n;
         uint64_t failed = 0;
@@ -23,6 +28,10 @@ static struct phase_dev *new_stat(struct vs_ledger *l, int index, uint32_t phase
 {
     size_t before = l->stat.n;
     uint64_t failed = 0;
+    if (!vs_phase(l, phase)) {
+        vs_count(l, index - 1, VS_COUNT_NO_MEMORY);
+        return NULL;
+    }
     vs_list_push(&l->stat, failed,
                  (struct phase_dev){.row = {.device = index - 1, .phase = phase, .ns = -1}});
     if (l->stat.n == before || vs_table_put(&l->stats, key, (uint32_t)before) < 0) {
@@ -30,7 +39,6 @@ static struct phase_dev *new_stat(struct vs_ledger *l, int index, uint32_t phase
         vs_count(l, index - 1, VS_COUNT_NO_MEMORY);
         return NULL;
     }
-    vs_phase(l, phase);
     return &l->stat.at[before];
 }
 
@@ -211,6 +219,7 @@ void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out)
 void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out)
 {
     vs_ledger_flush(l, out);
+    vs_oom_finish(l);
     vs_ranges_finish(l);
     vs_ledger_end_batch(l, out);
 }

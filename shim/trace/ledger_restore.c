@@ -49,11 +49,14 @@ static void restore_reclassify(struct vs_ledger *l, const struct vs_row *row)
 
 static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *row)
 {
+    bool bind = row->op == VS_OP_BIND || row->op == VS_OP_UNBIND;
     return (struct vs_event){.t_ns = (uint64_t)(row->t + l->config.start_ns),
                              .address = row->address,
                              .size = row->size,
-                             .arg0 = row->op == VS_OP_ALLOC || row->op == VS_OP_FREE ? row->stream : 0,
-                             .arg1 = row->op == VS_OP_FREE_FAILED ? row->mate : row->api,
+                             .arg0 = bind ? 0 : row->stream,
+                             .arg1 = bind                           ? row->stream
+                                     : row->op == VS_OP_FREE_FAILED ? row->mate
+                                                                    : row->api,
                              .stack = row->stack,
                              .range = row->range,
                              .thread = row->thread,
@@ -80,20 +83,39 @@ static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
         l->entries.at[index].a.phase = row->phase;
 }
 
+/* References of an import that was opened more than once. */
+static bool restore_import(struct vs_ledger *l, const struct vs_row *row, const struct vs_event *e)
+{
+    uint32_t index = vs_table_get(&l->allocs, row->address);
+    if ((row->op != VS_OP_PHYS_RETAIN && row->op != VS_OP_PHYS_RELEASE) || row->space != VS_SPACE_IMPORTED ||
+        index == VS_TABLE_NONE || l->entries.at[index].a.seq != row->mate)
+        return false;
+    struct vs_event again = *e;
+    again.op = row->op == VS_OP_PHYS_RETAIN ? VS_OP_ALLOC : VS_OP_FREE;
+    vs_ledger_apply(l, &again, VERDICT_DIRECT);
+    return true;
+}
+
 void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
 {
     struct vs_event e = event_of(l, row);
     l->seq = row->seq - 1;
     l->current_ring_seq = 0;
+    if (restore_import(l, row, &e))
+        return;
     switch (row->op) {
     case VS_OP_RECLASSIFY:
         restore_reclassify(l, row);
         return;
     case VS_OP_PHYS_FREED:
     case VS_OP_FREE_MISSED:
+    case VS_OP_CONTEXT_FREED:
         return; /* the replay of their cause made them */
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
         vs_apply_restored_vmm(l, &e, row);
+        break;
+    case VS_OP_BIND:
+        vs_apply_bind(l, &e, row->mate);
         break;
     default:
         if (row->op > VS_OP_BLOCK_FREE)

@@ -26,7 +26,7 @@ void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what)
     if (l->restoring) /* the database's own counters are loaded instead */
         return;
     d->count[what]++;
-    d->counts_dirty |= (uint16_t)(1u << what);
+    d->counts_dirty |= 1u << what;
 }
 
 /* Takes one back. */
@@ -36,7 +36,7 @@ void vs_uncount(struct vs_ledger *l, int ordinal, enum vs_count what)
     if (l->restoring || d->count[what] == 0)
         return;
     d->count[what]--;
-    d->counts_dirty |= (uint16_t)(1u << what);
+    d->counts_dirty |= 1u << what;
 }
 
 void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t)
@@ -66,9 +66,10 @@ void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
     struct device *d = vs_device(l, r->device);
     struct curve *c = d->curve;
     uint64_t pool = d->pool_sampled > d->pool_live ? d->pool_sampled : d->pool_live;
-    uint64_t direct = d->direct_driver + d->pool_live;
+    uint64_t graph = d->graph_sampled > d->graph_live ? d->graph_sampled : d->graph_live;
+    uint64_t direct = d->direct_driver + d->pool_live + d->graph_live;
     uint64_t framework = c[VS_CURVE_FRAMEWORK].now, allocated = framework + direct;
-    uint64_t reserved = c[VS_CURVE_MANAGED].now + d->direct_driver + pool;
+    uint64_t reserved = c[VS_CURVE_MANAGED].now + d->direct_driver + pool + graph;
     r->framework = framework;
     r->direct = direct;
     r->reserved = reserved;
@@ -100,7 +101,8 @@ bool vs_in_allocated(const struct vs_alloc *a)
 {
     if (a->op == VS_OP_BLOCK_ALLOC)
         return true;
-    return !a->managed && (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_POOL);
+    return !a->managed && (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_POOL ||
+                           a->space == VS_SPACE_ARRAY || a->space == VS_SPACE_GRAPH);
 }
 
 static uint64_t moved(uint64_t total, uint64_t size, bool add)
@@ -117,11 +119,13 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
         c = &d->curve[VS_CURVE_FRAMEWORK];
     else if (a->space == VS_SPACE_POOL)
         d->pool_live = moved(d->pool_live, a->size, add);
+    else if (a->space == VS_SPACE_GRAPH)
+        d->graph_live = moved(d->graph_live, a->size, add);
     else if (a->space == VS_SPACE_DEVICE && a->managed)
         c = &d->curve[VS_CURVE_MANAGED];
-    else if (a->space == VS_SPACE_DEVICE)
+    else if (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARRAY)
         d->direct_driver = moved(d->direct_driver, a->size, add);
-    else if (a->space < VS_SPACES_MAX)
+    else if (a->space < VS_SPACES_MAX && a->space != VS_SPACE_MULTICAST) /* an address, no memory */
         c = &l->space[a->space];
     if (c)
         vs_curve_update(c, moved(c->now, a->size, add), seq, t);
@@ -189,6 +193,8 @@ void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct device *d = vs_device(l, a->device);
     uint64_t failed = 0, peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
+    if (l->oom.at.n)
+        vs_oom_remember(l, a);
     if (vs_in_allocated(a) && a->seq <= peak_seq && l->seq > peak_seq)
         vs_list_push(&d->gone, failed, *a);
     if (failed)
@@ -210,6 +216,7 @@ void vs_entry_remove(struct vs_ledger *l, uint32_t index)
 void vs_gone_forget(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct device *d = vs_device(l, a->device);
+    vs_oom_forget(l, a);
     for (size_t i = d->gone.n; i-- > 0;) {
         if (d->gone.at[i].seq != a->seq)
             continue;
@@ -230,7 +237,8 @@ void vs_entry_from(const struct vs_row *r, struct entry *e)
                               .device = r->device,
                               .op = r->op,
                               .space = r->space,
-                              .managed = r->managed}};
+                              .managed = r->managed},
+                        .context = r->context};
 }
 
 /* ---- what lives, what lived ---- */

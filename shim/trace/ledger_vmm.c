@@ -65,9 +65,9 @@ static void apply_create(struct vs_ledger *l, const struct vs_event *e, bool man
         end_missed(l, e);
     vs_row_begin(l, &r, e);
     r.managed = managed;
-    r.space = on_host(e)                      ? VS_SPACE_HOST_VMM
-              : e->space == VS_SPACE_IMPORTED ? VS_SPACE_IMPORTED
-                                              : VS_SPACE_DEVICE;
+    r.space = on_host(e)                                                        ? VS_SPACE_HOST_VMM
+              : e->space == VS_SPACE_IMPORTED || e->space == VS_SPACE_MULTICAST ? e->space
+                                                                                : VS_SPACE_DEVICE;
     if (e->status == 0) {
         struct entry entry;
         vs_entry_from(&r, &entry);
@@ -90,7 +90,7 @@ static uint32_t adopt_import(struct vs_ledger *l, struct vs_row *r)
     return keep_phys(l, &entry, r->seq, r->t);
 }
 
-static uint32_t phys_mapped_at(struct vs_ledger *l, uint64_t address)
+uint32_t vs_phys_mapped_at(struct vs_ledger *l, uint64_t address)
 {
     const struct vs_span *span = address ? vs_spans_at(&l->maps, address) : NULL;
     return span ? span->value : VS_TABLE_NONE;
@@ -112,7 +112,7 @@ static void apply_retain(struct vs_ledger *l, const struct vs_event *e, uint64_t
     if (e->status == 0) {
         uint32_t index = vs_table_get(&l->handles, e->address);
         if (index == VS_TABLE_NONE)
-            index = restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : phys_mapped_at(l, e->arg0);
+            index = restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_phys_mapped_at(l, e->arg0);
         if (index == VS_TABLE_NONE) {
             index = adopt_import(l, &r);
         } else {
@@ -136,6 +136,7 @@ static void drop_phys(struct vs_ledger *l, uint32_t index)
 static void apply_release(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
+    bool gone = false;
     vs_row_begin(l, &r, e);
     r.status = 0;
     r.size = 0;
@@ -150,17 +151,21 @@ static void apply_release(struct vs_ledger *l, const struct vs_event *e)
     r.space = entry->a.space;
     r.device = entry->a.device;
     r.managed = entry->a.managed;
-    vs_undo_add(l, &r, e->address)->entry = *entry;
+    struct undo *u = vs_undo_add(l, &r, e->address);
+    u->entry = *entry;
     entry->refs -= entry->refs > 0;
     if (entry->refs == 0 && entry->maps == 0) {
         r.size = entry->a.size;
         vs_account(l, &entry->a, false, r.seq, r.t);
+        gone = true;
         drop_phys(l, index);
         vs_entry_remove(l, index);
     } else if (entry->refs == 0) {
         forget_handles(l, index);
     }
     vs_row_end(l, &r);
+    if (gone && r.space == VS_SPACE_MULTICAST)
+        vs_bind_object_gone(l, e, u, e->address);
 }
 
 /* ---- mappings ---- */
@@ -189,11 +194,16 @@ static void learn_from_reservation(struct vs_ledger *l, const struct vs_event *e
         vs_reclassify(l, e, index);
 }
 
+/* The physical memory of HANDLE, or, from a row of the database, the one that row RESTORED_MATE created. */
+uint32_t vs_phys_of(struct vs_ledger *l, uint64_t handle, uint64_t restored_mate)
+{
+    return restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_table_get(&l->handles, handle);
+}
+
 static void apply_map(struct vs_ledger *l, const struct vs_event *e, uint64_t restored_mate)
 {
     struct vs_row r;
-    uint32_t index =
-        restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_table_get(&l->handles, e->arg0);
+    uint32_t index = vs_phys_of(l, e->arg0, restored_mate);
     bool ok = e->status == 0 && index != VS_TABLE_NONE;
     if (ok && !l->restoring)
         learn_from_reservation(l, e, index);
@@ -207,13 +217,17 @@ static void apply_map(struct vs_ledger *l, const struct vs_event *e, uint64_t re
     vs_row_end(l, &r);
 }
 
-static void save_map(struct vs_ledger *l, struct undo *u, const struct vs_span *span)
+/* A mapping or binding of the entry ended.  U, where there is one, remembers what went with it. */
+void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint32_t index)
 {
-    struct saved_map *maps = realloc(u->maps, (u->n_maps + 1) * sizeof *maps);
-    if (!maps)
-        return; /* only a failed unmap would have needed it */
-    maps[u->n_maps++] = (struct saved_map){span->start, span->end, *entry_at(l, span->value)};
-    u->maps = maps;
+    struct entry *entry = entry_at(l, index), was = *entry;
+    entry->maps--;
+    if (entry->maps != 0 || entry->refs != 0)
+        return;
+    drop_phys(l, index);
+    vs_emit_end(l, cause, VS_OP_PHYS_FREED, index);
+    if (u)
+        vs_undo_ended(l, u, &was, l->seq);
 }
 
 static void unmap_one(struct vs_ledger *l, const struct vs_event *e, struct undo *u,
@@ -221,16 +235,11 @@ static void unmap_one(struct vs_ledger *l, const struct vs_event *e, struct undo
 {
     uint32_t index = span->value;
     uint64_t start = span->start;
-    save_map(l, u, span);
+    vs_undo_map(l, u, span->start, span->end, index);
     if (direct(entry_at(l, index)))
         vs_spans_remove(&l->direct_spans, start);
     vs_spans_remove(&l->maps, start);
-    struct entry *entry = entry_at(l, index);
-    entry->maps--;
-    if (entry->maps == 0 && entry->refs == 0) {
-        drop_phys(l, index);
-        vs_emit_end(l, e, VS_OP_PHYS_FREED, index);
-    }
+    vs_phys_unheld(l, e, u, index);
 }
 
 /* An unmap may cover several mappings, and ends each that lies in it. */
@@ -316,7 +325,7 @@ void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const 
 /* ---- calls that failed ---- */
 
 /* The entry as SAVED says, alive again if it had ended. */
-static uint32_t revive(struct vs_ledger *l, const struct entry *saved)
+uint32_t vs_phys_revive(struct vs_ledger *l, const struct entry *saved)
 {
     uint32_t index = vs_table_get(&l->phys_seq, saved->a.seq);
     if (index != VS_TABLE_NONE)
@@ -329,7 +338,7 @@ static uint32_t revive(struct vs_ledger *l, const struct entry *saved)
 
 void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u)
 {
-    uint32_t index = revive(l, &u->entry);
+    uint32_t index = vs_phys_revive(l, &u->entry);
     if (index == VS_TABLE_NONE)
         return;
     entry_at(l, index)->refs++;
@@ -340,7 +349,7 @@ void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u)
 {
     for (size_t i = 0; i < u->n_maps; i++) {
         const struct saved_map *m = &u->maps[i];
-        uint32_t index = revive(l, &m->phys);
+        uint32_t index = vs_phys_revive(l, &m->phys);
         if (index == VS_TABLE_NONE)
             continue;
         if (entry_at(l, index)->refs == 0) /* keep_phys put the dead handle back into the look-up */

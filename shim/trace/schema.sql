@@ -18,9 +18,12 @@
 --   address        what the driver gave: a pointer, or a handle of physical memory or of a pool
 --   size_bytes     bytes asked for
 --   op             what happened, op.name        api      the driver function that was called, api.name
---   space          which kind of memory, space.name: only `device` and `pool` are in a device's totals
+--   space          which kind of memory, space.name: only `device`, `pool`, `array` and `graph` are in a device's totals
 --   status         the driver's CUresult, 0 success; an event with another one changed no total
---   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one
+--   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; and the second number of what has no
+--                  stream: of a graph_node the graph (or the captured stream), of context_create and context_destroy the kind
+--                  (1 primary, 2 created, 3 green), of module_load the bytes of the image, of limit the new value, of overhead
+--                  what took it, of bind and unbind where in the object
 --   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
 --                  driver allocations that no such allocator carves up
 --   allocated_bytes                 their sum
@@ -75,10 +78,12 @@ CREATE TABLE ev(
   phase INT,       -- phase.id
   kind INT,        -- kind.id
   address INT,     -- x512; handle of physical memory, of a pool
-  size INT,        -- x512; a free has the size of what it freed (0: unknown, or a release that leaves references)
+  size INT,        -- x512; a free has the size of what it freed (0: unknown, or a release that leaves references); of context_create, module_load,
+                   -- limit, overhead: by how much the driver's figure of used memory moved, NULL where nobody could say
   range INT,       -- rng.id, 0 none
   stack INT,       -- stack.id, 0 none
-  mate INT,        -- free, phys_release, phys_freed, free_missed: seq of the allocation (0: not seen); map, phys_retain: seq of the phys_create;
+  mate INT,        -- free, phys_release, phys_freed, free_missed, context_freed: seq of the allocation (0: not seen); map, bind, unbind, phys_retain: seq of the phys_create
+                   -- (phys_retain of an import: of its alloc); context_destroy, module_unload: seq of what made it; limit, overhead: 1 = the figure fell by size;
                    -- free_failed: seq of the free; reclassify: seq of the allocation
   framework INT,   -- x512: the device's totals after the event
   direct INT,      -- x512
@@ -146,6 +151,41 @@ CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
 CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
                        phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
 
+-- out-of-memory that reached the program (role): of each device the first (1), the last (2), the one with the largest request (4),
+-- added up where one is several.  8, 16: a refusal by the driver of which nobody knows yet whether a framework lives with it.
+-- How many there were: counter 'out of memory' (a framework gave up), 'driver out of memory' (the driver refused), 'driver out of
+-- memory absorbed' (of these: the framework freed what it cached, asked again, and got it), '... then reported' (it gave up: counted
+-- in 'out of memory' too).  What lived then: view live_at_oom
+CREATE TABLE oom(process INT,
+  seq INT,                 -- of the event
+  role INT, t_ns INT, device INT,
+  op INT,                  -- op.id: 22 a framework gave up, else what the driver refused
+  space INT, context INT,
+  api INT,                 -- api.id, NULL a framework
+  thread INT, phase INT, range INT,
+  stack INT,               -- who asked
+  step INT,                -- the training iteration under way, from 1
+  requested_bytes INT,     -- asked for; of a framework: for the block; 0: the call does not say
+  asked_driver_bytes INT,  -- what the driver refused for it; 0: the driver was not asked
+  refusals INT,            -- by the driver in a row, this one included
+  framework_bytes INT, direct_bytes INT,
+  managed_reserved_bytes INT, -- of reserved: what the framework carves its blocks from
+  reserved_bytes INT,
+  base_bytes INT,          -- of framework_bytes: held from before the recording
+  pinned_bytes INT,        -- page-locked host memory of the whole process, the driver's
+  registered_bytes INT,    -- and the host's own pages
+  free_bytes INT,          -- what the driver had free, asked by the refused thread at free_t_ns; NULL unknown
+  free_t_ns INT,
+  process_used_bytes INT,  -- the driver's last figure before, for this process; NULL unknown
+  process_used_t_ns INT,   -- when that was
+  device_used_bytes INT,   -- and for the whole device, other processes included; NULL unknown
+  device_used_t_ns INT,    -- when that was
+  stored INT,              -- 1: what lived stands in oom_live; 0: it follows from the events, unless these are thinned
+  PRIMARY KEY(process, seq)) WITHOUT ROWID;
+-- what lived at oom_seq, written out: at the end, and while running where events are thinned.  Columns as in peak_live
+CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
+                      phase INT, range INT, stack INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
+
 CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- the training iteration step, counted from 1, ended
 CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT); -- a mark of thread; name: string.id; source as in rng
 
@@ -181,7 +221,7 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   CASE k.api WHEN 0 THEN NULL ELSE (SELECT name FROM api WHERE id = k.api) END AS api,
   e.device AS device, k.context AS context, k.stream AS stream,
   CASE WHEN e.address < 0 THEN -e.address ELSE e.address * 512 END AS address,
-  CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes,
+  CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END * CASE WHEN e.op IN (23, 24) AND e.mate = 1 THEN -1 ELSE 1 END AS size_bytes,
   k.thread AS thread, CASE e.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = e.phase) END AS phase, e.range AS range, e.stack AS stack, k.status AS status, e.mate AS mate,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END AS framework_bytes,
   CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS direct_bytes,
@@ -212,14 +252,14 @@ CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
 -- what has not ended: table live (with its units) brought up to the last written row.  t: when it was allocated; size x512
 CREATE VIEW open_allocation AS
   SELECT alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
-   WHERE alloc_seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52) AND mate > 0
+   WHERE alloc_seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52, 53) AND mate > 0
                            AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   UNION ALL
   SELECT e.seq, e.op, e.device, k.space, e.address, e.size, e.t, e.phase, e.range, e.stack,
          k.managed OR e.seq IN (SELECT seq FROM amend WHERE op = 50)
     FROM ev e JOIN kind k ON k.id = e.kind
    WHERE e.seq > (SELECT live_seq FROM mark) AND e.op IN (1, 4, 20) AND k.status = 0
-     AND e.seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52) AND mate > 0
+     AND e.seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52, 53) AND mate > 0
                        AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3));
 
 -- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
@@ -239,7 +279,7 @@ CREATE VIEW allocation AS
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
     CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
-  WHERE f.op IN (2, 6, 21, 51, 52) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
+  WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
   UNION ALL
   SELECT 1, CASE o.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END, o.alloc_seq, CAST(NULL AS INT), o.device,
     CASE o.space WHEN 0 THEN 'none' WHEN 1 THEN 'device' ELSE (SELECT name FROM space WHERE id = o.space) END,
@@ -262,7 +302,7 @@ CREATE VIEW leak AS
   FROM open_allocation o WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak.  category: 'framework block', 'direct',
--- 'direct pool', 'direct physical', 'before recording'.  From peak_live, or while that is not there from the events
+-- 'direct pool', 'direct physical', 'direct array', 'direct graph', 'before recording'.  From peak_live, or while that is not there from the events
 CREATE VIEW live_at_peak AS
   WITH top AS (SELECT p.process AS process, p.device AS device, p.seq AS seq,
                  EXISTS (SELECT 1 FROM peak_live l WHERE l.process = p.process AND l.device = p.device AND l.peak_seq = p.seq) AS stored
@@ -274,17 +314,47 @@ CREATE VIEW live_at_peak AS
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM top CROSS JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
-      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
+      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2, 9, 10)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
-      FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52) AND (f.op <> 6 OR f.size <> 0)
+      FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
+      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2, 9, 10) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
         AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
-    CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool'
+    CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph'
          WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
+    w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
+    w.address AS address, w.t AS t_alloc_ns, w.range AS range
+  FROM row w;
+
+-- what was alive on its device at each row of oom (oom_seq); the sizes add up to framework_bytes + direct_bytes there.  Of device -1
+-- (host memory ran out): what belongs to no device.  Columns as in live_at_peak
+CREATE VIEW live_at_oom AS
+  WITH row(process, oom_seq, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
+    SELECT l.process, l.oom_seq, m.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
+      FROM oom m CROSS JOIN oom_live l ON l.process = m.process AND l.oom_seq = m.seq WHERE m.stored
+    UNION ALL
+    SELECT m.process, m.seq, m.device, 0, 0, 0, 0, m.base_bytes, 0, 0, 0, 0 FROM oom m WHERE NOT m.stored AND m.base_bytes > 0
+    UNION ALL
+    SELECT m.process, m.seq, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
+        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
+      FROM oom m CROSS JOIN open_allocation o ON o.device = m.device AND o.alloc_seq <= m.seq
+      WHERE NOT m.stored AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10))
+        AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > m.seq))))
+    UNION ALL
+    SELECT m.process, m.seq, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
+        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
+      FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
+      CROSS JOIN ev a ON a.seq = f.mate AND a.device = m.device CROSS JOIN kind k ON k.id = a.kind
+      WHERE NOT m.stored AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10) AND NOT k.managed
+          AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= m.seq)))
+        AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+  SELECT w.process AS process, w.oom_seq AS oom_seq, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
+    CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.device < 0 THEN (SELECT name FROM space WHERE id = w.space)
+         WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph' WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range

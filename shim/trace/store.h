@@ -38,6 +38,9 @@ uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
 /* How many events a batch should have: few where max_bytes is small, because a batch goes in whole. */
 size_t vs_store_batch(const struct vs_store *s);
 
+/* Bytes of the write-ahead log where a reader's open transaction keeps it from being folded in, else 0. */
+uint64_t vs_store_log_held(struct vs_store *s);
+
 /* How thin rows must be now (vs_ledger_set_thinning) to stay below max_bytes. */
 int vs_store_level(struct vs_store *s, size_t living);
 

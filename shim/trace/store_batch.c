@@ -10,10 +10,12 @@
 /* A row behind a gap: its number has to be told. */
 static int write_at(struct vs_store *s, const struct vs_row *r)
 {
-    return vs_sql_run(s, VS_SQL_EV_AT, "iiiiiiiiiiiiii", (int64_t)r->seq, r->t, (int64_t)r->op,
-                      (int64_t)r->device, (int64_t)r->phase, (int64_t)r->kind, vs_x512(r->address),
-                      vs_x512(r->size), (int64_t)r->range, (int64_t)r->stack, (int64_t)r->mate,
-                      vs_x512(r->framework), vs_x512(r->direct), vs_x2m(r->reserved));
+    bool unknown = vs_size_unknown(r); /* 'n': negative is NULL, and a known size may be stored negative */
+    return vs_sql_run(s, VS_SQL_EV_AT, unknown ? "iiiiiiiniiiiii" : "iiiiiiiiiiiiii", (int64_t)r->seq, r->t,
+                      (int64_t)r->op, (int64_t)r->device, (int64_t)r->phase, (int64_t)r->kind,
+                      vs_x512(r->address), unknown ? (int64_t)-1 : vs_x512(r->size), (int64_t)r->range,
+                      (int64_t)r->stack, (int64_t)r->mate, vs_x512(r->framework), vs_x512(r->direct),
+                      vs_x2m(r->reserved));
 }
 
 static int write_events(struct vs_store *s, const struct vs_output *out)
@@ -196,6 +198,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     if (rc == 0)
         rc = vs_live_write(s, c);
     if (rc == 0)
+        rc = vs_oom_write(s, c);
+    if (rc == 0)
         rc = write_simulated(s);
     return rc == 0 ? write_mark(s, c) : rc;
 }
@@ -211,15 +215,18 @@ static void committed(struct vs_store *s, const struct vs_commit *c)
     s->thinned += c->out->dropped;
     s->thinned_written |= c->level > 0;
     s->simulated_dirty = false;
+    s->oom_version = vs_ledger_ooms_version(c->ledger);
     if (c->live)
         s->live_seq = c->seq;
 }
 
 int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
 {
-    uint64_t peak_seq[VS_LEDGER_DEVICES];
+    uint64_t peak_seq[VS_LEDGER_DEVICES], oom_set[VS_OOMS_MAX];
+    size_t oom_sets = s->oom_sets;
     bool live_incomplete = s->live_incomplete;
     memcpy(peak_seq, s->peak_seq, sizeof peak_seq);
+    memcpy(oom_set, s->oom_set, oom_sets * sizeof *oom_set);
     if (c->level && !s->thinned_from)
         s->thinned_from = s->last_ev + 1;
     int rc = vs_store_exec(s, "BEGIN IMMEDIATE");
@@ -235,6 +242,8 @@ int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
     sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* fails where SQLite already rolled back */
     memcpy(s->peak_seq, peak_seq, sizeof peak_seq);
     s->live_incomplete = live_incomplete;
+    memcpy(s->oom_set, oom_set, oom_sets * sizeof *oom_set);
+    s->oom_sets = oom_sets;
     vs_names_forget(s);
     return rc;
 }

@@ -7,6 +7,7 @@
  *   store_names.c    what rows refer to: strings, threads, modules, frames, stacks, kinds, phases
  *   store_batch.c    one transaction
  *   store_live.c     what lives, what lived at the peak; room left
+ *   store_oom.c      out-of-memory, and what lived then
  *   store_restore.c  a ledger that continues the database
  */
 #ifndef VS_TRACE_STORE_INTERNAL_H
@@ -21,6 +22,7 @@
 #define VS_APPLICATION_ID 0x76736370 /* "vscp" */
 #define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES    192        /* of one event at most: a row, half a range and its peaks */
+#define VS_OOMS_MAX       256        /* kept: three a device, two a thread that was refused */
 #define VS_PHASES_MAX     1024       /* phases, VS_PHASE_REST among them */
 #define VS_PHASE_REST     "other phases"
 
@@ -65,6 +67,8 @@ struct vs_kind {
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
     X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
     X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
+    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")          \
+    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
     X(THINNED, "UPDATE loss SET events = ? WHERE why LIKE 'thinned, not lost%'")
@@ -87,6 +91,7 @@ struct vs_store {
     struct vs_journal *journal;
     struct vs_store_config config; /* its texts are not kept */
     bool fresh, wal;
+    uint64_t log_bytes; /* where the WAL is folded in, if no reader is in the way */
     sqlite3_stmt *sql[VS_SQL_END];
 
     unsigned char *image; /* the attached database `batch` */
@@ -106,7 +111,9 @@ struct vs_store {
 
     VS_LIST(struct vs_store_loss_row, losses);
     uint64_t live_seq, thinned_from, thinned;
-    uint64_t peak_seq[VS_LEDGER_DEVICES]; /* whose peak_live is written */
+    uint64_t peak_seq[VS_LEDGER_DEVICES];       /* whose peak_live is written */
+    uint64_t oom_version, oom_set[VS_OOMS_MAX]; /* as committed; whose oom_live is written */
+    size_t oom_sets;
     bool thinned_written, live_incomplete, simulated, simulated_dirty;
 };
 
@@ -126,6 +133,7 @@ size_t vs_records_fill(struct vs_store *s, const struct vs_row *row, size_t n); 
 int64_t vs_x512(uint64_t bytes);
 int64_t vs_x2m(uint64_t bytes);
 uint64_t vs_from_x512(int64_t value);
+bool vs_size_unknown(const struct vs_row *row);
 
 /* store_names.c */
 int vs_names_static(struct vs_store *s); /* op, space, api */
@@ -138,5 +146,8 @@ void vs_names_free(struct vs_store *s);
 /* store_live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);
 uint64_t vs_store_used(struct vs_store *s);
+
+/* store_oom.c */
+int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ROW_BYTES 72 /* of live and peak_live, with room for pages that are not full */
 
@@ -114,6 +115,20 @@ uint64_t vs_store_used(struct vs_store *s)
     int64_t pages = vs_store_number(s, "PRAGMA page_count", 0),
             spare = vs_store_number(s, "PRAGMA freelist_count", 0);
     return (uint64_t)(pages - spare) * 4096;
+}
+
+static uint64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* By SQLite's own name for the log: the host may have changed its directory. */
+uint64_t vs_store_log_held(struct vs_store *s)
+{
+    const char *file = s->wal ? sqlite3_db_filename(s->db, "main") : NULL;
+    uint64_t log = file ? file_bytes(sqlite3_filename_wal(file)) : 0;
+    return log > 4 * s->log_bytes ? log : 0;
 }
 
 size_t vs_store_batch(const struct vs_store *s)

@@ -447,5 +447,6 @@ int vs_names_load(struct vs_store *s)
         s->next_string = VS_OWN_STRINGS;
     if (!s->fresh)
         vs_names_committed(s);
+    s->phases_written = 0; /* killed before its first commit, a database has not even the known ones */
     return rc;
 }

@@ -36,6 +36,12 @@ int64_t vs_x512(uint64_t bytes)
     return bytes % 512 ? -(int64_t)bytes : (int64_t)(bytes / 512);
 }
 
+/* What nobody could say is NULL. */
+bool vs_size_unknown(const struct vs_row *row)
+{
+    return row->size == VS_BYTES_UNKNOWN;
+}
+
 int64_t vs_x2m(uint64_t bytes)
 {
     return bytes % (2u << 20) ? -(int64_t)bytes : (int64_t)(bytes / (2u << 20));
@@ -89,7 +95,10 @@ static unsigned encode(unsigned char *cell, uint32_t key, const struct vs_row *r
     put(&r, row->phase);
     put(&r, row->kind);
     put(&r, vs_x512(row->address));
-    put(&r, vs_x512(row->size));
+    if (__builtin_expect(vs_size_unknown(row), 0))
+        *r.type++ = 0;
+    else
+        put(&r, vs_x512(row->size));
     put(&r, row->range);
     put(&r, row->stack);
     put(&r, (int64_t)row->mate);

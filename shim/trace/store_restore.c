@@ -78,7 +78,8 @@ static void load_event(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                          .device = (int8_t)i64(q, 3),
                          .phase = (uint32_t)i64(q, 4),
                          .address = vs_from_x512(i64(q, 6)),
-                         .size = vs_from_x512(i64(q, 7)),
+                         .size = sqlite3_column_type(q, 7) == SQLITE_NULL ? VS_BYTES_UNKNOWN
+                                                                          : vs_from_x512(i64(q, 7)),
                          .range = (uint32_t)i64(q, 8),
                          .stack = (uint32_t)i64(q, 9),
                          .mate = u64(q, 10),
@@ -117,6 +118,61 @@ static void load_at_peak(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *
     struct vs_alloc a = alloc_row(q, false);
     s->peak_seq[a.device + 1] = u64(q, 10);
     vs_ledger_restore_at_peak(l, a.device, &a);
+}
+
+/* The columns of oom but process, in their order; NULL is unknown. */
+static uint64_t known(sqlite3_stmt *q, int column)
+{
+    return sqlite3_column_type(q, column) == SQLITE_NULL ? VS_BYTES_UNKNOWN : u64(q, column);
+}
+
+static void load_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    struct vs_oom_row o = {.seq = u64(q, 0),
+                           .roles = (uint8_t)i64(q, 1),
+                           .t = i64(q, 2),
+                           .device = (int)i64(q, 3),
+                           .op = (uint8_t)i64(q, 4),
+                           .space = (uint8_t)i64(q, 5),
+                           .context = (uint8_t)i64(q, 6),
+                           .api = (uint16_t)i64(q, 7),
+                           .thread = (uint16_t)i64(q, 8),
+                           .phase = (uint32_t)i64(q, 9),
+                           .range = (uint32_t)i64(q, 10),
+                           .stack = (uint32_t)i64(q, 11),
+                           .step = u64(q, 12),
+                           .requested = u64(q, 13),
+                           .asked_driver = u64(q, 14),
+                           .refusals = u64(q, 15),
+                           .framework = u64(q, 16),
+                           .direct = u64(q, 17),
+                           .managed = u64(q, 18),
+                           .reserved = u64(q, 19),
+                           .base = u64(q, 20),
+                           .pinned = u64(q, 21),
+                           .registered = u64(q, 22),
+                           .free_bytes = known(q, 23),
+                           .free_t = i64(q, 24),
+                           .process_used = known(q, 25),
+                           .process_used_t = i64(q, 26),
+                           .device_used = known(q, 27),
+                           .device_used_t = i64(q, 28)};
+    if (i64(q, 29) && s->oom_sets < VS_OOMS_MAX)
+        s->oom_set[s->oom_sets++] = o.seq;
+    vs_ledger_restore_oom(l, &o);
+}
+
+static void load_at_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    struct vs_alloc a = alloc_row(q, false);
+    vs_ledger_restore_at_oom(l, u64(q, 10), &a);
+}
+
+static void load_said(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    vs_ledger_restore_said(
+        l, &(struct vs_sample_row){
+               .device = (int)i64(q, 0), .source = (uint32_t)i64(q, 1), .used = u64(q, 2), .t = i64(q, 3)});
 }
 
 static void load_phase(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
@@ -205,7 +261,15 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
 
 /* ---- the order ---- */
 
-#define PEAKS  "SELECT device,kind,peak_bytes,seq,t_ns,end_bytes FROM peak"
+#define PEAKS "SELECT device,kind,peak_bytes,seq,t_ns,end_bytes FROM peak"
+#define OOMS                                                                                                 \
+    "SELECT seq,role,t_ns,device,op,space,context,api,thread,phase,range,stack,step,requested_bytes,"        \
+    "asked_driver_bytes,refusals,framework_bytes,direct_bytes,managed_reserved_bytes,reserved_bytes,"        \
+    "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,process_used_bytes,process_used_t_ns,"    \
+    "device_used_bytes,device_used_t_ns,stored FROM oom"
+#define SAID                                                                                                 \
+    "SELECT device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 ELSE 3 END,"                 \
+    "driver_used_bytes,max(t_ns) FROM sample GROUP BY device,source"
 #define EVENTS "SELECT seq,t,op,device,phase,kind,address,size,range,stack,mate FROM ev WHERE "
 
 static int load_living(struct vs_store *s, struct vs_ledger *l)
@@ -223,6 +287,12 @@ static int load_living(struct vs_store *s, struct vs_ledger *l)
                       "SELECT alloc_seq,op,device,space,address,size_bytes,t_ns,phase,range,stack,peak_seq "
                       "FROM peak_live",
                       load_at_peak);
+    if (rc == 0 && thinned)
+        rc =
+            each_row(s, l,
+                     "SELECT w.alloc_seq,w.op,o.device,w.space,w.address,w.size_bytes,w.t_ns,w.phase,w.range,"
+                     "w.stack,w.oom_seq FROM oom_live w JOIN oom o ON o.seq = w.oom_seq",
+                     load_at_oom);
     return rc;
 }
 
@@ -274,6 +344,10 @@ int vs_store_load(struct vs_store *s, struct vs_ledger *l)
     if (s->fresh)
         return 0;
     int rc = each_row(s, l, PEAKS, load_peak);
+    if (rc == 0)
+        rc = each_row(s, l, OOMS, load_oom);
+    if (rc == 0)
+        rc = each_row(s, l, SAID, load_said);
     vs_ledger_restore_begin(l);
     if (rc == 0)
         rc = load_living(s, l);

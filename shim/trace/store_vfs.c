@@ -268,9 +268,25 @@ static int vfs_fstat(int fd, struct stat *st)
     WITH_REAL(fstat(actual, st));
 }
 
+/* Beyond a `ulimit -f` the kernel's answer is a signal, which would wait for the host's thread where we work
+ * on one. */
+static bool beyond_limit(off_t end)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        (rlim_t)end <= limit.rlim_cur)
+        return false;
+    errno = EFBIG;
+    return true;
+}
+
 static int vfs_ftruncate(int fd, off_t size)
 {
-    WITH_REAL(ftruncate(actual, size));
+    struct stat st;
+    int actual = real(fd);
+    if (actual < 0 || (fstat(actual, &st) == 0 && size > st.st_size && beyond_limit(size)))
+        return -1;
+    return ftruncate(actual, size);
 }
 
 static ssize_t vfs_read(int fd, void *to, size_t n)
@@ -285,11 +301,16 @@ static ssize_t vfs_pread(int fd, void *to, size_t n, off_t offset)
 
 static ssize_t vfs_write(int fd, const void *from, size_t n)
 {
-    WITH_REAL(write(actual, from, n));
+    int actual = real(fd);
+    if (actual < 0 || beyond_limit(lseek(actual, 0, SEEK_CUR) + (off_t)n))
+        return -1;
+    return write(actual, from, n);
 }
 
 static ssize_t vfs_pwrite(int fd, const void *from, size_t n, off_t offset)
 {
+    if (beyond_limit(offset + (off_t)n))
+        return -1;
     WITH_REAL(pwrite(actual, from, n, offset));
 }
 

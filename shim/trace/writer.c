@@ -20,7 +20,8 @@
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live */
 #define HOLD_NS    50000000
 #define LOSS_NS    1000000000
-#define LOSSES     4
+#define LOSSES     5
+#define LOG_TOLD   (UINT64_C(64) << 20)
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -37,6 +38,9 @@ struct vs_writer {
     uint64_t live_seq;                /* row at which table live was last rewritten */
     uint64_t lost[LOSSES], lost_seen; /* in rows; last seen */
     int64_t loss_t[LOSSES];
+    bool log_told;      /* that a reader holds the log */
+    uint64_t log_limit; /* bytes from which on that is told, where LOG_TOLD is more */
+    int uncovered;      /* facts of that kind that have their rows */
     int64_t start_ns, last_t;
     int level;
     bool grown; /* since the level was chosen; an idle round asks SQLite nothing */
@@ -62,6 +66,7 @@ static const char *const loss_text[] = {
     "a thread ended while it wrote an event",
     "a table of names or stacks was full",
     "written too late into a slot that was given up",
+    "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
 };
 
 /* A database that is continued has rows of what was lost before. */
@@ -71,13 +76,29 @@ static void load_losses(struct vs_writer *w)
         w->lost[i] = vs_store_lost(w->store, loss_text[i]);
 }
 
+/* What went past the recording, each once; how much that was is not known.  (A database that is continued
+ * gets the same rows again, which readers show as one.) */
+static void note_uncovered(struct vs_writer *w)
+{
+    char key[24];
+    while (w->uncovered < VS_UNCOVERED_FACTS) {
+        snprintf(key, sizeof key, VS_UNCOVERED_FACT, w->uncovered);
+        const char *why = vs_journal_fact(w->journal, key);
+        if (why == NULL)
+            break;
+        vs_store_loss(w->store, w->last_t, 0, why);
+        w->uncovered++;
+    }
+}
+
 /* Rows for what was lost since the last look; at most one a second of each kind. */
 static bool note_losses(struct vs_writer *w, bool now)
 {
     struct vs_journal_stats s;
     vs_journal_stats(w->journal, &s);
-    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late};
+    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late, s.untracked};
     bool any = s.lost > w->lost_seen;
+    note_uncovered(w);
     w->lost_seen = s.lost;
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
@@ -149,6 +170,7 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
     vs_journal_stats(journal, &stats);
     w->journal = journal;
     w->start_ns = (int64_t)stats.start_ns;
+    w->log_limit = config->max_bytes ? config->max_bytes : UINT64_MAX;
     struct vs_store_config sc = store_config(config, &stats);
     int rc = vs_store_open(&w->store, &sc, journal, why, why_size);
     if (rc == 0) {
@@ -238,6 +260,18 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
     return 0;
 }
 
+/* Once, when it passes the limit of the whole: why there is a long log beside the database. */
+static void note_held_log(struct vs_writer *w)
+{
+    uint64_t log = w->log_told ? 0 : vs_store_log_held(w->store);
+    if (log == 0 || log < (w->log_limit < LOG_TOLD ? w->log_limit : LOG_TOLD))
+        return;
+    vs_store_loss(w->store, w->last_t, 0,
+                  "a reader kept a transaction open: until it ended the log beside the database (-wal) grew, "
+                  "past VRAMSCOPE_MAX_BYTES if need be");
+    w->log_told = true;
+}
+
 /* The level of thinning that the next events get.  Where it begins, table live is written once as a whole. */
 static bool choose_level(struct vs_writer *w)
 {
@@ -246,6 +280,7 @@ static bool choose_level(struct vs_writer *w)
     w->grown = false;
     int level = vs_store_level(w->store, vs_ledger_live_count(w->ledger));
     bool begins = level > 0 && w->level == 0;
+    note_held_log(w);
     if (begins)
         vs_ledger_track_live(w->ledger, true);
     w->level = level;

@@ -5,7 +5,55 @@ when torch has come, and then runs the sitecustomize that it stands before, if t
 never imports torch gets nothing but that.
 """
 
+import os
 import sys
+
+
+def _is_listed(library):
+    return library in os.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":")
+
+
+def _is_mapped(names):
+    with open("/proc/self/maps", "rb") as maps:
+        return any(name in line for line in maps for name in names)
+
+
+def _is_plain_program():
+    """Whether this is an interpreter that runs a program from its beginning, and that another exec would run likewise."""
+    argv = getattr(sys, "orig_argv", None)  # Python 3.10
+    if not argv or not sys.executable or not os.path.samefile(sys.executable, "/proc/self/exe"):
+        return False  # too old, or embedded in another program
+    if sys.flags.interactive or hasattr(sys, "ps1") or (len(argv) == 1 and os.isatty(0)):
+        return False  # somebody types
+    if sys.flags.verbose or "importtime" in sys._xoptions or os.environ.get("PYTHONPROFILEIMPORTTIME"):
+        return False
+    return len(os.listdir("/proc/self/task")) == 1
+
+
+def _restart():
+    """Executes the interpreter again where the library should be preloaded and is not.
+
+    Never twice in a process, also where the program executes itself again without the library: the pid, which an exec
+    keeps, stays in the environment.  Not with the driver loaded, with threads running, where somebody types, where
+    Python is embedded, or where it prints what it imports and would do so twice.
+    """
+    tried = os.environ.get("VRAMSCOPE_REEXEC_PID", "")
+    library = os.environ.get("VRAMSCOPE_PRELOAD", "")
+    if not library or os.environ.get("VRAMSCOPE_REEXEC") in ("off", "0", "no", "false"):
+        return
+    if tried == str(os.getpid()) or _is_listed(library) or not os.access(library, os.R_OK):
+        return
+    if _is_mapped((os.fsencode(library), b"/libcuda.so")) or not _is_plain_program():
+        return
+    there = os.environ.get("LD_PRELOAD", "")
+    environment = dict(os.environ, LD_PRELOAD=library + (":" + there if there else ""), VRAMSCOPE_REEXEC_PID=str(os.getpid()))
+    os.execve(sys.executable, sys.orig_argv, environment)
+
+
+try:
+    _restart()
+except Exception:
+    pass  # whatever it was, the program must run; the driver will tell that nothing is recorded here
 
 
 class _AfterTorch:
@@ -51,7 +99,6 @@ class _Loader:
 
 def _chain():
     """Runs the sitecustomize that this one shadows, under the name that it expects."""
-    import os
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

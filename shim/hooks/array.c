@@ -1,0 +1,180 @@
+/*
+ * array.c - what CUDA arrays and mipmapped arrays take, and what is bound into the sparse ones.
+ *
+ * An array's bytes are those of its elements, as its descriptor has them: elements times channels times the
+ * format's bytes, blocks of 4 x 4 for the compressed formats, the pixel's bits over all planes for the video
+ * formats, each level half the size of the one before.  What the driver rounds up beyond that is residual, as
+ * everywhere.  A format that is not known here counts 0.
+ *
+ * Sparse arrays and those with deferred mapping have no memory of their own (0 bytes): physical memory is
+ * bound into them by cuMemMapArrayAsync, one BIND or UNBIND for each entry of its list.
+ */
+#include "hook.h"
+
+#define SPARSE  0x40u /* CUDA_ARRAY3D_SPARSE */
+#define LATER   0x80u /* CUDA_ARRAY3D_DEFERRED_MAPPING */
+#define LAYERS  0x01u /* CUDA_ARRAY3D_LAYERED */
+#define CUBEMAP 0x04u /* CUDA_ARRAY3D_CUBEMAP */
+
+/* Bits of an element by the number of its format: of one channel, of the whole, of a block of 4 x 4. */
+#define CHANNEL(bits) ((bits) | 0x1000)
+#define ELEMENT(bits) ((bits) | 0x2000)
+#define BLOCK(bits)   ((bits) | 0x4000)
+static const uint16_t formats[256] = {
+    [0x01] = CHANNEL(8),  [0x02] = CHANNEL(16), [0x03] = CHANNEL(32), /* UNSIGNED_INT8 16 32 */
+    [0x08] = CHANNEL(8),  [0x09] = CHANNEL(16), [0x0a] = CHANNEL(32), /* SIGNED_INT8 16 32 */
+    [0x10] = CHANNEL(16), [0x20] = CHANNEL(32),                       /* HALF, FLOAT */
+    [0x50] = ELEMENT(32),                                             /* UNORM_INT_101010_2 */
+    [0x91] = BLOCK(64),   [0x92] = BLOCK(64),                         /* BC1 */
+    [0x93] = BLOCK(128),  [0x94] = BLOCK(128),                        /* BC2 */
+    [0x95] = BLOCK(128),  [0x96] = BLOCK(128),                        /* BC3 */
+    [0x97] = BLOCK(64),   [0x98] = BLOCK(64),                         /* BC4 */
+    [0x99] = BLOCK(128),  [0x9a] = BLOCK(128),                        /* BC5 */
+    [0x9b] = BLOCK(128),  [0x9c] = BLOCK(128),                        /* BC6H */
+    [0x9d] = BLOCK(128),  [0x9e] = BLOCK(128),                        /* BC7 */
+    [0x9f] = ELEMENT(24), [0xa1] = ELEMENT(24), [0xb0] = ELEMENT(12), /* P010, P016, NV12: 4:2:0 */
+    [0xa2] = ELEMENT(16), [0xa3] = ELEMENT(32), [0xa4] = ELEMENT(32), /* NV16, P210, P216: 4:2:2 */
+    [0xa5] = ELEMENT(16), [0xa6] = ELEMENT(32), [0xa7] = ELEMENT(32), /* YUY2, Y210, Y216: 4:2:2 */
+    [0xa8] = ELEMENT(32), [0xa9] = ELEMENT(32), [0xb1] = ELEMENT(64), /* AYUV, Y410, Y416: 4:4:4 */
+    [0xb2] = ELEMENT(24), [0xb3] = ELEMENT(48),                       /* Y444 planar, 8 and 10 bits */
+    [0xb4] = ELEMENT(24), [0xb5] = ELEMENT(48),                       /* YUV444 semi-planar, 8 and 16 bits */
+    [0xc0] = ELEMENT(8),  [0xc1] = ELEMENT(16), [0xc2] = ELEMENT(32), /* UNORM_INT8X1 X2 X4 */
+    [0xc3] = ELEMENT(16), [0xc4] = ELEMENT(32), [0xc5] = ELEMENT(64), /* UNORM_INT16X1 X2 X4 */
+    [0xc6] = ELEMENT(8),  [0xc7] = ELEMENT(16), [0xc8] = ELEMENT(32), /* SNORM_INT8X1 X2 X4 */
+    [0xc9] = ELEMENT(16), [0xca] = ELEMENT(32), [0xcb] = ELEMENT(64), /* SNORM_INT16X1 X2 X4 */
+};
+
+static uint64_t at_least_1(uint64_t n)
+{
+    return n != 0 ? n : 1;
+}
+
+static uint64_t level_bytes(const struct vs_array *a, uint64_t width, uint64_t height, uint64_t depth)
+{
+    unsigned format = (unsigned)a->format < 256 ? formats[a->format] : 0;
+    uint64_t bits = format & 0xfff;
+    if (format & 0x1000)
+        bits *= a->channels;
+    if (format & 0x4000) {
+        width = (width + 3) / 4;
+        height = (height + 3) / 4;
+    }
+    return (width * height * depth * bits + 7) / 8;
+}
+
+/* As many as the driver makes of what was asked for: down to one element. */
+static unsigned clamp_levels(const struct vs_array *a, unsigned levels)
+{
+    uint64_t size = a->width > a->height ? a->width : a->height;
+    unsigned most = 1;
+    if (!(a->flags & (LAYERS | CUBEMAP)) && a->depth > size)
+        size = a->depth;
+    while (size >>= 1)
+        most++;
+    return levels < 1 ? 1 : levels < most ? levels : most;
+}
+
+uint64_t vs_array_bytes(const struct vs_array *a, unsigned levels)
+{
+    uint64_t bytes = 0;
+    bool layers = (a->flags & (LAYERS | CUBEMAP)) != 0;
+    if (a->flags & (SPARSE | LATER))
+        return 0;
+    levels = clamp_levels(a, levels);
+    for (unsigned i = 0; i < levels; i++)
+        bytes += level_bytes(a, at_least_1(a->width >> i), at_least_1(a->height >> i),
+                             at_least_1(layers ? a->depth : a->depth >> i));
+    return bytes;
+}
+
+/* ---- what is bound into sparse arrays ---- */
+
+static uint64_t mix(uint64_t key, uint64_t value)
+{
+    key = (key ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return key ^ key >> 29;
+}
+
+/* Equal for the same place of an array. */
+static uint64_t key_of(const CUarrayMapInfo *info)
+{
+    uint64_t key = mix(1, info->subresourceType);
+    if (info->subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
+        return mix(mix(key, info->subresource.miptail.layer), info->subresource.miptail.offset);
+    key = mix(key, (uint64_t)info->subresource.sparseLevel.level << 32 | info->subresource.sparseLevel.layer);
+    key = mix(key,
+              (uint64_t)info->subresource.sparseLevel.offsetX << 32 | info->subresource.sparseLevel.offsetY);
+    return mix(key, info->subresource.sparseLevel.offsetZ);
+}
+
+static uint64_t object_of(const CUarrayMapInfo *info)
+{
+    return info->resourceType == CU_RESOURCE_TYPE_ARRAY ? (uint64_t)(uintptr_t)info->resource.array
+                                                        : (uint64_t)(uintptr_t)info->resource.mipmap;
+}
+
+static uint64_t bound_bytes(const CUarrayMapInfo *info)
+{
+    CUDA_ARRAY3D_DESCRIPTOR d;
+    CUarray array = info->resource.array;
+    if (info->subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
+        return info->subresource.miptail.size;
+    if (info->resourceType != CU_RESOURCE_TYPE_ARRAY &&
+        vs_drv_cuMipmappedArrayGetLevel(&array, info->resource.mipmap, info->subresource.sparseLevel.level) !=
+            CUDA_SUCCESS)
+        return 0;
+    if (vs_drv_cuArray3DGetDescriptor_v2(&d, array) != CUDA_SUCCESS)
+        return 0;
+    struct vs_array a = {info->subresource.sparseLevel.extentWidth,
+                         info->subresource.sparseLevel.extentHeight,
+                         info->subresource.sparseLevel.extentDepth,
+                         d.NumChannels,
+                         0,
+                         d.Format};
+    return vs_array_bytes(&a, 1);
+}
+
+static uint64_t record_bind(const CUarrayMapInfo *info, enum vs_op op, CUresult status)
+{
+    struct vs_event event = {.op = op,
+                             .space = VS_SPACE_ARRAY,
+                             .device = VS_DEVICE_UNKNOWN,
+                             .status = status,
+                             .address = object_of(info),
+                             .size = bound_bytes(info),
+                             .arg0 = op == VS_OP_BIND ? info->memHandle.memHandle : 0,
+                             .arg1 = key_of(info)};
+    return vs_record(&event);
+}
+
+static bool unbinds(const CUarrayMapInfo *info)
+{
+    return info->memOperationType == CU_MEM_OPERATION_TYPE_UNMAP;
+}
+
+void vs_before_map_arrays(const CUarrayMapInfo *list, unsigned count, struct vs_many *undone)
+{
+    undone->count = 0;
+    for (unsigned i = 0; list != NULL && i < count && undone->count < VS_MANY; i++) {
+        if (!unbinds(&list[i]))
+            continue;
+        undone->address[undone->count] = object_of(&list[i]);
+        undone->seq[undone->count++] = record_bind(&list[i], VS_OP_UNBIND, CUDA_SUCCESS);
+    }
+}
+
+/* Unbinds beyond those that were recorded before the call are recorded now; where it failed, the recorded
+ * ones are taken back. */
+void vs_after_map_arrays(const CUarrayMapInfo *list, unsigned count, const struct vs_many *undone,
+                         CUresult status)
+{
+    unsigned seen = 0;
+    for (unsigned i = 0; status != CUDA_SUCCESS && i < undone->count; i++)
+        vs_after_free(undone->seq[i], VS_SPACE_ARRAY, undone->address[i], status);
+    for (unsigned i = 0; list != NULL && i < count; i++) {
+        if (!unbinds(&list[i]))
+            record_bind(&list[i], VS_OP_BIND, status);
+        else if (seen++ >= undone->count && status == CUDA_SUCCESS)
+            record_bind(&list[i], VS_OP_UNBIND, status);
+    }
+}

@@ -1,0 +1,79 @@
+/*
+ * slots.c - see slots.h.
+ *
+ * A relocation that names a function fills a word of the global offset table (GOT), one of the procedure
+ * linkage table (PLT), or plain data.  The loader write-protects some of these afterwards (RELRO): such a
+ * page is made writable for the moment.
+ */
+#define _GNU_SOURCE
+#include "slots.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define RELOC_GOT   R_X86_64_GLOB_DAT
+#define RELOC_PLT   R_X86_64_JUMP_SLOT
+#define RELOC_PLAIN R_X86_64_64
+#elif defined(__aarch64__)
+#define RELOC_GOT   R_AARCH64_GLOB_DAT
+#define RELOC_PLT   R_AARCH64_JUMP_SLOT
+#define RELOC_PLAIN R_AARCH64_ABS64
+#endif
+
+static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs_slot *out)
+{
+    unsigned type = ELF64_R_TYPE(rela->r_info);
+    if (type != RELOC_GOT && type != RELOC_PLT && type != RELOC_PLAIN)
+        return false;
+    const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(rela->r_info)];
+    const char *name = o->strings + symbol->st_name;
+    if (symbol->st_shndx != SHN_UNDEF || name[0] != 'c' || name[1] != 'u')
+        return false;
+    *out = (struct vs_slot){.at = o->bias + rela->r_offset,
+                            .addend = type == RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0,
+                            .name = name,
+                            .weak = ELF64_ST_BIND(symbol->st_info) == STB_WEAK,
+                            .plt = type == RELOC_PLT};
+    return true;
+}
+
+void vs_slots_visit(const struct vs_image *o, void (*visit)(const struct vs_slot *slot, void *context),
+                    void *context)
+{
+    struct vs_slot slot;
+    for (size_t i = o->relative_count; i < o->rela_count; i++)
+        if (slot_of(o, &o->rela[i], &slot))
+            visit(&slot, context);
+    for (size_t i = 0; i < o->plt_count; i++)
+        if (slot_of(o, &o->plt[i], &slot))
+            visit(&slot, context);
+}
+
+/* Whether the word lies in what the object has for writing; the loader makes code writable for the moment
+ * that it relocates it, and we do not. */
+static bool in_data(const struct vs_image *o, uintptr_t at)
+{
+    for (size_t i = 0; i < o->segment_count; i++) {
+        const ElfW(Phdr) *p = &o->segments[i];
+        uintptr_t from = o->bias + p->p_vaddr;
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) && at >= from && at - from < p->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+bool vs_slot_write(const struct vs_image *o, const struct vs_slot *slot, uintptr_t value)
+{
+    if (!in_data(o, slot->at))
+        return false;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot->at & ~(page - 1);
+    bool is_protected = slot->at >= o->relro_start && slot->at < o->relro_end;
+    if (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    /* relaxed: who calls through the word meanwhile gets the one or the other, both good */
+    __atomic_store_n((uintptr_t *)slot->at, value, __ATOMIC_RELAXED);
+    if (is_protected)
+        mprotect((void *)start, page, PROT_READ);
+    return true;
+}

@@ -1,0 +1,34 @@
+/*
+ * slots.h - the words of a loaded object that the loader fills with the addresses of functions, and writing
+ * them.
+ */
+#ifndef VS_HOOKS_SLOTS_H
+#define VS_HOOKS_SLOTS_H
+
+#include "image.h"
+
+struct vs_slot {
+    uintptr_t at;     /* address of the word */
+    uintptr_t addend; /* what it holds beyond the function's address */
+    const char *name; /* the function that is referred to */
+    bool weak;
+    bool plt; /* may be bound at the first call: until then it leads into its own object */
+};
+
+/* The word as it is now, without the addend. */
+static inline uintptr_t vs_slot_value(const struct vs_slot *slot)
+{
+    /* relaxed: code at the address has been mapped for as long as the word has held it */
+    return __atomic_load_n((uintptr_t *)slot->at, __ATOMIC_RELAXED) - slot->addend;
+}
+
+/* Calls VISIT for every slot of IMAGE that refers to a function of another object whose name begins "cu". */
+void vs_slots_visit(const struct vs_image *image, void (*visit)(const struct vs_slot *slot, void *context),
+                    void *context);
+
+/* Nobody else may write slots of IMAGE meanwhile.  False, with nothing written: the word lies in code or in
+ * read-only data (a library with text relocations), which stays as it is, or the kernel keeps its page
+ * sealed. */
+bool vs_slot_write(const struct vs_image *image, const struct vs_slot *slot, uintptr_t value);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * nvml.c - see nvml.h.
+ *
+ * The functions are declared here by their documented binary interface, so that no NVIDIA header or library
+ * is needed to build.  NVML lists the processes of a device with what each uses.  Inside a container it may
+ * list the host's pids, or none: then only the figure for the whole device is left.
+ *
+ * A MIG instance has a UUID of its own, and a handle by it whose figures are the instance's.  Where only the
+ * GPU's UUID is known, the list says per process what it uses in each instance: the sum is the process's.
+ */
+#define _GNU_SOURCE
+#include "nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define PROCESSES_MAX 1024
+#define NOT_AVAILABLE UINT64_MAX
+
+struct process { /* nvmlProcessInfo_t of the _v3 calls */
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+struct memory { /* nvmlMemory_v2_t */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+#define MEMORY_VERSION (sizeof(struct memory) | 2u << 24)
+
+typedef int list_function(vs_nvml_device, unsigned *, struct process *);
+
+static struct {
+    int (*init)(void);
+    int (*by_uuid)(const char *, vs_nvml_device *);
+    list_function *compute, *graphics;
+    int (*memory)(vs_nvml_device, struct memory *);
+} nvml;
+
+bool vs_nvml_load(void)
+{
+    void *lib = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!lib)
+        return false;
+    *(void **)&nvml.init = dlsym(lib, "nvmlInit_v2");
+    *(void **)&nvml.by_uuid = dlsym(lib, "nvmlDeviceGetHandleByUUID");
+    *(void **)&nvml.compute = dlsym(lib, "nvmlDeviceGetComputeRunningProcesses_v3");
+    *(void **)&nvml.graphics = dlsym(lib, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+    *(void **)&nvml.memory = dlsym(lib, "nvmlDeviceGetMemoryInfo_v2");
+    return nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0;
+}
+
+vs_nvml_device vs_nvml_find(const uint8_t uuid[16])
+{
+    static const char *const kinds[] = {"GPU", "MIG"};
+    vs_nvml_device handle;
+    char text[64];
+    for (int k = 0; k < 2; k++) {
+        int n = snprintf(text, sizeof text, "%s-", kinds[k]);
+        for (int i = 0; i < 16; i++)
+            n += snprintf(text + n, sizeof text - (size_t)n,
+                          i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+        if (nvml.by_uuid(text, &handle) == 0)
+            return handle;
+    }
+    return NULL;
+}
+
+enum said { NO_LIST, NOT_IN_IT, WITHOUT_BYTES, WITH_BYTES };
+
+/* Adds our bytes in one of the lists to *USED. */
+static enum said add_list(list_function *list, vs_nvml_device device, uint64_t *used)
+{
+    static struct process process[PROCESSES_MAX];
+    unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
+    enum said said = NOT_IN_IT;
+    if (!list || list(device, &count, process) != 0)
+        return NO_LIST;
+    for (unsigned i = 0; i < count && i < PROCESSES_MAX; i++) {
+        if (process[i].pid != pid)
+            continue;
+        bool told = process[i].used != NOT_AVAILABLE;
+        if (told)
+            *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + process[i].used;
+        said = told || said == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
+    }
+    return said;
+}
+
+/* A process is in one of the two lists. */
+static enum said add_lists(vs_nvml_device device, struct vs_used *u)
+{
+    enum said compute = add_list(nvml.compute, device, &u->process), graphics;
+    u->told = compute != NO_LIST;
+    if (compute == WITH_BYTES)
+        return compute;
+    graphics = add_list(nvml.graphics, device, &u->process);
+    return graphics == WITH_BYTES || graphics == WITHOUT_BYTES ? graphics : compute;
+}
+
+struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
+{
+    struct vs_used u = {VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
+    struct memory memory = {.version = MEMORY_VERSION};
+    if (!device)
+        return u;
+    enum said said = add_lists(device, &u);
+    if (said == NOT_IN_IT && *listed)
+        u.process = 0;
+    *listed = *listed || said == WITH_BYTES;
+    if (nvml.memory && nvml.memory(device, &memory) == 0)
+        u.device = memory.used;
+    return u;
+}
