@@ -6,7 +6,7 @@
  * grow in steps of 2 MiB and the difference is the "driver's own rounding".  Pages are reserved, not
  * committed: the host pays for what is touched.
  */
-#include "sim.h"
+#include "share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +122,7 @@ uint64_t sim_backing_alloc(int device, uint64_t size, void **detail)
 static void free_large(int device, uint64_t address, uint64_t size)
 {
     uint64_t bytes = sim_round(size, SIM_GRANULARITY);
+    sim_unshare(address);
     munmap((void *)address, bytes);
     sim_uncharge(device, bytes);
 }
@@ -142,4 +143,11 @@ void sim_backing_free(int device, uint64_t address, uint64_t size, void *detail)
         free_large(device, chunk->address, SIM_GRANULARITY);
         free(chunk);
     }
+}
+
+void sim_backing_region(const struct sim_block *block, uint64_t *start, uint64_t *size)
+{
+    const struct chunk *chunk = block->detail;
+    *start = chunk ? chunk->address : block->range.start;
+    *size = chunk ? SIM_GRANULARITY : sim_round(block->range.size, SIM_GRANULARITY);
 }

@@ -3,10 +3,10 @@
  * current ones.
  *
  * A context takes SIMCUDA_CONTEXT_BYTES (default 64MiB) of its device while it lives, and what was allocated
- * in it dies with it.  Contexts are never handed back to the heap, so a stale handle is an error code and no
- * crash.
+ * in it dies with it; with the primary one also what pools and graphs hold of the device.  Contexts are never
+ * handed back to the heap, so a stale handle is an error code and no crash.
  */
-#include "sim.h"
+#include "capture.h"
 
 #include <stdlib.h>
 
@@ -30,6 +30,12 @@ CUresult sim_context_check(void)
     return context->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+struct sim_context *sim_context_owner(void)
+{
+    struct sim_context *context = sim_context_current();
+    return context && context->green_of ? context->green_of : context;
+}
+
 static struct sim_context *from_handle(CUcontext handle)
 {
     struct sim_context *wanted = (struct sim_context *)(void *)handle;
@@ -40,6 +46,24 @@ static struct sim_context *from_handle(CUcontext handle)
         if (c == wanted)
             return wanted;
     return NULL;
+}
+
+struct sim_context *sim_context_of(CUcontext handle)
+{
+    return from_handle(handle);
+}
+
+int simcuda_contexts(int device)
+{
+    int alive = 0;
+    if (device < 0 || device >= sim_device_count || sim_forked())
+        return 0;
+    sim_lock();
+    alive += sim_devices[device].primary.alive;
+    for (struct sim_context *c = created; c; c = c->next)
+        alive += c->alive && c->device == device;
+    sim_unlock();
+    return alive;
 }
 
 static CUcontext to_handle(struct sim_context *context)
@@ -64,26 +88,52 @@ static CUresult push(struct sim_context *context)
 
 static CUresult activate(struct sim_context *context)
 {
-    uint64_t cost = sim_env_bytes("SIMCUDA_CONTEXT_BYTES", 64ull << 20);
+    uint64_t cost = context->green_of ? SIM_GRANULARITY : sim_env_bytes("SIMCUDA_CONTEXT_BYTES", 64ull << 20);
     if (!sim_charge(context->device, cost))
         return CUDA_ERROR_OUT_OF_MEMORY;
     context->cost = cost;
     context->alive = true;
     context->id = next_id++;
+    sim_limits_init(context);
     return CUDA_SUCCESS;
 }
 
-static void deactivate(struct sim_context *context)
+/* Green contexts go with the primary one that they are parts of. */
+static void end_green_of(struct sim_context *primary)
+{
+    for (struct sim_context *c = created; c; c = c->next)
+        if (c->green_of == primary)
+            sim_context_end(c);
+}
+
+void sim_context_end(struct sim_context *context)
 {
     if (!context->alive)
         return;
+    if (context->primary) {
+        end_green_of(context);
+        sim_pools_end(context->device);
+        sim_graph_memory_end(context->device);
+    }
     sim_blocks_free_of(context);
+    sim_arrays_free_of(context);
+    sim_externals_free_of(context);
+    sim_modules_free_of(context);
     sim_streams_free_of(context);
-    sim_uncharge(context->device, context->cost);
+    sim_uncharge(context->device, context->cost + context->limit_cost);
+    context->limit_cost = 0;
     context->alive = false;
 }
 
 /* ---- primary contexts ---- */
+
+CUresult sim_primary_retain(int device)
+{
+    struct sim_context *primary = &sim_devices[device].primary;
+    CUresult result = primary->alive ? CUDA_SUCCESS : activate(primary);
+    primary->references += result == CUDA_SUCCESS;
+    return result;
+}
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -92,16 +142,13 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    struct sim_context *primary = &sim_devices[device].primary;
-    CUresult result = primary->alive ? CUDA_SUCCESS : activate(primary);
-    if (result != CUDA_SUCCESS)
-        return result;
-    primary->references++;
-    *out = to_handle(primary);
-    return CUDA_SUCCESS;
+    CUresult result = sim_primary_retain(device);
+    if (result == CUDA_SUCCESS)
+        *out = to_handle(&sim_devices[device].primary);
+    return result;
 }
 
-static CUresult primary_release(CUdevice device)
+CUresult sim_primary_release(int device)
 {
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -109,20 +156,20 @@ static CUresult primary_release(CUdevice device)
     if (!primary->references)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (--primary->references == 0)
-        deactivate(primary);
+        sim_context_end(primary);
     return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
     SIM_CALL(SIM_INITIALIZED);
-    return primary_release(device);
+    return sim_primary_release(device);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     SIM_CALL(SIM_INITIALIZED);
-    return primary_release(device);
+    return sim_primary_release(device);
 }
 
 /* References stay and are still to be released; the next retain makes the context anew. */
@@ -130,7 +177,7 @@ static CUresult primary_reset(CUdevice device)
 {
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    deactivate(&sim_devices[device].primary);
+    sim_context_end(&sim_devices[device].primary);
     return CUDA_SUCCESS;
 }
 
@@ -196,7 +243,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device, unsigned
     if (result == CUDA_SUCCESS)
         result = push(context);
     if (result != CUDA_SUCCESS) {
-        deactivate(context);
+        sim_context_end(context);
         free(context);
         return result;
     }
@@ -231,14 +278,32 @@ CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int 
     return params ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, device, 3020);
 }
 
+/* Current to nobody: that is for the caller of cuGreenCtxCreate to do. */
+struct sim_context *sim_context_new_green(int device)
+{
+    struct sim_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return NULL;
+    context->device = device;
+    context->api_version = 3020;
+    context->green_of = &sim_devices[device].primary;
+    if (activate(context) != CUDA_SUCCESS) {
+        free(context);
+        return NULL;
+    }
+    context->next = created;
+    created = context;
+    return context;
+}
+
 static CUresult destroy(CUcontext handle)
 {
     struct sim_context *context = from_handle(handle);
-    if (!context || context->primary)
+    if (!context || context->primary || context->green_of)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!context->alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    deactivate(context);
+    sim_context_end(context);
     if (sim_context_current() == context)
         stack[--depth] = NULL;
     return CUDA_SUCCESS;
@@ -351,6 +416,7 @@ static CUresult synchronize(CUcontext handle)
     const struct sim_context *context = given_or_current(handle);
     if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;
+    SIM_UNSAFE();
     sim_pools_synchronize(context->device);
     return CUDA_SUCCESS;
 }
@@ -400,22 +466,6 @@ CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
         return CUDA_ERROR_INVALID_VALUE;
     *version = context->api_version;
     return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
-{
-    SIM_CALL(SIM_CONTEXT);
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-    return limit >= 0 && limit < CU_LIMIT_MAX ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
-}
-
-CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
-    SIM_CALL(SIM_CONTEXT);
-    (void)value;
-    return limit >= 0 && limit < CU_LIMIT_MAX ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)

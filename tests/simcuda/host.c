@@ -4,7 +4,7 @@
  *
  * Nothing is really locked: RLIMIT_MEMLOCK of the test machine is no concern of a program that runs on a GPU.
  */
-#include "sim.h"
+#include "capture.h"
 
 #include <sys/mman.h>
 
@@ -15,6 +15,7 @@
 
 static CUresult alloc_pinned(void **out, uint64_t size, unsigned flags)
 {
+    SIM_UNSAFE();
     if (!out || !size || (flags & ~(unsigned)ALLOC_FLAGS))
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t address = sim_map_pages(sim_round(size, 4096), 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE);
@@ -22,7 +23,7 @@ static CUresult alloc_pinned(void **out, uint64_t size, unsigned flags)
         address ? sim_block_add(address, size, SIM_PINNED, sim_context_current()->device) : NULL;
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block->owner = sim_context_current();
+    block->owner = sim_context_owner();
     block->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
     *out = (void *)address;
     return CUDA_SUCCESS;
@@ -55,12 +56,14 @@ static struct sim_block *block_at(const void *address, enum sim_kind kind)
 CUresult cuMemFreeHost(void *address)
 {
     SIM_CALL(SIM_CONTEXT);
+    SIM_UNSAFE();
     struct sim_block *block = block_at(address, SIM_PINNED);
     return block ? sim_block_free(block) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult register_pages(void *address, uint64_t size, unsigned flags)
 {
+    SIM_UNSAFE();
     if (!address || !size || (flags & ~(unsigned)REGISTER_FLAGS) || (uint64_t)address + size < size)
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_map_overlaps(&sim_blocks, (uint64_t)address, size))
@@ -69,7 +72,7 @@ static CUresult register_pages(void *address, uint64_t size, unsigned flags)
         sim_block_add((uint64_t)address, size, SIM_REGISTERED, sim_context_current()->device);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block->owner = sim_context_current();
+    block->owner = sim_context_owner();
     block->flags = flags;
     return CUDA_SUCCESS;
 }
@@ -89,6 +92,7 @@ CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned int flags)
 CUresult cuMemHostUnregister(void *address)
 {
     SIM_CALL(SIM_CONTEXT);
+    SIM_UNSAFE();
     struct sim_block *block = block_at(address, SIM_REGISTERED);
     return block ? sim_block_free(block) : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

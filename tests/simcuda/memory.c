@@ -3,7 +3,9 @@
  *
  * Every piece of memory that the driver knows is a struct sim_block in one ordered map, whatever made it.
  */
-#include "sim.h"
+#include "capture.h"
+#include "graph.h"
+#include "share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,10 @@ CUresult sim_block_free(struct sim_block *block)
     uint64_t start = block->range.start, size = block->range.size;
     if (block->kind == SIM_POOLED)
         return sim_pool_free(block);
+    if (block->kind == SIM_IMPORTED)
+        return sim_import_free(block);
+    if (block->kind == SIM_GRAPH)
+        return sim_graph_memory_free(block);
     if (block->kind == SIM_DEVICE)
         sim_backing_free(block->device, start, size, block->detail);
     else if (block->kind == SIM_MANAGED || block->kind == SIM_PINNED)
@@ -65,7 +71,8 @@ void sim_blocks_free_of(struct sim_context *owner)
 
 static CUresult alloc_device(uint64_t *out, uint64_t size)
 {
-    struct sim_context *context = sim_context_current();
+    struct sim_context *context = sim_context_owner();
+    SIM_UNSAFE();
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     void *detail;
@@ -98,6 +105,7 @@ static CUresult alloc_low(CUdeviceptr_v1 *out, uint64_t size)
 {
     int device = sim_context_current()->device;
     uint64_t bytes = sim_round(size, SIM_GRANULARITY);
+    SIM_UNSAFE();
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_charge(device, bytes))
@@ -110,7 +118,7 @@ static CUresult alloc_low(CUdeviceptr_v1 *out, uint64_t size)
         sim_uncharge(device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    block->owner = sim_context_current();
+    block->owner = sim_context_owner();
     *out = (CUdeviceptr_v1)address;
     return CUDA_SUCCESS;
 }
@@ -162,6 +170,7 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1 *out, unsigned int *pitch, unsigned int 
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
 {
     SIM_CALL(SIM_CONTEXT);
+    SIM_UNSAFE();
     if (!out || !size ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
         return CUDA_ERROR_INVALID_VALUE;
@@ -173,16 +182,22 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
         munmap((void *)address, sim_round(size, 4096));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    block->owner = sim_context_current();
+    block->owner = sim_context_owner();
     *out = address;
     return CUDA_SUCCESS;
+}
+
+bool sim_freeable(const struct sim_block *block)
+{
+    return block->kind == SIM_DEVICE || block->kind == SIM_MANAGED || block->kind == SIM_POOLED ||
+           block->kind == SIM_GRAPH || (block->kind == SIM_IMPORTED && sim_import_freeable(block));
 }
 
 static CUresult free_device(uint64_t address)
 {
     struct sim_block *block = sim_block_find(address);
-    if (!block || block->range.start != address ||
-        (block->kind != SIM_DEVICE && block->kind != SIM_MANAGED && block->kind != SIM_POOLED))
+    SIM_UNSAFE();
+    if (!block || block->range.start != address || !sim_freeable(block))
         return CUDA_ERROR_INVALID_VALUE;
     return sim_block_free(block);
 }
@@ -288,7 +303,7 @@ static size_t pointer_attribute(CUpointer_attribute attribute, const struct sim_
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return *value = 1, 4;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        return *value = 0, 4;
+        return *value = block->kind == SIM_DEVICE, 4;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return *value = (uint64_t)sim_pool_of(block), 8;
     default:

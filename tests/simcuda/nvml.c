@@ -2,7 +2,7 @@
  * nvml.c - the few NVML functions that vramscope asks, beside the simulated driver: sim/libnvidia-ml.so.1.
  *
  * It finds the simulated driver in its own process (never loads one) and answers with its figures: this
- * process is the only one on the device.
+ * process is the only one on the device, and is listed as long as it has a context there.
  *
  *      SIMCUDA_NVML=off      nvmlInit_v2 fails (no driver)
  *      SIMCUDA_NVML=nopid    processes are not told apart, as inside many containers
@@ -58,6 +58,7 @@ API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, un
 
 static long long (*used_bytes)(int);
 static long long (*capacity_bytes)(int);
+static int (*contexts)(int);
 static int (*device_count)(void);
 static int users;
 
@@ -75,9 +76,10 @@ static bool find_driver(void)
         return false;
     *(void **)&used_bytes = dlsym(driver, "simcuda_used_bytes");
     *(void **)&capacity_bytes = dlsym(driver, "simcuda_capacity_bytes");
+    *(void **)&contexts = dlsym(driver, "simcuda_contexts");
     *(void **)&device_count = dlsym(driver, "simcuda_device_count");
     dlclose(driver);
-    return used_bytes && capacity_bytes && device_count;
+    return used_bytes && capacity_bytes && contexts && device_count;
 }
 
 nvmlReturn_t nvmlInit_v2(void)
@@ -213,7 +215,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     int ordinal = ordinal_of(device, &result);
     if (result != NVML_SUCCESS || !count)
         return result != NVML_SUCCESS ? result : NVML_INVALID_ARGUMENT;
-    if (mode_is("nopid")) {
+    if (mode_is("nopid") || !contexts(ordinal)) {
         *count = 0;
         return NVML_SUCCESS;
     }

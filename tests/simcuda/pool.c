@@ -5,21 +5,27 @@
  * fit, pieces being multiples of 512 bytes that merge with free neighbours.  A free piece can be had again at
  * once: everything is executed when it is called, so no stream is ever behind.  Segments without a used piece
  * go back to the device when something synchronizes and the pool holds more than its release threshold
- * (default 0), or at cuMemPoolTrimTo.
+ * (default 0), or at cuMemPoolTrimTo.  All of a device's pools are emptied when its primary context ends.
  */
+#include "capture.h"
+#include "graph.h"
 #include "pool.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct sim_pool *pools;
+static uint32_t next_id = 1;
 
-static struct sim_pool *new_pool(int device)
+struct sim_pool *sim_pool_new(int device)
 {
     struct sim_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
     pool->device = device;
+    pool->fd = -1;
+    pool->id = next_id++;
     pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
     pool->access[device] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     pool->next = pools;
@@ -30,13 +36,13 @@ static struct sim_pool *new_pool(int device)
 void sim_pools_init(void)
 {
     for (int i = 0; i < sim_device_count; i++) {
-        sim_devices[i].default_pool = sim_devices[i].pool = new_pool(i);
+        sim_devices[i].default_pool = sim_devices[i].pool = sim_pool_new(i);
         if (sim_devices[i].pool)
             sim_devices[i].pool->is_default = true;
     }
 }
 
-static struct sim_pool *from_handle(CUmemoryPool handle)
+struct sim_pool *sim_pool_from(CUmemoryPool handle)
 {
     for (struct sim_pool *p = pools; p; p = p->next)
         if (p == (struct sim_pool *)(void *)handle && !p->destroyed)
@@ -44,7 +50,7 @@ static struct sim_pool *from_handle(CUmemoryPool handle)
     return NULL;
 }
 
-static CUmemoryPool to_handle(struct sim_pool *pool)
+CUmemoryPool sim_pool_handle(struct sim_pool *pool)
 {
     return (CUmemoryPool)(void *)pool;
 }
@@ -58,13 +64,34 @@ void sim_pools_synchronize(int device)
 
 /* ---- allocating ---- */
 
+/* On a capturing stream memory comes from the graph, on the pool's device. */
+static CUresult capture_alloc(CUdeviceptr *out, uint64_t size, const struct sim_pool *pool,
+                              struct sim_graph *graph)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = pool->device}},
+        .bytesize = size};
+    struct sim_node *node;
+    CUresult result = sim_graph_add_alloc(graph, &params, &node);
+    if (result == CUDA_SUCCESS)
+        *out = params.dptr;
+    return result;
+}
+
 static CUresult pool_alloc(CUdeviceptr *out, uint64_t size, struct sim_pool *pool, CUstream stream)
 {
     uint64_t rounded = sim_round(size, PIECE), segment = sim_round(size, SIM_GRANULARITY);
-    if (!sim_valid_stream(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!out || !size || !pool || segment < size)
+    CUresult result = sim_stream_check(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out || !size || !pool || pool->exporter || segment < size)
         return CUDA_ERROR_INVALID_VALUE;
+    struct sim_graph *graph = sim_capture_graph(stream, &result);
+    if (graph)
+        return capture_alloc(out, size, pool, graph);
+    if (result != CUDA_SUCCESS)
+        return result;
     struct piece *piece = sim_pool_find(pool, rounded);
     if (!piece && ((segment < SEGMENT && sim_pool_grow(pool, SEGMENT)) || sim_pool_grow(pool, segment)))
         piece = sim_pool_find(pool, rounded);
@@ -88,6 +115,8 @@ static void bury(struct sim_pool *pool)
     if (!pool->destroyed || pool->used)
         return;
     sim_pool_trim(pool, 0);
+    if (pool->fd >= 0)
+        close(pool->fd);
     struct sim_pool **link = &pools;
     while (*link != pool)
         link = &(*link)->next;
@@ -106,9 +135,35 @@ CUresult sim_pool_free(struct sim_block *block)
     return CUDA_SUCCESS;
 }
 
+static void free_allocations(struct sim_pool *pool)
+{
+    uint64_t at = 0;
+    for (struct sim_range *range; (range = sim_map_from(&sim_blocks, at));) {
+        at = range->start + range->size;
+        struct sim_block *block = (struct sim_block *)range;
+        if (block->kind == SIM_POOLED && ((struct piece *)block->detail)->segment->pool == pool) {
+            pool->used -= ((struct piece *)block->detail)->size;
+            sim_piece_give_back(block->detail);
+            sim_block_drop(block);
+        }
+    }
+}
+
+void sim_pools_end(int device)
+{
+    for (struct sim_pool *p = pools, *next; p; p = next) {
+        next = p->next;
+        if (p->device != device)
+            continue;
+        free_allocations(p);
+        sim_pool_trim(p, 0);
+        bury(p);
+    }
+}
+
 CUmemoryPool sim_pool_of(const struct sim_block *block)
 {
-    return block->kind == SIM_POOLED ? to_handle(((struct piece *)block->detail)->segment->pool) : NULL;
+    return block->kind == SIM_POOLED ? sim_pool_handle(((struct piece *)block->detail)->segment->pool) : NULL;
 }
 
 /* The pool that is current on the stream's device; an invalid stream is for pool_alloc to refuse. */
@@ -127,28 +182,35 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return pool_alloc(out, size, current_pool(stream), stream);
+    return pool_alloc(out, size, current_pool(stream), sim_ptsz(stream));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return pool_alloc(out, size, from_handle(pool), stream);
+    return pool_alloc(out, size, sim_pool_from(pool), stream);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return pool_alloc(out, size, from_handle(pool), stream);
+    return pool_alloc(out, size, sim_pool_from(pool), sim_ptsz(stream));
 }
 
 /* Memory of cuMemAlloc may be freed this way too. */
 static CUresult free_async(uint64_t address, CUstream stream)
 {
     struct sim_block *block = sim_block_find(address);
-    if (!sim_valid_stream(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!block || block->range.start != address || (block->kind != SIM_POOLED && block->kind != SIM_DEVICE))
+    CUresult result = sim_stream_check(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct sim_graph *graph = sim_capture_graph(stream, &result);
+    struct sim_node *node;
+    if (graph)
+        return sim_graph_add_free(graph, address, &node);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!block || block->range.start != address || !sim_freeable(block) || block->kind == SIM_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
     return sim_block_free(block);
 }
@@ -162,7 +224,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 {
     SIM_CALL(SIM_CONTEXT);
-    return free_async(address, stream);
+    return free_async(address, sim_ptsz(stream));
 }
 
 /* ---- pools ---- */
@@ -172,15 +234,17 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     SIM_CALL(SIM_INITIALIZED);
     if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        (props->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!sim_valid_device(props->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
-    struct sim_pool *pool = new_pool(props->location.id);
+    struct sim_pool *pool = sim_pool_new(props->location.id);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    pool->shareable = props->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
     pool->max_size = sim_round(props->maxSize, SIM_GRANULARITY);
-    *out = to_handle(pool);
+    *out = sim_pool_handle(pool);
     return CUDA_SUCCESS;
 }
 
@@ -188,7 +252,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
     SIM_CALL(SIM_INITIALIZED);
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     if (!pool || pool->is_default)
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_devices[pool->device].pool == pool)
@@ -201,7 +265,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 {
     SIM_CALL(SIM_INITIALIZED);
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     if (!pool)
         return CUDA_ERROR_INVALID_VALUE;
     sim_pool_trim(pool, keep);
@@ -229,7 +293,7 @@ static uint64_t *attribute64(struct sim_pool *pool, CUmemPool_attribute attribut
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     SIM_CALL(SIM_INITIALIZED);
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     if (!pool || !value)
         return CUDA_ERROR_INVALID_VALUE;
     const uint64_t *field = attribute64(pool, attribute);
@@ -246,7 +310,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     SIM_CALL(SIM_INITIALIZED);
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     uint64_t wanted;
     if (!pool || !value)
         return CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +334,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
 {
     SIM_CALL(SIM_INITIALIZED);
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     if (!pool || !map || !count)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
@@ -284,7 +348,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
 {
     SIM_CALL(SIM_INITIALIZED);
-    const struct sim_pool *pool = from_handle(handle);
+    const struct sim_pool *pool = sim_pool_from(handle);
     if (!flags || !pool || !location)
         return CUDA_ERROR_INVALID_VALUE;
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_valid_device(location->id))
@@ -299,7 +363,7 @@ static CUresult pool_of_device(CUmemoryPool *out, CUdevice device, bool by_defau
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    *out = to_handle(by_default ? sim_devices[device].default_pool : sim_devices[device].pool);
+    *out = sim_pool_handle(by_default ? sim_devices[device].default_pool : sim_devices[device].pool);
     return CUDA_SUCCESS;
 }
 
@@ -317,10 +381,10 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 
 static CUresult set_pool(CUdevice device, CUmemoryPool handle)
 {
-    struct sim_pool *pool = from_handle(handle);
+    struct sim_pool *pool = sim_pool_from(handle);
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (!pool || pool->device != device)
+    if (!pool || pool->exporter || pool->device != device)
         return CUDA_ERROR_INVALID_VALUE;
     sim_devices[device].pool = pool;
     return CUDA_SUCCESS;

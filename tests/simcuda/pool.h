@@ -28,11 +28,19 @@ struct sim_pool {
     struct piece *free_pieces; /* last freed first */
     int device;
     bool is_default, destroyed;
+    bool shareable; /* made to be exported */
+    int fd;         /* the file that it is exported as, -1: not yet */
+    int exporter;   /* pid, of an imported pool, which only pointers are imported from; else 0 */
+    uint32_t id;    /* within the exporting process */
     uint64_t threshold, max_size;
     uint64_t reserved, reserved_high, used, used_high;
     int reuse[3]; /* the three CU_MEMPOOL_ATTR_REUSE_* switches: kept, without effect */
     CUmemAccess_flags access[SIM_MAX_DEVICES];
 };
+
+struct sim_pool *sim_pool_new(int device); /* NULL: out of memory */
+struct sim_pool *sim_pool_from(CUmemoryPool handle);
+CUmemoryPool sim_pool_handle(struct sim_pool *pool);
 
 /* Takes SIZE more bytes from the device; false: over the pool's maximum or the device's capacity. */
 bool sim_pool_grow(struct sim_pool *pool, uint64_t size);

@@ -6,6 +6,7 @@
  * enough is taken.
  */
 #include "pool.h"
+#include "share.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -124,6 +125,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
             continue;
         }
         *link = s->next;
+        sim_unshare(s->start);
         munmap((void *)s->start, s->size);
         sim_uncharge(pool->device, s->size);
         pool->reserved -= s->size;

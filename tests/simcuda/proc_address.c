@@ -1,5 +1,5 @@
 /*
- * proc_address.c - cuGetProcAddress as the driver answers it, names of errors, export tables.
+ * proc_address.c - cuGetProcAddress as the driver answers it, export tables.
  *
  * A query names the base ("cuMemAlloc"), a CUDA version and flags.  The answer is the newest variant that
  * this version already had: cuMemAlloc at 3020 is cuMemAlloc_v2.  Under
@@ -82,66 +82,4 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
         return CUDA_ERROR_INVALID_VALUE;
     *table = NULL;
     return CUDA_ERROR_NOT_FOUND;
-}
-
-/* ---- errors ---- */
-
-static const struct {
-    CUresult result;
-    const char *name, *text;
-} errors[] = {
-#define E(name, text)                                                                                        \
-    {                                                                                                        \
-        name, #name, text                                                                                    \
-    }
-    E(CUDA_SUCCESS, "no error"),
-    E(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
-    E(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
-    E(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
-    E(CUDA_ERROR_DEINITIALIZED, "driver shutting down"),
-    E(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
-    E(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
-    E(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
-    E(CUDA_ERROR_MAP_FAILED, "mapping of buffer object failed"),
-    E(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit is not supported on this architecture"),
-    E(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "the provided execution affinity is not supported"),
-    E(CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS"),
-    E(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
-    E(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
-    E(CUDA_ERROR_NOT_READY, "device not ready"),
-    E(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
-    E(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
-    E(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
-    E(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
-    E(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
-    E(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-      "part or all of the requested memory range is already mapped"),
-    E(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region"),
-    E(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
-    E(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
-    E(CUDA_ERROR_UNKNOWN, "unknown error"),
-#undef E
-};
-
-static CUresult describe(CUresult error, const char **out, bool name)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = NULL;
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].result == error)
-            *out = name ? errors[i].name : errors[i].text;
-    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuGetErrorName(CUresult error, const char **out)
-{
-    SIM_CALL(SIM_NOTHING);
-    return describe(error, out, true);
-}
-
-CUresult cuGetErrorString(CUresult error, const char **out)
-{
-    SIM_CALL(SIM_NOTHING);
-    return describe(error, out, false);
 }

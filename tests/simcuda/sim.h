@@ -6,13 +6,19 @@
  * (device code) is refused.  One mutex guards everything: sim_enter() takes it, and every exported function
  * begins with SIM_CALL.
  *
- *      fault.c        entering and leaving a call: lock, checks, injected faults and latency, errno
- *      device.c       cuInit, devices, the bytes that each has left      context.c   contexts, current per
- * thread range.c        ordered map of address ranges                      backing.c   where device memory
- * comes from memory.c       cuMemAlloc and kin, pointer attributes             host.c      pinned and
- * registered memory vmm.c          physical memory; vmm_map.c its address ranges      pool.c stream-ordered
- * allocation copy.c         memcpy and memset     stream.c  streams, events    proc_address.c
- * cuGetProcAddress
+ *      fault.c          entering and leaving a call: lock, checks, injected faults and latency, errno
+ *      device.c         cuInit, devices, the bytes that each has left
+ *      context.c        contexts, current per thread; limits.c their limits; green.c green contexts
+ *      range.c          ordered map of address ranges
+ *      backing.c        where device memory comes from
+ *      memory.c         cuMemAlloc and kin, pointer attributes; host.c pinned and registered memory
+ *      vmm.c            physical memory; vmm_map.c its address ranges; multicast.c multicast objects
+ *      pool.c           stream-ordered allocation
+ *      share.c          memory of another process: ipc.c, external.c, pool_share.c
+ *      array.c          arrays and mipmapped arrays; array_sparse.c memory bound into them
+ *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory; capture.c stream
+ * capture module.c         device code: loaded, never run copy.c           memcpy and memset stream.c
+ * streams, events proc_address.c   cuGetProcAddress; errors.c names of errors
  */
 #ifndef SIM_H
 #define SIM_H
@@ -37,7 +43,8 @@ SIM_API int simcuda_version(void);
  * device. */
 SIM_API long long simcuda_used_bytes(int device);
 SIM_API long long simcuda_capacity_bytes(int device);
-SIM_API int simcuda_device_count(void); /* also before cuInit */
+SIM_API int simcuda_contexts(int device); /* alive there; NVML lists the process where there is one */
+SIM_API int simcuda_device_count(void);   /* also before cuInit */
 
 #define SIM_VERSION     1
 #define SIM_MAX_DEVICES 16
@@ -96,7 +103,10 @@ struct sim_context {
     bool primary, alive;
     unsigned references, flags, api_version;
     unsigned long long id;
-    uint64_t cost; /* bytes taken from the device */
+    uint64_t cost;                /* bytes taken from the device */
+    struct sim_context *green_of; /* of a green context: the primary one that everything in it belongs to */
+    size_t limits[CU_LIMIT_MAX];
+    uint64_t limit_cost; /* bytes that limits above their defaults take */
 };
 struct sim_device {
     uint64_t capacity, used;
@@ -108,6 +118,7 @@ extern struct sim_device sim_devices[SIM_MAX_DEVICES];
 extern int sim_device_count;
 
 bool sim_initialized(void);
+void sim_inject(void); /* injection.c */
 bool sim_forked(
     void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
 bool sim_valid_device(CUdevice device);
@@ -116,10 +127,28 @@ void sim_uncharge(int device, uint64_t bytes);
 
 CUresult sim_context_check(void); /* of the calling thread's current context */
 struct sim_context *sim_context_current(void);
+struct sim_context *sim_context_owner(void);          /* to whom what is allocated now belongs */
+struct sim_context *sim_context_of(CUcontext handle); /* NULL: no such context */
+CUresult sim_primary_retain(int device);
+CUresult sim_primary_release(int device);
+struct sim_context *sim_context_new_green(int device); /* NULL: out of memory */
+void sim_context_end(struct sim_context *context);     /* frees what it owned */
+
+/* limits.c */
+void sim_limits_init(struct sim_context *context);
 
 /* ---- memory ---- */
 
-enum sim_kind { SIM_DEVICE, SIM_MANAGED, SIM_PINNED, SIM_REGISTERED, SIM_POOLED, SIM_MAPPING };
+enum sim_kind {
+    SIM_DEVICE,
+    SIM_MANAGED,
+    SIM_PINNED,
+    SIM_REGISTERED,
+    SIM_POOLED,
+    SIM_MAPPING,
+    SIM_IMPORTED,
+    SIM_GRAPH
+};
 
 struct sim_block { /* an allocation or mapping, by address */
     struct sim_range range;
@@ -129,7 +158,7 @@ struct sim_block { /* an allocation or mapping, by address */
     unsigned flags;            /* of cuMemHostAlloc, cuMemHostRegister, access of a mapping */
     unsigned long long id;
     void *detail; /* SIM_DEVICE: chunk or NULL; SIM_POOLED: struct sim_pool_block; SIM_MAPPING: struct
-                     sim_phys */
+                     sim_phys; SIM_IMPORTED: struct sim_import; SIM_GRAPH: struct sim_graph_memory */
 };
 extern struct sim_map sim_blocks;
 
@@ -138,18 +167,22 @@ struct sim_block *sim_block_add(uint64_t address, uint64_t size, enum sim_kind k
 void sim_block_drop(struct sim_block *block); /* out of the map, freed */
 CUresult sim_block_free(struct sim_block *block);
 void sim_blocks_free_of(struct sim_context *owner);
+bool sim_freeable(const struct sim_block *block); /* by cuMemFree */
 /* Whether [address, +size) may be read (and written), all of it within known memory */
 bool sim_accessible(uint64_t address, uint64_t size, bool write);
 
 /* backing.c: SIZE bytes of DEVICE's memory; 0: out of memory.  *DETAIL goes back to sim_backing_free. */
 uint64_t sim_backing_alloc(int device, uint64_t size, void **detail);
 void sim_backing_free(int device, uint64_t address, uint64_t size, void *detail);
+/* The whole pages that BLOCK of cuMemAlloc lies in. */
+void sim_backing_region(const struct sim_block *block, uint64_t *start, uint64_t *size);
 uint64_t sim_map_pages(uint64_t size, uint64_t alignment, int protection, int flags); /* 0 on failure */
 uint64_t sim_round(uint64_t size, uint64_t to);
 
 /* pool.c */
 void sim_pools_init(void);
 void sim_pools_synchronize(int device);
+void sim_pools_end(int device); /* nothing is left in any of its pools */
 CUresult sim_pool_free(struct sim_block *block);
 CUmemoryPool sim_pool_of(const struct sim_block *block);
 
@@ -162,14 +195,31 @@ struct sim_phys {
     uint64_t pages; /* a PROT_NONE mapping of all of it, that the others are duplicated from */
     int fd;         /* -1: not exportable */
     bool imported;
+    struct sim_multicast *multicast; /* what a multicast object has bound; NULL: it is none */
     CUmemAllocationProp prop;
 };
 struct sim_phys *sim_phys_find(CUmemGenericAllocationHandle handle);
-void sim_phys_unref(struct sim_phys *phys); /* frees it once nothing refers to it */
+void sim_phys_unref(struct sim_phys *phys);           /* frees it once nothing refers to it */
+struct sim_phys *sim_phys_new(uint64_t size, int fd); /* one reference; fd -1: without a descriptor */
+int sim_shareable_file(uint64_t size);
+void sim_multicast_end(struct sim_multicast *multicast);
+
+/* array.c */
+void sim_arrays_free_of(struct sim_context *owner);
+CUresult sim_array_import(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
+                          int device, uint64_t room);
+
+/* graph_memory.c: nothing is left of its graphs' memory */
+void sim_graph_memory_end(int device);
+
+/* external.c, module.c */
+void sim_externals_free_of(struct sim_context *owner);
+void sim_modules_free_of(struct sim_context *owner);
 
 /* stream.c */
 bool sim_valid_stream(CUstream stream);
-int sim_stream_device(CUstream stream); /* of a valid one */
+bool sim_stream_blocking(CUstream stream); /* it waits for the legacy default stream */
+int sim_stream_device(CUstream stream);    /* of a valid one */
 void sim_streams_free_of(struct sim_context *owner);
 
 #endif

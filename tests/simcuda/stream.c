@@ -1,11 +1,12 @@
 /*
- * stream.c - streams, events, host functions, and the refusal of device code.
+ * stream.c - streams, events, host functions.
  *
  * Everything is executed when it is called, so a stream is always idle and an event complete once it is
  * recorded; its time is the moment of recording.  cuLaunchHostFunc calls the function on the calling thread,
- * before it returns, without the driver's lock.  Modules and kernels need a GPU: CUDA_ERROR_NOT_SUPPORTED.
+ * before it returns, without the driver's lock.  Where a stream is capturing (capture.c) nothing is executed.
  */
-#include "sim.h"
+#include "capture.h"
+#include "graph.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -21,7 +22,9 @@ struct event {
     struct event *next;
     struct sim_context *owner;
     unsigned flags;
-    uint64_t recorded_ns; /* 0: never */
+    uint64_t recorded_ns;       /* 0: never */
+    unsigned long long capture; /* that it was last recorded in, 0: none */
+    CUstream recorded_on;       /* NULL: never recorded */
 };
 static struct stream *streams;
 static struct event *events;
@@ -45,6 +48,12 @@ bool sim_valid_stream(CUstream stream)
     return is_default(stream) || *link_of(stream);
 }
 
+bool sim_stream_blocking(CUstream stream)
+{
+    return stream == CU_STREAM_PER_THREAD ||
+           (*link_of(stream) && !((*link_of(stream))->flags & CU_STREAM_NON_BLOCKING));
+}
+
 /* A stream brings its own device, whatever is current; the default streams are those of the current context.
  */
 int sim_stream_device(CUstream stream)
@@ -57,6 +66,7 @@ void sim_streams_free_of(struct sim_context *owner)
 {
     for (struct stream **link = &streams, *s; (s = *link);)
         if (s->owner == owner) {
+            sim_capture_forget((CUstream)(void *)s);
             *link = s->next;
             free(s);
         } else {
@@ -79,7 +89,7 @@ static CUresult create_stream(CUstream *out, unsigned flags, int priority)
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *stream = (struct stream){.next = streams,
-                              .owner = sim_context_current(),
+                              .owner = sim_context_owner(),
                               .flags = flags,
                               .priority = priority > 0    ? 0
                                           : priority < -5 ? -5
@@ -107,6 +117,7 @@ static CUresult destroy_stream(CUstream handle)
     struct stream **link = link_of(handle), *stream = *link;
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
+    sim_capture_forget(handle);
     *link = stream->next;
     free(stream);
     return CUDA_SUCCESS;
@@ -124,10 +135,20 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     return destroy_stream(stream);
 }
 
+/* Whether it may be waited for or asked: not while it is capturing. */
+static CUresult check_idle(CUstream stream)
+{
+    CUresult result = sim_stream_check(stream);
+    return result == CUDA_SUCCESS && sim_capturing(stream)
+               ? sim_capture_invalidate(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+               : result;
+}
+
 static CUresult synchronize(CUstream stream)
 {
-    if (!sim_valid_stream(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = check_idle(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
     sim_pools_synchronize(sim_stream_device(stream));
     return CUDA_SUCCESS;
 }
@@ -136,9 +157,9 @@ static CUresult synchronize(CUstream stream)
 static CUresult read_stream(CUstream handle, struct stream *out)
 {
     const struct stream *stream = is_default(handle) ? NULL : *link_of(handle);
-    *out = stream ? *stream
-                  : (struct stream){.owner = sim_context_current(),
-                                    .id = handle == CU_STREAM_PER_THREAD ? 2 : 1};
+    *out = stream
+               ? *stream
+               : (struct stream){.owner = sim_context_owner(), .id = handle == CU_STREAM_PER_THREAD ? 2 : 1};
     return stream || is_default(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -162,14 +183,27 @@ static CUresult read_stream(CUstream handle, struct stream *out)
         return result;                                                                                       \
     })
 
-TWICE(cuStreamQuery, cuStreamQuery_ptsz, (CUstream stream),
-      { return sim_valid_stream(stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; })
-TWICE(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream stream), { return synchronize(stream); })
+/* The function itself, and its twin, to which stream 0 is the thread's own. */
+#define STREAMS(name, twin, params, call, call_twin)                                                         \
+    CUresult name params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(SIM_CONTEXT);                                                                               \
+        return call;                                                                                         \
+    }                                                                                                        \
+    CUresult twin params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(SIM_CONTEXT);                                                                               \
+        return call_twin;                                                                                    \
+    }
+
+STREAMS(cuStreamQuery, cuStreamQuery_ptsz, (CUstream stream), check_idle(stream),
+        check_idle(sim_ptsz(stream)))
+STREAMS(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream stream), synchronize(stream),
+        synchronize(sim_ptsz(stream)))
 GETTER(cuStreamGetFlags, cuStreamGetFlags_ptsz, unsigned int, s.flags)
 GETTER(cuStreamGetPriority, cuStreamGetPriority_ptsz, int, s.priority)
 GETTER(cuStreamGetId, cuStreamGetId_ptsz, unsigned long long, s.id)
 GETTER(cuStreamGetCtx, cuStreamGetCtx_ptsz, CUcontext, (CUcontext)(void *)s.owner)
-GETTER(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, CUstreamCaptureStatus, CU_STREAM_CAPTURE_STATUS_NONE)
 
 /* ---- events ---- */
 
@@ -181,8 +215,19 @@ static struct event **event_link(CUevent handle)
     return link;
 }
 
-TWICE(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
-      { return sim_valid_stream(stream) && *event_link(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; })
+static CUresult wait_event(CUstream stream, CUevent handle)
+{
+    const struct event *event = *event_link(handle);
+    CUresult result = sim_stream_check(stream);
+    if (result == CUDA_SUCCESS && !event)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (result != CUDA_SUCCESS || !event->recorded_on) /* never recorded: nothing to wait for */
+        return result;
+    return sim_capture_wait(stream, event->capture, event->recorded_on);
+}
+
+STREAMS(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
+        wait_event(stream, event), wait_event(sim_ptsz(stream), event))
 
 CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
@@ -192,7 +237,7 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
     struct event *event = calloc(1, sizeof *event);
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *event = (struct event){.next = events, .owner = sim_context_current(), .flags = flags};
+    *event = (struct event){.next = events, .owner = sim_context_owner(), .flags = flags};
     events = event;
     *out = (CUevent)(void *)event;
     return CUDA_SUCCESS;
@@ -224,29 +269,47 @@ static CUresult record(CUevent handle, CUstream stream)
 {
     struct event *event = *event_link(handle);
     struct timespec now;
-    if (!event || !sim_valid_stream(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = sim_stream_check(stream);
+    if (result != CUDA_SUCCESS || !event)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
+    event->capture = sim_capture_record(stream);
+    event->recorded_on = sim_capture_key(stream);
     clock_gettime(CLOCK_MONOTONIC, &now);
-    event->recorded_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    event->recorded_ns = event->capture ? 0 : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     return CUDA_SUCCESS;
 }
 
-TWICE(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), { return record(event, stream); })
-TWICE(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
-      (CUevent event, CUstream stream, unsigned int flags),
-      { return flags & ~1u ? CUDA_ERROR_INVALID_VALUE : record(event, stream); })
+static CUresult record_with(CUevent handle, CUstream stream, unsigned flags)
+{
+    return flags & ~1u ? CUDA_ERROR_INVALID_VALUE : record(handle, stream);
+}
+
+STREAMS(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), record(event, stream),
+        record(event, sim_ptsz(stream)))
+STREAMS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
+        (CUevent event, CUstream stream, unsigned int flags), record_with(event, stream, flags),
+        record_with(event, sim_ptsz(stream), flags))
+
+static CUresult check_event(CUevent handle)
+{
+    const struct event *event = *event_link(handle);
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    return event->capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
 
 CUresult cuEventQuery(CUevent event)
 {
     SIM_CALL(SIM_CONTEXT);
-    return *event_link(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return check_event(event);
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
     SIM_CALL(SIM_CONTEXT);
-    if (!*event_link(event))
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = check_event(event);
+    if (result != CUDA_SUCCESS)
+        return result;
     sim_pools_synchronize(sim_context_current()->device);
     return CUDA_SUCCESS;
 }
@@ -279,15 +342,27 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 
 static CUresult run_host(CUstream stream, CUhostFn function, void *data)
 {
-    if (!sim_valid_stream(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!function)
-        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_stream_check(stream);
+    if (result == CUDA_SUCCESS && !function)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct sim_graph *graph = sim_capture_graph(stream, &result);
+    if (graph) {
+        struct sim_node *node = sim_graph_add(graph, CU_GRAPH_NODE_TYPE_HOST);
+        if (!node)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        node->host.function = function;
+        node->host.data = data;
+        return CUDA_SUCCESS;
+    }
+    if (result != CUDA_SUCCESS)
+        return result;
     sim_unlock();
     function(data);
     sim_lock();
     return CUDA_SUCCESS;
 }
 
-TWICE(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
-      { return run_host(stream, function, data); })
+STREAMS(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
+        run_host(stream, function, data), run_host(sim_ptsz(stream), function, data))

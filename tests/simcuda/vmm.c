@@ -30,6 +30,8 @@ void sim_phys_unref(struct sim_phys *phys)
 {
     if (phys->references || phys->mappings)
         return;
+    if (phys->multicast)
+        sim_multicast_end(phys->multicast);
     munmap((void *)phys->pages, phys->size);
     if (phys->fd >= 0)
         close(phys->fd);
@@ -70,7 +72,7 @@ static CUresult check_prop(const CUmemAllocationProp *prop, uint64_t size, unsig
 }
 
 /* FD -1: memory without a descriptor. */
-static struct sim_phys *new_phys(uint64_t size, int fd)
+struct sim_phys *sim_phys_new(uint64_t size, int fd)
 {
     struct sim_phys *phys = calloc(1, sizeof *phys);
     int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
@@ -89,7 +91,7 @@ static struct sim_phys *new_phys(uint64_t size, int fd)
     return phys;
 }
 
-static int shareable_file(uint64_t size)
+int sim_shareable_file(uint64_t size)
 {
     int fd = memfd_create("simcuda", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
@@ -109,8 +111,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     int device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
     if (device >= 0 && !sim_charge(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int fd = prop->requestedHandleTypes ? shareable_file(size) : -1;
-    struct sim_phys *phys = prop->requestedHandleTypes && fd < 0 ? NULL : new_phys(size, fd);
+    int fd = prop->requestedHandleTypes ? sim_shareable_file(size) : -1;
+    struct sim_phys *phys = prop->requestedHandleTypes && fd < 0 ? NULL : sim_phys_new(size, fd);
     if (!phys) {
         if (fd >= 0)
             close(fd);
@@ -202,7 +204,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
         phys->references++;
     } else {
         int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        phys = own >= 0 ? new_phys((uint64_t)file.st_size, own) : NULL;
+        phys = own >= 0 ? sim_phys_new((uint64_t)file.st_size, own) : NULL;
         if (!phys)
             return CUDA_ERROR_OUT_OF_MEMORY;
         phys->imported = true;

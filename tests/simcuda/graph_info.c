@@ -1,0 +1,97 @@
+/*
+ * graph_info.c - asking graphs and their nodes what they are.
+ */
+#include "graph.h"
+
+static struct sim_node *node_of(CUgraphNode handle, CUgraphNodeType type)
+{
+    struct sim_node *node = sim_graph_node(handle);
+    return node && node->type == type ? node : NULL;
+}
+
+/* LIST NULL: only the number.  More room than nodes: the rest is NULL. */
+static CUresult list_nodes(CUgraph handle, CUgraphNode *list, size_t *count, bool roots)
+{
+    const struct sim_graph *graph = sim_graph_find(handle);
+    size_t found = 0;
+    if (!graph || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (struct sim_node *n = graph->first; n; n = n->next) {
+        if (roots && n->dependencies)
+            continue;
+        if (list && found < *count)
+            list[found] = (CUgraphNode)(void *)n;
+        found++;
+    }
+    for (size_t i = found; list && i < *count; i++)
+        list[i] = NULL;
+    if (!list || found < *count)
+        *count = found;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *list, size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return list_nodes(graph, list, count, false);
+}
+
+CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *list, size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return list_nodes(graph, list, count, true);
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_node *node = sim_graph_node(handle);
+    if (!node || !type)
+        return CUDA_ERROR_INVALID_VALUE;
+    *type = node->type;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_node *node = node_of(handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    if (!node || !params)
+        return CUDA_ERROR_INVALID_VALUE;
+    *params = node->params;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *address)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_node *node = node_of(handle, CU_GRAPH_NODE_TYPE_MEM_FREE);
+    if (!node || !address)
+        return CUDA_ERROR_INVALID_VALUE;
+    *address = node->memory->range.start;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *graph)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_node *node = node_of(handle, CU_GRAPH_NODE_TYPE_GRAPH);
+    if (!node || !graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    *graph = (CUgraph)(void *)node->child;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph handle)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_graph *graph = sim_graph_find(handle);
+    if (!out || !graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (struct sim_node *n = graph->first; n; n = n->next)
+        if (n->original && n->original == sim_graph_node(original)) {
+            *out = (CUgraphNode)(void *)n;
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_VALUE;
+}
