@@ -1,6 +1,6 @@
 /*
  * cmd_peak.c - `vramscope peak`: who held the bytes at the moment when a device's allocated memory was
- * greatest.
+ * greatest, or (--at oom) when memory ran out.
  *
  * The groups of every question sum to the peak to the byte; where they don't, the difference is a row of its
  * own.
@@ -19,13 +19,15 @@
 
 struct options {
     bool json, bytes;
-    const char *by;
+    const char *by, *at;
     int64_t top, device;
 };
 
 static const struct option_row rows[] = {
     {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
      "one of phase, category, library, stack (default: all four)"},
+    {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
+     "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
     {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
@@ -34,18 +36,22 @@ static const struct option_row rows[] = {
 
 static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
-    "Who held the bytes when a device's allocated memory was at its peak: by phase of birth, by category\n"
+    "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by phase of "
+    "birth, by category\n"
     "(framework blocks, direct driver allocations), by the library that asked, by call stack (innermost "
     "frame first).\n"
     "The rows of each table sum to the peak, to the byte.",
     rows, false};
 
 static const char *const questions[] = {"phase", "category", "library", "stack", NULL};
+static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
+static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
 
 struct page { /* one device, and how to show it */
     struct trace *t;
     const struct options *o;
     const struct device_report *d;
+    const struct oom_report *oom; /* NULL: at the peak */
 };
 
 static const char *file_name(const char *path)
@@ -116,7 +122,7 @@ static void closing_rows(struct table *table, const struct page *p, int64_t show
         group_row(table, "not in the file (unknown)", peak - held, UNKNOWN, peak, p->o->bytes);
     free(more);
     table_rule(table);
-    group_row(table, "peak allocated", peak, UNKNOWN, peak, p->o->bytes);
+    group_row(table, p->oom ? "allocated then" : "peak allocated", peak, UNKNOWN, peak, p->o->bytes);
 }
 
 static void print_groups(const struct page *p, enum holder_by by)
@@ -152,8 +158,13 @@ static void print_groups(const struct page *p, enum holder_by by)
 static void page_text(const struct page *p, int only)
 {
     const struct device_report *d = p->d;
-    printf("device %" PRId64 ": %s allocated at the peak, %s", d->device,
-           units_bytes(d->allocated->bytes, p->o->bytes).s, units_time(d->allocated->t).s);
+    char *oom = p->oom ? oom_report_line(p->oom, p->o->bytes) : NULL;
+    if (oom)
+        printf("%s\n", oom);
+    free(oom);
+    printf("device %" PRId64 ": %s allocated %s, %s", d->device,
+           units_bytes(d->allocated->bytes, p->o->bytes).s, p->oom ? "when memory ran out" : "at the peak",
+           units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         printf(", step %" PRId64, d->step_at_peak);
     if (d->phase_at_peak && !strcmp(d->phase_at_peak, "none"))
@@ -163,6 +174,8 @@ static void page_text(const struct page *p, int only)
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             print_groups(p, (enum holder_by)by);
+    if (only < 0)
+        report_residual_text(&d->residual, stdout, p->o->bytes);
 }
 
 /* ---- JSON ---- */
@@ -220,6 +233,9 @@ static void page_json(const struct page *p, int only, struct json *j)
 {
     const struct device_report *d = p->d;
     json_begin(j, NULL, '{');
+    json_text(j, "at", p->oom ? "oom" : "peak");
+    if (p->oom)
+        oom_report_json(p->oom, p->t, j);
     json_int(j, "device", d->device);
     json_int(j, "allocated_bytes", d->allocated->bytes);
     json_int(j, "held_bytes", d->held_bytes);
@@ -230,6 +246,7 @@ static void page_json(const struct page *p, int only, struct json *j)
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             groups_json(p, (enum holder_by)by, j);
+    report_residual_json(&d->residual, j);
     json_end(j);
 }
 
@@ -238,7 +255,7 @@ static void page_json(const struct page *p, int only, struct json *j)
 static void show_device(const struct report *r, const struct device_report *d, const struct options *o,
                         int only, struct json *j)
 {
-    struct page p = {r->trace, o, d};
+    struct page p = {.t = r->trace, .o = o, .d = d};
     if (!d->allocated)
         return;
     if (j)
@@ -265,6 +282,50 @@ static int show_devices(const struct report *r, const struct options *o, int onl
     return EXIT_GOOD;
 }
 
+static int moment(const char *at)
+{
+    for (int i = 0; at && moments[i]; i++)
+        if (!strcmp(at, moments[i]))
+            return i;
+    return at ? -1 : 0;
+}
+
+/* The same page of the moment when memory ran out: what lived then, as it were the peak. */
+static void show_oom(const struct oom_report *oom, struct trace *t, const struct options *o, int only,
+                     struct json *j)
+{
+    const struct trace_oom_kept *lead = oom->lead;
+    int64_t bytes = lead->device < 0 ? oom->live_bytes : lead->framework + lead->direct;
+    struct trace_peak then = {.device = lead->device, .bytes = bytes, .seq = lead->seq, .t = lead->t};
+    struct device_report d = {.device = lead->device,
+                              .allocated = &then,
+                              .reserved_at_peak = lead->reserved,
+                              .step_at_peak = lead->step,
+                              .phase_at_peak = lead->phase,
+                              .live = oom->live,
+                              .live_count = oom->live_count,
+                              .held_bytes = oom->live_bytes};
+    struct page p = {.t = t, .o = o, .d = &d, .oom = oom};
+    if (j)
+        page_json(&p, only, j);
+    else
+        page_text(&p, only);
+}
+
+static int at_oom(struct trace *t, int64_t role, const struct options *o, int only, struct json *j)
+{
+    struct oom_report oom;
+    int status = EXIT_GOOD;
+    if (oom_report_load(&oom, t, role))
+        status = complain("%s", t->why);
+    else if (oom.lead)
+        show_oom(&oom, t, o, only, j);
+    else if (!j)
+        puts("memory never ran out: vramscope peak shows the peak");
+    oom_report_free(&oom);
+    return status;
+}
+
 static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several)
 {
     struct trace t;
@@ -282,10 +343,11 @@ static int show_file(const char *file, const struct options *o, int only, struct
         report_file_json(&t, j);
         json_begin(j, "devices", '[');
     } else if (several) {
-        printf("== %s\n", file);
+        printf("== %s\n", trace_rank_label(&t, file));
     }
+    int at = moment(o->at);
     if (!status)
-        status = show_devices(&r, o, only, j);
+        status = at > 0 ? at_oom(&t, moment_role[at], o, only, j) : show_devices(&r, o, only, j);
     if (!j && r.lost_events)
         printf("\nLOST: %s; the peak may have been higher\n", units_count(r.lost_events, "event").s);
     if (j) {
@@ -337,6 +399,8 @@ int cmd_peak(int argc, char **argv)
     int only = question(o.by);
     if (o.by && only < 0)
         return complain("peak: --by takes phase, category, library or stack, not '%s'", o.by);
+    if (moment(o.at) < 0)
+        return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);

@@ -24,12 +24,13 @@
 
 #include "args.h"
 #include "commands.h"
+#include "environment.h"
 #include "place.h"
 #include "run_outputs.h"
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events;
-    bool no_auto_phases, no_nvtx, simulated, quiet, verbose, off;
+    bool no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
 };
 
 #define ENV_ROW(name, value, field, help)                                                                    \
@@ -39,7 +40,7 @@ struct options {
 
 static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "database to write (default vramscope-<host>-<pid>.db); never overwritten"},
+     "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten"},
     ENV_ROW("stacks", "WHICH", stacks, "call stacks of off, driver or all allocations (default driver)"),
     ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
     ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
@@ -52,6 +53,8 @@ static const struct option_row rows[] = {
      "don't tell PyTorch's phases automatically"},
     {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
      "don't become the NVTX injection library"},
+    {"no-injection", 0, NULL, ARG_FLAG, offsetof(struct options, no_injection),
+     "don't have the driver tell of processes that lost the library"},
     {"start-off", 0, NULL, ARG_FLAG, offsetof(struct options, off),
      "record nothing until the program calls vramscope_record_start()"},
     {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
@@ -78,6 +81,11 @@ static char *default_output(void)
     return xformat("vramscope-%s-%d.db", host, (int)getpid());
 }
 
+struct output {
+    char *path;  /* absolute */
+    bool shared; /* it is that of a `vramscope run` around this one */
+};
+
 static char *absolute(const char *path)
 {
     char cwd[PATH_MAX];
@@ -86,14 +94,27 @@ static char *absolute(const char *path)
     return xformat("%s/%s", cwd, path);
 }
 
-/* 0, or 2 with the reason said. */
-static int check_output(const char *path)
+/* What -o says, else the variable.  A run around this one has set that, and CLAIM with it, for all processes
+ * of its job: ours take names beside its own, and it says what was recorded. */
+static struct output output_of(const char *option)
 {
+    const char *variable = getenv("VRAMSCOPE_OUTPUT"), *claim = getenv("VRAMSCOPE_CLAIM");
+    bool said = !option && variable && *variable;
+    char *given = option ? xstrdup(option) : said ? xstrdup(variable) : default_output();
+    struct output out = {absolute(given), said && claim && !strcmp(claim, "1")};
+    free(given);
+    return out;
+}
+
+/* 0, or 2 with the reason said. */
+static int check_output(const struct output *o)
+{
+    const char *path = o->path;
     char *copy = xstrdup(path);
     const char *directory = dirname(copy);
     struct stat st;
     int status = 0;
-    if (lstat(path, &st) == 0)
+    if (!o->shared && lstat(path, &st) == 0)
         status = complain("run: %s exists and is never overwritten: give another -o, or remove it", path);
     else if (stat(directory, &st))
         status = complain("run: the directory of %s can't be used: %s", path, strerror(errno));
@@ -124,38 +145,22 @@ static int check_values(const struct options *o)
 
 /* ---- environment ---- */
 
-static void prepend(const char *name, const char *value, char separator)
-{
-    const char *old = getenv(name);
-    char *joined = old && *old ? xformat("%s%c%s", value, separator, old) : xstrdup(value);
-    setenv(name, joined, 1);
-    free(joined);
-}
-
 static void set_given(const char *name, const char *value)
 {
     if (value)
         setenv(name, value, 1);
 }
 
-static void set_nvtx(const char *library)
-{
-    const char *old = getenv("NVTX_INJECTION64_PATH");
-    if (old && *old && strcmp(old, library))
-        setenv("VRAMSCOPE_NVTX_CHAIN", old, 1);
-    setenv("NVTX_INJECTION64_PATH", library, 1);
-}
-
 static int set_simulated(void)
 {
-    char *directory = place_of("sim"), *driver = place_of("sim/libcuda.so.1");
+    char *directory = place_listed("sim"), *driver = place_of("sim/libcuda.so.1");
     int status =
         access(driver, R_OK)
             ? complain("run: --simulated needs %s, which a build tree has and an installation has not",
                        driver)
             : 0;
     if (!status)
-        prepend("LD_LIBRARY_PATH", directory, ':');
+        environment_prepend("LD_LIBRARY_PATH", directory);
     free(directory);
     free(driver);
     return status;
@@ -163,17 +168,9 @@ static int set_simulated(void)
 
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
-    char *python = o->no_auto_phases ? NULL : place_python();
-    if (strpbrk(library, " :"))
-        return complain(
-            "run: LD_PRELOAD can't name %s, there is a blank or a colon in it: install vramscope elsewhere",
-            library);
-    prepend("LD_PRELOAD", library, ':');
-    if (!o->no_nvtx)
-        set_nvtx(library);
-    if (python)
-        prepend("PYTHONPATH", python, ':');
-    free(python);
+    struct environment e = {library, !o->no_nvtx, !o->no_injection, !o->no_auto_phases};
+    if (environment_preload("run", &e))
+        return EXIT_USAGE;
     /* %h, %p and %r in a name mean something to the shim */
     setenv("VRAMSCOPE_OUTPUT", output, 1);
     setenv("VRAMSCOPE_CLAIM", "1", 1);
@@ -307,18 +304,18 @@ static int end_as(int status)
 }
 
 /* Everything that can be refused before the command is started; 0 or 2. */
-static int prepare(const struct options *o, const char *output)
+static int prepare(const struct options *o, const struct output *output)
 {
     char why[512];
     if (check_output(output) || check_values(o))
         return EXIT_USAGE;
     char *library = place_library(why, sizeof why);
-    int status = library ? set_environment(o, output, library) : complain("run: %s", why);
+    int status = library ? set_environment(o, output->path, library) : complain("run: %s", why);
     free(library);
     return status;
 }
 
-static int conduct(char **command, const char *output, const struct options *o)
+static int conduct(char **command, const struct output *output, const struct options *o)
 {
     struct dispositions d;
     int error;
@@ -329,7 +326,8 @@ static int conduct(char **command, const char *output, const struct options *o)
     int status = wait_for(pid);
     if (error)
         return cannot_start(command[0], error);
-    run_finish_outputs(output, since, o->quiet);
+    if (!output->shared)
+        run_finish_outputs(output->path, since, o->quiet);
     return end_as(status);
 }
 
@@ -342,12 +340,11 @@ int cmd_run(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("run: which command? vramscope run -o run.db -- python train.py");
-    char *given = o.output ? xstrdup(o.output) : default_output(), *output = absolute(given);
+    struct output output = output_of(o.output);
     command[n] = NULL;
-    int status = prepare(&o, output);
+    int status = prepare(&o, &output);
     if (!status)
-        status = conduct(command, output, &o);
-    free(given);
-    free(output);
+        status = conduct(command, &output, &o);
+    free(output.path);
     return status;
 }

@@ -10,6 +10,7 @@
 enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2 };
 
 int cmd_run(int argc, char **argv);
+int cmd_wrap(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_peak(int argc, char **argv);
 int cmd_plot(int argc, char **argv);

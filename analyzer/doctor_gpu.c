@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "trace/api.h"
 #include "units.h"
 
 typedef int (*init_fn)(unsigned);
@@ -49,6 +50,48 @@ static void say_device(struct doctor *d, void *cuda, int ordinal, bool simulated
     free(topic);
 }
 
+static bool is_hooked(const char *name)
+{
+    for (uint64_t api = 1; api < VS_API_END; api++)
+        if (vs_api_name(api) && !strcmp(vs_api_name(api), name))
+            return true;
+    return false;
+}
+
+/* NAME without its version: cuMemAlloc of cuMemAlloc_v2. */
+static void base_of(char *out, size_t size, const char *name)
+{
+    const char *v = strstr(name, "_v");
+    snprintf(out, size, "%.*s", (int)(v && v[2] >= '0' && v[2] <= '9' ? (size_t)(v - name) : strlen(name)),
+             name);
+}
+
+static void say_newer_forms(struct doctor *d, void *cuda, const char *base)
+{
+    char name[128];
+    for (int version = 2; version < 10; version++) {
+        snprintf(name, sizeof name, "%.100s_v%d", base, version);
+        if (!is_hooked(name) && dlsym(cuda, name))
+            doctor_say(d, DOCTOR_WARN, "driver",
+                       "look for a newer vramscope; what programs allocate by it is in the residual",
+                       "has %s, which this vramscope does not know", name);
+    }
+}
+
+/* A function that we hook may have a form in this driver that is newer than we are. */
+static void say_newer_functions(struct doctor *d, void *cuda)
+{
+    char base[101];
+    for (uint64_t api = 1; api < VS_API_END; api++) {
+        const char *name = vs_api_name(api);
+        if (!name || strstr(name, "_ptsz"))
+            continue;
+        base_of(base, sizeof base, name);
+        if (strcmp(base, name) == 0 || !is_hooked(base)) /* each once */
+            say_newer_forms(d, cuda, base);
+    }
+}
+
 static bool say_driver(struct doctor *d, void *cuda)
 {
     char path[PATH_MAX];
@@ -73,6 +116,7 @@ static bool say_driver(struct doctor *d, void *cuda)
                simulated ? "good for trying vramscope out; its figures are no GPU's" : NULL,
                "%s%s, CUDA %d.%d", simulated ? "the SIMULATED driver, " : "", path, version / 1000,
                version % 1000 / 10);
+    say_newer_functions(d, cuda);
     for (int i = 0; i < count && i < 16; i++)
         say_device(d, cuda, i, simulated);
     return count > 0;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alias.h"
+
 char *place_of(const char *relative)
 {
     char self[PATH_MAX];
@@ -22,9 +24,24 @@ char *place_of(const char *relative)
     return xformat("%s/%s", self, relative);
 }
 
+char *place_listed(const char *relative)
+{
+    char *path = place_of(relative), *prefix, *alias;
+    if (alias_needless(path))
+        return path;
+    prefix = xformat("%.*s", (int)(strlen(path) - strlen(relative) - 1), path);
+    if ((alias = alias_of(prefix))) {
+        free(path);
+        path = xformat("%s/%s", alias, relative);
+    }
+    free(alias);
+    free(prefix);
+    return path;
+}
+
 char *place_library(char *why, size_t why_size)
 {
-    char *path = place_of("lib/libvramscope.so");
+    char *path = place_listed("lib/libvramscope.so");
     if (!access(path, R_OK))
         return path;
     snprintf(why, why_size, "%s is missing: reinstall vramscope, bin/ and lib/ belong side by side", path);
@@ -34,7 +51,7 @@ char *place_library(char *why, size_t why_size)
 
 char *place_python(void)
 {
-    char *path = place_of("share/vramscope/python");
+    char *path = place_listed("share/vramscope/python");
     if (!access(path, X_OK))
         return path;
     free(path);

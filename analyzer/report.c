@@ -13,23 +13,41 @@ static int load_held(struct trace *t, struct device_report *d)
     return 0;
 }
 
-static int load_residual(struct trace *t, struct device_report *d)
+/* The costs on DEVICE; what ended is anywhere where its device is not told. */
+static struct trace_cost *costs_on(const struct report *r, int64_t device, size_t *n)
+{
+    struct trace_cost *costs = NULL;
+    *n = 0;
+    for (size_t i = 0; i < r->cost_count; i++) {
+        const struct trace_cost *c = &r->costs[i];
+        bool end = c->kind == COST_CONTEXT_END || c->kind == COST_MODULE_END;
+        if (c->device == device || (end && c->device < 0))
+            *PUSH(costs, *n) = *c;
+    }
+    return costs;
+}
+
+static int load_residual(struct report *r, struct device_report *d)
 {
     struct trace_sample *samples = NULL;
-    size_t n = 0;
-    int result = trace_samples(t, d->device, &samples, &n);
+    size_t n = 0, cost_count;
+    struct trace_cost *costs = costs_on(r, d->device, &cost_count);
+    int result = trace_samples(r->trace, d->device, &samples, &n);
     if (!result)
-        d->residual = residual_of(samples, n);
+        d->residual = residual_of(samples, n, costs, cost_count);
+    free(costs);
     free(samples);
     return result;
 }
 
-static int load_device(struct trace *t, int64_t id, struct device_report *d)
+static int load_device(struct report *r, int64_t id, struct device_report *d)
 {
+    struct trace *t = r->trace;
     const struct trace_device *device = trace_find_device(t, id);
     *d = (struct device_report){
         .device = id, .reserved_at_peak = UNKNOWN, .unused_at_peak = UNKNOWN, .step_at_peak = UNKNOWN};
     d->name = device ? device->name : NULL;
+    d->uuid = device ? device->uuid : NULL;
     d->total_bytes = device ? device->total_bytes : UNKNOWN;
     d->allocated = trace_find_peak(t, id, "allocated");
     d->reserved = trace_find_peak(t, id, "reserved");
@@ -42,7 +60,7 @@ static int load_device(struct trace *t, int64_t id, struct device_report *d)
         if (d->reserved_at_peak != UNKNOWN)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
-    return load_held(t, d) || load_residual(t, d) ? -1 : 0;
+    return (!r->brief && load_held(t, d)) || load_residual(r, d) ? -1 : 0;
 }
 
 static bool has_device(const struct report *r, int64_t id)
@@ -57,19 +75,35 @@ static int add_device(struct report *r, int64_t id)
 {
     if (id < 0 || has_device(r, id))
         return 0;
-    return load_device(r->trace, id, PUSH(r->devices, r->device_count));
+    return load_device(r, id, PUSH(r->devices, r->device_count));
+}
+
+static int load(struct report *r)
+{
+    struct trace *t = r->trace;
+    int result = t->oom_total == UNKNOWN ? trace_load_ooms(t) : 0;
+    if (!result && !r->brief)
+        result = trace_costs(t, &r->costs, &r->cost_count);
+    for (size_t i = 0; i < t->loss_count; i++)
+        r->lost_events += t->losses[i].events == UNKNOWN ? 0 : t->losses[i].events;
+    if (!result && !r->brief && t->oom_total + t->refused_total > 0)
+        result = oom_report_load(&r->oom, t, OOM_LAST);
+    /* devices that anything happened on; `device` may list more */
+    for (size_t i = 0; !result && i < t->peak_count; i++)
+        result = add_device(r, t->peaks[i].device);
+    return result;
 }
 
 int report_load(struct report *r, struct trace *t)
 {
     *r = (struct report){.trace = t};
-    int result = t->oom_total == UNKNOWN ? trace_load_ooms(t) : 0;
-    for (size_t i = 0; i < t->loss_count; i++)
-        r->lost_events += t->losses[i].events == UNKNOWN ? 0 : t->losses[i].events;
-    /* devices that anything happened on; `device` may list more */
-    for (size_t i = 0; !result && i < t->peak_count; i++)
-        result = add_device(r, t->peaks[i].device);
-    return result;
+    return load(r);
+}
+
+int report_load_brief(struct report *r, struct trace *t)
+{
+    *r = (struct report){.trace = t, .brief = true};
+    return load(r);
 }
 
 void report_free(struct report *r)
@@ -78,6 +112,8 @@ void report_free(struct report *r)
         free(r->devices[i].held);
         free(r->devices[i].live);
     }
+    free(r->costs);
+    oom_report_free(&r->oom);
     free(r->devices);
     r->devices = NULL;
     r->device_count = 0;

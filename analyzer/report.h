@@ -9,11 +9,12 @@
 #include "analysis/holders.h"
 #include "analysis/residual.h"
 #include "json.h"
+#include "report_oom.h"
 #include "trace.h"
 
 struct device_report {
     int64_t device;
-    const char *name;                                                   /* NULL = unknown */
+    const char *name, *uuid;                                            /* NULL = unknown */
     int64_t total_bytes;                                                /* of the device */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
     int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN where thinned */
@@ -32,15 +33,25 @@ struct report {
     struct trace *trace;
     struct device_report *devices;
     size_t device_count;
+    struct trace_cost *costs;
+    size_t cost_count;
     int64_t lost_events;
+    bool brief;
+    struct oom_report oom;
 };
 
 /* 0, or -1 with the reason in t->why. */
 int report_load(struct report *r, struct trace *t);
+/* Without what looks at every event: who held the peak, what the residual is made of. */
+int report_load_brief(struct report *r, struct trace *t);
 void report_free(struct report *r);
 
 void report_text(const struct report *r, FILE *out, bool exact);
 void report_json(const struct report *r, struct json *j); /* one object */
+
+/* Shared by report and peak (residual_text.c). */
+void report_residual_text(const struct residual *r, FILE *out, bool exact);
+void report_residual_json(const struct residual *r, struct json *j);
 
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact);

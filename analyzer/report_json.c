@@ -67,6 +67,7 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "events", t->events);
     json_bool(j, "running", t->running);
     json_bool(j, "clean_end", t->clean_end);
+    json_text(j, "journal_elsewhere", t->elsewhere);
     json_bool(j, "thinned", t->thinned);
     json_int(j, "recovered_events", t->recovered);
     json_int(j, "framework_reports", t->reports);
@@ -119,23 +120,6 @@ static void peak_json(const struct device_report *d, struct json *j)
     json_end(j);
 }
 
-static void residual_json(const struct residual *r, struct json *j)
-{
-    json_begin(j, "residual", '{');
-    json_text(j, "source", r->source);
-    json_bool(j, "whole_device", r->whole_device);
-    json_int(j, "t_ns", r->known ? r->t : UNKNOWN);
-    json_int(j, "driver_used_bytes", r->driver_used);
-    json_int(j, "reserved_bytes", r->reserved);
-    json_int(j, "residual_bytes", r->residual);
-    json_int(j, "context_and_modules_at_first_sample_bytes", r->at_first);
-    json_int(j, "modules_later_bytes", r->modules);
-    json_int(j, "unexplained_bytes", r->unexplained);
-    json_int(j, "host_rss_bytes", r->rss);
-    json_int(j, "pinned_bytes", r->pinned);
-    json_end(j);
-}
-
 static void totals_json(const struct trace *t, int64_t device, const char *name, struct json *j)
 {
     json_begin(j, name, '[');
@@ -158,17 +142,19 @@ void report_json(const struct report *r, struct json *j)
     json_begin(j, NULL, '{');
     report_file_json(r->trace, j);
     ooms_json(r->trace, j);
+    oom_report_json(&r->oom, r->trace, j);
     json_begin(j, "devices", '[');
     for (size_t i = 0; i < r->device_count; i++) {
         const struct device_report *d = &r->devices[i];
         json_begin(j, NULL, '{');
         json_int(j, "device", d->device);
         json_text(j, "name", d->name);
+        json_text(j, "uuid", d->uuid);
         json_int(j, "total_bytes", d->total_bytes);
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
         peak_json(d, j);
-        residual_json(&d->residual, j);
+        report_residual_json(&d->residual, j);
         json_end(j);
     }
     json_end(j);

@@ -10,93 +10,7 @@
 #include "table.h"
 #include "units.h"
 
-#define B(n)       units_bytes(n, exact).s
-#define OOMS_SHOWN 3                   /* of each kind: more would push the answer off the first screen */
-#define ROUNDING   (INT64_C(32) << 20) /* a framework asks the driver for this much more at most */
-
-/* The live set at the peak is the best witness of who held the bytes, where the peak is about that high. */
-static void print_witness(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
-{
-    const struct trace_peak *peak = trace_find_peak(r->trace, o->device, "allocated");
-    int64_t held = o->framework + o->direct;
-    if (peak && peak->bytes > 0 && held >= peak->bytes - peak->bytes / 20)
-        fprintf(out, "; who held them: the peak of device %lld below (%s)\n", (long long)o->device,
-                B(peak->bytes));
-    else if (peak)
-        fprintf(out, "; %s below the peak\n", B(peak->bytes - held));
-    else
-        fputc('\n', out);
-}
-
-/* What the framework had of the driver, and why that did not help. */
-static void print_reserved(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
-{
-    const struct trace_device *device = trace_find_device(r->trace, o->device);
-    int64_t total = device ? device->total_bytes : UNKNOWN, unused = o->reserved - o->framework - o->direct;
-    fprintf(out, "    reserved then   %s", B(o->reserved));
-    if (total != UNKNOWN)
-        fprintf(out, " of the device's %s", B(total));
-    if (o->framework > 0 && unused >= 0)
-        fprintf(out, "; %s of it unused", B(unused));
-    fputc('\n', out);
-    if (total != UNKNOWN && o->size > total)
-        fprintf(out, "    the device could never have held it: the request alone is larger\n");
-    else if (!o->driver && o->framework > 0 && unused >= o->size)
-        fprintf(out, "    fragmentation: enough was unused, but in no piece that the request could take\n");
-    else if (total != UNKNOWN && o->size + ROUNDING <= total - o->reserved)
-        fprintf(out,
-                "    it would have fitted beside what was reserved: the residual or other processes held "
-                "the rest of the device, or a limit was set\n");
-}
-
-static void print_oom(const struct report *r, const struct trace_oom *o, FILE *out, bool exact)
-{
-    int64_t step = trace_step_at(r->trace, o->t);
-    bool phase = o->phase && strcmp(o->phase, "none") != 0;
-    fprintf(out, "  device %lld at %s", (long long)o->device, units_time(o->t).s);
-    if (step != UNKNOWN)
-        fprintf(out, ", step %lld", (long long)step);
-    fprintf(out, ", %s%s: asked for %s\n", phase ? "in " : "outside any phase", phase ? o->phase : "",
-            B(o->size));
-    fprintf(out, "    allocated then  %s (%s framework, %s direct)", B(o->framework + o->direct),
-            B(o->framework), B(o->direct));
-    print_witness(r, o, out, exact);
-    print_reserved(r, o, out, exact);
-}
-
-static void print_oom_list(const struct report *r, bool driver, int64_t total, FILE *out, bool exact)
-{
-    const struct trace *t = r->trace;
-    int64_t shown = 0;
-    for (size_t i = 0; i < t->oom_count && shown < OOMS_SHOWN; i++) {
-        if (t->ooms[i].driver != driver)
-            continue;
-        print_oom(r, &t->ooms[i], out, exact);
-        shown++;
-    }
-    if (total > shown)
-        fprintf(out, "  and %lld more: report --json has the first %d\n", (long long)(total - shown),
-                TRACE_OOMS);
-}
-
-static void print_ooms(const struct report *r, FILE *out, bool exact)
-{
-    const struct trace *t = r->trace;
-    if (t->oom_total > 0) {
-        fprintf(out, "OUT OF MEMORY: %s failed\n", units_count(t->oom_total, "framework allocation").s);
-        print_oom_list(r, false, t->oom_total, out, exact);
-    }
-    if (t->refused_total > 0) {
-        fprintf(out, "%s: the driver refused %s%s\n", t->oom_total > 0 ? "and before" : "OUT OF MEMORY",
-                units_count(t->refused_total, "allocation").s,
-                t->oom_total > 0 || t->reports > 0
-                    ? "; a framework frees what it caches then, and tries again"
-                    : "");
-        print_oom_list(r, true, t->refused_total, out, exact);
-    }
-    if (t->oom_total > 0 || t->refused_total > 0)
-        fputc('\n', out);
-}
+#define B(n) units_bytes(n, exact).s
 
 static void print_complete(const struct trace *t, FILE *out)
 {
@@ -119,7 +33,9 @@ static void print_losses(const struct report *r, FILE *out)
             fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s,
                     units_time(l->t_first).s, l->why ? l->why : "unknown");
         else
-            fprintf(out, "NOTE: from %s on: %s\n", units_time(l->t_first).s, l->why ? l->why : "unknown");
+            fprintf(out, "%s: from %s on: %s\n",
+                    l->why && !strncmp(l->why, "not covered", 11) ? "GAP" : "NOTE", units_time(l->t_first).s,
+                    l->why ? l->why : "unknown");
     }
     for (size_t i = 0; i < t->mismatch_count; i++) {
         const struct trace_mismatch *m = &t->mismatches[i];
@@ -139,6 +55,11 @@ static void print_losses(const struct report *r, FILE *out)
     else if (t->recovered)
         fprintf(out, "recovered: %s merged from the journal that the killed process left\n",
                 units_count(t->recovered, "event").s);
+    else if (t->elsewhere)
+        fprintf(
+            out,
+            "not at its end: still running on %s, or killed there; then run there: vramscope recover %s\n",
+            t->process.host, t->elsewhere);
     else if (!t->clean_end)
         fprintf(out, "the process did not end in good order; everything up to its end is here\n");
 }
@@ -147,7 +68,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
 {
     const struct trace *t = r->trace;
     const struct trace_process *p = &t->process;
-    print_ooms(r, out, exact);
+    oom_report_text(&r->oom, r->trace, out, exact);
     print_losses(r, out);
     if (p->simulated)
         fprintf(out, "simulated driver: no GPU was involved\n");
@@ -218,6 +139,10 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     struct table table;
     if (!d->allocated)
         return;
+    if (d->allocated->bytes == 0 && d->held_count == 0) {
+        fprintf(out, "\n  nothing was ever allocated on this device\n");
+        return;
+    }
     fprintf(out, "\n  peak: %s allocated at %s", B(d->allocated->bytes), units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         fprintf(out, ", step %lld", (long long)d->step_at_peak);
@@ -238,27 +163,6 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     table_print(&table, out, 4);
     table_free(&table);
     fprintf(out, "    by library and call stack: vramscope peak %s\n", r->trace->path);
-}
-
-static void print_residual(const struct device_report *d, FILE *out, bool exact)
-{
-    const struct residual *r = &d->residual;
-    struct table table;
-    if (!r->known) {
-        fprintf(out, "\n  residual: unknown, no sample of the driver's own figure was taken\n");
-        return;
-    }
-    fprintf(out, "\n  driver used: %s at %s (%s)\n", B(r->driver_used), units_time(r->t).s,
-            residual_source(r->source));
-    table_init(&table, "<<>>", NULL);
-    peak_row(&table, "", "reserved", r->reserved, r->driver_used, exact);
-    peak_row(&table, "+", "residual", r->residual, r->driver_used, exact);
-    peak_row(&table, "", "  context and modules at the first sample", r->at_first, r->driver_used, exact);
-    peak_row(&table, "", "  modules loaded later", r->modules, r->driver_used, exact);
-    peak_row(&table, "", r->whole_device ? "  unexplained (other processes included)" : "  unexplained",
-             r->unexplained, r->driver_used, exact);
-    table_print(&table, out, 4);
-    table_free(&table);
 }
 
 static void print_host(const struct report *r, FILE *out, bool exact)
@@ -293,7 +197,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
         print_peak(r, d, out, exact);
-        print_residual(d, out, exact);
+        report_residual_text(&d->residual, out, exact);
     }
     if (!r->device_count)
         fputs("\nno device memory was ever allocated\n", out);

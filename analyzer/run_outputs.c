@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "leftover.h"
+#include "report_oom.h"
 #include "trace.h"
 #include "units.h"
 #include "symbols.h"
@@ -99,8 +100,9 @@ static void merge_journals(const struct pattern *p)
 
 struct summary {
     size_t files;
-    int64_t allocated, reserved, lost, phases;
+    int64_t allocated, reserved, lost, phases, gaps;
     const char *unreadable;
+    char *oom; /* of the first file that has one; owned */
 };
 
 static void count_phases(const struct trace *t, struct summary *s)
@@ -113,6 +115,15 @@ static void count_phases(const struct trace *t, struct summary *s)
         named += first;
     }
     s->phases = named > s->phases ? named : s->phases;
+}
+
+static void note_oom(struct trace *t, struct summary *s)
+{
+    struct oom_report oom;
+    if (!s->oom && oom_report_load(&oom, t, OOM_LAST) == 0) {
+        s->oom = oom_report_line(&oom, false);
+        oom_report_free(&oom);
+    }
 }
 
 static void summarize(const char *path, struct summary *s)
@@ -132,9 +143,12 @@ static void summarize(const char *path, struct summary *s)
         if (!strcmp(p->kind, "reserved") && p->bytes > s->reserved)
             s->reserved = p->bytes;
     }
-    for (size_t i = 0; i < t.loss_count; i++)
+    for (size_t i = 0; i < t.loss_count; i++) {
         s->lost += t.losses[i].events > 0 ? t.losses[i].events : 0;
+        s->gaps += t.losses[i].why && !strncmp(t.losses[i].why, "not covered", 11);
+    }
     count_phases(&t, s);
+    note_oom(&t, s);
     trace_close(&t);
 }
 
@@ -157,7 +171,12 @@ static void print_summary(const struct outputs *o, const struct summary *s)
         fprintf(stderr, " and %zu more", o->n - 1);
     fprintf(stderr, ": peak %s allocated, %s reserved, %s, ", units_bytes(s->allocated, false).s,
             units_bytes(s->reserved, false).s, units_count(s->phases, "phase").s);
-    fprintf(stderr, s->lost ? "%s LOST\n" : "no events lost\n", units_count(s->lost, "event").s);
+    fprintf(stderr, s->lost ? "%s LOST" : "no events lost", units_count(s->lost, "event").s);
+    if (s->gaps)
+        fprintf(stderr, ", %s NOT COVERED: report says which", units_count(s->gaps, "road").s);
+    fputc('\n', stderr);
+    if (s->oom)
+        fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
 }
 
 static int by_name(const void *a, const void *b)
@@ -189,6 +208,7 @@ void run_finish_outputs(const char *output, time_t since, bool quiet)
     }
     if (!quiet)
         print_summary(&o, &s);
+    free(s.oom);
     for (size_t i = 0; i < o.n; i++)
         free(o.paths[i]);
     free(o.paths);

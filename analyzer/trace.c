@@ -326,6 +326,21 @@ static int load_phase_names(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
+/* A process on another host may still be running, or have been killed: what it has not written yet is in its
+ * journal, and that is in its host's memory. */
+static void load_elsewhere(struct trace *t)
+{
+    char here[256] = "";
+    struct sqlite3_stmt *s;
+    gethostname(here, sizeof here - 1);
+    if (t->clean_end || t->running || t->recovered || !t->process.host || !strcmp(t->process.host, here))
+        return;
+    s = trace_sql(t, "SELECT value FROM meta WHERE key = 'journal' AND value <> ''", 0);
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        t->elsewhere = trace_sql_text(t, s, 0);
+    sqlite3_finalize(s);
+}
+
 static int load_small(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = 'version'", 0);
@@ -345,6 +360,7 @@ static int load_small(struct trace *t)
     if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_losses(t) ||
         load_mismatches(t) || load_phase_names(t))
         return -1;
+    load_elsewhere(t);
     return trace_load_extent(t);
 }
 
@@ -459,6 +475,13 @@ const char *trace_label(char *const *files, size_t n, size_t i)
         if (k != i && !strcmp(name_of(files[k]), name_of(files[i])))
             return files[i];
     return name_of(files[i]);
+}
+
+const char *trace_rank_label(struct trace *t, const char *label)
+{
+    if (t->process.rank == UNKNOWN)
+        return label;
+    return *PUSH(t->texts, t->text_count) = xformat("rank %lld, %s", (long long)t->process.rank, label);
 }
 
 void trace_free_files(char **files, size_t n)

@@ -52,9 +52,47 @@ struct trace_oom {
     bool driver; /* the driver refused; a framework may have freed something and tried again */
 };
 
+struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that reached the program */
+    int64_t seq, role, t, device, op, thread, stack, step;
+    int64_t requested, asked_driver, refusals;
+    int64_t framework, direct, managed, reserved, base, pinned, registered;
+    int64_t free, free_t;           /* of the driver, asked right after */
+    int64_t process_used, residual; /* last figure before; what of it was not reserved then */
+    int64_t device_used, device_used_t;
+    const char *phase, *api, *space, *owner, *thread_name;
+    bool stored;
+};
+
+struct trace_span {
+    int64_t address, size;
+};
+
+struct trace_managed { /* what a framework got of the driver (op 1, 4), maps, unmaps, frees of anything */
+    int64_t seq, op, mate, address, size;
+};
+
 struct trace_sample {
     int64_t t, device, driver_used, rss, pinned, reserved;
     const char *source;
+};
+
+/* The driver's figure moved by BYTES (UNKNOWN: nobody could tell) across a call that allocates nothing. */
+enum trace_cost_kind {
+    COST_CONTEXT,
+    COST_CONTEXT_END, /* with all that cost something in it */
+    COST_MODULE,
+    COST_MODULE_END,
+    COST_LIMIT,
+    COST_CODE, /* kernels at their first launch, and what they need */
+    COST_STREAM,
+    COST_GRAPH,
+    COST_PEER
+};
+struct trace_cost {
+    enum trace_cost_kind kind;
+    int64_t t, device, bytes;
+    int64_t address; /* of the context, the module */
+    int64_t context; /* that the call was made in; 0: not told */
 };
 
 struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open */
@@ -87,8 +125,9 @@ struct trace {
     char why[512];
     bool running; /* its process is alive: the file grows while we read */
     bool clean_end;
-    bool thinned;   /* from some point on framework events stand in the file only as peaks */
-    long recovered; /* events merged from a journal on opening, 0 = none */
+    bool thinned;          /* from some point on framework events stand in the file only as peaks */
+    const char *elsewhere; /* the journal with the rest lies on another host; NULL: no */
+    long recovered;        /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
@@ -126,13 +165,24 @@ void trace_close(struct trace *t);
 char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
 /* The label of file I. */
 const char *trace_label(char *const *files, size_t n, size_t i);
+/* The same with the rank before it, where there is one: for screens that show several files. */
+const char *trace_rank_label(struct trace *t, const char *label);
 void trace_free_files(char **files, size_t n);
 
 /* Reads the out-of-memory events into t->ooms: looks at every event. */
 int trace_load_ooms(struct trace *t);
 
+/* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
+int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
+int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n);
+int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n);
+int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n);
+int64_t trace_counter(struct trace *t, const char *name); /* over all devices */
+int64_t trace_steps_after(struct trace *t, int64_t when);
+
 /* Tables read on demand; the caller frees the arrays. */
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
+int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
 

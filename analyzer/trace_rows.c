@@ -43,7 +43,7 @@ static bool any_ooms(struct trace *t)
 {
     int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'");
     return counters <= 0 || trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name IN ('out of memory', "
-                                             "'failed allocations')") > 0;
+                                             "'failed allocations', 'driver out of memory')") > 0;
 }
 
 int trace_load_ooms(struct trace *t)
@@ -56,10 +56,10 @@ int trace_load_ooms(struct trace *t)
         t,
         "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
             "e.direct") ", " X2M("e.reserved") ", (SELECT name FROM phase WHERE id = e.phase), e.op <> ?1 "
-                                               "FROM ev e WHERE e.op = ?1 OR (e.op IN (?2, ?3) AND "
+                                               "FROM ev e WHERE e.op = ?1 OR (e.op < ?1 AND e.op <> ?2 AND "
                                                "e.kind IN (SELECT id FROM kind WHERE status "
                                                "= " CUDA_OUT_OF_MEMORY ")) ORDER BY e.seq",
-        3, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_PHYS_CREATE);
+        2, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_FREE_FAILED);
     int code = SQLITE_ERROR;
     t->oom_total = t->refused_total = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {

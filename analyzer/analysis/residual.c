@@ -1,12 +1,87 @@
-/* residual.c - see residual.h. */
+/*
+ * residual.c - see residual.h.
+ *
+ * Costs come in the order of their events.  A context that ends takes with it what was measured in it, a
+ * module its own; streams give nothing back when they are destroyed, and so their cost stays.
+ */
 #include "residual.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t greater(int64_t a, int64_t b)
 {
     return a > b ? a : b; /* UNKNOWN is the least of all */
 }
+
+/* ---- costs ---- */
+
+static enum residual_part part_of(const struct trace_cost *c)
+{
+    static const enum residual_part parts[] = {
+        [COST_CONTEXT] = PART_CONTEXT, [COST_LIMIT] = PART_LIMIT,   [COST_MODULE] = PART_CODE,
+        [COST_CODE] = PART_CODE,       [COST_STREAM] = PART_STREAM, [COST_GRAPH] = PART_GRAPH,
+        [COST_PEER] = PART_PEER};
+    return parts[c->kind];
+}
+
+/* Whether END ends what C cost. */
+static bool ends(const struct trace_cost *end, const struct trace_cost *c)
+{
+    if (end->kind == COST_CONTEXT_END)
+        return c->kind == COST_CONTEXT ? c->address == end->address
+                                       : c->context && c->context == end->address;
+    return end->kind == COST_MODULE_END && c->kind == COST_MODULE && c->address == end->address;
+}
+
+/* What lives at a moment. */
+struct living {
+    int64_t parts[RESIDUAL_PARTS];
+    int64_t untold;
+    bool contexts_told; /* a context lives, and the cost of each is known */
+};
+
+static bool *alive_at(const struct trace_cost *costs, size_t n)
+{
+    bool *alive = xrealloc(NULL, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        alive[i] = costs[i].kind != COST_CONTEXT_END && costs[i].kind != COST_MODULE_END;
+        for (size_t k = 0; !alive[i] && k < i; k++)
+            alive[k] = alive[k] && !ends(&costs[i], &costs[k]);
+    }
+    return alive;
+}
+
+static struct living living_at(const struct trace_cost *costs, size_t n, int64_t t)
+{
+    struct living l = {.contexts_told = true};
+    size_t contexts = 0;
+    while (n > 0 && costs[n - 1].t > t)
+        n--;
+    bool *alive = alive_at(costs, n);
+    for (size_t i = 0; i < n; i++) {
+        bool told = costs[i].bytes != UNKNOWN;
+        if (!alive[i])
+            continue;
+        contexts += costs[i].kind == COST_CONTEXT;
+        l.contexts_told = l.contexts_told && (told || costs[i].kind != COST_CONTEXT);
+        l.untold += !told && costs[i].kind != COST_CONTEXT; /* that one is inferred */
+        l.parts[part_of(&costs[i])] += told ? costs[i].bytes : 0;
+    }
+    l.contexts_told = l.contexts_told && contexts > 0;
+    free(alive);
+    return l;
+}
+
+static int64_t sum_of(const struct living *l)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < RESIDUAL_PARTS; p++)
+        sum += l->parts[p];
+    return sum;
+}
+
+/* ---- samples ---- */
 
 static bool usable(const struct trace_sample *s)
 {
@@ -29,38 +104,71 @@ static const char *best_source(const struct trace_sample *samples, size_t n)
     return best;
 }
 
-struct residual residual_of(const struct trace_sample *samples, size_t n)
+/* Of equal figures the one with more reserved: the other was taken between a driver's call and its event. */
+static bool fuller(const struct trace_sample *s, const struct trace_sample *than)
 {
+    return !than || s->driver_used > than->driver_used ||
+           (s->driver_used == than->driver_used && s->reserved > than->reserved);
+}
+
+/* What contexts and code took at the first sample, where nobody measured it: all that it shows beyond what
+ * was reserved or measured then.  UNKNOWN where it was measured, and where the driver uses nothing NOW: the
+ * last context has ended. */
+static int64_t inferred_at(const struct trace_sample *first, const struct trace_sample *now,
+                           const struct trace_cost *costs, size_t n, const struct living *living)
+{
+    struct living then = living_at(costs, n, first->t);
+    if (living->contexts_told || now->driver_used == 0)
+        return UNKNOWN;
+    int64_t rest = first->driver_used - first->reserved - sum_of(&then);
+    return rest > 0 ? rest : 0;
+}
+
+static struct residual_moment moment_of(const struct trace_sample *s, const struct trace_sample *first,
+                                        const struct trace_cost *costs, size_t n, int64_t *untold)
+{
+    struct living l = living_at(costs, n, s->t);
+    struct residual_moment m = {.t = s->t, .driver_used = s->driver_used, .reserved = s->reserved};
+    m.residual = s->driver_used - s->reserved;
+    memcpy(m.parts, l.parts, sizeof m.parts);
+    m.inferred = inferred_at(first, s, costs, n, &l);
+    m.unexplained = m.residual - sum_of(&l) - (m.inferred == UNKNOWN ? 0 : m.inferred);
+    *untold = l.untold;
+    return m;
+}
+
+struct residual residual_of(const struct trace_sample *samples, size_t n, const struct trace_cost *costs,
+                            size_t cost_count)
+{
+    static const struct residual_moment nothing = {
+        UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, {UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN},
+        UNKNOWN, UNKNOWN};
     struct residual r = {.source = best_source(samples, n),
-                         .driver_used = UNKNOWN,
-                         .reserved = UNKNOWN,
-                         .residual = UNKNOWN,
-                         .at_first = UNKNOWN,
-                         .modules = UNKNOWN,
-                         .unexplained = UNKNOWN,
+                         .fullest = nothing,
+                         .last = nothing,
                          .rss = UNKNOWN,
                          .pinned = UNKNOWN};
+    const struct trace_sample *first = NULL, *fullest = NULL, *last = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct trace_sample *s = &samples[i];
         r.rss = greater(r.rss, s->rss);
         r.pinned = greater(r.pinned, s->pinned);
         if (!usable(s) || strcmp(s->source, r.source))
             continue;
-        if (!r.known) {
-            r.known = true;
-            r.at_first = s->driver_used - s->reserved;
-        }
-        if (s->driver_used <= r.driver_used)
-            continue;
-        r.t = s->t;
-        r.driver_used = s->driver_used;
-        r.reserved = s->reserved;
-        r.residual = s->driver_used - s->reserved;
-        r.unexplained = r.residual - r.at_first;
+        first = first ? first : s;
+        fullest = fuller(s, fullest) ? s : fullest;
+        last = s;
     }
-    r.whole_device = r.known && strcmp(r.source, "nvml_process") != 0;
+    if (!first)
+        return r;
+    r.known = true;
+    r.whole_device = strcmp(r.source, "nvml_process") != 0;
+    r.last = moment_of(last, first, costs, cost_count, &r.untold);
+    r.fullest = moment_of(fullest, first, costs, cost_count, &r.untold);
     return r;
 }
+
+/* ---- words ---- */
 
 const char *residual_source(const char *source)
 {
@@ -73,4 +181,10 @@ const char *residual_source(const char *source)
     if (!strcmp(source, "meminfo"))
         return "cuMemGetInfo, whole device: other processes included";
     return source;
+}
+
+const char *residual_part_name(enum residual_part part)
+{
+    static const char *const names[] = {"context", "limits", "code", "streams", "graphs", "peer access"};
+    return names[part];
 }

@@ -1,29 +1,57 @@
 /*
  * residual.h - what the driver says the process uses beyond what was asked of it: shown, never hidden.
  *
- *      driver used = reserved + residual;   residual = at the first sample (context, modules) + unexplained
+ *      driver used = reserved + residual
+ *      residual    = what was measured (contexts, limits, code, streams, graphs, peers)
+ *                  + what is inferred (only where no context's cost was measured)
+ *                  + unexplained
  *
- * Every figure is from one sample, the one with the greatest driver_used, and from the first of the same
- * source: that of this process alone where it was ever asked, else the whole device's.
+ * Measured: the recorder asked for the driver's figure before and after a call; the difference is the call's
+ * cost (events context_create, module_load, limit, overhead).  It counts while the context, or the module,
+ * lives.  Inferred: where nobody could ask in time at a context's creation, what the first sample shows
+ * beyond everything else.  Unexplained is always the rest, and may be negative.
+ *
+ * Two moments: the one when the device was fullest by the driver's figure, which is what running out of
+ * memory is about, and the last.  Every figure of a moment is from one sample.  Only samples of the source
+ * that says most are used: of this process alone where it was ever asked, else of the whole device, and then
+ * the residual is an upper bound, with other processes in it.
  */
 #ifndef VS_RESIDUAL_H
 #define VS_RESIDUAL_H
 
 #include "trace.h"
 
+enum residual_part {
+    PART_CONTEXT, /* of contexts that lived then */
+    PART_LIMIT,   /* stack, heap, fifo: cuCtxSetLimit */
+    PART_CODE,    /* kernels and static data, loaded at first use; the kernels' local memory */
+    PART_STREAM,
+    PART_GRAPH,
+    PART_PEER,
+    RESIDUAL_PARTS
+};
+
+struct residual_moment {
+    int64_t t, driver_used, reserved, residual;
+    int64_t parts[RESIDUAL_PARTS]; /* measured */
+    int64_t inferred;              /* contexts and code at the first sample; UNKNOWN: measured or gone */
+    int64_t unexplained;
+};
+
 struct residual {
     bool known;        /* there are samples */
     bool whole_device; /* the source counts every process on the device */
     const char *source;
-    int64_t t, driver_used, reserved, residual;
-    int64_t at_first;    /* residual at the first sample */
-    int64_t modules;     /* what modules loaded later take: UNKNOWN, nothing tells it yet */
-    int64_t unexplained; /* the rest; may be negative where the driver gave something back */
+    struct residual_moment fullest, last;
+    int64_t untold;      /* calls whose cost nobody could tell: it is in unexplained */
     int64_t rss, pinned; /* greatest seen in any sample */
 };
 
-struct residual residual_of(const struct trace_sample *samples, size_t n);
+struct residual residual_of(const struct trace_sample *samples, size_t n, const struct trace_cost *costs,
+                            size_t cost_count);
 /* "NVML, this process" ... */
 const char *residual_source(const char *source);
+/* "context", "code" ... */
+const char *residual_part_name(enum residual_part part);
 
 #endif

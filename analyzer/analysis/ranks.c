@@ -1,0 +1,252 @@
+/* ranks.c - see ranks.h. */
+#include "analysis/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same(const char *a, const char *b)
+{
+    return a && b && !strcmp(a, b);
+}
+
+/* ---- which files are one job ---- */
+
+static bool share_device(const struct rank_file *a, const struct rank_file *b)
+{
+    for (size_t i = 0; i < a->device_count; i++)
+        for (size_t k = 0; k < b->device_count; k++)
+            if (same(a->devices[i].uuid, b->devices[k].uuid))
+                return true;
+    return false;
+}
+
+#define SKEW                                                                                                 \
+    INT64_C(10000000000) /* of the hosts' clocks, and of ranks that end before the last one begins           \
+                          */
+
+/* Ranks of a job wait for each other, so they ran at the same time.  Unknown times say nothing against it. */
+static bool overlap(const struct rank_file *a, const struct rank_file *b)
+{
+    if (a->from_ns == UNKNOWN || b->from_ns == UNKNOWN || a->to_ns == UNKNOWN || b->to_ns == UNKNOWN)
+        return true;
+    return a->from_ns <= b->to_ns + SKEW && b->from_ns <= a->to_ns + SKEW;
+}
+
+static bool fits(const struct rank_job *job, const struct rank_file *f)
+{
+    bool together = false;
+    if (job->ranked != (f->rank != UNKNOWN) || (job->ranked && job->world_size != f->world_size))
+        return false;
+    for (size_t i = 0; job->ranked && i < job->file_count; i++) {
+        const struct rank_file *g = job->files[i];
+        together = together || overlap(f, g);
+        if (g->rank == f->rank && !(same(g->host, f->host) && overlap(f, g) && share_device(f, g)))
+            return false;
+    }
+    return together || !job->ranked;
+}
+
+/* The job that began last is tried first: a rerun beside what an earlier one left. */
+static void add_file(struct rank_job **jobs, size_t *count, const struct rank_file *f)
+{
+    size_t i = *count;
+    while (i > 0 && !fits(&(*jobs)[i - 1], f))
+        i--;
+    struct rank_job *job = i ? &(*jobs)[i - 1] : PUSH(*jobs, *count);
+    if (!i)
+        *job = (struct rank_job){.world_size = f->world_size, .ranked = f->rank != UNKNOWN};
+    *PUSH(job->files, job->file_count) = f;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct rank_file *x = *(const struct rank_file *const *)a, *y = *(const struct rank_file *const *)b;
+    if ((x->rank == UNKNOWN) != (y->rank == UNKNOWN))
+        return x->rank == UNKNOWN ? 1 : -1;
+    if (x->from_ns != y->from_ns)
+        return x->from_ns < y->from_ns ? -1 : 1;
+    return x < y ? -1 : x > y; /* as they were given */
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_file *x = *(const struct rank_file *const *)a, *y = *(const struct rank_file *const *)b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+struct rank_job *ranks_jobs(const struct rank_file *files, size_t n, size_t *count)
+{
+    struct rank_job *jobs = NULL;
+    const struct rank_file **order = xrealloc(NULL, (n + 1) * sizeof *order);
+    *count = 0;
+    for (size_t i = 0; i < n; i++)
+        order[i] = &files[i];
+    qsort(order, n, sizeof *order, by_start);
+    for (size_t i = 0; i < n; i++)
+        add_file(&jobs, count, order[i]);
+    for (size_t i = 0; i < *count; i++)
+        qsort(jobs[i].files, jobs[i].file_count, sizeof *jobs[i].files, by_rank);
+    free(order);
+    return jobs;
+}
+
+void ranks_free_jobs(struct rank_job *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(jobs[i].files);
+    free(jobs);
+}
+
+static void free_device(struct rank_device *d)
+{
+    for (size_t i = 0; i < d->phase_count; i++)
+        free(d->phases[i].name);
+    free(d->phases);
+    free(d->uuid);
+    free(d->phase_at_peak);
+}
+
+void ranks_free_file(struct rank_file *f)
+{
+    char *texts[] = {f->label, f->path, f->host, f->command, f->state};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    for (size_t i = 0; i < f->device_count; i++)
+        free_device(&f->devices[i]);
+    free(f->devices);
+}
+
+/* ---- who is missing ---- */
+
+#define WORLD_MOST 1000000 /* beyond it the number is no world size */
+
+int64_t *ranks_missing(const struct rank_job *job, size_t *n)
+{
+    int64_t *missing = NULL;
+    size_t at = 0;
+    *n = 0;
+    if (!job->ranked || job->world_size == UNKNOWN || job->world_size > WORLD_MOST)
+        return NULL;
+    for (int64_t rank = 0; rank < job->world_size; rank++) { /* both are in order */
+        while (at < job->file_count && job->files[at]->rank < rank)
+            at++;
+        if (at == job->file_count || job->files[at]->rank != rank)
+            *PUSH(missing, *n) = rank;
+    }
+    return missing;
+}
+
+/* ---- figures over ranks ---- */
+
+struct sum {
+    struct rank_span span;
+    double total;
+};
+
+static void take(struct sum *s, int64_t value, const struct rank_file *f, const struct rank_device *d)
+{
+    if (value == UNKNOWN)
+        return;
+    if (!s->span.n || value < s->span.least)
+        s->span.least = value;
+    if (!s->span.n || value > s->span.most) {
+        s->span.most = value;
+        s->span.file = f;
+        s->span.device = d;
+    }
+    s->span.n++;
+    s->total += (double)value;
+}
+
+static struct rank_span finish(struct sum *s)
+{
+    if (!s->span.n)
+        return (struct rank_span){0, UNKNOWN, UNKNOWN, UNKNOWN, NULL, NULL};
+    s->span.mean = (int64_t)(s->total / (double)s->span.n);
+    return s->span;
+}
+
+struct rank_span ranks_span(const struct rank_job *job, enum rank_figure figure)
+{
+    struct sum s = {.total = 0};
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < job->files[i]->device_count; k++) {
+            const struct rank_device *d = &job->files[i]->devices[k];
+            int64_t values[] = {d->allocated, d->reserved, d->residual};
+            take(&s, values[figure], job->files[i], d);
+        }
+    return finish(&s);
+}
+
+static void take_phases(struct sum *s, const struct rank_file *f, const struct rank_device *d,
+                        const char *name, enum rank_phase_figure figure)
+{
+    for (size_t i = 0; i < d->phase_count; i++) {
+        const struct rank_phase *p = &d->phases[i];
+        int64_t values[] = {p->allocated, p->reserved, p->ns};
+        if (same(p->name, name))
+            take(s, values[figure], f, d);
+    }
+}
+
+struct rank_span ranks_phase_span(const struct rank_job *job, const char *name, enum rank_phase_figure figure)
+{
+    struct sum s = {.total = 0};
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < job->files[i]->device_count; k++)
+            take_phases(&s, job->files[i], &job->files[i]->devices[k], name, figure);
+    return finish(&s);
+}
+
+static void add_name(const char ***names, size_t *n, const char *name)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (same((*names)[i], name))
+            return;
+    if (name)
+        *PUSH(*names, *n) = name;
+}
+
+const char **ranks_phases(const struct rank_job *job, size_t *n)
+{
+    const char **names = NULL;
+    *n = 0;
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < job->files[i]->device_count; k++)
+            for (size_t p = 0; p < job->files[i]->devices[k].phase_count; p++)
+                add_name(&names, n, job->files[i]->devices[k].phases[p].name);
+    return names;
+}
+
+/* ---- hosts and devices ---- */
+
+size_t ranks_hosts(const struct rank_job *job)
+{
+    const char **hosts = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < job->file_count; i++)
+        add_name(&hosts, &n, job->files[i]->host);
+    free(hosts);
+    return n;
+}
+
+/* Whether two different devices of one host have the same number. */
+static bool confused(const struct rank_file *a, const struct rank_file *b)
+{
+    for (size_t i = 0; same(a->host, b->host) && i < a->device_count; i++)
+        for (size_t k = 0; k < b->device_count; k++)
+            if (a->devices[i].device == b->devices[k].device && !same(a->devices[i].uuid, b->devices[k].uuid))
+                return true;
+    return false;
+}
+
+bool ranks_need_uuid(const struct rank_job *job)
+{
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (confused(job->files[i], job->files[k]))
+                return true;
+    return false;
+}

@@ -1,0 +1,72 @@
+/*
+ * ranks.h - the files of a distributed job beside each other: which belong together, who is missing, who
+ * peaked highest, how far the ranks are apart.
+ *
+ * A directory may hold more than one job.  Files are of one job where their world sizes are equal, they ran
+ * at the same time, and no rank comes twice; a rank may have several processes, which then share a device.
+ * Files without a rank belong to no job; they stand together.
+ */
+#ifndef VS_RANKS_H
+#define VS_RANKS_H
+
+#include "base.h"
+
+struct rank_phase {
+    char *name;
+    int64_t allocated, reserved, ns;
+};
+
+struct rank_device {
+    int64_t device, allocated, reserved, residual, step_at_peak;
+    bool whole_device; /* other processes are in the residual */
+    char *uuid, *phase_at_peak;
+    struct rank_phase *phases;
+    size_t phase_count;
+};
+
+struct rank_file { /* texts are owned; NULL: unknown */
+    char *label, *path, *host, *command, *state;
+    int64_t rank, world_size, pid, steps;
+    int64_t from_ns, to_ns; /* wall clock; UNKNOWN where the file doesn't say */
+    struct rank_device *devices;
+    size_t device_count;
+};
+
+struct rank_job {
+    const struct rank_file **files; /* by rank */
+    size_t file_count;
+    int64_t world_size; /* UNKNOWN */
+    bool ranked;
+};
+
+/* The jobs among FILES, the first to start first, files without a rank last; for ranks_free_jobs. */
+struct rank_job *ranks_jobs(const struct rank_file *files, size_t n, size_t *count);
+void ranks_free_jobs(struct rank_job *jobs, size_t n);
+void ranks_free_file(struct rank_file *f);
+
+/* The ranks below the world size that have no file; the caller frees them. */
+int64_t *ranks_missing(const struct rank_job *job, size_t *n);
+
+/* One figure over all devices of a job that have it. */
+enum rank_figure { FIGURE_ALLOCATED, FIGURE_RESERVED, FIGURE_RESIDUAL };
+struct rank_span {
+    size_t n;
+    int64_t least, mean, most; /* UNKNOWN where n is 0 */
+    const struct rank_file *file;
+    const struct rank_device *device; /* that has the most; the first of equals */
+};
+struct rank_span ranks_span(const struct rank_job *job, enum rank_figure figure);
+/* The same within the phase NAME. */
+enum rank_phase_figure { PHASE_ALLOCATED, PHASE_RESERVED, PHASE_TIME };
+struct rank_span ranks_phase_span(const struct rank_job *job, const char *name,
+                                  enum rank_phase_figure figure);
+
+/* The names of all phases, in the order in which they come; the texts stay the job's. */
+const char **ranks_phases(const struct rank_job *job, size_t *n);
+
+/* How many hosts there are, and whether a device's number alone does not tell devices of a host apart, as
+ * with CUDA_VISIBLE_DEVICES of one device each. */
+size_t ranks_hosts(const struct rank_job *job);
+bool ranks_need_uuid(const struct rank_job *job);
+
+#endif

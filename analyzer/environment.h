@@ -1,0 +1,21 @@
+/*
+ * environment.h - the variables that bring the library into a process: `vramscope run` sets them for a
+ * command, `vramscope wrap` puts them back for a worker whose launcher took them away.
+ */
+#ifndef VS_ENVIRONMENT_H
+#define VS_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+struct environment {
+    const char *library;
+    bool nvtx, injection, python; /* which of them beside LD_PRELOAD */
+};
+
+/* 0, or 2 with the reason said in the name of COMMAND. */
+int environment_preload(const char *command, const struct environment *e);
+
+/* Puts VALUE in front of the list NAME, where it is not there already. */
+void environment_prepend(const char *name, const char *value);
+
+#endif

@@ -1,0 +1,100 @@
+/* ranks_load.c - the part of a report that stands beside those of other ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+
+static char *copy(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static void add_word(char **state, const char *word)
+{
+    char *longer = **state ? xformat("%s, %s", *state, word) : xstrdup(word);
+    free(*state);
+    *state = longer;
+}
+
+/* Whether the program itself met it: a framework frees what it caches when the driver refuses, and asks
+ * again.
+ */
+static bool ran_out(struct trace *t)
+{
+    int64_t absorbed = t->refused_total > 0 ? trace_counter(t, "driver out of memory absorbed") : 0;
+    return t->oom_total > 0 || t->refused_total > (absorbed > 0 ? absorbed : 0);
+}
+
+/* In few words: the row has one cell for it. */
+static char *state_of(const struct report *r)
+{
+    const struct trace *t = r->trace;
+    char *state = xstrdup("");
+    if (ran_out(r->trace))
+        add_word(&state, "out of memory");
+    if (r->lost_events > 0)
+        add_word(&state, "events lost");
+    else if (t->loss_count)
+        add_word(&state, "see its report");
+    if (t->mismatch_count)
+        add_word(&state, "mismatch");
+    if (t->thinned)
+        add_word(&state, "thinned");
+    if (t->elsewhere)
+        add_word(&state, "not at its end: its journal is on its host");
+    else if (t->running)
+        add_word(&state, "still running");
+    else if (t->recovered)
+        add_word(&state, "killed, recovered");
+    else if (!t->clean_end)
+        add_word(&state, "no clean end");
+    if (!*state)
+        add_word(&state, RANK_COMPLETE);
+    return state;
+}
+
+static struct rank_device device_of(const struct report *r, const struct device_report *d)
+{
+    struct rank_device out = {.device = d->device,
+                              .allocated = d->allocated ? d->allocated->bytes : UNKNOWN,
+                              .reserved = d->reserved ? d->reserved->bytes : UNKNOWN,
+                              .residual = d->residual.fullest.residual,
+                              .step_at_peak = d->step_at_peak,
+                              .whole_device = d->residual.whole_device,
+                              .uuid = copy(d->uuid),
+                              .phase_at_peak = copy(d->phase_at_peak)};
+    for (size_t i = 0; i < r->trace->phase_count; i++) {
+        const struct trace_phase *p = &r->trace->phases[i];
+        if (p->device == d->device)
+            *PUSH(out.phases, out.phase_count) =
+                (struct rank_phase){copy(p->name), p->allocated, p->reserved, p->ns};
+    }
+    return out;
+}
+
+static int64_t end_of(const struct trace *t)
+{
+    int64_t last = t->process.end_ns != UNKNOWN ? t->process.end_ns : t->t_last;
+    return t->process.start_realtime_ns == UNKNOWN || last == UNKNOWN ? UNKNOWN
+                                                                      : t->process.start_realtime_ns + last;
+}
+
+struct rank_file ranks_file_of(const struct report *r)
+{
+    const struct trace *t = r->trace;
+    const struct trace_process *p = &t->process;
+    struct rank_file f = {.label = copy(t->label),
+                          .path = copy(t->path),
+                          .host = copy(p->host),
+                          .command = copy(p->command),
+                          .state = state_of(r),
+                          .rank = p->rank,
+                          .world_size = p->world_size,
+                          .pid = p->pid,
+                          .steps = t->steps,
+                          .from_ns = p->start_realtime_ns,
+                          .to_ns = end_of(t)};
+    for (size_t i = 0; i < r->device_count; i++)
+        *PUSH(f.devices, f.device_count) = device_of(r, &r->devices[i]);
+    return f;
+}
