@@ -16,6 +16,11 @@ rm -rf "$logs"
 mkdir -p "$logs"
 export BUILD=$PWD/build/release
 jobs=$(nproc)
+# every test's temporary files, and by its name in their environment the processes that tests started
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-tests.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+chmod 755 "$scratch" # tests become other users
+export TMPDIR=$scratch
 stages=" ${*:-lint unit e2e clang asan tsan gpu} "
 passed=0 failed=0 skipped=0
 
@@ -153,6 +158,36 @@ gpu_tests() {
     done
 }
 
+# ---- what tests leave behind ----
+
+# our_processes: the pids of those that have our TMPDIR in their environment (this shell has it not: it is older).
+our_processes() {
+    local file entries
+    found=()
+    for file in /proc/[0-9]*/environ; do
+        mapfile -d '' entries 2>/dev/null <"$file" || continue # it ended meanwhile, or is somebody else's
+        [[ $'\n'$(printf '%s\n' "${entries[@]}") == *$'\n'"TMPDIR=$scratch"$'\n'* ]] && found+=("${file//[!0-9]/}")
+    done 2>/dev/null
+}
+
+nothing_left() {
+    local left journals pid
+    for _ in 1 2 3 4 5; do # some end a moment after the program that is looked at
+        our_processes
+        [ ${#found[@]} -gt 0 ] || break
+        sleep 1
+    done
+    for pid in "${found[@]}"; do
+        echo "still running: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+    done
+    left=$(find "$scratch" -mindepth 1 -maxdepth 3 | head -n 20)
+    [ -z "$left" ] || echo "left in TMPDIR: $left"
+    # a journal names the database that it is for
+    journals=$(grep -laF "$scratch" /dev/shm/vramscope-* 2>/dev/null)
+    [ -z "$journals" ] || echo "left in memory: $journals"
+    [ -z "${found[*]}$left$journals" ]
+}
+
 # ---- all of it ----
 
 include=$(scripts/setup.sh test | sed -n 's/^CUDA_INCLUDE_DIR=//p')
@@ -189,4 +224,5 @@ done
 if wanted gpu; then
     gpu_tests
 fi
+step "nothing is left behind" nothing_left
 finish

@@ -1,16 +1,22 @@
 /*
- * bench_hooks.c - what a hooked allocation and free cost on top of the driver's own.
+ * bench_hooks.c - what hooked calls cost on top of the driver's own: an allocation and its free, the launch
+ * of a kernel that was launched before, of a graph without memory nodes, and a look-up of a name that is not
+ * ours.
  *
  *      LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_hooks
  *
- * The driver is one that does nearly nothing (tests/unit/hooks/fake_driver.c).  Rounds of the hooked
- * functions and of the same functions under names that nobody hooks take turns in one process; the median of
- * the rounds' differences is the cost.  With LD_PRELOAD=build/release/tests/hooks/libhooks_preload.so the
- * recording itself is a double: what is left is the wrapper.
+ * The driver is one that does nearly nothing (tests/unit/hooks/fake_driver.c); libc's own dlsym is what
+ * libc's handle gives.  Rounds of the hooked functions and of the same functions under names that nobody
+ * hooks take turns in one process; the median of the rounds' differences is the cost.  With
+ * LD_PRELOAD=build/release/tests/hooks/libhooks_preload.so the recording itself is a double: what is left is
+ * the wrapper.
  */
+#define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +27,6 @@
 #define ROUNDS 201
 #define PAIRS  2000
 
-typedef CUresult alloc_function(CUdeviceptr *, size_t);
-typedef CUresult free_function(CUdeviceptr);
-
 static double now_ns(void)
 {
     struct timespec t;
@@ -31,16 +34,55 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* ns for an allocation or a free, the mean over PAIRS of each */
-static double one_round(alloc_function *take, free_function *give)
+/* ---- what is measured: PAIRS calls, or pairs of them, of the hooked or of the plain function ---- */
+
+static void allocations(bool hooked)
 {
-    double start = now_ns();
+    CUresult (*take)(CUdeviceptr *, size_t) = hooked ? cuMemAlloc_v2 : fake_alloc;
+    CUresult (*give)(CUdeviceptr) = hooked ? cuMemFree_v2 : fake_free;
     for (int i = 0; i < PAIRS; i++) {
         CUdeviceptr p = 0;
         take(&p, 4096);
         give(p);
     }
-    return (now_ns() - start) / (2.0 * PAIRS);
+}
+
+static void launches(bool hooked)
+{
+    __typeof__(fake_launch) *launch = hooked ? cuLaunchKernel : fake_launch;
+    for (int i = 0; i < PAIRS; i++)
+        launch((CUfunction)(uintptr_t)0x7700, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void graph_launches(bool hooked)
+{
+    __typeof__(fake_graph_launch) *launch = hooked ? cuGraphLaunch : fake_graph_launch;
+    for (int i = 0; i < PAIRS; i++)
+        launch((CUgraphExec)(uintptr_t)0x7700, NULL);
+}
+
+static void *libc;
+static void *(*plain_dlsym)(void *, const char *);
+
+static void look_ups(bool hooked)
+{
+    void *(*look_up)(void *, const char *) = hooked ? dlsym : plain_dlsym;
+    for (int i = 0; i < PAIRS; i++)
+        look_up(libc, "strlen");
+}
+
+struct subject {
+    const char *what;
+    void (*calls)(bool hooked);
+    int per_pair;
+    double plain[ROUNDS], extra[ROUNDS];
+};
+
+static double one_round(const struct subject *s, bool hooked)
+{
+    double start = now_ns();
+    s->calls(hooked);
+    return (now_ns() - start) / (s->per_pair * PAIRS);
 }
 
 static int ascending(const void *a, const void *b)
@@ -55,20 +97,36 @@ static void pause_between_rounds(void)
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
+static void print(struct subject *s)
+{
+    qsort(s->plain, ROUNDS, sizeof(s->plain[0]), ascending);
+    qsort(s->extra, ROUNDS, sizeof(s->extra[0]), ascending);
+    printf("%-16s alone %6.1f ns, hooked, on top of it %6.1f ns a call (quartiles %.1f, %.1f; %d rounds)\n",
+           s->what, s->plain[ROUNDS / 2], s->extra[ROUNDS / 2], s->extra[ROUNDS / 4],
+           s->extra[ROUNDS * 3 / 4], ROUNDS);
+}
+
 int main(void)
 {
-    static double plain[ROUNDS], extra[ROUNDS];
+    static struct subject subjects[] = {{.what = "alloc and free", .calls = allocations, .per_pair = 2},
+                                        {.what = "known launch", .calls = launches, .per_pair = 1},
+                                        {.what = "graph launch", .calls = graph_launches, .per_pair = 1},
+                                        {.what = "unrelated dlsym", .calls = look_ups, .per_pair = 1}};
+    size_t n = sizeof subjects / sizeof *subjects;
     fake_set_context(0x10000);
-    one_round(cuMemAlloc_v2, cuMemFree_v2);
-    for (int i = 0; i < ROUNDS; i++) {
-        plain[i] = one_round(fake_alloc, fake_free);
-        extra[i] = one_round(cuMemAlloc_v2, cuMemFree_v2) - plain[i];
-        pause_between_rounds();
-    }
-    qsort(plain, ROUNDS, sizeof(plain[0]), ascending);
-    qsort(extra, ROUNDS, sizeof(extra[0]), ascending);
-    printf("driver alone          %6.1f ns a call\n", plain[ROUNDS / 2]);
-    printf("hooked, on top of it  %6.1f ns a call (quartiles %.1f, %.1f; %d rounds of %d calls)\n",
-           extra[ROUNDS / 2], extra[ROUNDS / 4], extra[ROUNDS * 3 / 4], ROUNDS, 2 * PAIRS);
+    libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    plain_dlsym = (void *(*)(void *, const char *))dlvsym(libc, "dlsym", "GLIBC_2.34");
+    if (!plain_dlsym)
+        n--;
+    for (size_t k = 0; k < n; k++)
+        subjects[k].calls(true);
+    for (int i = 0; i < ROUNDS; i++)
+        for (size_t k = 0; k < n; k++) {
+            subjects[k].plain[i] = one_round(&subjects[k], false);
+            subjects[k].extra[i] = one_round(&subjects[k], true) - subjects[k].plain[i];
+            pause_between_rounds();
+        }
+    for (size_t k = 0; k < n; k++)
+        print(&subjects[k]);
     return 0;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """make_db.py - writes small, exact databases for the analyzer's tests.
 
-    make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--rank R] [--fast]
+    make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--fast]
+               [--rank R] [--world N] [--host H] [--gpu N] [--extra MIB] [--start SECONDS] [--source S]
 
 A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger.c)
 and into the tables of schema.sql: driver segments that a caching allocator carves, its blocks, a library's
@@ -13,7 +14,8 @@ import sqlite3
 import sys
 
 MiB = 1 << 20
-OPS = {1: "alloc", 2: "free", 20: "block_alloc", 21: "block_free", 22: "oom", 30: "range_push", 31: "range_pop",
+OPS = {1: "alloc", 2: "free", 20: "block_alloc", 21: "block_free", 22: "oom", 16: "context_create", 23: "limit",
+       24: "overhead", 30: "range_push", 31: "range_pop",
        33: "step", 40: "sample", 50: "reclassify"}
 SPACES = {0: "none", 1: "device", 2: "pool", 3: "managed", 4: "pinned", 5: "registered", 6: "host_vmm"}
 def x(n, unit=512):
@@ -48,6 +50,8 @@ class Run:
         self.module_ids = {}
         self.steps = 0
         self.sampled = []
+        self.ooms = []
+        self.oom_live = []
 
     def phase_id(self, name):
         return self.phases.setdefault(name, len(self.phases))
@@ -58,7 +62,7 @@ class Run:
         return self.strings[text]
 
     def kind(self, space, status=0, thread=1, managed=0):
-        key = (space, status, thread, managed)
+        key = (space, status, thread, managed, "cuMemAlloc_v2", 0)
         return self.kinds.setdefault(key, len(self.kinds) + 1)
 
     def phase(self):
@@ -173,8 +177,17 @@ class Run:
         self.tot[dev]["framework"] -= size
         self.finish(row, dev)
 
-    def oom(self, dev, size):
-        self.finish(self.event(22, dev, size), dev)
+    def oom(self, dev, size, stack=0):
+        """A framework gives up, after the driver refused the same bytes twice."""
+        self.finish(self.event(22, dev, size, stack=stack), dev)
+        t, sample = self.tot[dev], self.sampled[-1]
+        free = 150000 * MiB - t["reserved"] - 640 * MiB - 2048 * MiB  # the context, and 2 GiB of another process
+        self.ooms.append((1, self.seq, 7, self.t, dev, 22, 1, 1, None, 1, self.phase(), self.rid(), stack, self.steps + 1, size,
+                          size, 2, t["framework"], t["direct"], t["reserved"] - t["direct"], t["reserved"], 0, 64 * MiB, 0,
+                          free, self.t - 1000, sample[3], sample[1], 150000 * MiB - free, self.t - 1000, 1))
+        for seq, bytes_, kind, phase, rid, stack, when, address in self.live[dev].values():
+            if kind != "managed":
+                self.oom_live.append((1, self.seq, seq, when, 20 if kind == "block" else 1, 1, address, bytes_, phase, rid, stack))
 
     def push(self, name, dt=500):
         self.next_range += 1
@@ -213,9 +226,17 @@ class Run:
         self.rows.append([self.seq, self.t, 33, -1, self.phase(), self.kind(0), 0, 0, 0, 0, 0, 0, 0, 0])
         self.db.execute("INSERT INTO step VALUES(1,?,?,?)", (self.steps, self.t, self.seq))
 
+    def cost(self, op, api, dev, size, address=0x5000):
+        """What a call took that allocates nothing; SIZE None: nobody could tell."""
+        row = self.event(op, dev, 0, address, space=0, mate=int(op in (23, 24) and (size or 0) < 0))
+        row[7] = None if size is None else x(abs(size))
+        what = op == 24 and (2 if "Stream" in api else 1)   # enum vs_overhead
+        row[5] = self.kinds.setdefault((0, 0, 1, 0, api, int(what)), len(self.kinds) + 1)
+        self.rows.append(row)
+
     def sample(self, dev, context):
         r = self.tot[dev]["reserved"]
-        self.sampled.append((1, self.t, dev, r + context, "nvml_process", 3200 * MiB + self.steps * MiB, 64 * MiB, r))
+        self.sampled.append((1, self.t, dev, r + context, self.source, 3200 * MiB + self.steps * MiB, 64 * MiB, r))
 
     def write(self, args):
         db = self.db
@@ -223,10 +244,13 @@ class Run:
             self.close_zone(dev, phase)
         db.executemany("INSERT OR IGNORE INTO op VALUES(?,?)", OPS.items())
         db.executemany("INSERT OR IGNORE INTO space VALUES(?,?)", SPACES.items())
-        db.execute("INSERT OR IGNORE INTO api VALUES(1,'cuMemAlloc_v2')")
+        apis = ["cuMemAlloc_v2"] + sorted({key[4] for key in self.kinds} - {"cuMemAlloc_v2"})
+        db.executemany("INSERT OR IGNORE INTO api VALUES(?,?)", [(apis.index(name) + 1, name) for name in apis])
         db.executemany("INSERT OR IGNORE INTO phase VALUES(?,?)", [(i, n) for n, i in self.phases.items()])
-        db.executemany("INSERT INTO kind VALUES(?,1,1,?,1,0,?,?,?)",
-                       [(i, space, thread, status, managed) for (space, status, thread, managed), i in self.kinds.items()])
+        db.executemany("INSERT INTO kind VALUES(?,1,?,?,1,?,?,?,?)",
+                       [(i, apis.index(api) + 1, space, stream, thread, status, managed)
+                        for (space, status, thread, managed, api, stream), i in self.kinds.items()])
+        db.executemany("INSERT INTO context VALUES(?,1,?,?)", [(d + 1, 0x5000 + d, d) for d in self.tot])
         for (parent, frame), (sid, owner) in self.stack_ids.items():
             db.execute("INSERT INTO stack VALUES(?,?,?,?)", (sid, parent, frame, self.string(owner) if owner else None))
         db.executemany("INSERT INTO string VALUES(?,?)", [(i, s) for s, i in self.strings.items()])
@@ -258,9 +282,11 @@ class Run:
                        [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
                                                                  ("framework reports in mismatch", int(args.kind == "killed")),
                                                                  ("out of memory", int(args.kind == "oom")))])
+        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 31), self.ooms)
+        db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
-        start = 1795000000000000000
+        start = 1795000000000000000 + args.start * 10**9
         meta = dict(schema_version=args.schema_version, version="0.1.0", start_realtime_ns=start, max_bytes=4 << 30)
         if args.kind == "thinned":
             meta["thinned_from_seq"] = 1
@@ -272,12 +298,12 @@ class Run:
             db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
             db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")
         db.executemany("INSERT INTO meta VALUES(?,?)", meta.items())
-        rank, world = (args.rank, 8) if args.rank is not None else (None, None)
-        db.execute("INSERT INTO process VALUES(1,'gpu-7','b00t',4211,?,?,?,?,?,?,?)",
-                   (rank, rank, world, "python train.py --layers 8", start, None if args.kind == "killed" else self.t,
+        rank, world = (args.rank, args.world) if args.rank is not None else (None, None)
+        db.execute("INSERT INTO process VALUES(1,?,'b00t',?,?,?,?,?,?,?,?)",
+                   (args.host, 4211 + (args.rank or 0), rank, rank, world, "python train.py --layers 8", start, None if args.kind == "killed" else self.t,
                     1 if args.kind == "empty" else 0))
         for dev in self.tot:
-            db.execute("INSERT INTO device VALUES(?,1,?,'NVIDIA H200',?)", (dev, "GPU-%08x" % dev, 150000 * MiB))
+            db.execute("INSERT INTO device VALUES(?,1,?,'NVIDIA H200',?)", (dev, "GPU-%08x-0000-0000-0000-00000000000%x" % (0x51ab0000 + 7 * (dev + args.gpu), dev + args.gpu), 150000 * MiB))
         db.commit()
         db.close()
 
@@ -292,6 +318,9 @@ def train(run, args):
     layers, activation, logits = 8, 96 * MiB + 512, 1002 * MiB
     slow = 1 if args.fast else 40
     for d in run.tot:
+        if args.kind != "oom":      # (as if NVML had not been ready)
+            run.cost(16, "cuDevicePrimaryCtxRetain", d, 500 * MiB, 0x5000 + d)
+            run.cost(24, "cuLaunchKernel", d, 20 * MiB)
         for i in range(layers):
             s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x91000 + 16 * i, "at::empty"),
                            (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
@@ -320,9 +349,14 @@ def train(run, args):
             if n == 0:
                 run.driver_alloc(d, 2048 * MiB, True, s)
             l1 = run.block(d, logits, s, dt=500000 * slow)
-            l2 = run.block(d, logits, s, dt=500000 * slow)
+            l2 = run.block(d, logits + args.extra * MiB, s, dt=500000 * slow)
             run.pop(dt=100000)
             run.pop()
+            if n == 0:
+                run.cost(24, "cuLaunchKernel", d, 76 * MiB)
+                run.cost(24, "cuLaunchKernel", d, -4 * MiB)
+                run.cost(24, "cuStreamCreateWithPriority", d, 36 * MiB)
+                run.cost(24, "cuLaunchKernel", d, None)
             run.sample(d, 640 * MiB)
             run.push("backward")
             run.block_free(d, l2, dt=400000 * slow)
@@ -348,7 +382,8 @@ def train(run, args):
         run.step()
     if args.kind == "oom":
         run.push("forward")
-        run.oom(0, 90 << 30)
+        run.oom(0, 140 << 30, run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x91000, "at::empty"),
+                                         (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so"))
         run.pop()
 
 
@@ -360,10 +395,17 @@ def main():
     p.add_argument("--devices", type=int, default=1)
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--rank", type=int)
+    p.add_argument("--world", type=int, default=8)
+    p.add_argument("--host", default="gpu-7")
+    p.add_argument("--gpu", type=int, default=0, help="which of the host's it is, by its UUID")
+    p.add_argument("--extra", type=int, default=0, help="MiB more in logits")
+    p.add_argument("--start", type=int, default=0, help="seconds after the others")
+    p.add_argument("--source", default="nvml_process", help="of the samples")
     p.add_argument("--schema-version", type=int, default=1)
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")
     args = p.parse_args()
     run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0)
+    run.source = args.source
     if args.kind != "empty":
         train(run, args)
     run.write(args)

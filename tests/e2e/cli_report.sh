@@ -29,38 +29,108 @@ make_db oom.db --kind oom
 make_db killed.db --kind killed
 make_db thinned.db --kind thinned
 make_db empty.db --kind empty
-mkdir ranks && for r in 0 1 2; do make_db ranks/run-r$r.db --rank $r; done
+# rank 5 is missing, 2 ran out of memory, 4 was killed, 6 knows the whole device's figure alone; each sees its GPU as device 0
+mkdir ranks && for r in 0 1 2 3 4 6 7; do
+    more=()
+    [ $r = 2 ] && more=(--kind oom)
+    [ $r = 4 ] && more=(--kind killed)
+    [ $r = 6 ] && more=(--source meminfo)
+    make_db ranks/run-r$r.db --rank $r --host gpu-$((r / 4)) --gpu $((r % 4)) --extra $((r * 37 % 101)) "${more[@]}"
+done
 
 golden report_train.txt "$V" report train.db
 golden report_train_bytes.txt "$V" report --bytes train.db
 golden report_oom.txt "$V" report oom.db
 # ranks that wrote files of the same name are told apart
 mkdir one two && cp train.db one/run.db && cp oom.db two/run.db
-[ "$("$V" report one two killed.db | awk 'NR > 1 { print $1 }' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
+[ "$("$V" report one two killed.db | grep -o '[^ ]*[.]db$' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
     { echo "FAILED: equal names are not told apart" && failures=$((failures + 1)); }
 "$V" plot one two | grep -q "^two/run.db, device 0" || { echo "FAILED: panels of equal names" && failures=$((failures + 1)); }
-# the same request, but small enough for what was reserved and unused; then one that no such device could hold
+# the same moment with other figures: each cause is said where the figures say it, and no other
 python3 - <<'PY'
 import shutil, sqlite3
-for name, size in (("fragmented.db", 2 << 30), ("hopeless.db", 200 << 30)):
+GiB = 1 << 30
+for name, change in (("fragmented.db", f"requested_bytes = {2 * GiB}, asked_driver_bytes = {2 * GiB}, free_bytes = {GiB}"),
+                     ("hopeless.db", f"requested_bytes = {200 * GiB}"),
+                     ("limit.db", "refusals = 0, asked_driver_bytes = 0, free_bytes = NULL"),
+                     ("unasked.db", "free_bytes = NULL, device_used_bytes = NULL"),
+                     ("though.db", f"requested_bytes = {GiB}, asked_driver_bytes = {GiB}"),
+                     ("driver.db", "op = 1, api = (SELECT id FROM api WHERE name = 'cuMemAlloc_v2')"),
+                     ("beyond.db", "process_used_bytes = NULL"),
+                     ("lost.db", "stored = 0")):
     shutil.copy("oom.db", name)
     db = sqlite3.connect(name)
-    db.execute("UPDATE ev SET size = ? WHERE op = 22", (size // 512,))
+    db.execute("UPDATE oom SET " + change)
+    if name == "lost.db":
+        db.execute("DELETE FROM oom_live")
+        db.execute("DELETE FROM live WHERE alloc_seq > 10")
     db.commit()
+shutil.copy("oom.db", "old.db")
+db = sqlite3.connect("old.db")
+db.executescript("DROP TABLE oom; DROP TABLE oom_live; DROP VIEW live_at_oom")
 PY
 has() { # TEXT COMMAND...
     local text=$1
     shift
     "$@" | grep -qF -- "$text" || { echo "FAILED: $* does not say: $text" && failures=$((failures + 1)); }
 }
-has "fragmentation: enough was unused" "$V" report fragmented.db
-has "it would have fitted beside what was reserved" "$V" report oom.db
-has "could never have held it" "$V" report hopeless.db
-"$V" report oom.db | grep -Eq "fragmentation|never" && echo "FAILED: a cause that was none" && failures=$((failures + 1))
+cause() { # FILE TEXT
+    has "$2" "$V" report "$1"
+    [ "$("$V" report "$1" | grep -Ec 'fragmentation|never have held|a limit of its own|^    asked for.*short by|although|is unknown: nobody')" = 1 ] ||
+        { echo "FAILED: $1: another cause beside '$2'" && failures=$((failures + 1)); }
+}
+cause oom.db "short by 6.17 GiB, and by 401.0 MiB even without what was reserved but unused (5.78 GiB)"
+cause fragmented.db "short by 1.00 GiB; 5.78 GiB reserved but unused: fragmentation"
+cause hopeless.db "the device could never have held it: it has 146.5 GiB in all"
+cause limit.db "the framework did not ask the driver: a limit of its own"
+cause unasked.db "is unknown: nobody could ask the driver"
+cause though.db "refused although the driver said that 133.8 GiB were free"
+has "cuMemAlloc_v2 refused it 2 times" "$V" report driver.db
+has "residual and other processes" "$V" report beyond.db
+has "other processes                                 2.00 GiB" "$V" report oom.db
+has "not in the file (unknown)" "$V" report lost.db
+has "the file does not hold who held the memory" "$V" report old.db
+has "allocated then" "$V" peak --at oom oom.db
+has "memory never ran out" "$V" peak --at oom train.db
+"$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
 golden report_killed.txt "$V" report killed.db
 golden report_thinned.txt "$V" report thinned.db
 golden report_empty.txt "$V" report empty.db
 golden report_ranks.txt "$V" report ranks
+# another run of two ranks left its files there, and a process that is no rank
+cp -r ranks jobs && make_db jobs/again-r0.db --rank 0 --world 2 --start 100 && make_db jobs/again-r1.db --rank 1 --world 2 --gpu 1 --start 101
+make_db jobs/alone.db --start 500
+has "these files are of 3 jobs" "$V" report jobs
+has "job of 2 ranks on 1 host" "$V" report jobs
+has "1 file without a rank" "$V" report jobs
+"$V" report jobs | sed -n '/job of 2 ranks/,$p' | grep -q MISSING && echo "FAILED: one of a complete job is missing" && failures=$((failures + 1))
+"$V" report --json jobs >jobs.json && python3 - <<'PY' || failures=$((failures + 1))
+import json
+report = json.load(open("jobs.json"))
+a, b, c = report["jobs"]
+assert len(report["files"]) == 10 and [j["world_size"] for j in report["jobs"]] == [8, 2, None]
+assert [j["missing_ranks"] for j in report["jobs"]] == [[5], [], []] and [j["ranked"] for j in report["jobs"]] == [True, True, False]
+assert a["hosts"] == 2 and a["peak_allocated"]["max_rank"] == 2 and a["peak_allocated"]["max_file"] == "jobs/run-r2.db"
+true = {f["rank"]: t["peak_bytes"] for f in report["files"] if f["world_size"] == 8 for t in f["devices"][0]["totals"] if t["kind"] == "allocated"}
+s = a["peak_allocated"]
+assert (s["devices"], s["min_bytes"], s["max_bytes"], s["mean_bytes"]) == (7, min(true.values()), max(true.values()), sum(true.values()) // 7)
+logits = next(p for p in a["phases"] if p["phase"] == "logits")
+assert logits["peak_allocated"]["max_rank"] == 2 and logits["time"]["devices"] == 7 and logits["time"]["max_ns"] > 0
+PY
+has "== rank 2, ranks/run-r2.db" "$V" peak ranks
+has "run-r2.db, rank 2, device 0" "$V" plot ranks
+# 64 ranks in a moment
+mkdir many && for r in $(seq 0 63); do ln ranks/run-r0.db many/r$r.db; done
+[ "$( (TIMEFORMAT=%0R && time "$V" report many >many.txt 2>&1) 2>&1)" -lt 2 ] || { echo "FAILED: 64 files took two seconds" && failures=$((failures + 1)); }
+# what a process on another host has not written yet lies in its journal there
+python3 - <<'PY'
+import shutil, sqlite3
+shutil.copy("killed.db", "elsewhere.db")
+db = sqlite3.connect("elsewhere.db")
+db.execute("INSERT OR REPLACE INTO meta VALUES('journal', '/dev/shm/vramscope-4211-1.vsj')")
+db.commit()
+PY
+has "then run there: vramscope recover /dev/shm/vramscope-4211-1.vsj" "$V" report elsewhere.db
 golden peak_train.txt "$V" peak --top 4 --device 0 train.db
 golden peak_phase.txt "$V" peak --by=phase --bytes train.db
 golden plot_train.txt env COLUMNS=90 "$V" plot train.db
@@ -78,8 +148,12 @@ for d in peak["files"][0]["devices"]:
     assert any(r["frames"] for r in d["by_stack"])
 for d in report["files"][0]["devices"]:
     r = d["residual"]
-    assert r["driver_used_bytes"] == r["reserved_bytes"] + r["context_and_modules_at_first_sample_bytes"] + r["unexplained_bytes"]
+    for m in (r, r["last"]):
+        assert m["driver_used_bytes"] == m["reserved_bytes"] + m["residual_bytes"]
+        assert m["residual_bytes"] == sum(m[k + "_bytes"] or 0 for k in ("context", "limits", "code", "streams", "graphs", "peer_access",
+                                                                         "inferred", "unexplained"))
     assert d["peak"]["allocated_bytes"] == sum(h["size_bytes"] for h in d["peak"]["held"])
-    assert r["modules_later_bytes"] is None
+    assert r["context_bytes"] == 500 << 20 and r["inferred_bytes"] is None and r["calls_not_measured"] == 1
+assert report["files"][1]["devices"][0]["residual"]["inferred_bytes"] == 527 << 20
 PY
 [ $failures = 0 ] && echo "reports are as they should be" || exit 1

@@ -42,6 +42,21 @@ grep -q "m-rank3" out || no "report of a directory: $(cat out)"
 "$V" run --simulated -- "$prog" exit 5 >out 2>err
 ls vramscope-*-*.db >/dev/null 2>&1 || no "default name: $(ls)"
 
+# the variable's name, where no option gives another; a run inside a run belongs to its job
+VRAMSCOPE_OUTPUT=said.db "$V" run --simulated -- "$prog" exit 5 >out 2>err
+[ "$(count said.db)" = 5 ] && grep -q "^vramscope: said.db: peak" err || no "VRAMSCOPE_OUTPUT: $(ls) $(cat err)"
+VRAMSCOPE_OUTPUT=said.db "$V" run --simulated -- "$prog" exit 5 >out 2>err
+[ $? = 2 ] && grep -q "said.db exists" err || no "VRAMSCOPE_OUTPUT names a file that exists: $(cat err)"
+VRAMSCOPE_OUTPUT=other.db "$V" run --simulated -o option.db -- "$prog" exit 6 >out 2>err
+[ "$(count option.db)" = 6 ] && [ ! -e other.db ] || no "-o goes before VRAMSCOPE_OUTPUT: $(ls)"
+mkdir unsaid && (cd unsaid && VRAMSCOPE_OUTPUT='' "$V" run --simulated -- "$prog" exit 5 >out 2>err; ls vramscope-*-*.db >/dev/null 2>&1) ||
+    no "an empty VRAMSCOPE_OUTPUT: $(ls unsaid)"
+"$V" run --simulated -o outer.db -- sh -c "'$prog' exit 10; '$V' run --simulated -- '$prog' exit 20" >out 2>err
+[ $? = 4 ] || no "a run inside a run: $(cat err)"
+other=$(ls outer-pid*.db 2>/dev/null)
+[ "$(count outer.db)" = 10 ] && [ -n "$other" ] && [ "$(count "$other")" = 20 ] || no "a run inside a run: $(ls)"
+[ "$(grep -c '^vramscope: outer.db and 1 more: peak' err)" = 1 ] && [ "$(grep -c '^vramscope:' err)" = 1 ] || no "a run inside a run: $(cat err)"
+
 # patterns in the name
 RANK=5 "$V" run --simulated -o pattern-%r.db -- "$prog" exit 5 >out 2>err
 [ -s pattern-5.db ] && grep -q "pattern-5.db: peak" err || no "a pattern in the name: $(ls) $(cat err)"

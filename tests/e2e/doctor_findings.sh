@@ -30,6 +30,19 @@ says warn driver 'SIMULATED'
 says ok 'device 0' 'simulated: no GPU'
 says ok NVML 'tells processes apart'
 
+# a driver with a form of a hooked function that is newer than we are
+mkdir -p "$dir/newer"
+cat >"$dir/newer.c" <<'END'
+int cuInit(unsigned flags) { return 0; }
+int cuDeviceGetCount(int *n) { *n = 0; return 0; }
+int cuMemAlloc_v2(void) { return 0; }
+int cuMemAlloc_v7(void) { return 0; }
+END
+cc -shared -fPIC -o "$dir/newer/libcuda.so.1" "$dir/newer.c" -Wl,-soname,libcuda.so.1 || fail "the newer driver does not build"
+LD_LIBRARY_PATH=$dir/newer "$vramscope" doctor --quick >"$run/out" 2>"$run/err"
+says warn driver 'has cuMemAlloc_v7, which this vramscope does not know'
+[ "$(grep -c 'does not know' "$run/out")" = 1 ] || fail "it knows a function that it does hook, or says a thing twice"
+
 "$vramscope" doctor --json >"$run/json" || fail "--json"
 if command -v python3 >/dev/null; then
     python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["verdict"]=="warn" and all(f["topic"] and f["found"] for f in d["findings"])' "$run/json" ||

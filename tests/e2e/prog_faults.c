@@ -2,25 +2,8 @@
 /* Calls every hooked function, says what each gave, and goes on whatever it was: a free that failed is tried
  * once more.  SIMCUDA_FAIL makes any of them fail. */
 #define _GNU_SOURCE
-#include "prog.h"
-#include <dlfcn.h>
+#include "prog_calls.h"
 #include <sys/mman.h>
-
-/* The exact symbol: the header's macros rename some. */
-#define CALL(symbol, types, ...) said(#symbol, ((CUresult(*) types)find(#symbol))(__VA_ARGS__))
-
-static void *find(const char *symbol)
-{
-    void *f = dlsym(RTLD_DEFAULT, symbol);
-    CHECK(f != NULL);
-    return f;
-}
-
-static CUresult said(const char *symbol, CUresult result)
-{
-    printf("%s %d\n", symbol, result);
-    return result;
-}
 
 static void free_twice(const char *symbol, CUdeviceptr p)
 {

@@ -1,9 +1,11 @@
 // link: cuda
-/* Eight threads allocate and free at once: 1000 pairs each, four live at a time. */
+/* Eight threads allocate and free at once: 1000 pairs each, four live at a time.  Once all 32 live together,
+ * so that what the program needs is the same in each run. */
 #include "prog.h"
 #include <pthread.h>
 
 static CUcontext context;
+static pthread_barrier_t all;
 
 static void *work(void *argument)
 {
@@ -11,6 +13,8 @@ static void *work(void *argument)
     CUdeviceptr live[4] = {0};
     OK(cuCtxSetCurrent(context));
     for (int i = 0; i < 1000; i++) {
+        if (i == 4)
+            pthread_barrier_wait(&all);
         if (live[i % 4])
             OK(cuMemFree(live[i % 4]));
         OK(cuMemAlloc(&live[i % 4], unit));
@@ -25,6 +29,7 @@ int main(void)
     pthread_t threads[8];
     begin();
     OK(cuCtxGetCurrent(&context));
+    CHECK(pthread_barrier_init(&all, NULL, 8) == 0);
     for (size_t i = 0; i < 8; i++)
         CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (size_t i = 0; i < 8; i++)

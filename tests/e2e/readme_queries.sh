@@ -26,6 +26,7 @@ while IFS= read -r line; do
     case $line in
     *'FROM loss'*) [ ! -s "$dir/out" ] || fail "events were lost: $(cat "$dir/out")" ;;
     *'FROM leak'*) [ ! -s "$dir/out" ] || fail "the example leaks: $(cat "$dir/out")" ;;
+        *'FROM live_at_oom'*) [ ! -s "$dir/out" ] || fail "the example ran out of memory: $(cat "$dir/out")" ;;
     *) [ -s "$dir/out" ] || fail "README: no answer to: $line" ;;
     esac
 done <"$dir/lines"

@@ -21,9 +21,10 @@ run_shimmed "$tests/prog_faults"
 consistent
 expect_sql "SELECT count(*) FROM allocation WHERE free_seq IS NULL" 0
 expect_sql "SELECT count(*) FROM event WHERE op = 'free_failed'" 0
-# the program reaches every row of the table but start and look-up
+# the program reaches every row of the table but start and look-up, and but for those that came with the rest of the
+# memory surface and with overheads (numbers from 50): surface_every_fault.sh has them
 reached=$(grep -o '^cu[^ ]*' "$run/out" | sort -u)
-for symbol in $(sed -nE 's/^VS_API\([0-9]+, ([A-Za-z0-9_]+),.*/\1/p' "$rows" | grep -v '^cuInit\|^cuGetProcAddress'); do
+for symbol in $(sed -nE 's/^VS_API\(([0-9]|[1-4][0-9]), ([A-Za-z0-9_]+),.*/\2/p' "$rows" | grep -v '^cuInit\|^cuGetProcAddress'); do
     grep -qx "$symbol" <<<"$reached" || fail "prog_faults does not call $symbol"
 done
 
@@ -36,8 +37,6 @@ for symbol in $reached; do
         consistent
         case $symbol in
         cuDeviceSetMemPool | cuMemSetMemPool | cuMemPool*) ;; # no event of their own
-        cuMemAlloc_v2) # the first of all: out of memory starts a recording, other refusals do not
-            expect_sql "SELECT count(*) FROM event WHERE status = $error" $((error == 2)) ;;
         *) [ "$(ask "SELECT count(*) > 0 FROM event WHERE status = $error")" = 1 ] || fail "$symbol:$call: the failed call is not recorded" ;;
         esac
         # tried once more, everything is gone again; what never succeeded is not there either

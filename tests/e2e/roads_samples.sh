@@ -34,6 +34,25 @@ steady on nvml_process
 steady off meminfo
 steady nopid nvml_device
 
+# Once its last context is gone, NVML lists the process no more: it uses nothing, whatever others have on the device.
+last="SELECT driver_used_bytes / 1048576, source FROM sample ORDER BY t_ns DESC LIMIT 1"
+shim_env=(SIMCUDA_NVML=on SIMCUDA_CONTEXT_BYTES=100MiB VRAMSCOPE_SAMPLE_MS=20)
+run_shimmed "$tests/prog_reset"
+expect_sql "$last" '0|nvml_process'
+expect_sql "SELECT max(driver_used_bytes) / 1048576 FROM sample WHERE source = 'nvml_process'" 108
+expect_sql "SELECT size_bytes / 1048576 FROM event WHERE op = 'context_destroy'" 100
+expect_clean
+run_shimmed "$tests/prog_reset" again
+expect_sql "$last" '104|nvml_process'
+expect_sql "SELECT count(*) > 0 FROM sample WHERE source = 'nvml_process' AND driver_used_bytes = 0" 1
+expect_sql "SELECT group_concat(size_bytes / 1048576) FROM event WHERE op = 'context_create'" 100,100
+expect_clean
+# ... and where it never listed it, whose bytes they are stays unknown
+shim_env[0]=SIMCUDA_NVML=nopid
+run_shimmed "$tests/prog_reset"
+expect_sql "$last" '0|nvml_device'
+expect_sql "SELECT count(*) FROM sample WHERE source = 'nvml_process'" 0
+
 shim_env=(VRAMSCOPE_SAMPLE_MS=0)
 run_shimmed "$tests/prog_idle"
 expect_sql "SELECT count(*) FROM sample" 0

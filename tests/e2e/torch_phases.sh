@@ -11,6 +11,7 @@ python=${TEST_PYTHON:-python3}
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+export TORCHINDUCTOR_CACHE_DIR=$work/inductor
 mkdir "$work/plain" "$work/with"
 "${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 

@@ -7,6 +7,7 @@ python=${TEST_PYTHON:-python3}
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.bash"
 here=$(cd "$(dirname "$0")" && pwd)
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor
 # Every report that this torch's allocator makes is one that we define.
 c10=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/lib/libc10_cuda.so
 if [ -f "$c10" ] && command -v nm >/dev/null; then

@@ -25,16 +25,17 @@ static bool is_autograd(void *context, uint16_t thread)
 
 static struct vs_event event_of(const uint8_t *b, uint64_t t)
 {
-    static const uint8_t ops[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                  20, 21, 22, 30, 31, 32, 33, 34, 40, 50, 99, 20};
+    static const uint8_t ops[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 20, 21, 22, 30, 31, 32,
+                                  33, 34, 40, 50, 99, 20, 13, 14, 15, 14, 15, 16, 17, 18, 19, 23, 24, 53};
     return (struct vs_event){.op = ops[b[0] % sizeof ops],
-                             .space = b[1] % 10,
-                             .device = (int8_t)(b[1] / 10 % 4 - 1),
+                             .space = b[1] % 12,
+                             .device = (int8_t)(b[1] / 12 % 4 - 1),
                              .address = 0x1000u * (b[2] % 32u),
                              .size = (b[3] % 8) * 0x1000ull + b[3] / 128,
                              .arg0 = b[4] & 128 ? (uint64_t)(b[4] & 3) << 32 : b[4],
                              .arg1 = b[5],
                              .range = b[6] % 12,
+                             .context = b[6] / 12 % 4,
                              .thread = b[7] % 5,
                              .status = b[8] > 240,
                              .stack = b[8] % 4,

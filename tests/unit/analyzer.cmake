@@ -7,5 +7,7 @@ endfunction()
 
 vs_analyzer_test(output SOURCES analyzer/base.c analyzer/units.c analyzer/json.c analyzer/table.c analyzer/args.c)
 vs_analyzer_test(columns SOURCES analyzer/base.c analyzer/analysis/columns.c analyzer/analysis/bands.c)
-vs_analyzer_test(holders SOURCES analyzer/base.c analyzer/analysis/holders.c analyzer/analysis/residual.c)
+vs_analyzer_test(holders SOURCES analyzer/base.c analyzer/analysis/holders.c)
+vs_analyzer_test(residual SOURCES analyzer/base.c analyzer/analysis/residual.c)
 vs_analyzer_test(label SOURCES analyzer/base.c analyzer/analysis/columns.c analyzer/plot/label.c analyzer/plot/title.c)
+vs_analyzer_test(ranks SOURCES analyzer/base.c analyzer/analysis/ranks.c)

@@ -7,7 +7,8 @@ function(hooks_library name output)
   target_include_directories(${name} PRIVATE ${CUDA_INCLUDE_DIR})
   target_link_options(${name} PRIVATE -Wl,-soname,libcuda.so.1)
 endfunction()
-hooks_library(hooks_driver new ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_driver.c)
+hooks_library(hooks_driver new ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_driver.c
+  ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_surface.c)
 hooks_library(hooks_driver_old old ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_driver.c)
 target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
@@ -37,6 +38,13 @@ hooks_program(test_hooks_events ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hooks_even
 target_link_libraries(test_hooks_events PRIVATE hooks_driver)
 hooks_test(hooks_events test_hooks_events new)
 
+hooks_program(test_hooks_overhead ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hooks_overhead.c)
+target_link_libraries(test_hooks_overhead PRIVATE hooks_driver)
+hooks_test(hooks_overhead test_hooks_overhead new)
+hooks_program(test_hooks_surface ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hooks_surface.c)
+target_link_libraries(test_hooks_surface PRIVATE hooks_driver)
+hooks_test(hooks_surface test_hooks_surface new)
+
 # not linked with a driver: look-ups by name
 add_library(hooks_plugin_dependency SHARED ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/plugin.c)
 target_compile_definitions(hooks_plugin_dependency PRIVATE PLUGIN_DEPENDENCY)
@@ -53,6 +61,20 @@ hooks_test(hooks_proc test_hooks_proc new)
 hooks_test(hooks_proc_old_driver test_hooks_proc old)
 set_property(TEST unit_hooks_proc_old_driver APPEND PROPERTY ENVIRONMENT HOOKS_OLD_DRIVER=1)
 add_dependencies(test_hooks_proc hooks_driver hooks_driver_old)
+
+hooks_library(hooks_driver_versioned versioned ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_driver.c)
+target_link_options(hooks_driver_versioned PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/versions.map)
+hooks_program(test_hooks_dlvsym ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hooks_dlvsym.c)
+hooks_test(hooks_dlvsym test_hooks_dlvsym versioned)
+set_property(TEST unit_hooks_dlvsym APPEND PROPERTY ENVIRONMENT HOOKS_VERSION=FAKE_1)
+hooks_test(hooks_dlvsym_without test_hooks_dlvsym new)
+add_dependencies(test_hooks_dlvsym hooks_driver hooks_driver_versioned)
+
+hooks_program(test_hooks_rows ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hooks_rows.c)
+add_dependencies(test_hooks_rows simcuda)
+add_test(NAME unit_hooks_rows COMMAND test_hooks_rows)
+set_tests_properties(unit_hooks_rows PROPERTIES ENVIRONMENT
+  "LD_PRELOAD=$<TARGET_FILE:hooks_preload>;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim;ASAN_OPTIONS=verify_asan_link_order=0")
 
 # weak references: position independent and not, a library's; bound at start and lazily; with a driver and without
 foreach(kind pie nopie library)

@@ -1,4 +1,7 @@
 vs_unit_test(ledger)
+vs_unit_test(ledger_surface)
 vs_unit_test(store)
 vs_unit_test(records)
 vs_unit_test(ledger_model)
+vs_unit_test(oom)
+vs_unit_test(oom_store)

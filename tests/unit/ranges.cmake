@@ -2,8 +2,7 @@ set(RANGE_SOURCES shim/framework/ranges.c shim/framework/pending.c shim/framewor
 vs_unit_test(ranges SOURCES ${RANGE_SOURCES} shim/log.c shim/options.c)
 
 list(TRANSFORM RANGE_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE RANGE_FILES)
-set(RECORD_FILES record event_clock start output drain sampler options log)
-list(TRANSFORM RECORD_FILES REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/shim/\\1.c")
+list(TRANSFORM RECORDING_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/shim/ OUTPUT_VARIABLE RECORD_FILES)
 add_executable(bench_ranges ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_ranges.c ${RANGE_FILES}
   ${CMAKE_SOURCE_DIR}/shim/framework/markers.c ${RECORD_FILES})
 target_include_directories(bench_ranges PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CMAKE_SOURCE_DIR}/shim/trace ${CMAKE_SOURCE_DIR}/tests/unit)

@@ -1,5 +1,5 @@
 # Call stacks.  The test needs the private unwinder where it looks for it (../lib/vramscope) and a few libraries to load.
-set(STACK_SOURCES shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
+set(STACK_SOURCES shim/own_stack.c shim/stacks/native.c shim/stacks/unwinder.c shim/stacks/unwind_imports.c shim/stacks/block.c
     shim/stacks/modules.c shim/stacks/elfimage.c shim/options.c shim/log.c)
 vs_unit_test(stacks SOURCES ${STACK_SOURCES})
 vs_unit_test(stacks_host SOURCES ${STACK_SOURCES})

@@ -87,7 +87,12 @@ void vs_stack_prepare(void) {}
 
 void vs_modules_refresh(struct vs_journal *j) {}
 
-bool vs_cuda_used_bytes(int device, uint64_t *bytes)
+uint64_t vs_cuda_current(void)
+{
+    return 0;
+}
+
+bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes)
 {
     return false;
 }

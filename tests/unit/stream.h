@@ -9,6 +9,7 @@
 #ifndef VS_TESTS_STREAM_H
 #define VS_TESTS_STREAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct stream {
     void *context;
     uint32_t open;
     uint16_t thread;
+    bool surface; /* each step also uses arrays, imports, bindings, graphs, contexts and modules */
 };
 
 static inline uint64_t stream_random(struct stream *s)
@@ -126,11 +128,84 @@ static inline void stream_init(struct stream *s, void (*emit)(void *, const stru
     s->thread = 1;
 }
 
+static inline void stream_own(struct stream *s, uint8_t space, uint64_t address, uint64_t size)
+{
+    stream_emit(s, (struct vs_event){.op = VS_OP_ALLOC,
+                                     .space = space,
+                                     .address = address + s->step * 0x100000ull,
+                                     .size = size,
+                                     .context = (uint8_t)(1 + s->step % 3)});
+}
+
+static inline void stream_reserve(struct stream *s, uint8_t space, uint64_t size)
+{
+    stream_emit(s, (struct vs_event){.op = VS_OP_POOL_RESERVED,
+                                     .space = space,
+                                     .address = space == VS_SPACE_GRAPH ? VS_GRAPH_POOL(s->device) : 0x88000,
+                                     .size = size});
+}
+
+/* As the hooks do it: after a primary context's end they ask what pools and graphs still hold. */
+static inline void stream_context_end(struct stream *s, uint64_t end, bool primary)
+{
+    stream_emit(s, (struct vs_event){.op = VS_OP_CONTEXT_DESTROY,
+                                     .address = 0x100 + end,
+                                     .context = (uint8_t)(1 + end),
+                                     .arg0 = primary ? VS_CONTEXT_PRIMARY : VS_CONTEXT_CREATED});
+    if (!primary)
+        return;
+    stream_reserve(s, VS_SPACE_POOL, 0);
+    stream_reserve(s, VS_SPACE_GRAPH, 0);
+}
+
+/* What one step's context owns ends with it two steps later; the import is opened twice and closed once. */
+static inline void stream_surface(struct stream *s)
+{
+    uint64_t n = s->step, end = (n - 2) % 3;
+    if (n >= 2)
+        stream_context_end(s, end, n % 4 == 3);
+    stream_emit(s, (struct vs_event){.op = VS_OP_CONTEXT_CREATE,
+                                     .address = 0x100 + n % 3,
+                                     .context = (uint8_t)(1 + n % 3),
+                                     .size = n % 2 ? VS_BYTES_UNKNOWN : 5000,
+                                     .arg0 = VS_CONTEXT_CREATED});
+    stream_emit(s, (struct vs_event){.op = VS_OP_MODULE_LOAD,
+                                     .address = 0x700 + n,
+                                     .context = (uint8_t)(1 + n % 3),
+                                     .size = VS_BYTES_UNKNOWN,
+                                     .arg0 = 1234});
+    stream_own(s, VS_SPACE_DEVICE, 0x10000000000, 4096);
+    stream_own(s, VS_SPACE_ARRAY, 0x20000000000, 1000);
+    stream_own(s, VS_SPACE_PINNED, 0x30000000000, 3000);
+    stream_own(s, VS_SPACE_POOL, 0x40000000000, 512);
+    stream_own(s, VS_SPACE_GRAPH, 0x50000000000, 600);
+    stream_reserve(s, VS_SPACE_POOL, 20000);
+    stream_reserve(s, VS_SPACE_GRAPH, 10000 * (n + 1));
+    for (int i = 0; i < 3; i++)
+        stream_emit(s, (struct vs_event){.op = i < 2 ? VS_OP_ALLOC : VS_OP_FREE,
+                                         .space = VS_SPACE_IMPORTED,
+                                         .address = 0x60000000000,
+                                         .size = i < 2 ? 7000 : 0});
+    stream_emit(s, (struct vs_event){.op = VS_OP_PHYS_CREATE,
+                                     .space = VS_SPACE_DEVICE,
+                                     .address = 0x10 + n,
+                                     .size = 2 << 20,
+                                     .arg0 = 1ull << 32});
+    stream_emit(s, (struct vs_event){.op = VS_OP_BIND, .address = 0x900, .arg0 = 0x10 + n, .arg1 = n});
+    stream_emit(s, (struct vs_event){.op = VS_OP_PHYS_RELEASE, .address = 0x10 + n});
+    if (n >= 3)
+        stream_emit(s, (struct vs_event){.op = VS_OP_UNBIND, .address = 0x900, .arg1 = n - 3});
+    stream_emit(s, (struct vs_event){.op = VS_OP_LIMIT, .arg0 = n, .size = (uint64_t)-4096});
+    stream_emit(s, (struct vs_event){.op = VS_OP_GRAPH_NODE, .address = 0x1000, .size = 512, .arg0 = 0x9a0});
+}
+
 /* One training step: about 5 * activations + 10 events. */
 static inline void stream_step(struct stream *s)
 {
     while (s->depth < s->persistent)
         stream_alloc(s);
+    if (s->surface)
+        stream_surface(s);
     stream_push(s, 0);
     int more = (int)(stream_random(s) % 20);
     for (int i = 0; i < s->activations + more; i++) {

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "analysis/holders.h"
-#include "analysis/residual.h"
 
 static const struct trace_live live[] = {
     {0, 100, 1, 5, "forward", "framework", "libtorch_cuda.so"},
@@ -75,41 +74,6 @@ static void nothing_is_no_group(void **state)
     free(groups);
 }
 
-static void the_residual_is_what_reserved_leaves_over(void **state)
-{
-    const struct trace_sample samples[] = {
-        {10, 0, 600, 1, 5, 100, "nvml_process"},
-        {20, 0, 9999, 1, 5, 100, "meminfo"}, /* another question: not mixed in */
-        {30, 0, 1700, 9, 2, 1000, "nvml_process"},
-        {40, 0, 1600, 3, 2, 1000, "nvml_process"}};
-    struct residual r = residual_of(samples, 4);
-    assert_true(r.known && !r.whole_device);
-    assert_true(r.driver_used == 1700 && r.reserved == 1000 && r.residual == 700 && r.t == 30);
-    assert_true(r.at_first == 500 && r.unexplained == 200 && r.modules == UNKNOWN);
-    assert_true(r.at_first + r.unexplained + r.reserved == r.driver_used);
-    assert_true(r.rss == 9 && r.pinned == 5);
-}
-
-static void the_process_alone_counts_where_it_was_ever_asked(void **state)
-{
-    const struct trace_sample samples[] = {{10, 0, 900, 1, 5, 100, "meminfo"},
-                                           {20, 0, 950, 1, 5, 100, "nvml_device"},
-                                           {30, 0, 600, 9, 2, 100, "nvml_process"},
-                                           {40, 0, 800, 3, 2, 200, "nvml_process"}};
-    struct residual r = residual_of(samples, 4);
-    assert_true(!r.whole_device && !strcmp(r.source, "nvml_process"));
-    assert_true(r.t == 40 && r.residual == 600 && r.at_first == 500 && r.rss == 9);
-}
-
-static void without_samples_it_is_unknown_and_other_processes_are_named(void **state)
-{
-    const struct trace_sample whole = {10, 0, 600, UNKNOWN, UNKNOWN, 100, "meminfo"};
-    assert_false(residual_of(NULL, 0).known);
-    assert_true(residual_of(NULL, 0).residual == UNKNOWN);
-    assert_true(residual_of(&whole, 1).whole_device);
-    assert_non_null(strstr(residual_source("meminfo"), "other processes"));
-}
-
 static char *name_of_row(const struct trace_live *rows, size_t n, enum holder_by by, size_t row)
 {
     size_t count;
@@ -164,9 +128,6 @@ int main(void)
         cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
         cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),
         cmocka_unit_test(nothing_is_no_group),
-        cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
-        cmocka_unit_test(the_process_alone_counts_where_it_was_ever_asked),
-        cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
         cmocka_unit_test(without_call_stacks_a_group_says_which_option_takes_them),
         cmocka_unit_test(a_call_stack_that_names_no_library_is_unknown),
     };

@@ -61,9 +61,25 @@ static void failed_allocation_is_recorded_with_its_status_and_no_address(void **
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(p, 5);
-    assert_int_equal(only_event()->status, CUDA_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(only_event()->address, 0);
-    assert_int_equal(only_event()->size, 4096);
+    assert_int_equal(record_log->events[0].status, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(record_log->events[0].address, 0);
+    assert_int_equal(record_log->events[0].size, 4096);
+}
+
+/* What the driver had free belongs to it, and nobody else can ask in time: but at no other failure. */
+static void driver_is_asked_what_it_has_free_where_memory_ran_out(void **state)
+{
+    CUdeviceptr p;
+    fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(record_log->count, 2);
+    assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
+    assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_OOM);
+    assert_int_equal(record_log->events[1].size, 700);
+    assert_int_equal(record_log->events[1].address, 300);
+    fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(record_log->count, 3);
 }
 
 static void null_out_parameter_reaches_the_driver(void **state)
@@ -302,20 +318,32 @@ static void changed_current_pool_is_followed(void **state)
     cuDeviceSetMemPool(0, NULL);
 }
 
-static void captured_stream_asks_no_pool(void **state)
+static void captured_allocation_is_a_graph_node_and_asks_no_pool(void **state)
 {
     CUdeviceptr p;
     fake.capturing = 1;
     fake.reserved = 12345;
     cuMemAllocAsync(&p, 10, (CUstream)0x10100);
-    assert_int_equal(only_event()->op, VS_OP_ALLOC);
+    assert_int_equal(only_event()->op, VS_OP_GRAPH_NODE);
+    assert_int_equal(only_event()->address, p);
+    assert_int_equal(only_event()->size, 10);
+    assert_int_equal(only_event()->arg0, 0x10100);
+    assert_int_equal(only_event()->arg1, VS_API_cuMemAllocAsync);
     assert_int_equal(fake.pool_queries, 0);
+    cuMemFreeAsync(p, (CUstream)0x10100);
+    assert_int_equal(record_log->count, 2);
+    assert_int_equal(record_log->events[1].op, VS_OP_GRAPH_NODE);
+    assert_int_equal(record_log->events[1].size, 0);
+    fake.capturing = 0;
+    cuMemFreeAsync(p, (CUstream)0x10100);
+    assert_int_equal(record_log->events[2].op, VS_OP_FREE);
 }
 
 static void per_thread_stream_is_told_from_the_legacy_one(void **state)
 {
     CUdeviceptr p;
-    fake.capturing = 1;
+    cuMemAllocAsync(&p, 10, NULL); /* its pool's figure may have changed */
+    record_log->count = 0;
     cuMemAllocAsync(&p, 10, NULL);
     cuMemAllocAsync_ptsz(&p, 10, NULL);
     cuMemFreeAsync_ptsz(p, (CUstream)0x10100);
@@ -341,9 +369,9 @@ static void refused_stream_is_not_shown_to_the_driver_again(void **state)
 static void stream_of_another_context_tells_the_device(void **state)
 {
     CUdeviceptr p;
-    fake.capturing = 1;
-    cuMemAllocAsync(&p, 10, (CUstream)0x30103); /* its context is 0x30003, the current one 0x10000 */
-    assert_int_equal(only_event()->device, 3);
+    cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xd000,
+                            (CUstream)0x30103); /* its context is 0x30003, the current one 0x10000 */
+    assert_int_equal(record_log->events[0].device, 3);
 }
 
 static void own_pool_tells_the_device(void **state)
@@ -417,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh),
         cmocka_unit_test_setup(failed_allocation_is_recorded_with_its_status_and_no_address, fresh),
+        cmocka_unit_test_setup(driver_is_asked_what_it_has_free_where_memory_ran_out, fresh),
         cmocka_unit_test_setup(null_out_parameter_reaches_the_driver, fresh),
         cmocka_unit_test_setup(pitched_allocation_takes_pitch_times_height, fresh),
         cmocka_unit_test_setup(old_abi_writes_32_bits_only, fresh),
@@ -435,7 +464,7 @@ int main(void)
         cmocka_unit_test_setup(pool_is_reported_once_recording_takes_it, fresh),
         cmocka_unit_test_setup(jump_out_of_the_driver_does_not_silence_the_thread, fresh),
         cmocka_unit_test_setup(changed_current_pool_is_followed, fresh),
-        cmocka_unit_test_setup(captured_stream_asks_no_pool, fresh),
+        cmocka_unit_test_setup(captured_allocation_is_a_graph_node_and_asks_no_pool, fresh),
         cmocka_unit_test_setup(per_thread_stream_is_told_from_the_legacy_one, fresh),
         cmocka_unit_test_setup(refused_stream_is_not_shown_to_the_driver_again, fresh),
         cmocka_unit_test_setup(stream_of_another_context_tells_the_device, fresh),

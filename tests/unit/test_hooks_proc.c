@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
+
+#include "hooks/record_double.h"
 
 typedef CUresult get_v1(const char *, void **, int, cuuint64_t);
 typedef CUresult get_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
@@ -93,6 +96,29 @@ static void unknown_pointers_pass_untouched(void **state)
     assert_null(get("cuMemAlloc", 1000, 0));
 }
 
+static void newer_form_of_a_hooked_function_is_told(void **state)
+{
+    struct vramscope_test_log *(*get_log)(void) =
+        (struct vramscope_test_log * (*)(void)) wrapper("vramscope_test_log");
+    if (get_log == NULL) /* under the real library */
+        skip();
+    struct vramscope_test_log *log = get_log();
+    CUresult (*alloc)(CUdeviceptr *, size_t) =
+        (CUresult(*)(CUdeviceptr *, size_t))dlsym(driver, "cuMemAlloc_v2");
+    CUdeviceptr p;
+    assert_int_equal(alloc(&p, 8), CUDA_SUCCESS); /* a recording begins */
+    get("cuMemAlloc", 99000, 0);
+    assert_non_null(strstr(log->fact, "not covered: a form of cuMemAlloc (asked for as of CUDA 99.0)"));
+    assert_non_null(dlsym(driver, "cuMemFree_v7"));
+    assert_non_null(strstr(log->fact, "not covered: cuMemFree_v7, which"));
+    log->fact[0] = 0;
+    get("cuUnhooked", 12000, 0);
+    assert_null(dlsym(driver, "cuMemFree_v8")); /* there is none */
+    assert_non_null(dlsym(driver, "fake_unhooked"));
+    assert_null(strstr(log->fact, "nhooked"));
+    assert_null(strstr(log->fact, "_v8"));
+}
+
 static void it_can_be_asked_for_itself(void **state)
 {
     assert_ptr_equal(get("cuGetProcAddress", 11030, 0), wrapper("cuGetProcAddress"));
@@ -117,6 +143,7 @@ int main(void)
         cmocka_unit_test(stream_flag_gives_its_own_row),
         cmocka_unit_test(function_at_another_address_is_known),
         cmocka_unit_test(unknown_pointers_pass_untouched),
+        cmocka_unit_test(newer_form_of_a_hooked_function_is_told),
         cmocka_unit_test(it_can_be_asked_for_itself),
         cmocka_unit_test(null_arguments_are_the_drivers_business),
     };

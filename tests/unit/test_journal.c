@@ -161,6 +161,30 @@ static void every_field_of_an_event_comes_through(void **state)
     vs_journal_close(j);
 }
 
+static bool is_a_sample(uint8_t op, uint8_t space)
+{
+    return op == VS_OP_SAMPLE && space == VS_SPACE_POOL;
+}
+
+static void events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap(void **state)
+{
+    struct vs_journal *j = create(64);
+    struct vs_event other = {.op = VS_OP_MARK}, sample = {.op = VS_OP_SAMPLE, .space = VS_SPACE_POOL};
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(vs_journal_append(j, i == 5 ? &sample : &other), i + 1);
+    assert_false(vs_journal_any(j, 1, 6, is_a_sample));
+    assert_true(vs_journal_any(j, 1, 7, is_a_sample));
+    assert_false(vs_journal_any(j, 7, 11, is_a_sample));
+    assert_true(vs_journal_any(j, 7, 12, is_a_sample)); /* 11 is not there yet */
+    assert_int_equal(take_all(j, false), 10);           /* handed back: still to be read */
+    assert_true(vs_journal_any(j, 1, 7, is_a_sample));
+    assert_false(vs_journal_any(j, 7, 11, is_a_sample));
+    for (int i = 0; i < 64; i++)
+        vs_journal_append(j, &other);
+    assert_true(vs_journal_any(j, 7, 11, is_a_sample)); /* overwritten: nobody can say */
+    vs_journal_close(j);
+}
+
 static void try_append_never_waits(void **state)
 {
     struct vs_journal *j = create(1024);
@@ -661,6 +685,7 @@ int main(void)
         T(events_come_back_in_order_and_only_once_released),
         T(laps_reuse_the_slots),
         T(a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_half_empty),
+        T(events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap),
         T(try_append_never_waits),
         T(slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them),
         T(every_field_of_an_event_comes_through),

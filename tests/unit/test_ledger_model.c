@@ -14,7 +14,7 @@
 struct model {
     struct {
         uint64_t address, size;
-        int device;
+        int device, context;
         bool used, managed;
     } block[N], direct[N], phys[N];
     struct {
@@ -57,19 +57,37 @@ static void make_block(struct kit *k)
     made.block[i].size = size;
 }
 
+/* Spaces that count as direct device memory; their context's end ends them, but for the graph's. */
+static const uint8_t spaces[] = {VS_SPACE_DEVICE, VS_SPACE_ARRAY, VS_SPACE_GRAPH};
+
 static void make_direct(struct kit *k)
 {
     uint32_t i = rnd(N);
+    int context = (int)rnd(5);
     uint64_t address = 0x900000000 + i * 0x1000000;
     if (made.direct[i].used)
         release(k, address);
     else
         feed(k, (struct vs_event){.op = VS_OP_ALLOC,
-                                  .space = VS_SPACE_DEVICE,
+                                  .space = spaces[i % 3],
                                   .device = (int8_t)rnd(DEVICES),
+                                  .context = (uint8_t)context,
                                   .address = address,
                                   .size = (1 + rnd(9)) * 1000});
+    made.direct[i].context = spaces[i % 3] == VS_SPACE_GRAPH ? 0 : context;
     made.direct[i].used = !made.direct[i].used;
+}
+
+static void make_end_of_context(struct kit *k)
+{
+    int context = 1 + (int)rnd(4);
+    feed(k, (struct vs_event){.op = VS_OP_CONTEXT_DESTROY,
+                              .address = (uint64_t)context,
+                              .context = (uint8_t)context,
+                              .arg0 = VS_CONTEXT_CREATED});
+    for (int i = 0; i < N; i++)
+        if (made.direct[i].context == context)
+            made.direct[i].used = false;
 }
 
 /* Life of a handle: created, mapped, released, unmapped (the last two in either order). */
@@ -84,10 +102,14 @@ static void make_phys(struct kit *k)
                                   .address = handle,
                                   .size = (1 + rnd(4)) * MIB,
                                   .arg0 = 1ull << 32});
+    else if (*state == 1 && i % 3 == 0) /* into a sparse array, by the key i */
+        feed(k, (struct vs_event){.op = VS_OP_BIND, .address = 0x900, .arg0 = handle, .arg1 = i});
     else if (*state == 1)
         vmm(k, VS_OP_MAP, address, MIB, handle);
     else if ((*state == 2) == (i % 2))
         vmm(k, VS_OP_PHYS_RELEASE, handle, 0, 0);
+    else if (i % 3 == 0)
+        feed(k, (struct vs_event){.op = VS_OP_UNBIND, .address = 0x900, .arg1 = i});
     else
         vmm(k, VS_OP_UNMAP, address, MIB, 0);
     *state = (*state + 1) % 4;
@@ -112,6 +134,8 @@ static void make(struct kit *k, int events)
 {
     for (int i = 0; i < events; i++) {
         k->thread = (uint16_t)(1 + rnd(THREADS));
+        if (rnd(40) == 0)
+            make_end_of_context(k);
         switch (rnd(8)) {
         case 0:
             make_direct(k);
@@ -141,8 +165,9 @@ static const struct vs_row *find_row(struct kit *k, uint64_t seq)
 
 static bool ends(const struct vs_row *r)
 {
-    return r->op == VS_OP_FREE || r->op == VS_OP_BLOCK_FREE || r->op == VS_OP_PHYS_FREED ||
-           r->op == VS_OP_FREE_MISSED || (r->op == VS_OP_PHYS_RELEASE && r->size);
+    return r->op == VS_OP_FREE || r->op == VS_OP_CONTEXT_FREED || r->op == VS_OP_BLOCK_FREE ||
+           r->op == VS_OP_PHYS_FREED || r->op == VS_OP_FREE_MISSED ||
+           (r->op == VS_OP_PHYS_RELEASE && r->size);
 }
 
 static void count_row(struct kit *k, struct model *m, const struct vs_row *r)

@@ -30,8 +30,8 @@ static void set(const char *output, const char *journal_dir)
 
 static int make_dir(void **state)
 {
-    static const char *const names[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                        "VRAMSCOPE_CLAIM"};
+    static const char *const names[] = {"RANK",     "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+                                        "PMI_RANK", "SLURM_JOB_ID", "VRAMSCOPE_CLAIM"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     strcpy(dir, "/tmp/vs-output-XXXXXX");
@@ -61,7 +61,7 @@ static void patterns_are_expanded(void **state)
     char path[PATH_MAX], expected[PATH_MAX], host[256];
     gethostname(host, sizeof host);
     vs_output_expand(path, sizeof path, "/x/%h-%p-%r-%%-%");
-    snprintf(expected, sizeof expected, "/x/%s-%d-0-%%-%%", host, (int)getpid());
+    snprintf(expected, sizeof expected, "/x/%s-%d-none-%%-%%", host, (int)getpid());
     assert_string_equal(path, expected);
     setenv("SLURM_PROCID", "7", 1);
     setenv("RANK", "12", 1);

@@ -29,6 +29,8 @@
 
 static char dir[64];
 
+static bool with_surface; /* jobs use the whole surface */
+
 struct job {
     char db[256], vsj[256], why[256];
     struct vs_journal *j;
@@ -75,6 +77,7 @@ static void job_journal(struct job *job, const char *name)
         .ring_slots = 1 << 16, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
     assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
     stream_init(&job->s, emit, job->j);
+    job->s.surface = with_surface;
     names(job);
 }
 
@@ -276,6 +279,40 @@ static void killed_and_recovered_equals_undisturbed(void **state)
     assert_int_not_equal(access(killed.vsj, F_OK), 0);
 }
 
+/* The same with all that a driver has to offer, some of it open across the kill. */
+static void surface_killed_and_recovered_equals_undisturbed(void **state)
+{
+    struct job whole, killed;
+    with_surface = true;
+    job_open(&whole, "whole_surface");
+    for (int i = 0; i < 12; i++) {
+        stream_step(&whole.s);
+        if (i < 8)
+            drain(&whole);
+    }
+    job_close(&whole);
+    die_in_child(&killed, "killed_surface", 12, 8, 0);
+    with_surface = false;
+    assert_true(vs_recover(killed.vsj, NULL, killed.why, sizeof killed.why) > 0);
+    sound(killed.db);
+    equal(whole.db, killed.db, everything);
+    assert_int_equal(ask(whole.db, "SELECT count(*) FROM mismatch"), 0);
+    assert_true(ask(whole.db, "SELECT count(*) FROM event WHERE op='context_freed'") > 40);
+    /* what the views pair by hand is what the ledger counted */
+    assert_int_equal(ask(whole.db, "SELECT sum(size_bytes) FROM live_at_peak"),
+                     ask(whole.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(ask(whole.db,
+                         "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND NOT managed AND "
+                         "space IN ('none','device','pool','array','graph')"),
+                     ask(whole.db, "SELECT end_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(
+        ask(whole.db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND space='imported'"),
+        7000);
+    assert_int_equal(
+        ask(whole.db, "SELECT count(*) FROM event WHERE op='context_create' AND size_bytes IS NULL"), 6);
+    assert_int_equal(ask(whole.db, "SELECT min(size_bytes) FROM event WHERE op='limit'"), -4096);
+}
+
 static void killed_before_the_first_commit_is_recovered_from_nothing(void **state)
 {
     struct job whole, killed;
@@ -336,6 +373,37 @@ static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
     assert_int_equal(ask(thin.db, "SELECT count(*) FROM event WHERE op='alloc'"),
                      ask(full.db, "SELECT count(*) FROM event WHERE op='alloc'"));
     assert_int_equal(ask(thin.db, "SELECT sum(size_bytes) FROM leak"), thin.s.allocated);
+}
+
+/* A reader that stays in one transaction keeps the log from being folded in. */
+static void log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end(void **state)
+{
+    struct job full, job;
+    struct stat log = {0};
+    char path[600];
+    thinned_run("wfull", 400, 0, &full);
+    assert_int_equal(ask(full.db, "SELECT count(*) FROM loss WHERE why LIKE 'a reader kept%'"), 0);
+    job_journal(&job, "wlog");
+    job.max_bytes = 4 << 20;
+    assert_int_equal(job_writer(&job), 0);
+    stream_step(&job.s);
+    drain(&job);
+    sqlite3 *reader = look(job.db);
+    assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM ev", NULL, NULL, NULL), SQLITE_OK);
+    for (int i = 1; i < 400; i++) {
+        stream_step(&job.s);
+        drain(&job);
+    }
+    snprintf(path, sizeof path, "%s-wal", job.db);
+    assert_int_equal(stat(path, &log), 0);
+    assert_true(log.st_size > 4 << 20); /* or the reader held nothing */
+    sqlite3_close(reader);
+    job_close(&job);
+    sound(job.db);
+    assert_int_equal(stat(path, &log), -1);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM loss WHERE why LIKE 'a reader kept%' AND events = 0"),
+                     1);
+    equal(full.db, job.db, aggregates);
 }
 
 /* Nothing here may be thinned by kind: driver events and ranges that name phases. */
@@ -632,9 +700,11 @@ int main(void)
         cmocka_unit_test(a_run_ends_as_one_sound_file_with_exact_totals),
         cmocka_unit_test(peaks_of_ranges_equal_those_of_their_rows),
         cmocka_unit_test(killed_and_recovered_equals_undisturbed),
+        cmocka_unit_test(surface_killed_and_recovered_equals_undisturbed),
         cmocka_unit_test(killed_before_the_first_commit_is_recovered_from_nothing),
         cmocka_unit_test(recover_refuses_while_the_owner_lives),
         cmocka_unit_test(limited_file_stays_below_and_its_peaks_are_exact),
+        cmocka_unit_test(log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end),
         cmocka_unit_test(flood_of_what_is_never_thinned_stays_below_as_well),
         cmocka_unit_test(thinned_run_that_was_killed_is_recovered_exactly),
         cmocka_unit_test(full_disk_is_an_error_that_can_be_repeated),

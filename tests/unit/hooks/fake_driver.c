@@ -24,7 +24,7 @@ void fake_set_context(uintptr_t context)
     current = (CUcontext)context;
 }
 
-static CUresult result(const char *called)
+CUresult fake_result(const char *called)
 {
     CUresult status = fake.fail_next;
     fake.fail_next = CUDA_SUCCESS;
@@ -34,13 +34,17 @@ static CUresult result(const char *called)
     fake.leave = NULL;
     if (leave != NULL)
         longjmp(*leave, 1);
+    void (*during)(void) = fake.during;
+    fake.during = NULL;
+    if (during != NULL)
+        during();
     errno = 77; /* a driver may do that; the host must see exactly this */
     return status;
 }
 
-static CUresult give(CUdeviceptr *out, const char *called)
+CUresult fake_give(CUdeviceptr *out, const char *called)
 {
-    CUresult status = result(called);
+    CUresult status = fake_result(called);
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (status == CUDA_SUCCESS)
@@ -50,7 +54,7 @@ static CUresult give(CUdeviceptr *out, const char *called)
 
 CUresult cuInit(unsigned int flags)
 {
-    return result("cuInit");
+    return fake_result("cuInit");
 }
 CUresult cuCtxGetCurrent(CUcontext *out)
 {
@@ -85,33 +89,33 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 }
 CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
 {
-    CUresult status = result("cuMemAlloc");
+    CUresult status = fake_result("cuMemAlloc");
     *dptr = 0x1234;
     return status;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
-    return give(dptr, "cuMemAlloc_v2");
+    return fake_give(dptr, "cuMemAlloc_v2");
 }
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
                             unsigned int element)
 {
     if (pitch != NULL)
         *pitch = (width + 511) / 512 * 512;
-    return give(dptr, "cuMemAllocPitch_v2");
+    return fake_give(dptr, "cuMemAllocPitch_v2");
 }
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
-    return give(dptr, "cuMemAllocManaged");
+    return fake_give(dptr, "cuMemAllocManaged");
 }
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-    return result("cuMemFree_v2");
+    return fake_result("cuMemFree_v2");
 }
 CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags)
 {
     CUdeviceptr p = 0;
-    CUresult status = give(&p, "cuMemHostAlloc");
+    CUresult status = fake_give(&p, "cuMemHostAlloc");
     *pp = (void *)p;
     return status;
 }
@@ -121,60 +125,60 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytes)
 }
 CUresult cuMemFreeHost(void *p)
 {
-    return result("cuMemFreeHost");
+    return fake_result("cuMemFreeHost");
 }
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
 {
-    return result("cuMemHostRegister");
+    return fake_result("cuMemHostRegister");
 }
 CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
-    return result("cuMemHostRegister_v2");
+    return fake_result("cuMemHostRegister_v2");
 }
 CUresult cuMemHostUnregister(void *p)
 {
-    return result("cuMemHostUnregister");
+    return fake_result("cuMemHostUnregister");
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at,
                              unsigned long long flags)
 {
-    return give(p, "cuMemAddressReserve");
+    return fake_give(p, "cuMemAddressReserve");
 }
 CUresult cuMemAddressFree(CUdeviceptr p, size_t size)
 {
-    return result("cuMemAddressFree");
+    return fake_result("cuMemAddressFree");
 }
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                      unsigned long long flags)
 {
-    return give((CUdeviceptr *)handle, "cuMemCreate");
+    return fake_give((CUdeviceptr *)handle, "cuMemCreate");
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-    return result("cuMemRelease");
+    return fake_result("cuMemRelease");
 }
 CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags)
 {
-    return result("cuMemMap");
+    return fake_result("cuMemMap");
 }
 CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 {
-    return result("cuMemUnmap");
+    return fake_result("cuMemUnmap");
 }
 CUresult cuMemSetAccess(CUdeviceptr p, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-    return result("cuMemSetAccess");
+    return fake_result("cuMemSetAccess");
 }
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {
-    return give((CUdeviceptr *)handle, "cuMemRetainAllocationHandle");
+    return fake_give((CUdeviceptr *)handle, "cuMemRetainAllocationHandle");
 }
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os,
                                         CUmemAllocationHandleType type)
 {
-    return give((CUdeviceptr *)handle, "cuMemImportFromShareableHandle");
+    return fake_give((CUdeviceptr *)handle, "cuMemImportFromShareableHandle");
 }
 
 #ifndef FAKE_OLD
@@ -207,16 +211,16 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
     fake.device_pool = pool;
-    return result("cuDeviceSetMemPool");
+    return fake_result("cuDeviceSetMemPool");
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    return result("cuMemPoolDestroy");
+    return fake_result("cuMemPoolDestroy");
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
     fake.reserved = keep;
-    return result("cuMemPoolTrimTo");
+    return fake_result("cuMemPoolTrimTo");
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
@@ -226,28 +230,54 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-    return give(dptr, "cuMemAllocAsync");
+    return fake_give(dptr, "cuMemAllocAsync");
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-    return give(dptr, "cuMemAllocAsync_ptsz");
+    return fake_give(dptr, "cuMemAllocAsync_ptsz");
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    return give(dptr, "cuMemAllocFromPoolAsync");
+    return fake_give(dptr, "cuMemAllocFromPoolAsync");
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
-    return result("cuMemFreeAsync");
+    return fake_result("cuMemFreeAsync");
 }
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
 {
-    return result("cuMemFreeAsync_ptsz");
+    return fake_result("cuMemFreeAsync_ptsz");
 }
 #endif
 
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                        unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+{
+    /* every argument must arrive: seven in registers and on the stack after them */
+    uintptr_t told = gx + 2 * gy + 3 * gz + 4 * bx + 5 * by + 6 * bz + 7 * shared + 8 * (uintptr_t)stream +
+                     9 * (uintptr_t)params + 10 * (uintptr_t)extra;
+    fake.next_address = told;
+    return fake_result("cuLaunchKernel");
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return fake_result("cuLaunchKernelEx");
+}
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    *stream = (CUstream)0x5500;
+    return fake_result("cuStreamCreate");
+}
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
+{
+    return fake_result("cuFuncSetAttribute");
+}
+
 CUresult fake_alloc(CUdeviceptr *dptr, size_t bytes) __attribute__((alias("cuMemAlloc_v2")));
 CUresult fake_free(CUdeviceptr dptr) __attribute__((alias("cuMemFree_v2")));
+CUresult fake_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                     unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+    __attribute__((alias("cuLaunchKernel")));
 
 /* what cuGetProcAddress gives where it is not the exported address */
 static CUresult free_at_another_address(CUdeviceptr dptr)
@@ -255,6 +285,11 @@ static CUresult free_at_another_address(CUdeviceptr dptr)
     return cuMemFree_v2(dptr);
 }
 CUresult fake_unhooked(void)
+{
+    return CUDA_SUCCESS;
+}
+CUresult cuMemFree_v7(void);
+CUresult cuMemFree_v7(void)
 {
     return CUDA_SUCCESS;
 }

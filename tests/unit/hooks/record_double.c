@@ -6,8 +6,11 @@
 #include "record_double.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "hooks/cuda.h"
+#include "sampler.h"
+#include "trace/journal.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -69,10 +72,50 @@ uint8_t vs_journal_context(struct vs_journal *j, uint64_t handle, int32_t device
 {
     return (uint8_t)++record_log.contexts;
 }
+void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value)
+{
+    snprintf(record_log.fact, sizeof record_log.fact, "%s", value);
+}
+void vs_journal_untracked(struct vs_journal *j, uint64_t n)
+{
+    record_log.untracked += n;
+}
 void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row)
 {
     record_log.devices++;
     record_log.device = *row;
+}
+void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out)
+{
+    *out = (struct vs_journal_stats){.head = (uint64_t)record_log.count};
+}
+bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
+                    bool (*matters)(uint8_t op, uint8_t space))
+{
+    for (uint64_t i = from; i < to; i++)
+        if (matters(record_log.events[i].op, record_log.events[i].space))
+            return true;
+    return false;
+}
+bool vs_used_now(int device, struct vs_used *used)
+{
+    errno = 13;
+    record_log.used_asked++;
+    *used = (struct vs_used){record_log.used, record_log.used, !record_log.used_hidden};
+    return !record_log.used_hidden;
+}
+bool vs_used_too_slow(void)
+{
+    return false;
+}
+bool vs_used_undecided(void)
+{
+    return false;
+}
+void vs_sample_soon(void) {}
+uint64_t vs_used_cost(const struct vs_used *before, const struct vs_used *after)
+{
+    return after->process - before->process;
 }
 
 __attribute__((constructor)) static void start(void)

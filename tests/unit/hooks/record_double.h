@@ -16,6 +16,11 @@ struct vramscope_test_log {
     int devices, contexts;
     struct vs_device_row device;
     bool simulated;
+    char fact[256];   /* the last one */
+    uint64_t used;    /* the driver's figure, as vs_used_now says it */
+    bool used_hidden; /* nobody can say */
+    int used_asked;
+    uint64_t untracked; /* memory nodes of graphs without a place */
 };
 struct vramscope_test_log *vramscope_test_log(void);
 void *vramscope_test_real(const char *name); /* vs_cuda_real */

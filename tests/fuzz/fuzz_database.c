@@ -1,0 +1,53 @@
+/*
+ * fuzz_database.c - a database in which anything may stand: every command that reads one ends with one of its
+ * three statuses.
+ *
+ * The first byte chooses how it is spoiled (spoil_sql.h), the second the command.
+ */
+#include "spoil_sql.h"
+
+#include "commands.h"
+
+typedef int command_fn(int argc, char **argv);
+
+static void quiet(void)
+{
+    int null = open("/dev/null", O_WRONLY);
+    dup2(null, STDOUT_FILENO);
+    if (!getenv("FUZZ_LOUD")) { /* what the commands say of the file; sanitizers have a way of their own */
+        FILE *f = fdopen(null, "w");
+        if (f)
+            stderr = f;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct bytes good;
+    static char path[128], name[16], option[24];
+    static const struct {
+        command_fn *run;
+        const char *name, *option;
+    } ways[] = {{cmd_report, "report", NULL},
+                {cmd_report, "report", "--json"},
+                {cmd_peak, "peak", NULL},
+                {cmd_peak, "peak", "--json"},
+                {cmd_plot, "plot", NULL}};
+    if (!good.at) {
+        good = kit_database();
+        snprintf(path, sizeof path, "%s", kit_path("x.db"));
+        quiet();
+    }
+    if (size < 2)
+        return 0;
+    spoil_database(path, good, data + 1, size - 1);
+    size_t way = data[0] % (sizeof ways / sizeof *ways);
+    snprintf(name, sizeof name, "%s", ways[way].name);
+    snprintf(option, sizeof option, "%s", ways[way].option ? ways[way].option : "");
+    char *argv[] = {name, path, ways[way].option ? option : NULL, NULL};
+    int status = ways[way].run(ways[way].option ? 3 : 2, argv);
+    if (status < 0 || status > 2)
+        abort();
+    kit_drop_database(path);
+    return 0;
+}

@@ -1,0 +1,112 @@
+/*
+ * fuzz_nvtx.c - what a program hands to NVTX: attributes of any claimed size in a buffer of just that size,
+ * texts of every kind, handles, ids that were never given out.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/nvtx.h"
+#include "record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* ---- the neighbours ---- */
+
+nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS], *nvtx_chain_sync[SYNC_SLOTS];
+
+uint64_t vs_record(struct vs_event *event)
+{
+    return 1;
+}
+
+bool vs_record_start(void)
+{
+    return true;
+}
+
+bool vs_record_enabled(void)
+{
+    return true;
+}
+
+struct vs_journal *vs_record_journal(void)
+{
+    return NULL;
+}
+
+/* The other tool: reads what it is given as far as its size says. */
+static int their_push(const struct nvtx_attributes *a)
+{
+    if (!a)
+        return 3;
+    for (size_t i = 0; i < a->size && i < sizeof *a; i++)
+        (void)*((const volatile uint8_t *)a + i);
+    return 3;
+}
+
+static uint64_t their_start(const struct nvtx_attributes *a)
+{
+    return (uint64_t)their_push(a);
+}
+
+/* ---- */
+
+typedef int push_fn(const void *a);
+typedef uint64_t start_fn(const void *a);
+typedef void mark_fn(const void *a);
+typedef void end_fn(uint64_t id);
+typedef int pop_fn(void);
+
+/* Attributes in memory of the size that they claim, with a text of the kind that they claim. */
+static void *attributes(const uint8_t *data, size_t size, uint16_t claimed, void **text)
+{
+    size_t room = claimed < 4 ? 4 : claimed;
+    uint8_t *a = calloc(1, room);
+    memcpy(a + 4, data, room - 4 < size ? room - 4 : size);
+    memcpy(a + 2, &claimed, 2);
+    *text = NULL;
+    if (room < sizeof(struct nvtx_attributes))
+        return a;
+    struct nvtx_attributes *whole = (void *)a;
+    whole->text_type %= 5;
+    if (whole->text_type == NVTX_TEXT_REGISTERED) {
+        struct nvtx_words words;
+        nvtx_from_ascii(&words, "registered");
+        whole->text.registered = size % 3 ? *text = nvtx_new_handle(&words, NULL) : NULL;
+    } else {
+        size_t n = size / sizeof(wchar_t) * sizeof(wchar_t);
+        *text = calloc(1, n + sizeof(wchar_t));
+        memcpy(*text, data, n);
+        whole->text.ascii = *text;
+    }
+    return a;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint16_t claimed;
+    uint64_t id;
+    void *text;
+    if (size < 4)
+        return 0;
+    memcpy(&claimed, data, 2);
+    claimed %= 600;
+    int chained = data[2] & 1;
+    nvtx_chain_core[CORE_PUSH_EX] = chained ? (nvtx_function *)(void *)their_push : NULL;
+    nvtx_chain_core[CORE_START_EX] = chained ? (nvtx_function *)(void *)their_start : NULL;
+    void *a = attributes(data + 3, size - 3, claimed, &text);
+    ((push_fn *)(void *)nvtx_ours_core[CORE_PUSH_EX])(data[2] & 2 ? NULL : a);
+    ((mark_fn *)(void *)nvtx_ours_core[CORE_MARK_EX])(a);
+    id = ((start_fn *)(void *)nvtx_ours_core[CORE_START_EX])(a);
+    ((end_fn *)(void *)nvtx_ours_core[CORE_END])(data[2] & 4 ? id : id + 1);
+    memcpy(&id, data, 4);
+    ((end_fn *)(void *)nvtx_ours_core[CORE_END])(id);
+    ((pop_fn *)(void *)nvtx_ours_core[CORE_POP])();
+    if (data[2] & 8)
+        ((pop_fn *)(void *)nvtx_ours_core[CORE_POP])();
+    free(text);
+    free(a);
+    return 0;
+}

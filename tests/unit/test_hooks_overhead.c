@@ -1,0 +1,307 @@
+/* Calls that allocate nothing and take memory: the driver's figure before and after, and only where it means
+ * them. */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "hooks/fake_driver.h"
+#include "hooks/record_double.h"
+#include "trace/api.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct vramscope_test_log *record_log;
+static CUdeviceptr other;
+
+static void takes_two_mib(void)
+{
+    record_log->used += 2 * MIB;
+}
+static void gives_one_mib_back(void)
+{
+    record_log->used -= MIB;
+}
+static void another_thread_records(uint8_t op, uint8_t space)
+{
+    takes_two_mib();
+    record_log->events[record_log->count++] = (struct vs_event){.op = op, .space = space};
+}
+static void another_allocates(void)
+{
+    another_thread_records(VS_OP_ALLOC, VS_SPACE_DEVICE);
+}
+static void another_samples(void)
+{
+    another_thread_records(VS_OP_SAMPLE, VS_SPACE_NONE);
+}
+static void another_pins(void)
+{
+    another_thread_records(VS_OP_ALLOC, VS_SPACE_PINNED);
+}
+
+static CUresult launch(uintptr_t kernel)
+{
+    return cuLaunchKernel((CUfunction)kernel, 1, 2, 3, 4, 5, 6, 7, (CUstream)8, (void **)9, (void **)10);
+}
+
+static int fresh(void **state)
+{
+    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
+    memset(&fake, 0, sizeof(fake));
+    fake_set_context(0x10000);
+    record_log->disabled = record_log->used_hidden = false;
+    cuMemAlloc_v2(&other, 1); /* the recording is on */
+    record_log->count = record_log->used_asked = 0;
+    return 0;
+}
+
+static void first_launch_of_a_kernel_is_measured(void **state)
+{
+    fake.during = takes_two_mib;
+    assert_int_equal(launch(0x1110), 0);
+    assert_int_equal(errno, 77);
+    assert_int_equal(record_log->count, 1);
+    const struct vs_event *e = &record_log->events[0];
+    assert_int_equal(e->op, VS_OP_OVERHEAD);
+    assert_int_equal(e->address, 0x1110);
+    assert_int_equal(e->size, 2 * MIB);
+    assert_int_equal(e->arg0, VS_OVERHEAD_CODE);
+    assert_int_equal(e->arg1, VS_API_cuLaunchKernel);
+    assert_int_equal(e->device, 0);
+}
+
+static void later_launches_ask_nobody_and_all_arguments_arrive(void **state)
+{
+    uintptr_t sum = 0;
+    for (uintptr_t i = 1; i <= 10; i++)
+        sum += i * i;
+    launch(0x2220);
+    assert_int_equal(fake.next_address, sum);
+    int asked = record_log->used_asked;
+    assert_int_equal(asked, 2);
+    fake.next_address = 0;
+    for (int i = 0; i < 5; i++)
+        launch(0x2220);
+    assert_int_equal(fake.next_address, sum);
+    assert_int_equal(record_log->used_asked, asked);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void launch_that_takes_nothing_is_no_event(void **state)
+{
+    launch(0x3330);
+    assert_int_equal(record_log->used_asked, 2);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void what_others_allocate_meanwhile_makes_it_unknown(void **state)
+{
+    fake.during = another_allocates;
+    launch(0x4440);
+    assert_int_equal(record_log->count, 1); /* the other's */
+}
+
+/* Another thread inside cuMemAlloc: its bytes are taken and not recorded yet. */
+static atomic_int stage;
+
+static void takes_and_stays(void)
+{
+    record_log->used += 32 * MIB;
+    stage = 1;
+    while (stage != 2)
+        usleep(100);
+}
+
+static void *allocates(void *unused)
+{
+    CUdeviceptr p;
+    fake_set_context(0x10000);
+    fake.during = takes_and_stays;
+    cuMemAlloc_v2(&p, 32 * MIB);
+    return NULL;
+}
+
+static pthread_t allocating;
+
+static void another_thread_is_inside(void)
+{
+    stage = 0;
+    assert_int_equal(pthread_create(&allocating, NULL, allocates, NULL), 0);
+    while (stage != 1)
+        usleep(100);
+}
+
+static void another_thread_comes_and_stays(void)
+{
+    takes_two_mib();
+    another_thread_is_inside();
+}
+
+static void leave_it(void)
+{
+    stage = 2;
+    pthread_join(allocating, NULL);
+}
+
+static void what_others_took_and_did_not_record_yet_makes_it_unknown(void **state)
+{
+    fake.during = another_thread_comes_and_stays;
+    launch(0x4450);
+    assert_int_equal(record_log->count, 0);
+    leave_it();
+    assert_int_equal(record_log->count, 1); /* its own */
+}
+
+static void call_that_others_began_before_makes_it_unknown(void **state)
+{
+    another_thread_is_inside();
+    fake.during = takes_two_mib;
+    launch(0x4460);
+    assert_int_equal(record_log->count, 0);
+    leave_it();
+    fake.during = takes_two_mib;
+    launch(0x4470); /* and nothing stays behind */
+    assert_int_equal(record_log->count, 2);
+}
+
+static void *pins(void *unused)
+{
+    void *p;
+    fake_set_context(0x10000);
+    fake.during = takes_and_stays;
+    cuMemHostAlloc(&p, 32 * MIB, 0);
+    return NULL;
+}
+
+static void call_of_others_that_moves_nothing_does_not(void **state)
+{
+    stage = 0;
+    assert_int_equal(pthread_create(&allocating, NULL, pins, NULL), 0);
+    while (stage != 1)
+        usleep(100);
+    fake.during = takes_two_mib;
+    launch(0x44b0);
+    assert_int_equal(record_log->count, 1);
+    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    leave_it();
+}
+
+static void call_that_was_left_by_longjmp_is_not_in_flight_for_ever(void **state)
+{
+    jmp_buf leave;
+    if (setjmp(leave) == 0) {
+        fake.leave = &leave;
+        cuMemAlloc_v2(&other, 1);
+    }
+    cuMemAlloc_v2(&other, 1);
+    int before = record_log->count;
+    fake.during = takes_two_mib;
+    launch(0x4480);
+    assert_int_equal(record_log->count, before + 1);
+}
+
+static void what_others_do_that_moves_nothing_does_not(void **state)
+{
+    fake.during = another_samples;
+    launch(0x4490);
+    assert_int_equal(record_log->count, 2);
+    fake.during = another_pins;
+    launch(0x44a0);
+    assert_int_equal(record_log->count, 4);
+    assert_int_equal(record_log->events[3].size, 2 * MIB);
+}
+
+static void unknown_figure_is_no_event(void **state)
+{
+    record_log->used_hidden = true;
+    fake.during = takes_two_mib;
+    launch(0x5550);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void failed_call_is_no_event(void **state)
+{
+    fake.during = takes_two_mib;
+    fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    assert_int_equal(launch(0x6660), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    assert_int_equal(record_log->count, 0);
+}
+
+static void figure_that_fell_is_a_negative_number(void **state)
+{
+    record_log->used = 10 * MIB;
+    fake.during = gives_one_mib_back;
+    launch(0x7770);
+    assert_int_equal((int64_t)record_log->events[0].size, -(int64_t)MIB);
+}
+
+static void stream_is_measured_under_its_handle(void **state)
+{
+    CUstream stream;
+    fake.during = takes_two_mib;
+    assert_int_equal(cuStreamCreate(&stream, 0), 0);
+    assert_int_equal(record_log->count, 1);
+    assert_int_equal(record_log->events[0].arg0, VS_OVERHEAD_STREAM);
+    assert_int_equal(record_log->events[0].address, 0x5500);
+}
+
+static void attribute_of_a_kernel_is_measured_once_and_its_launch_too(void **state)
+{
+    cuFuncSetAttribute((CUfunction)0x8880, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1);
+    assert_int_equal(record_log->used_asked, 2);
+    cuFuncSetAttribute((CUfunction)0x8880, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 2);
+    assert_int_equal(record_log->used_asked, 2);
+    launch(0x8880);
+    assert_int_equal(record_log->used_asked, 4);
+}
+
+static void disabled_recording_measures_nothing_and_launches(void **state)
+{
+    record_log->disabled = true;
+    assert_int_equal(launch(0x9990), 0);
+    assert_int_equal(record_log->used_asked, 0);
+}
+
+static void table_that_is_full_lets_launches_through(void **state)
+{
+    for (uintptr_t kernel = 0x100000; kernel < 0x100000 + 40000 * 16; kernel += 16)
+        assert_int_equal(launch(kernel), 0);
+    int asked = record_log->used_asked;
+    assert_true(asked > 2 * 8000);
+    assert_true(asked <= 2 * 16384);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(first_launch_of_a_kernel_is_measured, fresh),
+        cmocka_unit_test_setup(later_launches_ask_nobody_and_all_arguments_arrive, fresh),
+        cmocka_unit_test_setup(launch_that_takes_nothing_is_no_event, fresh),
+        cmocka_unit_test_setup(what_others_allocate_meanwhile_makes_it_unknown, fresh),
+        cmocka_unit_test_setup(what_others_do_that_moves_nothing_does_not, fresh),
+        cmocka_unit_test_setup(what_others_took_and_did_not_record_yet_makes_it_unknown, fresh),
+        cmocka_unit_test_setup(call_that_others_began_before_makes_it_unknown, fresh),
+        cmocka_unit_test_setup(call_of_others_that_moves_nothing_does_not, fresh),
+        cmocka_unit_test_setup(call_that_was_left_by_longjmp_is_not_in_flight_for_ever, fresh),
+        cmocka_unit_test_setup(unknown_figure_is_no_event, fresh),
+        cmocka_unit_test_setup(failed_call_is_no_event, fresh),
+        cmocka_unit_test_setup(figure_that_fell_is_a_negative_number, fresh),
+        cmocka_unit_test_setup(stream_is_measured_under_its_handle, fresh),
+        cmocka_unit_test_setup(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh),
+        cmocka_unit_test_setup(disabled_recording_measures_nothing_and_launches, fresh),
+        cmocka_unit_test_setup(table_that_is_full_lets_launches_through, fresh),
+    };
+    return cmocka_run_group_tests_name("hooks_overhead", tests, NULL, NULL);
+}

@@ -1,0 +1,534 @@
+/* Graphs, arrays, imports, multicast objects, contexts and modules: which events each call makes. */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "hooks/fake_driver.h"
+#include "hooks/record_double.h"
+#include "trace/api.h"
+
+static struct vramscope_test_log *record_log;
+static CUgraph const graph = (CUgraph)0x9a0;
+static CUstream const stream = (CUstream)0x10100;
+
+static int fresh(void **state)
+{
+    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
+    record_log->count = 0;
+    record_log->disabled = record_log->sample_wanted = record_log->closed = false;
+    memset(&fake, 0, sizeof(fake));
+    memset(&fake_graph, 0, sizeof(fake_graph));
+    fake_primary.retains = 0;
+    fake.next_address = 0x70000000;
+    fake_set_context(0x10000);
+    return 0;
+}
+
+static const struct vs_event *event(int i)
+{
+    assert_true(i < record_log->count);
+    return &record_log->events[i];
+}
+
+static void expect_ops(const uint8_t *ops, int n)
+{
+    assert_int_equal(record_log->count, n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(event(i)->op, ops[i]);
+}
+#define EXPECT_OPS(...) expect_ops((const uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
+
+/* ---- graphs ---- */
+
+static void node(bool frees, uint64_t address, uint64_t size)
+{
+    fake_graph.free[fake_graph.nodes] = frees;
+    fake_graph.address[fake_graph.nodes] = address;
+    fake_graph.size[fake_graph.nodes++] = size;
+}
+
+static void graphs_without_memory_are_never_read(void **state)
+{
+    CUgraphExec exec;
+    node(false, 0xa000, 100);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), 0);
+    assert_int_equal(cuGraphLaunch(exec, stream), 0);
+    assert_int_equal(errno, 77);
+    assert_int_equal(cuGraphExecDestroy(exec), 0);
+    assert_int_equal(record_log->count, 0);
+    assert_int_equal(fake_graph.reads, 0);
+}
+
+static void memory_nodes_are_events_of_their_own(void **state)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 4096};
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+                             .alloc = {.dptr = 0xb000, .bytesize = 8192}};
+    CUgraphNode out;
+    cuGraphAddMemAllocNode(&out, graph, NULL, 0, &params);
+    assert_int_equal(event(0)->op, VS_OP_GRAPH_NODE);
+    assert_int_equal(event(0)->space, VS_SPACE_GRAPH);
+    assert_int_equal(event(0)->address, 0xa000);
+    assert_int_equal(event(0)->size, 4096);
+    assert_int_equal(event(0)->arg0, (uintptr_t)graph);
+    cuGraphAddMemFreeNode(&out, graph, NULL, 0, 0xa000);
+    assert_int_equal(event(1)->op, VS_OP_GRAPH_NODE);
+    assert_int_equal(event(1)->size, 0);
+    cuGraphAddNode_v2(&out, graph, NULL, NULL, 0, &any);
+    assert_int_equal(event(2)->address, 0xb000);
+    assert_int_equal(event(2)->arg1, VS_API_cuGraphAddNode_v2);
+    any.type = CU_GRAPH_NODE_TYPE_EMPTY;
+    cuGraphAddNode_v2(&out, graph, NULL, NULL, 0, &any);
+    assert_int_equal(record_log->count, 3);
+}
+
+/* A and C survive (C shares its address with B, which was freed), D belongs to another graph. */
+static CUgraphExec instantiated(unsigned long long flags)
+{
+    CUgraphExec exec;
+    node(false, 0xa000, 100);
+    node(false, 0xb000, 200);
+    node(true, 0xb000, 0);
+    node(false, 0xb000, 300);
+    node(true, 0xd000, 0);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, flags), 0);
+    return exec;
+}
+
+static void launch_allocates_what_survives_and_frees_what_others_made(void **state)
+{
+    CUgraphExec exec = instantiated(0);
+    fake_graph.reserved = 1000;
+    assert_int_equal(cuGraphLaunch(exec, stream), 0);
+    assert_int_equal(errno, 77);
+    EXPECT_OPS(VS_OP_FREE, VS_OP_ALLOC, VS_OP_ALLOC, VS_OP_POOL_RESERVED);
+    assert_int_equal(event(0)->address, 0xd000);
+    assert_int_equal(event(1)->address, 0xa000);
+    assert_int_equal(event(1)->size, 100);
+    assert_int_equal(event(1)->space, VS_SPACE_GRAPH);
+    assert_int_equal(event(1)->device, 1);
+    assert_int_equal(event(1)->arg0, (uintptr_t)stream);
+    assert_int_equal(event(1)->arg1, VS_API_cuGraphLaunch);
+    assert_int_equal(event(2)->address, 0xb000);
+    assert_int_equal(event(2)->size, 300);
+    assert_int_equal(event(3)->address, VS_GRAPH_POOL(1));
+    assert_int_equal(event(3)->space, VS_SPACE_GRAPH);
+    assert_int_equal(event(3)->size, 1000);
+    fake_graph.reserved = 0;
+    cuDeviceGraphMemTrim(1);
+    assert_int_equal(event(4)->op, VS_OP_POOL_RESERVED);
+    assert_int_equal(event(4)->size, 0);
+    cuGraphExecDestroy(exec);
+    assert_int_equal(record_log->count, 5);
+    cuGraphLaunch(exec, stream); /* nothing is known of it any more */
+    assert_int_equal(record_log->count, 5);
+    cuMemFree_v2(0xa000);
+    cuMemFree_v2(0xb000);
+}
+
+static void failed_launch_takes_its_frees_back(void **state)
+{
+    CUgraphExec exec = instantiated(0);
+    fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_OPS(VS_OP_FREE, VS_OP_FREE_FAILED);
+    assert_int_equal(event(1)->arg0, 0);
+    assert_int_equal(event(1)->status, CUDA_ERROR_INVALID_VALUE);
+    cuGraphExecDestroy(exec);
+    cuMemFree_v2(0xd000);
+}
+
+static void automatic_free_frees_only_what_still_lives(void **state)
+{
+    CUgraphExec exec = instantiated(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+    cuGraphLaunch(exec, stream);
+    cuMemFreeAsync(0xa000, stream);
+    record_log->count = 0;
+    cuGraphLaunch(exec, stream);
+    EXPECT_OPS(VS_OP_FREE, VS_OP_FREE, VS_OP_ALLOC, VS_OP_ALLOC);
+    assert_int_equal(event(0)->address, 0xb000);
+    assert_int_equal(event(1)->address, 0xd000);
+    cuGraphExecDestroy(exec);
+    cuMemFree_v2(0xa000);
+    cuMemFree_v2(0xb000);
+}
+
+static void captured_launch_is_no_launch(void **state)
+{
+    CUgraphExec exec = instantiated(0);
+    fake.capturing = 1;
+    cuGraphLaunch(exec, stream);
+    assert_int_equal(record_log->count, 0);
+    cuGraphExecDestroy(exec);
+}
+
+/* So many that there is no room for all: each is followed or counted, none is neither. */
+#define MANY 6000
+
+static void executable_graphs_beyond_the_table_are_counted(void **state)
+{
+    CUgraphExec exec[MANY];
+    int followed = 0;
+    node(false, 0xa000, 512);
+    record_log->untracked = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(cuGraphInstantiateWithFlags(&exec[i], graph, i * 16ull), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        record_log->count = 0;
+        cuGraphLaunch(exec[i], stream);
+        followed += record_log->count > 0;
+    }
+    assert_true(followed > 3000 && followed < MANY);
+    assert_int_equal(record_log->untracked, MANY - followed);
+    for (unsigned i = 0; i < MANY; i++)
+        cuGraphExecDestroy(exec[i]);
+    cuGraphInstantiateWithFlags(&exec[0], graph, 16); /* and there is room again */
+    assert_int_equal(record_log->untracked, MANY - followed);
+    cuGraphExecDestroy(exec[0]);
+}
+
+static void addresses_beyond_the_table_are_counted(void **state)
+{
+    enum { GRAPHS = 2000, NODES = 8, ALL = GRAPHS * NODES };
+    CUgraphExec exec[GRAPHS];
+    int freed = 0;
+    record_log->untracked = 0;
+    for (unsigned i = 0; i < GRAPHS; i++) {
+        fake_graph.nodes = 0;
+        for (unsigned k = 0; k < NODES; k++)
+            node(false, 0x10000000 + (i * NODES + k) * 512, 512);
+        cuGraphInstantiateWithFlags(&exec[i], graph,
+                                    i * 16ull | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+        record_log->count = 0;
+        cuGraphLaunch(exec[i], stream);
+    }
+    assert_true(record_log->untracked > 0);
+    uint64_t untracked = record_log->untracked;
+    for (unsigned i = 0; i < GRAPHS; i++) {
+        record_log->count = 0;
+        cuGraphLaunch(exec[i], stream);
+        for (int k = 0; k < record_log->count; k++)
+            freed += event(k)->op == VS_OP_FREE;
+        for (unsigned k = 0; k < NODES; k++) /* make room: what is freed now need not be so again */
+            cuMemFree_v2(0x10000000 + (i * NODES + k) * 512);
+        cuGraphExecDestroy(exec[i]);
+    }
+    assert_int_equal(freed + (int)untracked, ALL);
+}
+
+/* ---- arrays ---- */
+
+static uint64_t bytes_of(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels)
+{
+    CUarray array;
+    CUmipmappedArray mipmap;
+    record_log->count = 0;
+    assert_int_equal(levels ? cuMipmappedArrayCreate(&mipmap, &d, levels) : cuArray3DCreate_v2(&array, &d),
+                     0);
+    EXPECT_OPS(VS_OP_ALLOC);
+    assert_int_equal(event(0)->space, VS_SPACE_ARRAY);
+    return event(0)->size;
+}
+
+static void arrays_take_what_their_elements_take(void **state)
+{
+    const CUarray_format f = CU_AD_FORMAT_FLOAT;
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){4096, 4096, 0, f, 4, 0}, 0), 268435456);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){100, 0, 0, CU_AD_FORMAT_HALF, 2, 0}, 0), 400);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){100, 100, 100, f, 4, 0}, 0), 16000000);
+    /* 5 levels of 1024 x 1024 float4: 1 + 1/4 + 1/16 + 1/64 + 1/256 of 16 MiB */
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){1024, 1024, 0, f, 4, 0}, 5), 22347776);
+    /* no more levels than down to one element; layers stay, depth shrinks */
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){4, 2, 0, f, 1, 0}, 9), 4 * (8 + 2 + 1));
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){4, 4, 6, f, 1, CUDA_ARRAY3D_CUBEMAP}, 2),
+                     4 * 6 * (16 + 4));
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){4, 4, 4, f, 1, 0}, 2), 4 * (64 + 8));
+    /* blocks of 4 x 4, begun ones whole; planes of half the width and height */
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){10, 10, 0, CU_AD_FORMAT_BC1_UNORM, 4, 0}, 0), 9 * 8);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){10, 10, 0, CU_AD_FORMAT_BC7_UNORM, 4, 0}, 0), 9 * 16);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 0, CU_AD_FORMAT_NV12, 3, 0}, 0), 384);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 16, f, 1, CUDA_ARRAY3D_SPARSE}, 0), 0);
+}
+
+static void array_is_freed_by_its_handle(void **state)
+{
+    CUDA_ARRAY_DESCRIPTOR d = {16, 2, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUarray array;
+    cuArrayCreate_v2(&array, &d);
+    fake.fail_next = CUDA_ERROR_INVALID_HANDLE;
+    cuArrayDestroy(array);
+    cuArrayDestroy(array);
+    EXPECT_OPS(VS_OP_ALLOC, VS_OP_FREE, VS_OP_FREE_FAILED, VS_OP_FREE);
+    assert_int_equal(event(0)->size, 32);
+    assert_int_equal(event(3)->address, (uintptr_t)array);
+    record_log->count = 0;
+    assert_int_equal(cuArrayCreate_v2(NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_OPS(VS_OP_ALLOC);
+    assert_int_equal(event(0)->status, CUDA_ERROR_INVALID_VALUE);
+}
+
+static void sparse_array_binds_after_and_unbinds_before(void **state)
+{
+    CUarrayMapInfo list[2] = {{.resourceType = CU_RESOURCE_TYPE_ARRAY,
+                               .resource.array = (CUarray)0x77,
+                               .subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL,
+                               .subresource.miptail.size = 65536,
+                               .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+                               .memHandle.memHandle = 0x55}};
+    list[1] = list[0];
+    list[1].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+    cuMemMapArrayAsync(list, 1, stream);
+    EXPECT_OPS(VS_OP_BIND);
+    assert_int_equal(event(0)->address, 0x77);
+    assert_int_equal(event(0)->arg0, 0x55);
+    assert_int_equal(event(0)->size, 65536);
+    cuMemMapArrayAsync(&list[1], 1, stream);
+    assert_int_equal(event(1)->op, VS_OP_UNBIND);
+    assert_int_equal(event(1)->arg1, event(0)->arg1); /* the same place */
+    fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+    cuMemMapArrayAsync(list, 2, stream);
+    EXPECT_OPS(VS_OP_BIND, VS_OP_UNBIND, VS_OP_UNBIND, VS_OP_FREE_FAILED, VS_OP_BIND);
+    assert_int_equal(event(4)->status, CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- imports, multicast ---- */
+
+static void imported_memory_is_marked_and_measured(void **state)
+{
+    CUdeviceptr p = 0;
+    CUipcMemHandle handle = {{0}};
+    assert_int_equal(cuIpcOpenMemHandle_v2(&p, handle, 0), 0);
+    assert_int_equal(event(0)->op, VS_OP_ALLOC);
+    assert_int_equal(event(0)->space, VS_SPACE_IMPORTED);
+    assert_int_equal(event(0)->size, 7777);
+    cuIpcCloseMemHandle(p);
+    assert_int_equal(event(1)->op, VS_OP_FREE);
+    assert_int_equal(event(1)->address, p);
+}
+
+static void imported_pool_is_not_asked_for_its_bytes(void **state)
+{
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    fake.reserved = 5555;
+    cuMemPoolImportFromShareableHandle(&pool, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    cuMemAllocFromPoolAsync(&p, 10, pool, NULL);
+    assert_int_equal(fake.pool_queries, 0);
+    EXPECT_OPS(VS_OP_ALLOC);
+    assert_int_equal(event(0)->space, VS_SPACE_IMPORTED);
+}
+
+static void mapped_graphics_resources_are_one_event_each(void **state)
+{
+    CUgraphicsResource r[70];
+    for (int i = 0; i < 70; i++)
+        r[i] = (CUgraphicsResource)(uintptr_t)(0x100 + i);
+    cuGraphicsMapResources(70, r, stream);
+    assert_int_equal(record_log->count, 70);
+    assert_int_equal(event(69)->address, 0x100 + 69);
+    fake.fail_next = CUDA_ERROR_NOT_MAPPED;
+    cuGraphicsUnmapResources(2, r, stream);
+    assert_int_equal(record_log->count, 74);
+    assert_int_equal(event(73)->op, VS_OP_FREE_FAILED);
+    cuGraphicsUnmapResources(70, r, stream); /* more than are remembered: the rest after the call */
+    assert_int_equal(record_log->count, 144);
+    assert_int_equal(event(143)->op, VS_OP_FREE);
+    assert_int_equal(event(143)->address, 0x100 + 69);
+}
+
+static void multicast_object_binds_memory_of_each_device(void **state)
+{
+    CUmemGenericAllocationHandle object = 0;
+    CUmulticastObjectProp prop = {.numDevices = 2, .size = 1 << 21};
+    cuMulticastCreate(&object, &prop);
+    cuMulticastBindMem(object, 4096, 0x55, 0, 1 << 21, 0);
+    cuMulticastUnbind(object, 1, 4096, 1 << 21);
+    EXPECT_OPS(VS_OP_PHYS_CREATE, VS_OP_BIND, VS_OP_UNBIND);
+    assert_int_equal(event(0)->space, VS_SPACE_MULTICAST);
+    assert_int_equal(event(1)->arg0, 0x55);
+    assert_int_equal(event(1)->arg1, event(2)->arg1);
+    cuMulticastUnbind(object, 0, 4096, 1 << 21);
+    assert_int_not_equal(event(3)->arg1, event(2)->arg1);
+}
+
+/* ---- contexts, modules ---- */
+
+static void context_ends_before_the_call_and_is_forgotten(void **state)
+{
+    CUcontext context;
+    CUdeviceptr p;
+    cuCtxCreate_v2(&context, 0, 2);
+    assert_int_equal(event(0)->op, VS_OP_CONTEXT_CREATE);
+    assert_int_equal(event(0)->address, (uintptr_t)context);
+    assert_int_equal(event(0)->device, 2);
+    assert_int_equal(event(0)->arg0, VS_CONTEXT_CREATED);
+    fake_set_context((uintptr_t)context);
+    cuMemAlloc_v2(&p, 10);
+    assert_int_equal(event(1)->context, event(0)->context);
+    fake.fail_next = CUDA_ERROR_INVALID_CONTEXT;
+    cuCtxDestroy_v2(context);
+    assert_int_equal(event(2)->op, VS_OP_CONTEXT_DESTROY);
+    assert_int_equal(event(2)->context, event(0)->context);
+    assert_int_equal(event(3)->op, VS_OP_FREE_FAILED);
+    assert_int_equal(event(3)->arg0, 2);
+    cuCtxDestroy_v2(context);
+    assert_int_equal(event(4)->op, VS_OP_CONTEXT_DESTROY);
+    cuCtxDestroy_v2(context);
+    assert_int_equal(event(5)->context, 0); /* the handle may come again for another one */
+}
+
+static void primary_context_lives_from_its_first_retain_to_its_last_release(void **state)
+{
+    CUcontext context;
+    cuDevicePrimaryCtxRetain(&context, 1);
+    cuDevicePrimaryCtxRetain(&context, 1);
+    cuDevicePrimaryCtxRelease_v2(1);
+    EXPECT_OPS(VS_OP_CONTEXT_CREATE);
+    assert_int_equal(event(0)->address, (uintptr_t)context);
+    assert_int_equal(event(0)->arg0, VS_CONTEXT_PRIMARY);
+    assert_int_equal(event(0)->arg1, VS_API_cuDevicePrimaryCtxRetain);
+    cuDevicePrimaryCtxRelease_v2(1);
+    EXPECT_OPS(VS_OP_CONTEXT_CREATE, VS_OP_CONTEXT_DESTROY);
+    assert_int_equal(event(1)->address, (uintptr_t)context);
+    assert_int_equal(event(1)->context, event(0)->context);
+    assert_int_equal(fake_primary.retains, 0); /* as the host left it */
+}
+
+/* Another thread does the same in the middle of this one's call, from its begin to its end. */
+static void *retains(void *unused)
+{
+    CUcontext context;
+    cuDevicePrimaryCtxRetain(&context, 1);
+    return NULL;
+}
+
+static void *releases(void *unused)
+{
+    cuDevicePrimaryCtxRelease_v2(1);
+    return NULL;
+}
+
+static void by_another_thread(void *(*does)(void *))
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, does, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+static void another_retains(void)
+{
+    by_another_thread(retains);
+}
+
+static void another_releases(void)
+{
+    by_another_thread(releases);
+}
+
+static void retains_and_releases_that_meet_make_and_end_one_context(void **state)
+{
+    CUcontext context;
+    for (int i = 0; i < 2; i++) {
+        record_log->count = 0;
+        fake.during = another_retains;
+        cuDevicePrimaryCtxRetain(&context, 1);
+        assert_int_equal(fake_primary.retains, 2);
+        EXPECT_OPS(VS_OP_CONTEXT_CREATE);
+        fake.during = another_releases;
+        cuDevicePrimaryCtxRelease_v2(1);
+        assert_int_equal(fake_primary.retains, 0);
+        EXPECT_OPS(VS_OP_CONTEXT_CREATE, VS_OP_CONTEXT_DESTROY);
+        assert_int_equal(event(1)->address, (uintptr_t)context);
+    }
+}
+
+static void reset_ends_the_primary_context_before_the_call(void **state)
+{
+    CUcontext context;
+    cuDevicePrimaryCtxRetain(&context, 1);
+    fake.fail_next = CUDA_ERROR_UNKNOWN;
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(1), CUDA_ERROR_UNKNOWN);
+    EXPECT_OPS(VS_OP_CONTEXT_CREATE, VS_OP_CONTEXT_DESTROY, VS_OP_FREE_FAILED);
+    assert_int_equal(event(2)->arg0, 1);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(1), 0);
+    EXPECT_OPS(VS_OP_CONTEXT_CREATE, VS_OP_CONTEXT_DESTROY, VS_OP_FREE_FAILED, VS_OP_CONTEXT_DESTROY);
+    cuDevicePrimaryCtxReset_v2(1); /* not active: nothing ends */
+    assert_int_equal(record_log->count, 4);
+    fake_primary.retains = 1; /* by a road of the driver's own */
+    cuDevicePrimaryCtxReset_v2(1);
+    assert_int_equal(event(4)->address, 0x600001);
+    assert_int_equal(event(4)->device, 1);
+}
+
+static void reset_asks_what_the_pool_and_the_graphs_still_hold(void **state)
+{
+    CUcontext context; /* of the device on which the fake pools lie */
+    CUdeviceptr p;
+    cuDevicePrimaryCtxRetain(&context, 3);
+    fake_set_context((uintptr_t)context);
+    fake.reserved = 4096;
+    cuMemAllocAsync(&p, 10, NULL);
+    int before = record_log->count;
+    assert_int_equal(event(before - 1)->op, VS_OP_POOL_RESERVED);
+    cuDevicePrimaryCtxReset_v2(3); /* it outlives the context: told again, since the ledger doubts it */
+    assert_int_equal(record_log->count, before + 2);
+    assert_int_equal(event(before)->op, VS_OP_CONTEXT_DESTROY);
+    assert_int_equal(event(before + 1)->op, VS_OP_POOL_RESERVED);
+    assert_int_equal(event(before + 1)->address, event(before - 1)->address);
+    assert_int_equal(event(before + 1)->size, 4096);
+}
+
+static void limits_and_modules_are_recorded(void **state)
+{
+    unsigned char cubin[64] = {0x7f, 'E', 'L', 'F'};
+    CUmodule module;
+    *(uint64_t *)(cubin + 0x28) = 1000;
+    *(uint16_t *)(cubin + 0x3a) = 64;
+    *(uint16_t *)(cubin + 0x3c) = 10;
+    cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 16384);
+    cuModuleLoadData(&module, cubin);
+    cuModuleUnload(module);
+    EXPECT_OPS(VS_OP_LIMIT, VS_OP_MODULE_LOAD, VS_OP_MODULE_UNLOAD);
+    assert_int_equal(event(0)->address, CU_LIMIT_STACK_SIZE);
+    assert_int_equal(event(0)->arg0, 16384);
+    assert_int_equal(event(1)->address, (uintptr_t)module);
+    assert_int_equal(event(1)->arg0, 1640);
+    assert_int_equal(event(2)->address, (uintptr_t)module);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(graphs_without_memory_are_never_read, fresh), /* before any memory node */
+        cmocka_unit_test_setup(memory_nodes_are_events_of_their_own, fresh),
+        cmocka_unit_test_setup(launch_allocates_what_survives_and_frees_what_others_made, fresh),
+        cmocka_unit_test_setup(failed_launch_takes_its_frees_back, fresh),
+        cmocka_unit_test_setup(automatic_free_frees_only_what_still_lives, fresh),
+        cmocka_unit_test_setup(captured_launch_is_no_launch, fresh),
+        cmocka_unit_test_setup(executable_graphs_beyond_the_table_are_counted, fresh),
+        cmocka_unit_test_setup(addresses_beyond_the_table_are_counted, fresh),
+        cmocka_unit_test_setup(arrays_take_what_their_elements_take, fresh),
+        cmocka_unit_test_setup(array_is_freed_by_its_handle, fresh),
+        cmocka_unit_test_setup(sparse_array_binds_after_and_unbinds_before, fresh),
+        cmocka_unit_test_setup(imported_memory_is_marked_and_measured, fresh),
+        cmocka_unit_test_setup(imported_pool_is_not_asked_for_its_bytes, fresh),
+        cmocka_unit_test_setup(mapped_graphics_resources_are_one_event_each, fresh),
+        cmocka_unit_test_setup(multicast_object_binds_memory_of_each_device, fresh),
+        cmocka_unit_test_setup(context_ends_before_the_call_and_is_forgotten, fresh),
+        cmocka_unit_test_setup(primary_context_lives_from_its_first_retain_to_its_last_release, fresh),
+        cmocka_unit_test_setup(retains_and_releases_that_meet_make_and_end_one_context, fresh),
+        cmocka_unit_test_setup(reset_ends_the_primary_context_before_the_call, fresh),
+        cmocka_unit_test_setup(reset_asks_what_the_pool_and_the_graphs_still_hold, fresh),
+        cmocka_unit_test_setup(limits_and_modules_are_recorded, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
