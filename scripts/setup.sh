@@ -78,12 +78,12 @@ install_packages() {
     }
 }
 
-# The include directory of an installed CUDA toolkit of 12.0 or later that has NVTX 3 too.
+# The include directory of an installed CUDA toolkit of 13.0 or later, which the simulated driver wants, that has NVTX 3 too.
 installed_headers() {
     local dir
     for dir in "${CUDA_HOME:-/nonexistent}/include" /usr/local/cuda/include /usr/include; do
         if [ -f "$dir/cuda.h" ] && [ -f "$dir/nvtx3/nvToolsExt.h" ] &&
-            [ "$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$dir/cuda.h")" -ge 12000 ]; then
+            [ "$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$dir/cuda.h")" -ge 13000 ]; then
             echo "$dir"
             return
         fi
