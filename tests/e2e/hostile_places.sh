@@ -7,6 +7,7 @@
 # Mounts need a namespace of our own.
 if [ -z "${IN_NAMESPACE:-}" ]; then
     unshare -m true 2>/dev/null || skip "there may be no mount namespace here"
+    rmdir "$dir" # exec runs no trap; the next shell makes its own
     IN_NAMESPACE=1 exec unshare -m bash "$0"
 fi
 mount -t tmpfs -o size=64k none /mnt 2>/dev/null || skip "there may be no tmpfs here"
