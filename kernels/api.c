@@ -1,0 +1,106 @@
+/*
+ * api.c - the functions of linear_cross_entropy.h that are the same for every back end: checks, then the
+ * table.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+static _Thread_local char message[320];
+
+int lce_fail(int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *lce_message(void)
+{
+    return message;
+}
+
+const char *lce_status_name(int status)
+{
+    static const char *const names[] = {
+        [LCE_OK] = "ok",
+        [LCE_BAD_ARGUMENT] = "bad argument",
+        [LCE_BAD_DTYPE] = "unsupported type",
+        [LCE_MISALIGNED] = "misaligned address",
+        [LCE_WORKSPACE_TOO_SMALL] = "workspace too small",
+        [LCE_BUDGET_TOO_SMALL] = "budget too small",
+        [LCE_TOO_LARGE] = "too large",
+        [LCE_BACKEND_MISSING] = "back end missing",
+        [LCE_OUT_OF_MEMORY] = "out of host memory",
+        [LCE_DEVICE_ERROR] = "device error",
+        [LCE_GEMM_ERROR] = "matrix product error",
+    };
+    return status >= 0 && (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
+}
+
+int lce_open(int backend, struct lce **library)
+{
+    if (!library)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_open: no place for the library is given");
+    *library = NULL;
+    switch (backend) {
+    case LCE_CPU:
+        return lce_cpu_open(library);
+    case LCE_CUDA:
+        return lce_cuda_open(library);
+    }
+    return lce_fail(LCE_BAD_ARGUMENT, "lce_open: back end %d is unknown; use LCE_CPU or LCE_CUDA", backend);
+}
+
+void lce_close(struct lce *library)
+{
+    if (library)
+        library->operations->close(library);
+}
+
+int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                          uint64_t budget, struct lce_plan **plan)
+{
+    if (!library || !problem || !plan)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: library, problem or plan is NULL");
+    *plan = NULL;
+    if (mode < LCE_AUTO || mode > LCE_NAIVE)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: mode %d is unknown; use one of enum lce_mode",
+                        mode);
+    if (chunk < 0)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "lce_plan_create: a chunk of %lld tokens; give 1 or more, or 0 to have it chosen",
+                        (long long)chunk);
+    struct lce_problem complete;
+    int status = lce_problem_check(problem, &complete);
+    return status ? status : library->operations->plan_create(library, &complete, mode, chunk, budget, plan);
+}
+
+int lce_plan_create(struct lce *library, const struct lce_problem *problem, int mode, uint64_t budget,
+                    struct lce_plan **plan)
+{
+    return lce_plan_create_chunk(library, problem, mode, 0, budget, plan);
+}
+
+void lce_plan_destroy(struct lce_plan *plan)
+{
+    if (plan)
+        plan->library->operations->plan_destroy(plan);
+}
+
+const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan)
+{
+    return &plan->info;
+}
+
+int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream)
+{
+    if (!plan || !buffers)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_run: plan or buffers is NULL");
+    int status = lce_buffers_check(plan, buffers);
+    return status ? status : plan->library->operations->run(plan, buffers, stream);
+}

@@ -1,0 +1,297 @@
+/*
+ * cpu.c - the CPU back end: chunks of counted tokens, products in fp32, everything in the caller's workspace.
+ *
+ *     for each chunk of tokens:   x = the tokens' hidden states as fp32
+ *                                 logits = x weight^T, the loss and its gradient over the logits (softmax.c)
+ *                                 dinput = logits weight,  dweight += logits^T x,  dbias += column sums
+ *
+ * Rows of the weight are widened to fp32 in blocks of BLOCK, which stay in the cache for all the chunk's
+ * tokens. dweight is rounded to its type once a chunk, or once in all with LCE_F32_ACCUMULATE.  One thread:
+ * the order of every sum is fixed.  All modes are the same here but for the size of the chunk; naive is one
+ * chunk.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "half.h"
+#include "matmul.h"
+
+enum { BLOCK = 32 };
+
+struct cpu_plan {
+    struct lce_plan base;
+    struct cpu_layout layout;
+};
+
+static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu_layout *l)
+{
+    const size_t n = (size_t)chunk, h = (size_t)p->hidden, v = (size_t)p->vocab;
+    size_t total = 0;
+    l->chunk = chunk;
+    l->state = lce_part(&total, (size_t)p->tokens, 1);
+    l->logits = lce_part(&total, n * v, sizeof(float));
+    l->x = lce_part(&total, n * h, sizeof(float));
+    l->dx = lce_part(&total, p->wants & LCE_WANT_GRAD_INPUT ? n * h : 0, sizeof(float));
+    l->index = lce_part(&total, n, sizeof(int32_t));
+    l->weight = lce_part(&total, BLOCK * h, sizeof(float));
+    l->dweight = lce_part(&total, p->wants & LCE_WANT_GRAD_WEIGHT ? BLOCK * h : 0, sizeof(float));
+    l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
+    bool whole =
+        p->wants & LCE_WANT_GRAD_WEIGHT && p->flags & LCE_F32_ACCUMULATE && p->grad_weight_dtype != LCE_F32;
+    l->accumulator = lce_part(&total, whole ? v * h : 0, sizeof(float));
+    l->accumulates = whole;
+    return total;
+}
+
+static int64_t mode_default(int mode)
+{
+    return mode == LCE_LEAN ? INT64_C(16) << 20 : INT64_C(64) << 20;
+}
+
+/* The largest chunk whose workspace is within BUDGET; 0 where not even one token's is. */
+static int64_t chunk_within(const struct lce_problem *p, uint64_t budget)
+{
+    struct cpu_layout l;
+    int64_t low = 0, high = p->tokens > 0 ? p->tokens : 1;
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        if (layout_fill(p, middle, &l) <= budget)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static int choose_chunk(const struct lce_problem *p, int mode, uint64_t budget, int64_t *chunk)
+{
+    struct cpu_layout l;
+    const int64_t tokens = p->tokens > 0 ? p->tokens : 1;
+    if (*chunk == 0 && mode == LCE_NAIVE)
+        *chunk = tokens;
+    if (*chunk == 0) {
+        *chunk = chunk_within(p, budget ? budget : (uint64_t)mode_default(mode));
+        if (*chunk == 0 && !budget)
+            *chunk = 1;
+    }
+    if (*chunk > tokens)
+        *chunk = tokens;
+    if (*chunk == 0 || (budget && layout_fill(p, *chunk, &l) > budget))
+        return lce_fail(LCE_BUDGET_TOO_SMALL,
+                        "lce_plan_create: a budget of %llu bytes; the smallest plan needs %zu",
+                        (unsigned long long)budget,
+                        layout_fill(p, mode == LCE_NAIVE ? tokens : (*chunk ? *chunk : 1), &l));
+    return LCE_OK;
+}
+
+static int plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                       uint64_t budget, struct lce_plan **out)
+{
+    int status = choose_chunk(problem, mode, budget, &chunk);
+    if (status)
+        return status;
+    struct cpu_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
+    plan->base.library = library;
+    plan->base.problem = *problem;
+    struct lce_plan_info *info = &plan->base.info;
+    info->mode = mode == LCE_AUTO ? LCE_FAST : mode;
+    info->chunk_tokens = chunk;
+    info->chunks = (int32_t)((problem->tokens + chunk - 1) / chunk);
+    info->workspace_size = layout_fill(problem, chunk, &plan->layout);
+    info->logits_size = (uint64_t)chunk * (uint64_t)problem->vocab * sizeof(float);
+    *out = &plan->base;
+    return LCE_OK;
+}
+
+static void plan_destroy(struct lce_plan *plan)
+{
+    free(plan);
+}
+
+/* ---- one run ---- */
+
+/* The tokens of the next chunk, from *TOKEN on; returns how many. */
+static int64_t gather(const struct cpu_run *r, int64_t *token)
+{
+    const struct lce_problem *p = r->p;
+    int64_t count = 0;
+    for (; *token < p->tokens && count < r->l->chunk; ++*token) {
+        if (r->state[*token] != CPU_COUNTED)
+            continue;
+        for (int64_t h = 0; h < p->hidden; h++)
+            r->x[count * p->hidden + h] = lce_load(r->b->input, p->dtype, *token * p->input_stride + h);
+        r->index[count++] = (int32_t)*token;
+    }
+    return count;
+}
+
+static int64_t widen(const struct cpu_run *r, int64_t begin)
+{
+    const struct lce_problem *p = r->p;
+    int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
+    for (int64_t c = 0; c < rows; c++)
+        for (int64_t h = 0; h < p->hidden; h++)
+            r->weight[c * p->hidden + h] =
+                lce_load(r->b->weight, p->dtype, (begin + c) * p->weight_stride + h);
+    return rows;
+}
+
+static void make_logits(const struct cpu_run *r, int64_t count)
+{
+    const struct lce_problem *p = r->p;
+    for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
+        int64_t rows = widen(r, begin);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t c = 0; c < rows; c++)
+                r->logits[i * p->vocab + begin + c] =
+                    lce_dot(r->x + i * p->hidden, r->weight + c * p->hidden, p->hidden);
+    }
+}
+
+static void make_dinput(const struct cpu_run *r, int64_t count)
+{
+    const struct lce_problem *p = r->p;
+    memset(r->dx, 0, (size_t)(count * p->hidden) * sizeof(float));
+    for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
+        int64_t rows = widen(r, begin);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t c = 0; c < rows; c++)
+                lce_axpy(r->dx + i * p->hidden, r->weight + c * p->hidden,
+                         r->logits[i * p->vocab + begin + c], p->hidden);
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t h = 0; h < p->hidden; h++)
+            lce_store(r->b->grad_input, p->dtype, r->index[i] * p->grad_input_stride + h,
+                      r->dx[i * p->hidden + h]);
+}
+
+/* What the row of dweight holds before this chunk. */
+static void load_dweight(const struct cpu_run *r, int64_t row, float *sum, bool first)
+{
+    const struct lce_problem *p = r->p;
+    const float beta = first ? p->grad_weight_beta : 1;
+    if (beta == 0)
+        memset(sum, 0, (size_t)p->hidden * sizeof(float));
+    else if (r->l->accumulates && !first)
+        memcpy(sum, r->accumulator + row * p->hidden, (size_t)p->hidden * sizeof(float));
+    else
+        for (int64_t h = 0; h < p->hidden; h++)
+            sum[h] =
+                beta * lce_load(r->b->grad_weight, p->grad_weight_dtype, row * p->grad_weight_stride + h);
+}
+
+static void store_dweight(const struct cpu_run *r, int64_t row, const float *sum, bool last)
+{
+    const struct lce_problem *p = r->p;
+    if (r->l->accumulates && !last) {
+        memcpy(r->accumulator + row * p->hidden, sum, (size_t)p->hidden * sizeof(float));
+        return;
+    }
+    for (int64_t h = 0; h < p->hidden; h++)
+        lce_store(r->b->grad_weight, p->grad_weight_dtype, row * p->grad_weight_stride + h, sum[h]);
+}
+
+static void make_dweight(const struct cpu_run *r, int64_t count, bool first, bool last)
+{
+    const struct lce_problem *p = r->p;
+    for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
+        int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
+        for (int64_t c = 0; c < rows; c++)
+            load_dweight(r, begin + c, r->dweight + c * p->hidden, first);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t c = 0; c < rows; c++)
+                lce_axpy(r->dweight + c * p->hidden, r->x + i * p->hidden,
+                         r->logits[i * p->vocab + begin + c], p->hidden);
+        for (int64_t c = 0; c < rows; c++)
+            store_dweight(r, begin + c, r->dweight + c * p->hidden, last);
+    }
+}
+
+static void make_dbias(const struct cpu_run *r, int64_t count, bool first, bool last)
+{
+    const struct lce_problem *p = r->p;
+    for (int64_t c = 0; first && c < p->vocab; c++)
+        r->dbias[c] = p->grad_weight_beta == 0
+                          ? 0
+                          : p->grad_weight_beta * lce_load(r->b->grad_bias, p->grad_weight_dtype, c);
+    for (int64_t i = 0; i < count; i++)
+        lce_axpy(r->dbias, r->logits + i * p->vocab, 1, p->vocab);
+    for (int64_t c = 0; last && c < p->vocab; c++)
+        lce_store(r->b->grad_bias, p->grad_weight_dtype, c, r->dbias[c]);
+}
+
+/* Rows of dinput that no chunk wrote: 0 where ignored, NaN where the label is out of range. */
+static void settle(const struct cpu_run *r)
+{
+    const struct lce_problem *p = r->p;
+    for (int64_t i = 0; i < p->tokens; i++) {
+        if (r->state[i] == CPU_COUNTED)
+            continue;
+        const float value = r->state[i] == CPU_INVALID ? NAN : 0;
+        for (int64_t h = 0; p->wants & LCE_WANT_GRAD_INPUT && h < p->hidden; h++)
+            lce_store(r->b->grad_input, p->dtype, i * p->grad_input_stride + h, value);
+        if (p->wants & LCE_WANT_LOSS && p->reduction == LCE_NONE)
+            r->b->loss[i] = value;
+    }
+}
+
+static void run_chunk(const struct cpu_run *r, int64_t count, bool first, bool last)
+{
+    const uint32_t wants = r->p->wants;
+    make_logits(r, count);
+    cpu_softmax(r, count);
+    if (wants & LCE_WANT_GRAD_INPUT)
+        make_dinput(r, count);
+    if (wants & LCE_WANT_GRAD_WEIGHT)
+        make_dweight(r, count, first, last);
+    if (wants & LCE_WANT_GRAD_BIAS)
+        make_dbias(r, count, first, last);
+}
+
+static int run(const struct lce_plan *base, const struct lce_buffers *b, void *stream)
+{
+    const struct cpu_layout *l = &((const struct cpu_plan *)base)->layout;
+    char *w = b->workspace;
+    struct cpu_sums sums = {0};
+    struct cpu_run r = {
+        .p = &base->problem,
+        .b = b,
+        .l = l,
+        .sums = &sums,
+        .state = (uint8_t *)w + l->state,
+        .index = (int32_t *)(void *)(w + l->index),
+        .logits = (float *)(void *)(w + l->logits),
+        .x = (float *)(void *)(w + l->x),
+        .dx = (float *)(void *)(w + l->dx),
+        .weight = (float *)(void *)(w + l->weight),
+        .dweight = (float *)(void *)(w + l->dweight),
+        .dbias = (float *)(void *)(w + l->dbias),
+        .accumulator = (float *)(void *)(w + l->accumulator),
+    };
+    cpu_count(&r);
+    int64_t token = 0, left = sums.counted;
+    bool first = true;
+    do { /* once also where nothing counts: the gradients of nothing are to be written */
+        int64_t count = gather(&r, &token);
+        left -= count;
+        run_chunk(&r, count, first, left == 0);
+        first = false;
+    } while (left > 0);
+    settle(&r);
+    if (base->problem.wants & LCE_WANT_LOSS && base->problem.reduction != LCE_NONE)
+        *b->loss = cpu_reduced(&r);
+    return LCE_OK;
+}
+
+static void close_library(struct lce *library) {}
+
+int lce_cpu_open(struct lce **library)
+{
+    static const struct lce_operations operations = {close_library, plan_create, plan_destroy, run, 64};
+    static struct lce cpu = {&operations};
+    *library = &cpu;
+    return LCE_OK;
+}

@@ -1,0 +1,43 @@
+/* cpu.h - what the two files of the CPU back end share. */
+#ifndef LCE_CPU_H
+#define LCE_CPU_H
+
+#include "internal.h"
+
+enum { CPU_COUNTED, CPU_IGNORED, CPU_INVALID };
+
+struct cpu_layout { /* offsets into the workspace */
+    size_t state, index, logits, x, dx, weight, dweight, dbias, accumulator;
+    int64_t chunk;
+    bool accumulates; /* dweight is kept in fp32 from chunk to chunk */
+};
+
+struct cpu_sums {
+    double weights;     /* of the counted tokens' labels */
+    double all_weights; /* of all classes */
+    double ce, zl;
+    int64_t counted;
+    bool invalid;
+};
+
+struct cpu_run {
+    const struct lce_problem *p;
+    const struct lce_buffers *b;
+    const struct cpu_layout *l;
+    struct cpu_sums *sums;
+    uint8_t *state;          /* [N] */
+    int32_t *index;          /* [chunk] which token each row is */
+    float *logits;           /* [chunk, V] */
+    float *x, *dx;           /* [chunk, H] */
+    float *weight, *dweight; /* [BLOCK, H] */
+    float *dbias;            /* [V] */
+    float *accumulator;      /* [V, H] */
+};
+
+/* Fills the states and what sums can be had before the logits; sets the error flag. */
+void cpu_count(const struct cpu_run *r);
+/* The loss of COUNT rows of logits, which become their own gradients. */
+void cpu_softmax(const struct cpu_run *r, int64_t count);
+float cpu_reduced(const struct cpu_run *r);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * internal.h - what the back ends share: the table through which api.c reaches them, errors, sizes.
+ *
+ * A library and a plan begin with the structs here; each back end puts its own behind them.
+ */
+#ifndef LCE_INTERNAL_H
+#define LCE_INTERNAL_H
+
+#include <stdbool.h>
+#include "linear_cross_entropy.h"
+
+struct lce_operations {
+    void (*close)(struct lce *library);
+    /* fills plan->info; CHUNK is 0 where it is to be chosen */
+    int (*plan_create)(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                       uint64_t budget, struct lce_plan **plan);
+    void (*plan_destroy)(struct lce_plan *plan);
+    int (*run)(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+    size_t workspace_alignment;
+};
+
+struct lce {
+    const struct lce_operations *operations;
+};
+
+struct lce_plan {
+    struct lce *library;
+    struct lce_problem problem; /* strides and dtypes filled in */
+    struct lce_plan_info info;
+};
+
+int lce_cpu_open(struct lce **library);
+int lce_cuda_open(struct lce **library); /* cuda/, or none.c where there was no nvcc */
+
+/* Writes the line of lce_message() and returns STATUS. */
+int lce_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* problem.c */
+int lce_problem_check(const struct lce_problem *problem, struct lce_problem *complete);
+int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *buffers);
+bool lce_wants_gradients(const struct lce_problem *problem);
+size_t lce_dtype_size(int dtype);
+
+/* The share of the workspace that begins at *TOTAL and has COUNT * SIZE bytes: moves *TOTAL on, to a multiple
+   of 256.  Returns where it begins. */
+size_t lce_part(size_t *total, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,210 @@
+/*
+ * linear_cross_entropy.h - the loss of an output layer and its gradients, without ever holding all the
+ * logits.
+ *
+ * For tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
+ *
+ *     z_ic  = <x_i, W_c> + bias_c                      the logits; with a softcap c: z = c tanh(z / c)
+ *     lse_i = log sum_c exp(z_ic)
+ *     ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
+ *     zl_i  = q lse_i^2
+ *
+ * with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its label
+ * is not ignore_index.  Over the counted tokens, D = sum of w_y, n = their number:
+ *
+ *     none: loss_i = ce_i + zl_i (0 where ignored)    sum: sum of ce_i + zl_i    mean: sum ce_i / D + sum
+ * zl_i / n
+ *
+ * With p = exp(z - lse), u_i the token's upstream gradient (over D, or n for the z-loss, for mean):
+ *
+ *     g_ic = u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c + 2 q lse_i p_ic) (1
+ * - (z_ic / cap)^2) dinput = g weight        dweight = g^T input        dbias_c = sum_i g_ic
+ *
+ * ce and its reductions are those of torch.nn.functional.cross_entropy with label smoothing (Szegedy et al.
+ * 2016), with one word for each corner: mean over no counted token is NaN and its gradients are 0; sum over
+ * none is 0.  The z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.  The logits
+ * exist for a chunk of tokens at a time and are overwritten by g where they lie; computing g while the logits
+ * are there, as Liger (Hsu et al. 2024) does, makes three matrix products of what would be four.
+ *
+ * How to call it:
+ *
+ *     struct lce *lib;            lce_open(LCE_CUDA, &lib)                   once per device, with its
+ * context current struct lce_problem problem; lce_problem_init(&problem), fill in        shapes and options
+ *     struct lce_plan *plan;      lce_plan_create(lib, &problem, LCE_AUTO, budget, &plan)
+ *     size_t size = lce_plan_info(plan)->workspace_size;                     allocate it as you like
+ *     lce_run(plan, &buffers, stream)                                        as often as you like
+ *     lce_plan_destroy(plan), lce_close(lib)
+ *
+ * Loss and gradients may come from one call (want both), or the loss first and the gradients from a later
+ * call of another plan that wants gradients only: nothing is kept between the two, the logits are computed
+ * again.  With reduction none and an upstream gradient that is known only later, that is the way.
+ *
+ * What holds for every function:
+ *   - It returns LCE_OK or a code below; lce_message() then has one line: what, where, what to do.
+ *   - lce_run allocates nothing, waits for nothing, and on the GPU only puts work on the stream (it may be
+ * captured into a graph).  The order on the stream is the only synchronisation: buffers and plan stay valid
+ * until the work is done.  Two calls at once need two workspaces and else share everything: library and plan
+ * are read only.
+ *   - The same plan, device, inputs and versions give the same bits, from run to run and process to process.
+ *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major; strides are counted in elements.
+ *   - Matrices and the workspace are never read where they are only written: no need to clear them.
+ *
+ * One plan's memory, beyond the caller's buffers, is what its workspace_size says; the CPU back end uses no
+ * other memory than that either.
+ */
+#ifndef LINEAR_CROSS_ENTROPY_H
+#define LINEAR_CROSS_ENTROPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LCE_API __attribute__((visibility("default")))
+
+enum lce_status {
+    LCE_OK = 0,
+    LCE_BAD_ARGUMENT = 1,        /* a null, a negative size, a contradiction */
+    LCE_BAD_DTYPE = 2,           /* a type that is not supported there */
+    LCE_MISALIGNED = 3,          /* an address that is not aligned as asked below */
+    LCE_WORKSPACE_TOO_SMALL = 4, /* less than lce_plan_info() said */
+    LCE_BUDGET_TOO_SMALL = 5,    /* no plan fits; the message names the smallest that would */
+    LCE_TOO_LARGE = 6,       /* a size whose bytes do not fit 63 bits, or a vocabulary of 2^31 - 64 or more */
+    LCE_BACKEND_MISSING = 7, /* not built in, or no driver, GPU or cuBLASLt here */
+    LCE_OUT_OF_MEMORY = 8,   /* host memory for the library or the plan */
+    LCE_DEVICE_ERROR = 9,    /* the CUDA driver refused something; the message has its error's name */
+    LCE_GEMM_ERROR = 10,     /* cuBLASLt refused something, or knows no algorithm */
+};
+
+enum lce_backend {
+    LCE_CPU = 0,  /* buffers in host memory; the stream is ignored; done when lce_run returns */
+    LCE_CUDA = 1, /* buffers in device memory of the context that was current in lce_open */
+};
+
+enum lce_dtype { LCE_F32 = 0, LCE_F16 = 1, LCE_BF16 = 2 };
+enum lce_label_dtype { LCE_I64 = 0, LCE_I32 = 1 };
+enum lce_reduction { LCE_MEAN = 0, LCE_SUM = 1, LCE_NONE = 2 };
+
+enum lce_want {
+    LCE_WANT_LOSS = 1,
+    LCE_WANT_GRAD_INPUT = 2,
+    LCE_WANT_GRAD_WEIGHT = 4,
+    LCE_WANT_GRAD_BIAS = 8,
+};
+
+enum lce_flag {
+    LCE_ALLOW_TF32 = 1, /* fp32 matrices may be multiplied as TF32 */
+    LCE_F32_ACCUMULATE =
+        2, /* sum dweight over chunks in fp32 in the workspace (4 H V bytes) and round it once */
+};
+
+enum lce_mode {
+    LCE_AUTO = 0, /* fast where the budget allows it, else lean */
+    LCE_FAST = 1, /* the chunk that is estimated the fastest within the budget (default 512 MiB) */
+    LCE_LEAN = 2, /* the smallest chunk that still keeps the matrix units busy (default 128 MiB) */
+    LCE_NAIVE =
+        3, /* the baseline: all logits, in the input's type, in fp32, their log-softmax and its gradient, as
+              the usual eager loss holds them: (2 e + 8) N V bytes, e = bytes of an element */
+};
+
+/* What to compute.  lce_problem_init() gives the defaults; all else is to be filled in. */
+struct lce_problem {
+    uint32_t size;  /* of this struct: set by lce_problem_init */
+    uint32_t wants; /* enum lce_want; default loss, dinput and dweight */
+    uint32_t flags; /* enum lce_flag */
+    int32_t dtype;  /* enum lce_dtype of input, weight, bias, dinput; default bf16 */
+    int32_t label_dtype;
+    int32_t grad_weight_dtype; /* of dweight and dbias: as dtype (default), or LCE_F32.  -1 is "as dtype" */
+    int32_t reduction;
+    int32_t unused;
+    int64_t tokens, hidden, vocab; /* N, H, V; N may be 0 */
+    /* from row to row of input [N, H], weight [V, H], dinput [N, H], dweight [V, H]; 0 is dense (H) */
+    int64_t input_stride, weight_stride, grad_input_stride, grad_weight_stride;
+    int64_t ignore_index; /* default -100; may lie inside the vocabulary */
+    /* The caller's promise that at most this many tokens count: the others are compacted away and cost
+       nothing.  0: no promise; ignored tokens then go through the products as rows of zeros.  No more than
+       that is known without waiting for the device.  A promise that is broken is LCE_DEVICE_TOO_MANY in the
+       error flag. */
+    int64_t max_counted;
+    float label_smoothing;  /* s, 0 .. 1 */
+    float z_loss;           /* q, 0 = none */
+    float softcap;          /* 0 = none */
+    float grad_weight_beta; /* dweight = beta dweight + ...; so dbias.  0 (default): what was there is not
+                               read */
+};
+
+/* Where it lies.  What is wanted must be there; the other outputs are ignored. */
+struct lce_buffers {
+    const void *input, *weight;                 /* aligned to 16 bytes */
+    const void *bias;                           /* [V], or NULL; 16 bytes */
+    const void *labels;                         /* [N], aligned to its element */
+    const float *class_weights;                 /* [V] fp32, or NULL */
+    const float *grad_output;                   /* upstream: [1] for mean and sum, [N] for none; NULL is 1 */
+    float *loss;                                /* [1]; [N] for none */
+    void *grad_input, *grad_weight, *grad_bias; /* 16 bytes */
+    int32_t *error_flag; /* bits of enum lce_device_error are or-ed in, never cleared; may be NULL */
+    void *workspace;     /* 256 bytes (CPU: 64) */
+    size_t workspace_size;
+};
+
+enum lce_device_error {
+    /* A label is neither ignore_index nor in 0 .. V-1: its token's loss and row of dinput are NaN (so is the
+       mean or sum), and it adds nothing to dweight and dbias.  Nothing is read or written through it. */
+    LCE_DEVICE_LABEL = 1,
+    /* More tokens count than max_counted: the excess ones are treated as if their labels were out of range.
+     */
+    LCE_DEVICE_TOO_MANY = 2,
+};
+
+struct lce_plan_info {
+    int32_t mode;            /* enum lce_mode, never LCE_AUTO */
+    int32_t chunks;          /* how often the logits' buffer is used */
+    int64_t chunk_tokens;    /* tokens in it */
+    uint64_t workspace_size; /* bytes that lce_run needs, exactly */
+    uint64_t logits_size;    /* of them, the logits */
+    uint64_t gemm_size;      /* of them, cuBLASLt's own scratch */
+};
+
+struct lce;
+struct lce_plan;
+
+LCE_API int lce_open(int backend, struct lce **library);
+LCE_API void lce_close(struct lce *library); /* NULL is nothing; plans first */
+
+LCE_API void lce_problem_init(struct lce_problem *problem);
+
+/* BUDGET: the most bytes that the workspace may have; 0 is the mode's default.  The problem is copied. */
+LCE_API int lce_plan_create(struct lce *library, const struct lce_problem *problem, int mode, uint64_t budget,
+                            struct lce_plan **plan);
+/* The same with the chunk given instead of chosen: for measuring. */
+LCE_API int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode,
+                                  int64_t chunk_tokens, uint64_t budget, struct lce_plan **plan);
+LCE_API void lce_plan_destroy(struct lce_plan *plan); /* NULL is nothing */
+LCE_API const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan);
+
+/* STREAM: a CUstream or cudaStream_t; NULL is the legacy default stream. */
+LCE_API int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+
+/* The line that belongs to this thread's last failed call; "" where none failed.  Overwritten by the next. */
+LCE_API const char *lce_message(void);
+LCE_API const char *lce_status_name(int status);
+
+/*
+ * The same problem in double precision, for tests: one logit after the other from the formulas above.  All
+ * pointers are in host memory, of any alignment; outputs that are NULL are not computed; no other memory than
+ * the outputs and one row of logits.  dweight [V, H], dbias [V] and dinput [N, H] are dense and do not add to
+ * what is there.
+ */
+struct lce_reference {
+    double *loss; /* [1]; [N] for none */
+    double *grad_input, *grad_weight, *grad_bias;
+};
+LCE_API int lce_reference_run(const struct lce_problem *problem, const struct lce_buffers *buffers,
+                              const struct lce_reference *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,192 @@
+/*
+ * problem.c - what may be asked for: every problem and every set of buffers is checked here, before a back
+ * end sees it.
+ *
+ * Sizes are checked so that all later arithmetic on them fits 63 bits: the largest thing ever computed is the
+ * naive workspace, 16 N V bytes, or a matrix, 8 rows stride.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "internal.h"
+
+void lce_problem_init(struct lce_problem *problem)
+{
+    memset(problem, 0, sizeof *problem);
+    problem->size = sizeof *problem;
+    problem->wants = LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT;
+    problem->dtype = LCE_BF16;
+    problem->grad_weight_dtype = -1;
+    problem->ignore_index = -100;
+}
+
+size_t lce_dtype_size(int dtype)
+{
+    return dtype == LCE_F32 ? 4 : 2;
+}
+
+bool lce_wants_gradients(const struct lce_problem *problem)
+{
+    return problem->wants & (LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS);
+}
+
+size_t lce_part(size_t *total, size_t count, size_t size)
+{
+    size_t begin = *total;
+    *total += (count * size + 255) / 256 * 256;
+    return begin;
+}
+
+static int check_types(const struct lce_problem *p)
+{
+    if (p->dtype < LCE_F32 || p->dtype > LCE_BF16)
+        return lce_fail(LCE_BAD_DTYPE, "problem: dtype %d is not supported; use LCE_F32, LCE_F16 or LCE_BF16",
+                        p->dtype);
+    if (p->label_dtype != LCE_I64 && p->label_dtype != LCE_I32)
+        return lce_fail(LCE_BAD_DTYPE, "problem: label_dtype %d is not supported; use LCE_I64 or LCE_I32",
+                        p->label_dtype);
+    if (p->grad_weight_dtype != -1 && p->grad_weight_dtype != p->dtype && p->grad_weight_dtype != LCE_F32)
+        return lce_fail(
+            LCE_BAD_DTYPE,
+            "problem: grad_weight_dtype %d is not supported; use dtype's (%d), LCE_F32, or -1 for dtype's",
+            p->grad_weight_dtype, p->dtype);
+    return LCE_OK;
+}
+
+static int check_choices(const struct lce_problem *p)
+{
+    const uint32_t wants = LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS;
+    if (!p->wants || p->wants & ~wants)
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: wants is 0x%x; or together members of enum lce_want",
+                        p->wants);
+    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE))
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
+                        p->flags);
+    if (p->reduction < LCE_MEAN || p->reduction > LCE_NONE)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: reduction %d is unknown; use LCE_MEAN, LCE_SUM or LCE_NONE", p->reduction);
+    if (!(p->label_smoothing >= 0 && p->label_smoothing <= 1))
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: label_smoothing is %g; it must lie in 0 .. 1",
+                        p->label_smoothing);
+    if (!(p->z_loss >= 0) || isinf(p->z_loss))
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: z_loss is %g; it must be 0 or more, and finite",
+                        p->z_loss);
+    if (!(p->softcap >= 0) || isinf(p->softcap))
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: softcap is %g; it must be 0 (none) or more, and finite",
+                        p->softcap);
+    if (!isfinite(p->grad_weight_beta))
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: grad_weight_beta is %g; it must be finite",
+                        p->grad_weight_beta);
+    return LCE_OK;
+}
+
+static int check_sizes(const struct lce_problem *p)
+{
+    if (p->tokens < 0 || p->hidden < 1 || p->vocab < 1)
+        return lce_fail(
+            LCE_BAD_ARGUMENT,
+            "problem: tokens %lld, hidden %lld, vocab %lld; tokens must be 0 or more, the others 1 or more",
+            (long long)p->tokens, (long long)p->hidden, (long long)p->vocab);
+    /* products, matrix libraries and kernels count rows and columns in 32 bits */
+    const int64_t most = INT32_MAX - 64;
+    if (p->tokens > most || p->hidden > most || p->vocab > most)
+        return lce_fail(LCE_TOO_LARGE,
+                        "problem: tokens %lld, hidden %lld, vocab %lld; each must be at most %lld",
+                        (long long)p->tokens, (long long)p->hidden, (long long)p->vocab, (long long)most);
+    int64_t all;
+    if (__builtin_mul_overflow(p->tokens * 16, p->vocab + 64, &all))
+        return lce_fail(LCE_TOO_LARGE, "problem: logits of %lld tokens by %lld do not fit an address",
+                        (long long)p->tokens, (long long)p->vocab);
+    if (p->max_counted < 0 || p->max_counted > p->tokens)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: max_counted is %lld; it must be 0 (no promise) .. tokens (%lld)",
+                        (long long)p->max_counted, (long long)p->tokens);
+    return LCE_OK;
+}
+
+static int check_stride(const char *name, int64_t *stride, int64_t rows, int64_t hidden)
+{
+    if (*stride == 0)
+        *stride = hidden;
+    if (*stride < hidden)
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: %s is %lld, less than a row (hidden = %lld)", name,
+                        (long long)*stride, (long long)hidden);
+    int64_t bytes;
+    if (__builtin_mul_overflow(*stride, rows > 0 ? rows : 1, &bytes) ||
+        __builtin_mul_overflow(bytes, 8, &bytes))
+        return lce_fail(LCE_TOO_LARGE, "problem: %lld rows of %s %lld do not fit an address", (long long)rows,
+                        name, (long long)*stride);
+    return LCE_OK;
+}
+
+int lce_problem_check(const struct lce_problem *problem, struct lce_problem *complete)
+{
+    if (problem->size != sizeof *problem)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: size is %u, not %zu; call lce_problem_init first (same header?)",
+                        problem->size, sizeof *problem);
+    struct lce_problem *p = complete;
+    *p = *problem;
+    int status = check_types(p);
+    if (!status)
+        status = check_choices(p);
+    if (!status)
+        status = check_sizes(p);
+    if (!status)
+        status = check_stride("input_stride", &p->input_stride, p->tokens, p->hidden);
+    if (!status)
+        status = check_stride("weight_stride", &p->weight_stride, p->vocab, p->hidden);
+    if (!status)
+        status = check_stride("grad_input_stride", &p->grad_input_stride, p->tokens, p->hidden);
+    if (!status)
+        status = check_stride("grad_weight_stride", &p->grad_weight_stride, p->vocab, p->hidden);
+    if (p->grad_weight_dtype == -1)
+        p->grad_weight_dtype = p->dtype;
+    return status;
+}
+
+static int check_address(const char *name, const void *address, size_t alignment, bool needed)
+{
+    if (needed && !address)
+        return lce_fail(LCE_BAD_ARGUMENT, "buffers: %s is NULL, and the problem needs it", name);
+    if ((uintptr_t)address % alignment)
+        return lce_fail(LCE_MISALIGNED, "buffers: %s is at %p; it must be aligned to %zu bytes", name,
+                        address, alignment);
+    return LCE_OK;
+}
+
+int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *b)
+{
+    const struct lce_problem *p = &plan->problem;
+    const bool tokens = p->tokens > 0;
+    const size_t label = p->label_dtype == LCE_I64 ? 8 : 4;
+    const struct {
+        const char *name;
+        const void *address;
+        size_t alignment;
+        bool needed;
+    } rows[] = {
+        {"input", b->input, 16, tokens},
+        {"weight", b->weight, 16, true},
+        {"bias", b->bias, 16, false},
+        {"labels", b->labels, label, tokens},
+        {"class_weights", b->class_weights, 4, false},
+        {"grad_output", b->grad_output, 4, false},
+        {"loss", b->loss, 4, p->wants & LCE_WANT_LOSS && (tokens || p->reduction != LCE_NONE)},
+        {"grad_input", b->grad_input, 16, p->wants & LCE_WANT_GRAD_INPUT && tokens},
+        {"grad_weight", b->grad_weight, 16, p->wants & LCE_WANT_GRAD_WEIGHT},
+        {"grad_bias", b->grad_bias, 16, p->wants & LCE_WANT_GRAD_BIAS},
+        {"error_flag", b->error_flag, 4, false},
+        {"workspace", b->workspace, plan->library->operations->workspace_alignment,
+         plan->info.workspace_size > 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int status = check_address(rows[i].name, rows[i].address, rows[i].alignment, rows[i].needed);
+        if (status)
+            return status;
+    }
+    if (b->workspace_size < plan->info.workspace_size)
+        return lce_fail(LCE_WORKSPACE_TOO_SMALL, "buffers: workspace_size is %zu; this plan needs %llu bytes",
+                        b->workspace_size, (unsigned long long)plan->info.workspace_size);
+    return LCE_OK;
+}

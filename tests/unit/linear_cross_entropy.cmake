@@ -1,0 +1,6 @@
+# The fused linear cross-entropy: its CPU back end, and what is checked before any back end.
+foreach(name linear_cross_entropy linear_cross_entropy_corners)
+  vs_unit_test(${name} SOURCES LIBS linear_cross_entropy)
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_SOURCE_DIR}/kernels/cpu)
+  set_target_properties(test_${name} PROPERTIES SKIP_BUILD_RPATH OFF)
+endforeach()
