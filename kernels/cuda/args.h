@@ -1,0 +1,116 @@
+/*
+ * args.h - what the host code hands to the kernels: plain structs, the same in C and in CUDA C++.
+ */
+#ifndef LCE_ARGS_H
+#define LCE_ARGS_H
+
+#include <stdint.h>
+
+enum { LCE_COUNTED = 0, LCE_IGNORED = 1, LCE_INVALID = 2 }; /* a token's state */
+
+/* What is known of all tokens before the logits; in device memory. */
+struct lce_stats {
+    double weights;     /* of the counted tokens' labels: D */
+    double all_weights; /* of all classes */
+    int64_t counted;    /* n */
+    /* For fp16: probabilities over D would vanish, so there g is kept LCE_F16_SCALE times as large as it
+       would be with an upstream gradient of 1 and no division, and the products multiply by alpha. */
+    float alpha;
+    float zero, one, beta; /* factors of what is there already, beside alpha in device memory */
+};
+#define LCE_F16_SCALE 1024.0f
+
+struct lce_labels {
+    const void *labels;
+    int64_t ignore_index;
+    int64_t tokens;
+    int32_t wide; /* int64 labels */
+    int32_t vocab;
+};
+
+struct lce_prepare_args {
+    struct lce_labels labels;
+    const float *class_weights;
+    const float *grad_output; /* for alpha */
+    struct lce_stats *stats;
+    uint8_t *state; /* [N] */
+    int32_t *index; /* [max_counted] the counted tokens, then -1; or NULL */
+    float *loss;    /* [N] of the tokens that do not count; or NULL */
+    int32_t *error_flag;
+    int64_t max_counted;
+    float beta;
+    int32_t reduction;
+};
+
+struct lce_softmax_args {
+    struct lce_labels labels;
+    void *logits; /* row r at r * stride; becomes g */
+    int64_t stride;
+    int64_t first; /* row 0 is entry FIRST of index, or token FIRST */
+    const struct lce_stats *stats;
+    const uint8_t *state;
+    const int32_t *index;
+    const void *bias;
+    const float *class_weights;
+    const float *grad_output;
+    float *loss; /* [N] or NULL */
+    float smoothing, z_loss, softcap;
+    int32_t reduction;
+    int32_t gradients; /* whether g is wanted */
+    int32_t scaled;    /* g times LCE_F16_SCALE, alpha in the products */
+};
+
+/* Rows of BYTES from here to there, by way of an index. */
+struct lce_rows_args {
+    void *to;
+    const void *from;
+    int64_t to_stride, from_stride; /* bytes */
+    const int32_t *index;           /* of the rows; -1 is none */
+    int64_t width;                  /* 2-byte words in a row */
+};
+
+struct lce_settle_args {
+    void *matrix; /* [N, H] dinput */
+    int64_t stride, hidden;
+    const uint8_t *state;
+    int32_t zero_ignored; /* else only NaN for the invalid */
+};
+
+struct lce_sum_args {
+    const void *g; /* [rows, V] */
+    int64_t stride;
+    float *sums; /* [V] */
+    int32_t rows, vocab;
+    int32_t add; /* to what is there */
+};
+
+/* to = beta to + alpha from, over rows by columns */
+struct lce_store_args {
+    void *to;
+    const float *from; /* NULL: zeros */
+    const struct lce_stats *stats;
+    int64_t to_stride, from_stride; /* elements */
+    int64_t columns;
+    uint32_t blocks; /* of 256 threads, for a row */
+    float beta;
+    int32_t scaled; /* from is to be multiplied by stats->alpha */
+};
+
+struct lce_reduce_args {
+    const float *losses; /* [N] */
+    float *loss;
+    const struct lce_stats *stats;
+    int64_t tokens;
+    int32_t mean;
+};
+
+/* The four matrices of the naive loss, each [N, V], and a number a token. */
+struct lce_naive_args {
+    struct lce_softmax_args softmax; /* logits, and all that says how */
+    float *upcast;                   /* the logits in fp32, then their gradient */
+    float *log_probability;
+    void *g;    /* the gradient in the type of the logits */
+    float *lse; /* [N] */
+};
+
+#endif

@@ -1,0 +1,95 @@
+/* cuda.h - what the files of the CUDA back end share: its library, its plan. */
+#ifndef LCE_CUDA_H
+#define LCE_CUDA_H
+
+#include "args.h"
+#include "gemm.h"
+
+enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGES };
+
+struct cuda_library {
+    struct lce base;
+    struct lce_driver driver;
+    struct lce_blas blas;
+    cublasLtHandle_t handle;
+    CUcontext context;
+    CUlibrary images[IMAGES];
+    int processors;
+};
+
+struct cuda_layout { /* offsets into the workspace */
+    size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
+    size_t upcast, log_probability, g, lse; /* naive */
+};
+
+struct cuda_products {
+    struct lce_gemm logits, dinput, dweight;
+};
+
+/* A kernel that is launched with clusters of CTAs. */
+struct cuda_softmax {
+    CUfunction function;
+    unsigned int cluster;
+};
+
+struct cuda_kernels {
+    CUfunction prepare, gather, scatter, reduce, settle, column_sum, store;
+    CUfunction upcast, log_softmax, gradient, cast;
+    struct cuda_softmax plain, general;
+};
+
+struct cuda_plan {
+    struct lce_plan base;
+    struct cuda_layout layout;
+    struct cuda_kernels kernels;
+    struct cuda_products full, tail; /* of a whole chunk, of the last one where it is shorter */
+    int64_t rows;                    /* tokens that go through: all, or max_counted */
+    int64_t chunk, last;             /* rows of a chunk, of the last chunk */
+    int64_t stride;                  /* of the logits */
+    bool compacts;                   /* rows go by index */
+    bool accumulates;                /* dweight is summed in the workspace */
+    bool scaled;                     /* fp16: see struct lce_stats */
+};
+
+static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)
+{
+    return (const struct cuda_library *)plan->base.library;
+}
+
+/* plan.c */
+int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                     uint64_t budget, struct lce_plan **plan);
+void cuda_plan_destroy(struct lce_plan *plan);
+
+/* run.c */
+int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+
+/* One run under way. */
+struct cuda_run {
+    const struct cuda_plan *plan;
+    const struct lce_buffers *buffers;
+    CUstream stream;
+    struct lce_stats *stats; /* all in device memory */
+    uint8_t *state;
+    int32_t *index;
+    float *loss; /* of each token, or NULL */
+};
+
+/* What the softmax is told for the rows from FIRST on. */
+struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
+/* naive.c: from the logits to g. */
+int cuda_naive_softmax(const struct cuda_run *run);
+
+/* launch.c */
+int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
+int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
+                const void *arguments);
+int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *softmax, int64_t rows,
+                        const void *arguments);
+
+static inline void *cuda_at(const struct cuda_run *run, size_t offset)
+{
+    return (char *)run->buffers->workspace + offset;
+}
+
+#endif

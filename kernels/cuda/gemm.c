@@ -1,0 +1,130 @@
+/*
+ * gemm.c - a row-major product through cuBLASLt, which is column-major: out^T = b^T a^T, the same memory.
+ *
+ * The algorithm is the first of cuBLASLt's heuristic for this shape, asked once, when the plan is made: it
+ * depends on shape, types, strides, alignment, GPU and version, so the bits are the same wherever those are.
+ * Split sums that are added up in the order in which blocks happen to finish are excluded.
+ */
+#include <string.h>
+
+#include "gemm.h"
+
+static int failed(const struct lce_blas *blas, const char *what, cublasStatus_t status)
+{
+    return lce_fail(LCE_GEMM_ERROR, "cuBLASLt: %s: %s", what, blas->status_name(status));
+}
+
+static cudaDataType_t data_type(int dtype)
+{
+    return dtype == LCE_F32 ? CUDA_R_32F : dtype == LCE_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static cublasStatus_t describe(const struct lce_blas *blas, const struct lce_product *p, struct lce_gemm *g)
+{
+    const bool tf32 = p->tf32 && p->dtype == LCE_F32;
+    const cublasOperation_t first = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtPointerMode_t pointers =
+        p->device_factors ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
+    cublasStatus_t s =
+        blas->desc_create(&g->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (!s)
+        s = blas->desc_set(g->desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    if (!s)
+        s = blas->desc_set(g->desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    if (!s)
+        s = blas->desc_set(g->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &pointers, sizeof pointers);
+    return s;
+}
+
+static cublasStatus_t layout(const struct lce_blas *blas, cublasLtMatrixLayout_t *l, int dtype, int64_t rows,
+                             int64_t columns, bool transposed, int64_t stride)
+{
+    return blas->layout_create(l, data_type(dtype), (uint64_t)(transposed ? columns : rows),
+                               (uint64_t)(transposed ? rows : columns), stride);
+}
+
+static cublasStatus_t layouts(const struct lce_blas *blas, const struct lce_product *p, struct lce_gemm *g)
+{
+    cublasStatus_t s = layout(blas, &g->a, p->dtype, p->n, p->k, p->transpose_b, p->b_stride);
+    if (!s)
+        s = layout(blas, &g->b, p->dtype, p->k, p->m, p->transpose_a, p->a_stride);
+    if (!s)
+        s = layout(blas, &g->out, p->out_dtype, p->n, p->m, false, p->out_stride);
+    return s;
+}
+
+static cublasStatus_t prefer(const struct lce_blas *blas, cublasLtMatmulPreference_t preference,
+                             size_t scratch, uint32_t alignment)
+{
+    const uint64_t most = scratch;
+    /* not INPLACE: it adds partial sums in the order of arrival */
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    static const cublasLtMatmulPreferenceAttributes_t which[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    cublasStatus_t s =
+        blas->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    if (!s)
+        s = blas->preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                 sizeof schemes);
+    for (int i = 0; !s && i < 4; i++)
+        s = blas->preference_set(preference, which[i], &alignment, sizeof alignment);
+    return s;
+}
+
+static int choose(const struct lce_blas *blas, cublasLtHandle_t handle, const struct lce_product *p,
+                  size_t scratch, struct lce_gemm *g)
+{
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t result;
+    int found = 0;
+    cublasStatus_t s = blas->preference_create(&preference);
+    if (s)
+        return failed(blas, "preference", s);
+    s = prefer(blas, preference, scratch, p->alignment);
+    if (!s)
+        s = blas->heuristic(handle, g->desc, g->a, g->b, g->out, g->out, preference, 1, &result, &found);
+    blas->preference_destroy(preference);
+    if (s || found == 0)
+        return lce_fail(LCE_GEMM_ERROR,
+                        "cuBLASLt has no algorithm for [%lld, %lld] = [.., %lld] in type %d: %s",
+                        (long long)p->m, (long long)p->n, (long long)p->k, p->dtype, blas->status_name(s));
+    g->algorithm = result.algo;
+    g->workspace_size = result.workspaceSize;
+    return LCE_OK;
+}
+
+int lce_gemm_create(const struct lce_blas *blas, cublasLtHandle_t handle, const struct lce_product *product,
+                    size_t scratch, struct lce_gemm *gemm)
+{
+    memset(gemm, 0, sizeof *gemm);
+    cublasStatus_t s = describe(blas, product, gemm);
+    if (!s)
+        s = layouts(blas, product, gemm);
+    int status = s ? failed(blas, "describing a product", s) : choose(blas, handle, product, scratch, gemm);
+    if (status)
+        lce_gemm_destroy(blas, gemm);
+    return status;
+}
+
+void lce_gemm_destroy(const struct lce_blas *blas, struct lce_gemm *gemm)
+{
+    const cublasLtMatrixLayout_t all[] = {gemm->a, gemm->b, gemm->out};
+    for (int i = 0; i < 3; i++)
+        if (all[i])
+            blas->layout_destroy(all[i]);
+    if (gemm->desc)
+        blas->desc_destroy(gemm->desc);
+    memset(gemm, 0, sizeof *gemm);
+}
+
+int lce_gemm_run(const struct lce_blas *blas, cublasLtHandle_t handle, const struct lce_gemm *gemm, void *out,
+                 const void *a, const void *b, const struct lce_factors *factors, void *scratch,
+                 CUstream stream)
+{
+    cublasStatus_t s = blas->matmul(handle, gemm->desc, factors->alpha, b, gemm->a, a, gemm->b, factors->beta,
+                                    out, gemm->out, out, gemm->out, &gemm->algorithm, scratch,
+                                    gemm->workspace_size, (cudaStream_t)stream);
+    return s ? failed(blas, "a product", s) : LCE_OK;
+}

@@ -1,0 +1,16 @@
+/* image.S - the fat binaries that nvcc made of the .cu files, inside the library. */
+    .section .rodata
+    .macro image name, file
+    .globl \name
+    .hidden \name
+    .type \name, @object
+    .balign 64
+\name:
+    .incbin "\file"
+    .size \name, . - \name
+    .byte 0
+    .endm
+    image lce_image_softmax, softmax.fatbin
+    image lce_image_tokens, tokens.fatbin
+    image lce_image_naive, naive.fatbin
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,56 @@
+/* launch.c - finds kernels and puts them on the stream. */
+#include "cuda.h"
+
+int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function)
+{
+    CUkernel kernel;
+    CUresult status = library->driver.library_kernel(&kernel, library->images[image], name);
+    if (!status) /* loads its code: not to be done while running */
+        status = library->driver.kernel_function(function, kernel);
+    return status ? lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: kernel %s: %s", name,
+                             lce_driver_error(&library->driver, status))
+                  : LCE_OK;
+}
+
+static int launch(const struct cuda_run *run, CUfunction function, const CUlaunchConfig *config,
+                  const void *arguments)
+{
+    const struct lce_driver *driver = &cuda_of(run->plan)->driver;
+    void *parameters[] = {(void *)(uintptr_t)arguments};
+    CUresult status = driver->launch(config, function, parameters, NULL);
+    return status ? lce_fail(LCE_DEVICE_ERROR, "lce_run: a kernel was not launched: %s",
+                             lce_driver_error(driver, status))
+                  : LCE_OK;
+}
+
+int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
+                const void *arguments)
+{
+    const CUlaunchConfig config = {.gridDimX = blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .hStream = run->stream};
+    return launch(run, function, &config, arguments);
+}
+
+int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *softmax, int64_t rows,
+                        const void *arguments)
+{
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+    attribute.value.clusterDim.x = softmax->cluster;
+    attribute.value.clusterDim.y = 1;
+    attribute.value.clusterDim.z = 1;
+    const CUlaunchConfig config = {.gridDimX = (unsigned int)rows * softmax->cluster,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = 512,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .hStream = run->stream,
+                                   .attrs = &attribute,
+                                   .numAttrs = 1};
+    return launch(run, softmax->function, &config, arguments);
+}

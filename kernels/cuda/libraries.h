@@ -1,0 +1,79 @@
+/*
+ * libraries.h - the functions of the CUDA driver and of cuBLASLt that are called, found at run time.
+ *
+ * The library links to nothing of CUDA, so it loads on a machine without.  Each row is one function: its
+ * name, its field here, its parameters.
+ */
+#ifndef LCE_LIBRARIES_H
+#define LCE_LIBRARIES_H
+
+#include <cublasLt.h>
+#include <cuda.h>
+
+#include "internal.h"
+
+#define LCE_DRIVER_FUNCTIONS(X)                                                                              \
+    X(cuGetErrorName, error_name, (CUresult status, const char **name))                                      \
+    X(cuCtxGetCurrent, context_current, (CUcontext * context))                                               \
+    X(cuCtxGetDevice, context_device, (CUdevice * device))                                                   \
+    X(cuDeviceGetAttribute, attribute, (int *value, CUdevice_attribute attribute, CUdevice device))          \
+    X(cuLibraryLoadData, library_load,                                                                       \
+      (CUlibrary * library, const void *code, CUjit_option *jit, void **jit_values, unsigned int jit_count,  \
+       CUlibraryOption *options, void **values, unsigned int count))                                         \
+    X(cuLibraryUnload, library_unload, (CUlibrary library))                                                  \
+    X(cuLibraryGetKernel, library_kernel, (CUkernel * kernel, CUlibrary library, const char *name))          \
+    X(cuKernelGetFunction, kernel_function, (CUfunction * function, CUkernel kernel))                        \
+    X(cuLaunchKernelEx, launch,                                                                              \
+      (const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra))
+
+#define LCE_BLAS_FUNCTIONS(X)                                                                                \
+    X(cublasLtGetStatusName, status_name, const char *, (cublasStatus_t status))                             \
+    X(cublasLtGetVersion, version, size_t, (void))                                                           \
+    X(cublasLtCreate, create, cublasStatus_t, (cublasLtHandle_t * handle))                                   \
+    X(cublasLtDestroy, destroy, cublasStatus_t, (cublasLtHandle_t handle))                                   \
+    X(cublasLtMatmulDescCreate, desc_create, cublasStatus_t,                                                 \
+      (cublasLtMatmulDesc_t * desc, cublasComputeType_t compute, cudaDataType_t scale))                      \
+    X(cublasLtMatmulDescDestroy, desc_destroy, cublasStatus_t, (cublasLtMatmulDesc_t desc))                  \
+    X(cublasLtMatmulDescSetAttribute, desc_set, cublasStatus_t,                                              \
+      (cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const void *value, size_t size)) \
+    X(cublasLtMatrixLayoutCreate, layout_create, cublasStatus_t,                                             \
+      (cublasLtMatrixLayout_t * layout, cudaDataType type, uint64_t rows, uint64_t columns, int64_t stride)) \
+    X(cublasLtMatrixLayoutDestroy, layout_destroy, cublasStatus_t, (cublasLtMatrixLayout_t layout))          \
+    X(cublasLtMatmulPreferenceCreate, preference_create, cublasStatus_t,                                     \
+      (cublasLtMatmulPreference_t * preference))                                                             \
+    X(cublasLtMatmulPreferenceDestroy, preference_destroy, cublasStatus_t,                                   \
+      (cublasLtMatmulPreference_t preference))                                                               \
+    X(cublasLtMatmulPreferenceSetAttribute, preference_set, cublasStatus_t,                                  \
+      (cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,                \
+       const void *value, size_t size))                                                                      \
+    X(cublasLtMatmulAlgoGetHeuristic, heuristic, cublasStatus_t,                                             \
+      (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,                         \
+       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,                         \
+       cublasLtMatmulPreference_t preference, int asked, cublasLtMatmulHeuristicResult_t results[],          \
+       int *found))                                                                                          \
+    X(cublasLtMatmul, matmul, cublasStatus_t,                                                                \
+      (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,                 \
+       cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,    \
+       const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,             \
+       const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_size, cudaStream_t stream))
+
+struct lce_driver {
+#define X(name, field, parameters) CUresult(*field) parameters;
+    LCE_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+struct lce_blas {
+#define X(name, field, type, parameters) type(*field) parameters;
+    LCE_BLAS_FUNCTIONS(X)
+#undef X
+};
+
+/* Open the libraries once and keep them for ever.  They return enum lce_status. */
+int lce_driver_open(struct lce_driver *driver);
+int lce_blas_open(struct lce_blas *blas);
+
+/* What a refused call is called, as "CUDA_ERROR_INVALID_VALUE". */
+const char *lce_driver_error(const struct lce_driver *driver, CUresult status);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * run.c - one run on the GPU: everything is put on the stream, in order.
+ *
+ *     prepare     count tokens, find their states, their places
+ *     per chunk   (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
+ *                 dbias += column sums of g   dinput = g weight  (scatter)
+ *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ */
+#include "cuda.h"
+
+static const float zero = 0, one = 1;
+
+static bool wants(const struct cuda_run *r, uint32_t what)
+{
+    return r->plan->base.problem.wants & what;
+}
+
+static struct lce_labels labels_of(const struct cuda_run *r)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    return (struct lce_labels){.labels = r->buffers->labels,
+                               .ignore_index = p->ignore_index,
+                               .tokens = p->tokens,
+                               .wide = p->label_dtype == LCE_I64,
+                               .vocab = (int32_t)p->vocab};
+}
+
+static int prepare(const struct cuda_run *r)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const struct lce_prepare_args a = {
+        .labels = labels_of(r),
+        .class_weights = r->buffers->class_weights,
+        .grad_output = r->buffers->grad_output,
+        .stats = r->stats,
+        .state = r->state,
+        .index = r->plan->compacts ? r->index : NULL,
+        .loss = r->loss,
+        .error_flag = r->buffers->error_flag,
+        .max_counted = p->max_counted,
+        .beta = p->grad_weight_beta,
+        .reduction = p->reduction,
+    };
+    return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
+}
+
+struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t first)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    return (struct lce_softmax_args){
+        .labels = labels_of(r),
+        .logits = cuda_at(r, r->plan->layout.logits),
+        .stride = r->plan->stride,
+        .first = first,
+        .stats = r->stats,
+        .state = r->state,
+        .index = r->plan->compacts ? r->index : NULL,
+        .bias = r->buffers->bias,
+        .class_weights = r->buffers->class_weights,
+        .grad_output = r->buffers->grad_output,
+        .loss = r->loss,
+        .smoothing = p->label_smoothing,
+        .z_loss = p->z_loss,
+        .softcap = p->softcap,
+        .reduction = p->reduction,
+        .gradients = lce_wants_gradients(p),
+        .scaled = r->plan->scaled,
+    };
+}
+
+static int softmax(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_kernels *k = &r->plan->kernels;
+    const struct lce_softmax_args a = cuda_softmax_args(r, first);
+    const bool general = a.bias || a.class_weights || a.smoothing > 0 || a.softcap > 0;
+    if (r->plan->base.info.mode == LCE_NAIVE)
+        return cuda_naive_softmax(r);
+    return cuda_launch_cluster(r, general ? &k->general : &k->plain, rows, &a);
+}
+
+static int product(const struct cuda_run *r, const struct lce_gemm *gemm, void *out, const void *a,
+                   const void *b, const struct lce_factors *factors)
+{
+    const struct cuda_library *l = cuda_of(r->plan);
+    return lce_gemm_run(&l->blas, l->handle, gemm, out, a, b, factors, cuda_at(r, r->plan->layout.scratch),
+                        r->stream);
+}
+
+/* Rows by index between the caller's matrix and the chunk's own. */
+static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64_t rows)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const int64_t e = (int64_t)lce_dtype_size(p->dtype);
+    void *here = cuda_at(r, r->plan->layout.rows);
+    const struct lce_rows_args a = {
+        .to = gather ? here : r->buffers->grad_input,
+        .from = gather ? r->buffers->input : here,
+        .to_stride = (gather ? p->hidden : p->grad_input_stride) * e,
+        .from_stride = (gather ? p->input_stride : p->hidden) * e,
+        .index = r->index + first,
+        .width = p->hidden * e / 2,
+    };
+    const struct cuda_kernels *k = &r->plan->kernels;
+    return cuda_launch(r, gather ? k->gather : k->scatter, (unsigned int)rows, 256, &a);
+}
+
+static int dbias(const struct cuda_run *r, const void *g, int64_t first, int64_t rows)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const struct lce_sum_args a = {.g = g,
+                                   .stride = r->plan->stride,
+                                   .sums = cuda_at(r, r->plan->layout.dbias),
+                                   .rows = (int32_t)rows,
+                                   .vocab = (int32_t)p->vocab,
+                                   .add = first > 0};
+    return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((p->vocab + 255) / 256), 256, &a);
+}
+
+static int dweight(const struct cuda_run *r, const struct lce_gemm *gemm, const void *g, const void *x,
+                   bool first)
+{
+    const struct cuda_plan *plan = r->plan;
+    struct lce_factors factors = {&one, &one};
+    const bool kept = plan->accumulates; /* beta comes at the end */
+    if (first)
+        factors.beta = kept ? &zero : &plan->base.problem.grad_weight_beta;
+    if (plan->scaled) {
+        factors.alpha = &r->stats->alpha;
+        factors.beta = !first ? &r->stats->one : kept ? &r->stats->zero : &r->stats->beta;
+    }
+    void *out = kept ? cuda_at(r, plan->layout.accumulator) : r->buffers->grad_weight;
+    return product(r, gemm, out, g, x, &factors);
+}
+
+static int dinput(const struct cuda_run *r, const struct lce_gemm *gemm, const void *g, int64_t first,
+                  int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    const struct lce_factors host = {&one, &zero}, device = {&r->stats->alpha, &r->stats->zero};
+    char *out = r->buffers->grad_input;
+    if (plan->compacts)
+        out = cuda_at(r, plan->layout.rows);
+    else
+        out += first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
+    int status = product(r, gemm, out, g, r->buffers->weight, plan->scaled ? &device : &host);
+    return !status && plan->compacts ? move_rows(r, false, first, rows) : status;
+}
+
+static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    const struct cuda_products *products = rows == plan->chunk ? &plan->full : &plan->tail;
+    const struct lce_factors plain = {&one, &zero};
+    void *logits = cuda_at(r, plan->layout.logits);
+    const void *g = plan->base.info.mode == LCE_NAIVE ? cuda_at(r, plan->layout.g) : logits;
+    const char *x = r->buffers->input;
+    int status = plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
+    if (plan->compacts)
+        x = cuda_at(r, plan->layout.rows);
+    else
+        x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
+    if (!status)
+        status = product(r, &products->logits, logits, x, r->buffers->weight, &plain);
+    if (!status)
+        status = softmax(r, first, rows);
+    if (!status && wants(r, LCE_WANT_GRAD_WEIGHT))
+        status = dweight(r, &products->dweight, g, x, first == 0);
+    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
+        status = dbias(r, g, first, rows);
+    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last: it may write where the gathered rows lie */
+        status = dinput(r, &products->dinput, g, first, rows);
+    return status;
+}
+
+/* to = beta to + from, in the type of dweight */
+static int store(const struct cuda_run *r, void *to, const float *from, int64_t rows, int64_t columns,
+                 int64_t stride, bool scaled)
+{
+    const unsigned int blocks = (unsigned int)((columns + 255) / 256);
+    const struct lce_store_args a = {.to = to,
+                                     .from = from,
+                                     .stats = r->stats,
+                                     .to_stride = stride,
+                                     .from_stride = columns,
+                                     .columns = columns,
+                                     .blocks = blocks,
+                                     .beta = r->plan->base.problem.grad_weight_beta,
+                                     .scaled = scaled};
+    return cuda_launch(r, r->plan->kernels.store, (unsigned int)rows * blocks, 256, &a);
+}
+
+static int store_weights(const struct cuda_run *r)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    const bool none = plan->rows == 0;
+    int status = LCE_OK;
+    if (wants(r, LCE_WANT_GRAD_WEIGHT) && (plan->accumulates || none))
+        status =
+            store(r, r->buffers->grad_weight, none ? NULL : cuda_at(r, plan->layout.accumulator), p->vocab,
+                  p->hidden, p->grad_weight_stride, false); /* alpha is in the product already */
+    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
+        status = store(r, r->buffers->grad_bias, none ? NULL : cuda_at(r, plan->layout.dbias), 1, p->vocab,
+                       p->vocab, plan->scaled);
+    return status;
+}
+
+static int settle(const struct cuda_run *r)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const struct lce_settle_args a = {.matrix = r->buffers->grad_input,
+                                      .stride = p->grad_input_stride,
+                                      .hidden = p->hidden,
+                                      .state = r->state,
+                                      .zero_ignored = r->plan->compacts};
+    return p->tokens > 0 ? cuda_launch(r, r->plan->kernels.settle, (unsigned int)p->tokens, 256, &a) : LCE_OK;
+}
+
+static int reduce(const struct cuda_run *r)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const struct lce_reduce_args a = {.losses = r->loss,
+                                      .loss = r->buffers->loss,
+                                      .stats = r->stats,
+                                      .tokens = p->tokens,
+                                      .mean = p->reduction == LCE_MEAN};
+    return cuda_launch(r, r->plan->kernels.reduce, 1, 1024, &a);
+}
+
+static int finish(const struct cuda_run *r)
+{
+    int status = store_weights(r);
+    if (!status && wants(r, LCE_WANT_GRAD_INPUT))
+        status = settle(r);
+    if (!status && wants(r, LCE_WANT_LOSS) && r->plan->base.problem.reduction != LCE_NONE)
+        status = reduce(r);
+    return status;
+}
+
+static int right_context(const struct cuda_library *l)
+{
+    CUcontext current = NULL;
+    l->driver.context_current(&current);
+    if (current == l->context)
+        return LCE_OK;
+    return lce_fail(LCE_DEVICE_ERROR,
+                    "lce_run: another CUDA context is current than in lce_open; make that one current, "
+                    "or open a library for this one");
+}
+
+int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, void *stream)
+{
+    const struct cuda_plan *plan = (const struct cuda_plan *)base;
+    struct cuda_run r = {.plan = plan, .buffers = buffers, .stream = stream};
+    r.stats = cuda_at(&r, plan->layout.stats);
+    r.state = cuda_at(&r, plan->layout.state);
+    r.index = cuda_at(&r, plan->layout.index);
+    if (wants(&r, LCE_WANT_LOSS))
+        r.loss = base->problem.reduction == LCE_NONE ? buffers->loss : cuda_at(&r, plan->layout.loss);
+    int status = right_context(cuda_of(plan));
+    if (!status)
+        status = prepare(&r);
+    for (int64_t first = 0; !status && first < plan->rows; first += plan->chunk) {
+        int64_t left = plan->rows - first;
+        status = chunk(&r, first, left < plan->chunk ? left : plan->chunk);
+    }
+    return status ? status : finish(&r);
+}

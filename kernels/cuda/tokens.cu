@@ -1,0 +1,201 @@
+/*
+ * tokens.cu - what is done before, between and after the products: counting and compacting tokens, moving
+ * rows, column sums for the bias, the last roundings, the sum of the losses.  All sums have a fixed order.
+ */
+#include <math_constants.h>
+
+#include "device.cuh"
+
+namespace lce
+{
+
+struct Counts {
+    int64_t before;  /* tokens counted in earlier rounds */
+    int32_t invalid; /* bits for the error flag */
+};
+
+__device__ inline int state_of(const lce_labels &l, int64_t label)
+{
+    if (label == l.ignore_index)
+        return LCE_IGNORED;
+    return label >= 0 && label < l.vocab ? LCE_COUNTED : LCE_INVALID;
+}
+
+/* Where this thread stands among the block's threads with VOTE; *ALL is how many have it. */
+__device__ inline int rank_in_block(bool vote, int *all)
+{
+    __shared__ int counts[32];
+    const unsigned votes = __ballot_sync(~0u, vote), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __syncthreads();
+    if (lane == 0)
+        counts[warp] = __popc(votes);
+    __syncthreads();
+    int before = 0, sum = 0;
+    for (unsigned i = 0; i < blockDim.x / 32; i++) {
+        before += i < warp ? counts[i] : 0;
+        sum += counts[i];
+    }
+    *all = sum;
+    return before + __popc(votes & ((1u << lane) - 1));
+}
+
+/* One token: its state, its place; returns its weight. */
+__device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t label, int state,
+                               int64_t rank, int32_t *flags)
+{
+    if (state == LCE_INVALID)
+        *flags |= 1; /* LCE_DEVICE_LABEL */
+    if (state == LCE_COUNTED && a.max_counted && rank >= a.max_counted) {
+        state = LCE_INVALID;
+        *flags |= 2; /* LCE_DEVICE_TOO_MANY */
+    }
+    a.state[token] = static_cast<uint8_t>(state);
+    if (state != LCE_COUNTED) {
+        if (a.loss)
+            a.loss[token] = state == LCE_INVALID ? CUDART_NAN_F : 0.0f;
+        return 0;
+    }
+    if (a.index)
+        a.index[rank] = static_cast<int32_t>(token);
+    return a.class_weights ? a.class_weights[label] : 1;
+}
+
+__device__ inline float alpha_of(const lce_prepare_args &a, double weights)
+{
+    double alpha = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
+    if (a.reduction == 0)
+        alpha /= weights;
+    return static_cast<float>(alpha / static_cast<double>(LCE_F16_SCALE));
+}
+
+__device__ inline double sum_of_weights(const lce_prepare_args &a)
+{
+    if (!a.class_weights)
+        return a.labels.vocab;
+    double sum = 0;
+    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < a.labels.vocab;
+         c += static_cast<int32_t>(blockDim.x))
+        sum += a.class_weights[c];
+    return block_sum(sum);
+}
+
+} // namespace lce
+
+/* One block of 1024. */
+extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare_args a)
+{
+    int64_t counted = 0;
+    double weights = 0;
+    int32_t flags = 0;
+    for (int64_t base = 0; base < a.labels.tokens; base += 1024) {
+        const int64_t token = base + threadIdx.x;
+        const bool inside = token < a.labels.tokens;
+        const int64_t label = inside ? lce::label_of(a.labels, token) : 0;
+        const int state = inside ? lce::state_of(a.labels, label) : LCE_IGNORED;
+        int all;
+        const int rank = lce::rank_in_block(state == LCE_COUNTED, &all);
+        if (inside)
+            weights += lce::place(a, token, label, state, counted + rank, &flags);
+        counted += all;
+    }
+    if (flags && a.error_flag)
+        atomicOr(a.error_flag, flags);
+    if (a.max_counted && counted > a.max_counted)
+        counted = a.max_counted;
+    for (int64_t i = counted + threadIdx.x; a.index && i < a.max_counted; i += 1024)
+        a.index[i] = -1;
+    weights = lce::block_sum(weights);
+    const double all_weights = lce::sum_of_weights(a);
+    if (threadIdx.x == 0)
+        *a.stats = {weights, all_weights, counted, lce::alpha_of(a, weights), 0, 1, a.beta};
+}
+
+/* Row r of `to` is row index[r] of `from`; zeros where that is -1. */
+extern "C" __global__ void lce_gather(const lce_rows_args a)
+{
+    const int32_t row = a.index[blockIdx.x];
+    uint16_t *to = reinterpret_cast<uint16_t *>(static_cast<char *>(a.to) + blockIdx.x * a.to_stride);
+    const uint16_t *from =
+        reinterpret_cast<const uint16_t *>(static_cast<const char *>(a.from) + row * a.from_stride);
+    for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x)
+        to[i] = row < 0 ? 0 : from[i];
+}
+
+/* Row index[r] of `to` is row r of `from`. */
+extern "C" __global__ void lce_scatter(const lce_rows_args a)
+{
+    const int32_t row = a.index[blockIdx.x];
+    uint16_t *to = reinterpret_cast<uint16_t *>(static_cast<char *>(a.to) + row * a.to_stride);
+    const uint16_t *from =
+        reinterpret_cast<const uint16_t *>(static_cast<const char *>(a.from) + blockIdx.x * a.from_stride);
+    for (int64_t i = threadIdx.x; row >= 0 && i < a.width; i += blockDim.x)
+        to[i] = from[i];
+}
+
+/* One block of 1024: the losses of all tokens, already divided where that is to be. */
+extern "C" __global__ void __launch_bounds__(1024) lce_reduce(const lce_reduce_args a)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < a.tokens; i += 1024)
+        sum += a.losses[i];
+    sum = lce::block_sum(sum);
+    if (threadIdx.x == 0)
+        *a.loss = a.mean && a.stats->counted == 0 ? CUDART_NAN_F : static_cast<float>(sum);
+}
+
+template <typename T> __device__ void settle(const lce_settle_args &a)
+{
+    const int state = a.state[blockIdx.x];
+    if (state == LCE_COUNTED || (state == LCE_IGNORED && !a.zero_ignored))
+        return;
+    const T value = lce::from_float<T>(state == LCE_INVALID ? CUDART_NAN_F : 0.0f);
+    T *row = static_cast<T *>(a.matrix) + blockIdx.x * a.stride;
+    for (int64_t h = threadIdx.x; h < a.hidden; h += blockDim.x)
+        row[h] = value;
+}
+
+/* A thread a column, rows in order. */
+template <typename T> __device__ void column_sum(const lce_sum_args &a)
+{
+    const int32_t c = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (c >= a.vocab)
+        return;
+    float sum = a.add ? a.sums[c] : 0;
+    for (int64_t r = 0; r < a.rows; r++)
+        sum += lce::to_float(static_cast<const T *>(a.g)[r * a.stride + c]);
+    a.sums[c] = sum;
+}
+
+/* Blocks of 256, a.blocks of them to a row. */
+template <typename T> __device__ void store(const lce_store_args &a)
+{
+    const int64_t r = blockIdx.x / a.blocks,
+                  c = static_cast<int64_t>(blockIdx.x % a.blocks) * 256 + threadIdx.x;
+    if (c >= a.columns)
+        return;
+    T *to = static_cast<T *>(a.to) + r * a.to_stride + c;
+    float value = a.from ? a.from[r * a.from_stride + c] : 0;
+    if (a.scaled)
+        value *= a.stats->alpha;
+    if (a.beta != 0)
+        value += a.beta * lce::to_float(*to);
+    *to = lce::from_float<T>(value);
+}
+
+#define KERNELS(type, T)                                                                                     \
+    extern "C" __global__ void lce_settle_##type(const lce_settle_args a)                                    \
+    {                                                                                                        \
+        settle<T>(a);                                                                                        \
+    }                                                                                                        \
+    extern "C" __global__ void lce_column_sum_##type(const lce_sum_args a)                                   \
+    {                                                                                                        \
+        column_sum<T>(a);                                                                                    \
+    }                                                                                                        \
+    extern "C" __global__ void lce_store_##type(const lce_store_args a)                                      \
+    {                                                                                                        \
+        store<T>(a);                                                                                         \
+    }
+
+KERNELS(f32, float)
+KERNELS(f16, __half)
+KERNELS(bf16, __nv_bfloat16)

@@ -1,0 +1,234 @@
+"""The C interface of the linear cross-entropy for Python, by ctypes alone, and memory of host or GPU to call it on.
+
+Used by the tests and benchmarks beside it; with NumPy, without PyTorch.
+"""
+import ctypes as C
+import numpy as np
+
+CPU, CUDA = 0, 1
+F32, F16, BF16 = 0, 1, 2
+I64, I32 = 0, 1
+MEAN, SUM, NONE = 0, 1, 2
+LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
+TF32, F32_ACCUMULATE = 1, 2
+AUTO, FAST, LEAN, NAIVE = 0, 1, 2, 3
+ELEMENT = {F32: 4, F16: 2, BF16: 2}
+
+
+def fields(names, type_):
+    return [(name, type_) for name in names.split()]
+
+
+class Problem(C.Structure):
+    _fields_ = (
+        fields("size wants flags", C.c_uint32)
+        + fields("dtype label_dtype grad_weight_dtype reduction unused", C.c_int32)
+        + fields("tokens hidden vocab input_stride weight_stride grad_input_stride grad_weight_stride", C.c_int64)
+        + fields("ignore_index max_counted", C.c_int64)
+        + fields("label_smoothing z_loss softcap grad_weight_beta", C.c_float)
+    )
+
+
+class Buffers(C.Structure):
+    _fields_ = (
+        fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
+        + fields("error_flag workspace", C.c_void_p)
+        + [("workspace_size", C.c_size_t)]
+    )
+
+
+class Info(C.Structure):
+    _fields_ = (
+        fields("mode chunks", C.c_int32)
+        + [("chunk_tokens", C.c_int64)]
+        + fields("workspace_size logits_size gemm_size", C.c_uint64)
+    )
+
+
+class Reference(C.Structure):
+    _fields_ = fields("loss grad_input grad_weight grad_bias", C.c_void_p)
+
+
+class Error(Exception):
+    def __init__(self, status, message):
+        super().__init__(f"status {status}: {message}")
+        self.status, self.message = status, message
+
+
+class Library:
+    def __init__(self, path, backend):
+        self.c = c = C.CDLL(path)
+        c.lce_message.restype = C.c_char_p
+        c.lce_plan_info.restype = C.POINTER(Info)
+        c.lce_plan_create_chunk.argtypes = [
+            C.c_void_p, C.POINTER(Problem), C.c_int, C.c_int64, C.c_uint64, C.POINTER(C.c_void_p)]
+        for name in ("lce_close", "lce_plan_destroy", "lce_plan_info"):
+            getattr(c, name).argtypes = [C.c_void_p]
+        c.lce_run.argtypes = [C.c_void_p, C.POINTER(Buffers), C.c_void_p]
+        self.handle = C.c_void_p()
+        self.check(c.lce_open(backend, C.byref(self.handle)))
+
+    def check(self, status):
+        if status:
+            raise Error(status, self.c.lce_message().decode())
+
+    def problem(self, **values):
+        problem = Problem()
+        self.c.lce_problem_init(C.byref(problem))
+        for name, value in values.items():
+            setattr(problem, name, value)
+        return problem
+
+    def plan(self, problem, mode=AUTO, budget=0, chunk=0):
+        return Plan(self, problem, mode, budget, chunk)
+
+    def reference(self, problem, buffers, out):
+        self.check(self.c.lce_reference_run(C.byref(problem), C.byref(buffers), C.byref(out)))
+
+    def close(self):
+        self.c.lce_close(self.handle)
+
+
+class Plan:
+    def __init__(self, library, problem, mode, budget, chunk):
+        self.library, self.handle = library, C.c_void_p()
+        c = library.c
+        library.check(c.lce_plan_create_chunk(library.handle, C.byref(problem), mode, chunk, budget, C.byref(self.handle)))
+        self.info = c.lce_plan_info(self.handle).contents
+
+    def run(self, buffers, stream=None):
+        self.library.check(self.library.c.lce_run(self.handle, C.byref(buffers), stream))
+
+    def close(self):
+        self.library.c.lce_plan_destroy(self.handle)
+        self.handle = None
+
+
+# ---- numbers of 16 bits, as NumPy has no bf16 ----
+
+
+def to_type(values, dtype):
+    """float32 values as an array of the type: bf16 as uint16."""
+    values = np.ascontiguousarray(values, np.float32)
+    if dtype == F32:
+        return values
+    if dtype == F16:
+        return values.astype(np.float16)
+    bits = values.view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def from_type(array, dtype):
+    if dtype == BF16:
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def storage(dtype):
+    return {F32: np.float32, F16: np.float16, BF16: np.uint16}[dtype]
+
+
+# ---- memory ----
+
+GUARD = 4096
+
+
+class Host:
+    """Host memory for the CPU back end."""
+
+    stream = None
+
+    def alloc(self, size):
+        memory = np.empty(size + 512, np.uint8)
+        begin = -memory.ctypes.data % 256
+        block = memory[begin : begin + size]
+        block_address = memory.ctypes.data + begin
+        return block_address, (memory, block)
+
+    def free(self, address, keep):
+        pass
+
+    def write(self, address, array):
+        C.memmove(address, array.ctypes.data, array.nbytes)
+
+    def read(self, address, array):
+        C.memmove(array.ctypes.data, address, array.nbytes)
+
+    def synchronize(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Gpu:
+    """Device memory through the driver alone: the primary context of device 0."""
+
+    def __init__(self):
+        self.cu = C.CDLL("libcuda.so.1")
+        device, context, stream = C.c_int(), C.c_void_p(), C.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", C.byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", C.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
+        self.call("cuStreamCreate", C.byref(stream), 1)
+        self.stream = stream
+
+    def call(self, name, *arguments):
+        status = getattr(self.cu, name)(*arguments)
+        if status:
+            text = C.c_char_p()
+            self.cu.cuGetErrorName(status, C.byref(text))
+            raise RuntimeError(f"{name}: {text.value}")
+
+    def alloc(self, size):
+        address = C.c_uint64()
+        self.call("cuMemAlloc_v2", C.byref(address), C.c_size_t(max(size, 1)))
+        return address.value, None
+
+    def free(self, address, keep):
+        self.call("cuMemFree_v2", C.c_uint64(address))
+
+    def write(self, address, array):
+        if array.nbytes:
+            self.call("cuMemcpyHtoD_v2", C.c_uint64(address), array.ctypes.data_as(C.c_void_p), C.c_size_t(array.nbytes))
+
+    def read(self, address, array):
+        if array.nbytes:
+            self.call("cuMemcpyDtoH_v2", array.ctypes.data_as(C.c_void_p), C.c_uint64(address), C.c_size_t(array.nbytes))
+
+    def synchronize(self):
+        self.call("cuCtxSynchronize")
+
+    def close(self):
+        self.call("cuStreamDestroy_v2", self.stream)
+
+
+class Block:
+    """SIZE bytes of a memory, all ones (NaN in every type), with a guard behind that nobody may touch."""
+
+    def __init__(self, memory, size):
+        self.memory, self.size = memory, size
+        self.address, self.keep = memory.alloc(size + GUARD)
+        memory.write(self.address, np.full(size + GUARD, 0xFF, np.uint8))
+
+    @classmethod
+    def of(cls, memory, array):
+        block = cls(memory, array.nbytes)
+        memory.write(block.address, np.ascontiguousarray(array))
+        return block
+
+    def read(self, dtype, shape):
+        array = np.empty(shape, dtype)
+        assert array.nbytes <= self.size
+        self.memory.read(self.address, array)
+        return array
+
+    def untouched(self):
+        array = np.empty(GUARD, np.uint8)
+        self.memory.read(self.address + self.size, array)
+        return bool((array == 0xFF).all())
+
+    def free(self):
+        self.memory.free(self.address, self.keep)
