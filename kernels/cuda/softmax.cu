@@ -218,7 +218,7 @@ template <typename T> __device__ inline Pack<T> zeros()
 __device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part &all, float target,
                                   bool writer)
 {
-    r.lse = all.largest + __logf(all.sum);
+    r.lse = all.largest + logf(all.sum);
     if (writer && a.loss)
         a.loss[r.token] = row_loss(a, r, all, target);
     if (a.gradients)
