@@ -118,7 +118,9 @@ struct lce_problem {
     int32_t label_dtype;
     int32_t grad_weight_dtype; /* of dweight and dbias: as dtype (default), or LCE_F32.  -1 is "as dtype" */
     int32_t reduction;
-    int32_t unused;
+    /* For measuring: which of cuBLASLt's proposals to take, 0 (the first) .. 15, for the product of the
+       logits in bits 0-3, of dinput in 4-7, of dweight in 8-11.  One that it does not have is its last. */
+    uint32_t proposals;
     int64_t tokens, hidden, vocab; /* N, H, V; N may be 0 */
     /* from row to row of input [N, H], weight [V, H], dinput [N, H], dweight [V, H]; 0 is dense (H) */
     int64_t input_stride, weight_stride, grad_input_stride, grad_weight_stride;

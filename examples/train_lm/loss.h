@@ -3,7 +3,8 @@
  *
  * A loss is two functions with memory of its own between them, so that what differs between losses, the
  * memory, stays behind this interface: forward() runs in the phase `logits`, backward() in the phase
- * `backward`. The naive loss keeps the logits [rows, vocab] in full.
+ * `backward`. The naive loss keeps the logits [rows, vocab] in full, the fused one a few
+ * rows of them.
  */
 #ifndef TRAIN_LM_LOSS_H
 #define TRAIN_LM_LOSS_H
@@ -31,6 +32,8 @@ struct loss {
 
 /* NULL where there is none of that name. */
 const struct loss *loss_named(const char *name);
-#define LOSS_NAMES "naive"
+#define LOSS_NAMES "naive, fused"
+
+extern const struct loss loss_fused; /* loss_fused.c */
 
 #endif

@@ -17,7 +17,7 @@
 #include "half.h"
 #include "matmul.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 64 };
 
 struct cpu_plan {
     struct lce_plan base;
@@ -128,13 +128,14 @@ static int64_t gather(const struct cpu_run *r, int64_t *token)
     return count;
 }
 
-static int64_t widen(const struct cpu_run *r, int64_t begin)
+/* Rows of the weight from BEGIN on, as fp32: [rows, H], or where TRANSPOSED [H, BLOCK].  Returns how many. */
+static int64_t widen(const struct cpu_run *r, int64_t begin, bool transposed)
 {
     const struct lce_problem *p = r->p;
-    int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
+    const int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
     for (int64_t c = 0; c < rows; c++)
         for (int64_t h = 0; h < p->hidden; h++)
-            r->weight[c * p->hidden + h] =
+            r->weight[transposed ? h * BLOCK + c : c * p->hidden + h] =
                 lce_load(r->b->weight, p->dtype, (begin + c) * p->weight_stride + h);
     return rows;
 }
@@ -142,12 +143,19 @@ static int64_t widen(const struct cpu_run *r, int64_t begin)
 static void make_logits(const struct cpu_run *r, int64_t count)
 {
     const struct lce_problem *p = r->p;
+    memset(r->logits, 0, (size_t)(count * p->vocab) * sizeof(float));
     for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
-        int64_t rows = widen(r, begin);
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t c = 0; c < rows; c++)
-                r->logits[i * p->vocab + begin + c] =
-                    lce_dot(r->x + i * p->hidden, r->weight + c * p->hidden, p->hidden);
+        int64_t rows = widen(r, begin, true);
+        lce_matmul(&(struct lce_matmul){.c = r->logits + begin,
+                                        .a = r->x,
+                                        .b = r->weight,
+                                        .m = count,
+                                        .n = rows,
+                                        .k = p->hidden,
+                                        .c_row = p->vocab,
+                                        .a_row = p->hidden,
+                                        .a_column = 1,
+                                        .b_row = BLOCK});
     }
 }
 
@@ -156,11 +164,17 @@ static void make_dinput(const struct cpu_run *r, int64_t count)
     const struct lce_problem *p = r->p;
     memset(r->dx, 0, (size_t)(count * p->hidden) * sizeof(float));
     for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
-        int64_t rows = widen(r, begin);
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t c = 0; c < rows; c++)
-                lce_axpy(r->dx + i * p->hidden, r->weight + c * p->hidden,
-                         r->logits[i * p->vocab + begin + c], p->hidden);
+        int64_t rows = widen(r, begin, false);
+        lce_matmul(&(struct lce_matmul){.c = r->dx,
+                                        .a = r->logits + begin,
+                                        .b = r->weight,
+                                        .m = count,
+                                        .n = p->hidden,
+                                        .k = rows,
+                                        .c_row = p->hidden,
+                                        .a_row = p->vocab,
+                                        .a_column = 1,
+                                        .b_row = p->hidden});
     }
     for (int64_t i = 0; i < count; i++)
         for (int64_t h = 0; h < p->hidden; h++)
@@ -201,10 +215,16 @@ static void make_dweight(const struct cpu_run *r, int64_t count, bool first, boo
         int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
         for (int64_t c = 0; c < rows; c++)
             load_dweight(r, begin + c, r->dweight + c * p->hidden, first);
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t c = 0; c < rows; c++)
-                lce_axpy(r->dweight + c * p->hidden, r->x + i * p->hidden,
-                         r->logits[i * p->vocab + begin + c], p->hidden);
+        lce_matmul(&(struct lce_matmul){.c = r->dweight,
+                                        .a = r->logits + begin,
+                                        .b = r->x,
+                                        .m = rows,
+                                        .n = p->hidden,
+                                        .k = count,
+                                        .c_row = p->hidden,
+                                        .a_row = 1,
+                                        .a_column = p->vocab,
+                                        .b_row = p->hidden});
         for (int64_t c = 0; c < rows; c++)
             store_dweight(r, begin + c, r->dweight + c * p->hidden, last);
     }
@@ -218,7 +238,8 @@ static void make_dbias(const struct cpu_run *r, int64_t count, bool first, bool 
                           ? 0
                           : p->grad_weight_beta * lce_load(r->b->grad_bias, p->grad_weight_dtype, c);
     for (int64_t i = 0; i < count; i++)
-        lce_axpy(r->dbias, r->logits + i * p->vocab, 1, p->vocab);
+        for (int64_t c = 0; c < p->vocab; c++)
+            r->dbias[c] += r->logits[i * p->vocab + c];
     for (int64_t c = 0; last && c < p->vocab; c++)
         lce_store(r->b->grad_bias, p->grad_weight_dtype, c, r->dbias[c]);
 }

@@ -1,30 +1,72 @@
 /*
- * matmul.c - dot product and axpy, in a form that compilers turn into vector code.
+ * matmul.c - the product in tiles of 4 rows by 16 columns, whose sums stay in vector registers.
  *
- * The dot product has sixteen sums of its own, added up in a fixed order: the same bits wherever it is
- * compiled for the same instruction set, and no need to let the compiler reorder additions.
+ * Every lane is a sum of its own, so wider registers (asked at run time) change the time and no bit; for the
+ * same reason products are not fused with additions.
  */
 #include "matmul.h"
 
-enum { LANES = 16 };
+enum { ROWS = 4, LANES = 8, COLUMNS = 2 * LANES };
 
-float lce_dot(const float *a, const float *b, int64_t count)
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void tile(const struct lce_matmul *p, int64_t i, int64_t j)
 {
-    float sums[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            sums[k] += a[i + k] * b[i + k];
-    for (int k = 0; i < count; i++, k++)
-        sums[k] += a[i] * b[i];
-    for (int step = LANES / 2; step > 0; step /= 2)
-        for (int k = 0; k < step; k++)
-            sums[k] += sums[k + step];
-    return sums[0];
+    lanes sum[ROWS][2];
+    for (int r = 0; r < ROWS; r++)
+        for (int half = 0; half < 2; half++)
+            sum[r][half] = *(const lanes *)(p->c + (i + r) * p->c_row + j + half * LANES);
+    const float *a = p->a + i * p->a_row, *b = p->b + j;
+    for (int64_t k = 0; k < p->k; k++, a += p->a_column, b += p->b_row) {
+        const lanes left = *(const lanes *)b, right = *(const lanes *)(b + LANES);
+        for (int r = 0; r < ROWS; r++) {
+            const float x = a[r * p->a_row];
+            sum[r][0] += x * left;
+            sum[r][1] += x * right;
+        }
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int half = 0; half < 2; half++)
+            *(lanes *)(p->c + (i + r) * p->c_row + j + half * LANES) = sum[r][half];
 }
 
-void lce_axpy(float *y, const float *x, float factor, int64_t count)
+/* Columns FROM on of row I, one after the other. */
+INLINE void edge(const struct lce_matmul *p, int64_t i, int64_t from)
 {
-    for (int64_t i = 0; i < count; i++)
-        y[i] += factor * x[i];
+    for (int64_t j = from; j < p->n; j++) {
+        float sum = p->c[i * p->c_row + j];
+        for (int64_t k = 0; k < p->k; k++)
+            sum += p->a[i * p->a_row + k * p->a_column] * p->b[k * p->b_row + j];
+        p->c[i * p->c_row + j] = sum;
+    }
+}
+
+INLINE void whole(const struct lce_matmul *p)
+{
+    const int64_t columns = p->n / COLUMNS * COLUMNS, rows = p->m / ROWS * ROWS;
+    for (int64_t j = 0; j < columns; j += COLUMNS) /* b's columns stay in the cache for all rows */
+        for (int64_t i = 0; i < rows; i += ROWS)
+            tile(p, i, j);
+    for (int64_t i = 0; i < p->m; i++)
+        edge(p, i, i < rows ? columns : 0);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void wide(const struct lce_matmul *p)
+{
+    whole(p);
+}
+#endif
+
+void lce_matmul(const struct lce_matmul *p)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        wide(p);
+        return;
+    }
+#endif
+    whole(p);
 }

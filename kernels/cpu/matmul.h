@@ -1,12 +1,18 @@
-/* matmul.h - the three products of the CPU path, in fp32. */
+/* matmul.h - the one product of the CPU path. */
 #ifndef LCE_MATMUL_H
 #define LCE_MATMUL_H
 
 #include <stdint.h>
 
-/* <a, b> over COUNT numbers */
-float lce_dot(const float *a, const float *b, int64_t count);
-/* y += factor * x */
-void lce_axpy(float *y, const float *x, float factor, int64_t count);
+/* c[m, n] += a[m, k] b[k, n] in fp32.  Element (i, j) of a is at a[i * a_row + j * a_column]; b and c are
+   row-major with rows of b_row, c_row.  Each sum is in order of k: the same bits on every processor. */
+struct lce_matmul {
+    float *c;
+    const float *a, *b;
+    int64_t m, n, k;
+    int64_t c_row, a_row, a_column, b_row;
+};
+
+void lce_matmul(const struct lce_matmul *product);
 
 #endif

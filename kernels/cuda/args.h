@@ -16,7 +16,10 @@ struct lce_stats {
     /* For fp16: probabilities over D would vanish, so there g is kept LCE_F16_SCALE times as large as it
        would be with an upstream gradient of 1 and no division, and the products multiply by alpha. */
     float alpha;
-    float zero, one, beta; /* factors of what is there already, beside alpha in device memory */
+    float u_ce,
+        u_zl; /* g's factors that all tokens share: the mean's division, an upstream gradient for all */
+    float loss_ce, loss_zl; /* the loss's: the mean's division */
+    float zero, one, beta;  /* factors of what is there already, beside alpha in device memory */
 };
 #define LCE_F16_SCALE 1024.0f
 
@@ -40,6 +43,7 @@ struct lce_prepare_args {
     int64_t max_counted;
     float beta;
     int32_t reduction;
+    int32_t scaled; /* u_ce is LCE_F16_SCALE */
 };
 
 struct lce_softmax_args {
@@ -57,7 +61,6 @@ struct lce_softmax_args {
     float smoothing, z_loss, softcap;
     int32_t reduction;
     int32_t gradients; /* whether g is wanted */
-    int32_t scaled;    /* g times LCE_F16_SCALE, alpha in the products */
 };
 
 /* Rows of BYTES from here to there, by way of an index. */

@@ -11,6 +11,6 @@ foreach(name softmax tokens naive)
 endforeach()
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy PRIVATE cuda/cuda.c cuda/plan.c cuda/chunk.c cuda/run.c cuda/launch.c cuda/naive.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/chunk.c cuda/run.c cuda/launch.c cuda/naive.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
-target_include_directories(linear_cross_entropy SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

@@ -77,21 +77,22 @@ static int choose(const struct lce_blas *blas, cublasLtHandle_t handle, const st
                   size_t scratch, struct lce_gemm *g)
 {
     cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t result;
+    cublasLtMatmulHeuristicResult_t results[16];
     int found = 0;
     cublasStatus_t s = blas->preference_create(&preference);
     if (s)
         return failed(blas, "preference", s);
     s = prefer(blas, preference, scratch, p->alignment);
     if (!s)
-        s = blas->heuristic(handle, g->desc, g->a, g->b, g->out, g->out, preference, 1, &result, &found);
+        s = blas->heuristic(handle, g->desc, g->a, g->b, g->out, g->out, preference, p->proposal + 1, results,
+                            &found);
     blas->preference_destroy(preference);
     if (s || found == 0)
         return lce_fail(LCE_GEMM_ERROR,
                         "cuBLASLt has no algorithm for [%lld, %lld] = [.., %lld] in type %d: %s",
                         (long long)p->m, (long long)p->n, (long long)p->k, p->dtype, blas->status_name(s));
-    g->algorithm = result.algo;
-    g->workspace_size = result.workspaceSize;
+    g->algorithm = results[found - 1].algo;
+    g->workspace_size = results[found - 1].workspaceSize;
     return LCE_OK;
 }
 

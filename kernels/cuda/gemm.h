@@ -11,8 +11,9 @@
 struct lce_product {
     int64_t m, n, k;
     int64_t out_stride, a_stride, b_stride;
-    int dtype, out_dtype; /* enum lce_dtype of a and b, of out */
-    uint32_t alignment;   /* bytes that the addresses of all three are multiples of */
+    unsigned int proposal; /* which of cuBLASLt's, 0 .. 15 */
+    int dtype, out_dtype;  /* enum lce_dtype of a and b, of out */
+    uint32_t alignment;    /* bytes that the addresses of all three are multiples of */
     bool transpose_a, transpose_b;
     bool tf32;
     bool device_factors; /* alpha and beta are in device memory */

@@ -47,10 +47,9 @@ __device__ inline float block_max(float value)
 __device__ inline float naive_loss(const lce_softmax_args &a, const NaiveRow &r, const float *log_probability,
                                    float lse, float weighed)
 {
-    double ce = (1 - a.smoothing) * naive_weight(a, r.label) * -log_probability[r.label] -
-                a.smoothing / a.labels.vocab * weighed;
-    double zl = a.z_loss * lse * lse;
-    return static_cast<float>(a.reduction == 0 ? ce / a.stats->weights + zl / a.stats->counted : ce + zl);
+    const float ce = (1 - a.smoothing) * naive_weight(a, r.label) * -log_probability[r.label] -
+                     a.smoothing / a.labels.vocab * weighed;
+    return ce * a.stats->loss_ce + a.z_loss * lse * lse * a.stats->loss_zl;
 }
 
 } // namespace lce
@@ -95,16 +94,12 @@ extern "C" __global__ void lce_naive_gradient(const lce_naive_args n)
 {
     const lce_softmax_args &a = n.softmax;
     const lce::NaiveRow r = lce::naive_row(a);
-    const bool mean = a.reduction == 0;
-    double u = a.scaled ? LCE_F16_SCALE : a.grad_output ? a.grad_output[a.reduction == 2 ? r.row : 0] : 1;
-    if (!a.scaled && mean)
-        u /= a.stats->weights;
-    const double u_zl = mean ? u * a.stats->weights / a.stats->counted : u;
-    const float hard =
-        static_cast<float>(u * (1 - a.smoothing) * (r.counted ? lce::naive_weight(a, r.label) : 0));
-    const float soft = static_cast<float>(u * a.smoothing / a.labels.vocab);
-    const float scale = static_cast<float>(hard + u * a.smoothing / a.labels.vocab * a.stats->all_weights +
-                                           u_zl * 2 * a.z_loss * n.lse[r.row]);
+    const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.row] : 1;
+    const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
+    const float hard = ce * (1 - a.smoothing) * (r.counted ? lce::naive_weight(a, r.label) : 0);
+    const float soft = ce * a.smoothing / a.labels.vocab;
+    const float scale =
+        hard + soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * n.lse[r.row];
     for (int64_t c = threadIdx.x; c < a.labels.vocab; c += blockDim.x) {
         const float log_p = n.log_probability[r.row * a.labels.vocab + c], z = log_p + n.lse[r.row];
         float g = scale * expf(log_p) - (c == r.label ? hard : 0) - soft * lce::naive_weight(a, c);

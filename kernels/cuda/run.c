@@ -40,6 +40,7 @@ static int prepare(const struct cuda_run *r)
         .max_counted = p->max_counted,
         .beta = p->grad_weight_beta,
         .reduction = p->reduction,
+        .scaled = r->plan->scaled,
     };
     return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
 }
@@ -64,7 +65,6 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .softcap = p->softcap,
         .reduction = p->reduction,
         .gradients = lce_wants_gradients(p),
-        .scaled = r->plan->scaled,
     };
 }
 

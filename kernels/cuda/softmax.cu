@@ -114,34 +114,22 @@ __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
 
 __device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const Part &all, float target)
 {
-    const double weights = a.stats->all_weights;
     const float soft = a.smoothing / a.labels.vocab;
     float ce = (1 - a.smoothing) * class_weight(a, r.label) * (r.lse - target);
     if (soft > 0)
-        ce += soft * (static_cast<float>(weights) * r.lse - all.weighed);
-    float zl = a.z_loss * r.lse * r.lse;
-    if (a.reduction == 0)
-        return static_cast<float>(ce / a.stats->weights + static_cast<double>(zl) / a.stats->counted);
-    return ce + zl;
+        ce += soft * (static_cast<float>(a.stats->all_weights) * r.lse - all.weighed);
+    return ce * a.stats->loss_ce + a.z_loss * r.lse * r.lse * a.stats->loss_zl;
 }
 
-/* What the gradient of the row is made of; upstream and the mean's division are in it, unless `scaled`. */
+/* What the gradient of the row is made of: upstream and the mean's division are in it, for fp16 the scale
+ * instead. */
 __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
 {
-    const bool mean = a.reduction == 0;
-    double ce = 1, zl = mean ? a.stats->weights / a.stats->counted : 1;
-    if (a.scaled) {
-        ce = LCE_F16_SCALE;
-    } else {
-        ce = a.grad_output ? a.grad_output[a.reduction == 2 ? r.token : 0] : 1;
-        ce = mean ? ce / a.stats->weights : ce;
-    }
-    zl *= ce;
-    const float hard = static_cast<float>(ce * (1 - a.smoothing) * class_weight(a, r.label));
-    r.hard = hard;
-    r.soft = static_cast<float>(ce * a.smoothing / a.labels.vocab);
-    r.scale = static_cast<float>(hard + ce * a.smoothing / a.labels.vocab * a.stats->all_weights +
-                                 zl * 2 * a.z_loss * r.lse);
+    const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.token] : 1;
+    const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
+    r.hard = ce * (1 - a.smoothing) * class_weight(a, r.label);
+    r.soft = ce * a.smoothing / a.labels.vocab;
+    r.scale = r.hard + r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
 }
 
 template <typename T, bool General>
@@ -191,6 +179,65 @@ __device__ inline Pack<T> gradient_of(const lce_softmax_args &a, const Row &r, c
         g.item[i] = from_float<T>(inside ? gradient<T, General>(a, r, to_float(v.item[i]), c) : 0);
     }
     return g;
+}
+
+/* ---- the plain case, where what counts is how few instructions an element takes ---- */
+
+__device__ inline float largest_of(const Pack<float> &v)
+{
+    return fmaxf(fmaxf(v.item[0], v.item[1]), fmaxf(v.item[2], v.item[3]));
+}
+
+/* two at a time, without widening */
+template <typename T, typename Pair> __device__ inline float largest_of_pairs(const Pack<T> &v)
+{
+    const Pair *pair = reinterpret_cast<const Pair *>(&v.raw);
+    const Pair most = __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3]));
+    return to_float(static_cast<T>(__hmax(most.x, most.y)));
+}
+__device__ inline float largest_of(const Pack<__half> &v)
+{
+    return largest_of_pairs<__half, __half2>(v);
+}
+__device__ inline float largest_of(const Pack<__nv_bfloat16> &v)
+{
+    return largest_of_pairs<__nv_bfloat16, __nv_bfloat162>(v);
+}
+
+/* One exponential an element, with one shift for all of the thread's. */
+template <typename T, int Vectors> __device__ inline Part plain_part(const Pack<T> (&v)[Vectors])
+{
+    float largest = largest_of(v[0]), sums[2] = {0, 0};
+#pragma unroll
+    for (int k = 1; k < Vectors; k++)
+        largest = fmaxf(largest, largest_of(v[k]));
+    const float shift = -finite_or_zero(largest) * log2e;
+#pragma unroll
+    for (int k = 0; k < Vectors; k++)
+#pragma unroll
+        for (int i = 0; i < Pack<T>::count; i++)
+            sums[i % 2] += exp2_fast(fmaf(to_float(v[k].item[i]), log2e, shift));
+    return {largest, sums[0] + sums[1], 0};
+}
+
+template <typename T> __device__ inline Pack<T> plain_gradient(const Row &r, const Pack<T> &v, int32_t base)
+{
+    float g[Pack<T>::count];
+    const float shift = -r.lse * log2e;
+    const int32_t at = r.label - base;
+#pragma unroll
+    for (int i = 0; i < Pack<T>::count; i++)
+        g[i] = r.scale * exp2_fast(fmaf(to_float(v.item[i]), log2e, shift));
+    if (static_cast<uint32_t>(at) < Pack<T>::count) { /* in one thread of the row */
+#pragma unroll
+        for (int i = 0; i < Pack<T>::count; i++)
+            g[i] -= i == at ? r.hard : 0;
+    }
+    Pack<T> out;
+#pragma unroll
+    for (int i = 0; i < Pack<T>::count; i++)
+        out.item[i] = from_float<T>(g[i]);
+    return out;
 }
 
 /* 16 bytes of the row; what lies beyond the vocabulary is -inf, which adds nothing and has gradient 0. */
@@ -261,18 +308,27 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     /* before anyone writes: the barrier is between */
     const float target = logit<T, General>(a, to_float(logits[r.label]), r.label);
     Part part = {-CUDART_INF_F, 0, 0};
+    if constexpr (General) {
 #pragma unroll
-    for (int k = 0; k < Vectors; k++)
-        part = combine(part, part_of<T, General>(a, v[k], (first + k * threads) * Pack<T>::count));
+        for (int k = 0; k < Vectors; k++)
+            part = combine(part, part_of<T, true>(a, v[k], (first + k * threads) * Pack<T>::count));
+    } else {
+        part = plain_part(v);
+    }
     part = cluster_combine(block_combine(part, &shared), &shared);
     cluster.barrier_arrive(); /* others may still read our part: no CTA ends before all have read */
     finish_row(a, r, part, target, cluster.block_rank() == 0 && threadIdx.x == 0);
     if (a.gradients) {
 #pragma unroll
-        for (int k = 0; k < Vectors; k++)
-            if (first + k * threads < vectors)
-                line[first + k * threads] =
-                    gradient_of<T, General>(a, r, v[k], (first + k * threads) * Pack<T>::count).raw;
+        for (int k = 0; k < Vectors; k++) {
+            const int32_t vector = first + k * threads, base = vector * Pack<T>::count;
+            if (vector >= vectors)
+                continue;
+            if constexpr (General)
+                line[vector] = gradient_of<T, true>(a, r, v[k], base).raw;
+            else
+                line[vector] = plain_gradient(r, v[k], base).raw;
+        }
     }
     cluster.barrier_wait();
 }

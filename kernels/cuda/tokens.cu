@@ -60,12 +60,20 @@ __device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t
     return a.class_weights ? a.class_weights[label] : 1;
 }
 
-__device__ inline float alpha_of(const lce_prepare_args &a, double weights)
+__device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, double all_weights,
+                                     int64_t counted)
 {
-    double alpha = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
-    if (a.reduction == 0)
-        alpha /= weights;
-    return static_cast<float>(alpha / static_cast<double>(LCE_F16_SCALE));
+    lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta};
+    const double upstream = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
+    const double over_weights = a.reduction == 0 ? 1 / weights : 1,
+                 over_count = a.reduction == 0 ? 1.0 / counted : 1;
+    s.loss_ce = static_cast<float>(over_weights);
+    s.loss_zl = static_cast<float>(over_count);
+    s.alpha = static_cast<float>(upstream * over_weights / static_cast<double>(LCE_F16_SCALE));
+    s.u_ce = a.scaled ? LCE_F16_SCALE : static_cast<float>(upstream * over_weights);
+    s.u_zl = a.scaled ? static_cast<float>(static_cast<double>(LCE_F16_SCALE) * over_count / over_weights)
+                      : static_cast<float>(upstream * over_count);
+    return s;
 }
 
 __device__ inline double sum_of_weights(const lce_prepare_args &a)
@@ -107,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
     weights = lce::block_sum(weights);
     const double all_weights = lce::sum_of_weights(a);
     if (threadIdx.x == 0)
-        *a.stats = {weights, all_weights, counted, lce::alpha_of(a, weights), 0, 1, a.beta};
+        *a.stats = lce::stats_of(a, weights, all_weights, counted);
 }
 
 /* Row r of `to` is row index[r] of `from`; zeros where that is -1. */

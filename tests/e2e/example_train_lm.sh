@@ -45,4 +45,7 @@ tail -n 1 "$dir/first" | grep -q '^ok: loss' || fail "no verdict: $(tail -n 1 "$
 cmp <(grep '^step' "$dir/first") <(grep '^step' "$dir/second") || fail "the same seed gave other losses"
 "$train" "${small[@]}" --seed 2 "$text" | grep '^step' >"$dir/third"
 cmp -s <(grep '^step' "$dir/first") "$dir/third" && fail "another seed gave the same losses"
+"$train" "${small[@]}" --loss fused "$text" | grep '^step' >"$dir/fused" || fail "training with the fused loss failed"
+paste "$dir/fused" <(grep '^step' "$dir/first") | awk '{ d = $4 - $8; bad += d > 0.001 || d < -0.001 } END { exit bad || NR < 4 }' ||
+    fail "the fused loss is not the naive one: $(cat "$dir/fused")"
 echo "train_lm learns, repeats itself and explains itself"

@@ -3,7 +3,7 @@
 #
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: folder for logs and tables.
 # Needs NumPy; PyTorch for the times.  KERNELS_PARTS (default "check memcheck racecheck bench") says what is run.
-# Exit 77 without a GPU.
+# KERNELS_BENCH: the options of kernels_bench.py.  Exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"
@@ -49,6 +49,7 @@ part check 120 python3 "$here/kernels_check.py" "$library" cuda
 sanitizer memcheck python3 "$here/kernels_check.py" "$library" cuda --quick
 sanitizer racecheck python3 "$here/kernels_check.py" "$library" cuda --quick
 unset LCE_CUBLASLT # in PyTorch's process its copy is found
-part bench 240 python3 "$here/kernels_bench.py" "$library" "$out/bench.tsv" --modes --sweep --profile --exact --compile
+# shellcheck disable=SC2086
+part bench 420 python3 "$here/kernels_bench.py" "$library" "$out/bench.tsv" ${KERNELS_BENCH:---modes --profile --exact --compile}
 case $parts in *" bench "*) cat "$out/bench.log" ;; esac
 exit $failed

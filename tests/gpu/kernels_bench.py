@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""kernels_bench.py LIBRARY OUT.tsv [--shape N,H,V]... [--modes] [--sweep] [--profile] [--exact]: times the linear cross-entropy.
+"""kernels_bench.py LIBRARY OUT.tsv [--shape N,H,V]... [--modes] [--sweep] [--tune] [--profile] [--exact] [--compile]
 
-Loss and all gradients, bf16, one GPU, random and peaked softmax, every method in turn, again and again; median and
-spread in ms.  The GEMM rate of the same card is measured in the same process: a method's bound is its three products at
-that rate.  --sweep goes over chunk sizes; --profile prints the time of each kernel; --exact compares with fp64.
+Times the linear cross-entropy: loss and all gradients, bf16, one GPU, random and peaked softmax.  Every method in turn,
+again and again; median and spread in ms.  "GEMM" is one of the methods: the same number of operations as matrix
+products of 8192^3 through PyTorch, so that a method's share of the GEMM rate is of the rate that the card had beside
+it.  Under load the card lowers its clock to keep within its power limit, so there are two regimes: `burst` rests 0.2 s
+before each call, `sustained` never rests.
 """
 import argparse
 import gc
 import statistics
+import time
+
 import torch
 import torch.nn.functional as F
 import kernels_lce as K
@@ -23,11 +27,16 @@ def timed(function):
     return start, end
 
 
-def race(methods, rounds=ROUNDS):
-    """{name: [ms]}: every method once per round, after two rounds that do not count."""
+def race(methods, rounds=ROUNDS, rest=0.0):
+    """{name: [ms]}: every method once per round, after two rounds that do not count; REST seconds before each."""
     times = {name: [] for name in methods}
+    spin = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
     for lap in range(rounds + 2):
         for name, function in methods.items():
+            if rest:
+                time.sleep(rest)
+                for _ in range(20):  # out of the idle clock
+                    torch.matmul(spin, spin)
             start, end = timed(function)
             end.synchronize()
             if lap >= 2:
@@ -35,14 +44,18 @@ def race(methods, rounds=ROUNDS):
     return times
 
 
-def gemm_rate():
-    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    times = []
-    for lap in range(15):
-        start, end = timed(lambda: torch.matmul(a, b))
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return 2 * 8192**3 / statistics.median(times[3:]) / 1e9
+class Gemm:
+    """As many operations as the three products of SHAPE, as products of 8192^3."""
+
+    def __init__(self, shape):
+        self.a, self.b, self.out = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        n, h, v = shape
+        self.count = max(1, round(6 * n * h * v / (2 * 8192**3)))
+        self.scale = 6 * n * h * v / (self.count * 2 * 8192**3)
+
+    def __call__(self):
+        for _ in range(self.count):
+            torch.matmul(self.a, self.b, out=self.out)
 
 
 def inputs(n, h, v, kind):
@@ -145,18 +158,25 @@ def profile(function):
 class Bench:
     def __init__(self, arguments):
         self.a, self.library = arguments, K.Library(arguments.library, K.CUDA)
-        self.rate = gemm_rate()
         self.out = open(arguments.out, "a")
 
-    def row(self, shape, kind, name, times, memory, note=""):
+    def row(self, shape, kind, name, times, bound, memory, note=""):
+        """BOUND: ms of the same operations at the GEMM rate measured beside it."""
         n, h, v = shape
         median = statistics.median(times)
-        tf = 6 * n * h * v / median / 1e9
-        line = [f"{n}x{h}x{v}", kind, name, f"{median:.2f}", f"{min(times):.2f}-{max(times):.2f}", f"{memory:.1f}", f"{tf:.0f}",
-                f"{100 * tf / self.rate:.1f}%", note]
-        print("{:18s} {:7s} {:28s} {:>8s} ms ({:s}) {:>9s} MiB {:>5s} TF {:>7s} of the GEMM rate {}".format(*line), flush=True)
+        line = [f"{n}x{h}x{v}", kind, name, f"{median:.2f}", f"{min(times):.2f}-{max(times):.2f}", f"{memory:.1f}",
+                f"{6 * n * h * v / median / 1e9:.0f}", f"{100 * bound / median:.1f}%", note]
+        print("{:18s} {:17s} {:24s} {:>7s} ms ({:s}) {:>8s} MiB {:>4s} TF {:>6s} of GEMM  {}".format(*line), flush=True)
         self.out.write("\t".join(line) + "\n")
         self.out.flush()
+
+    def race(self, shape, kind, methods, memory, notes, rounds=ROUNDS, regimes=("burst", "sustained")):
+        gemm = Gemm(shape)
+        for regime in regimes:
+            all_times = race({"GEMM": gemm, **methods}, rounds, 0.2 if regime == "burst" else 0)
+            bound = statistics.median(all_times["GEMM"]) * gemm.scale
+            for name, times in all_times.items():
+                self.row(shape, f"{kind} {regime}", name, times, bound, memory.get(name, 0), notes.get(name, ""))
 
     def methods(self, x, w, labels):
         ours = {"fast": Ours(self.library, x, w, labels, K.FAST), "lean": Ours(self.library, x, w, labels, K.LEAN)}
@@ -182,10 +202,10 @@ class Bench:
                 notes[name] = "errors loss %.1e dx %.2e dw %.2e" % errors(method.results(), want)
             if name in peers:
                 method.x.grad = method.w.grad = None
-        for name, times in race({**ours, **peers}).items():
-            info = ours[name].plan.info if name in ours else None
-            note = f"chunk {info.chunk_tokens} x{info.chunks}, scratch {info.gemm_size / 2**20:.1f} " if info else ""
-            self.row(shape, kind, name, times, memory[name], note + notes.get(name, ""))
+        for name, method in ours.items():
+            info = method.plan.info
+            notes[name] = f"chunk {info.chunk_tokens} x{info.chunks}, scratch {info.gemm_size / 2**20:.1f} " + notes.get(name, "")
+        self.race(shape, kind, {**ours, **peers}, memory, notes)
         if self.a.profile:
             for name in ("fast", "lean"):
                 print(f"  {name}:")
@@ -202,9 +222,25 @@ class Bench:
                        for what, bits in wants.items()}
             row = chunk * (w.shape[0] + 64) * 2
             methods[f"chunk {chunk} tight"] = Ours(self.library, x, w, labels, K.FAST, chunk=chunk, budget=row + (1 << 20))
-            for name, times in race(methods, 5).items():
-                self.row(shape, "random", name, times, methods[name].workspace.numel() / 2**20,
-                         f"scratch {methods[name].plan.info.gemm_size / 2**20:.1f}")
+            memory = {name: method.workspace.numel() / 2**20 for name, method in methods.items()}
+            self.race(shape, "random", methods, memory, {}, 5, ("burst",))
+
+    def tune(self, shape):
+        """Each of cuBLASLt's first proposals for each product, the others as they are."""
+        x, w, labels = inputs(*shape, "random")
+        for chunk in (2048, 1024, 512):
+            for place, (product, wants) in enumerate({"logits": 1, "dinput": 3, "dweight": 5}.items()):
+                methods = {}
+                for proposal in range(8):
+                    try:
+                        methods[f"{chunk} {product} {proposal}"] = Ours(
+                            self.library, x, w, labels, K.FAST, chunk=chunk, wants=wants, proposals=proposal << 4 * place)
+                    except K.Error as error:
+                        print(f"{chunk} {product} {proposal}: {error}")
+                times = race(methods, 4, 0.1)
+                for name, values in times.items():
+                    print(f"tune {name}: {statistics.median(values):.2f} ms ({min(values):.2f}-{max(values):.2f}), "
+                          f"scratch {methods[name].plan.info.gemm_size / 2**20:.1f}", flush=True)
 
 
 def main():
@@ -212,14 +248,14 @@ def main():
     parser.add_argument("library")
     parser.add_argument("out")
     parser.add_argument("--shape", action="append")
-    for flag in ("modes", "sweep", "profile", "exact", "compile"):
+    for flag in ("modes", "sweep", "tune", "profile", "exact", "compile"):
         parser.add_argument("--" + flag, action="store_true")
     parser.add_argument("--kinds", default="random,peaked")
     a = parser.parse_args()
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     bench = Bench(a)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; bf16 8192^3: {bench.rate:.0f} TF")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     for text in a.shape or ["8192,4096,128256"]:
         shape = tuple(map(int, text.split(",")))
         for kind in a.kinds.split(","):
@@ -228,7 +264,9 @@ def main():
             torch.cuda.empty_cache()
         if a.sweep:
             bench.sweep(shape)
-    print(f"bf16 8192^3 again: {gemm_rate():.0f} TF")
+        if a.tune:
+            bench.tune(shape)
+    print("all was timed")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def fields(names, type_):
 class Problem(C.Structure):
     _fields_ = (
         fields("size wants flags", C.c_uint32)
-        + fields("dtype label_dtype grad_weight_dtype reduction unused", C.c_int32)
+        + fields("dtype label_dtype grad_weight_dtype reduction proposals", C.c_int32)
         + fields("tokens hidden vocab input_stride weight_stride grad_input_stride grad_weight_stride", C.c_int64)
         + fields("ignore_index max_counted", C.c_int64)
         + fields("label_smoothing z_loss softcap grad_weight_beta", C.c_float)

@@ -18,10 +18,10 @@ static size_t live_bytes, peak_bytes, live_count;
 
 static CUresult counted_alloc(CUdeviceptr *address, size_t size)
 {
-    size_t *block = malloc(size + 64);
+    size_t *block = aligned_alloc(256, (size + 256 + 255) / 256 * 256); /* as the driver aligns */
     assert_non_null(block);
     *block = size;
-    *address = (CUdeviceptr)(uintptr_t)block + 64;
+    *address = (CUdeviceptr)(uintptr_t)block + 256;
     memset((void *)(uintptr_t)*address, 0xff, size); /* fresh memory is NaN: what is not written shows */
     live_bytes += size;
     live_count++;
@@ -31,7 +31,7 @@ static CUresult counted_alloc(CUdeviceptr *address, size_t size)
 
 static CUresult counted_free(CUdeviceptr address)
 {
-    size_t *block = (size_t *)(uintptr_t)(address - 64);
+    size_t *block = (size_t *)(uintptr_t)(address - 256);
     live_bytes -= *block;
     live_count--;
     free(block);
@@ -61,7 +61,8 @@ static CUresult synchronize(void)
     return CUDA_SUCCESS;
 }
 
-static const struct driver host_driver = {.mem_alloc = counted_alloc,
+static const struct driver host_driver = {.simulated = true,
+                                          .mem_alloc = counted_alloc,
                                           .mem_free = counted_free,
                                           .copy_in = copy_in,
                                           .copy_out = copy_out,
@@ -105,14 +106,19 @@ static int32_t windows[7 * 3] = {0, 1, 2, 3, 3, 3, 4, 0, 10, 1, 1, 5, 9, 8, 7, 6
 static int32_t targets[7] = {3, 0, 10, 5, 5, 2, 1};
 static const struct batch batch = {.rows = 7, .context = 3, .window = windows, .target = targets};
 
-static struct model make(const struct backend *backend)
+static struct model make_with(const char *loss, const struct backend *backend)
 {
     struct model model = {
-        .shape = tiny, .cu = &host_driver, .backend = backend, .loss = loss_named("naive"), .rate = 0.01f};
+        .shape = tiny, .cu = &host_driver, .backend = backend, .loss = loss_named(loss), .rate = 0.01f};
     uint64_t random = 7;
     live_bytes = peak_bytes = live_count = 0;
     model_init(&model, &random);
     return model;
+}
+
+static struct model make(const struct backend *backend)
+{
+    return make_with("naive", backend);
 }
 
 static void check_parameter(struct model *m, const struct parameter *p)
@@ -135,11 +141,11 @@ static void check_parameter(struct model *m, const struct parameter *p)
     }
 }
 
-static void gradients_are_the_slopes_of_the_loss(void **state)
+static void gradients_are_the_slopes(const char *loss)
 {
     struct backend backend = *backend_cpu();
     backend.adamw = keep_gradient;
-    struct model m = make(&backend);
+    struct model m = make_with(loss, &backend);
     check_parameter(&m, &m.embedding);
     check_parameter(&m, &m.output);
     for (int l = 0; l < tiny.layers; l++) {
@@ -148,6 +154,16 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
     }
     forget_gradients();
     model_free(&m);
+}
+
+static void gradients_are_the_slopes_of_the_naive_loss(void **state)
+{
+    gradients_are_the_slopes("naive");
+}
+
+static void gradients_are_the_slopes_of_the_fused_loss(void **state)
+{
+    gradients_are_the_slopes("fused");
 }
 
 static void a_step_leaves_weights_and_moments_alone(void **state)
@@ -163,6 +179,49 @@ static void a_step_leaves_weights_and_moments_alone(void **state)
     assert_true(model_step(&m, &batch) < first / 2);
     model_free(&m);
     assert_int_equal(live_count, 0);
+}
+
+static void both_losses_train_alike(void **state)
+{
+    struct model naive = make(backend_cpu()), fused = make_with("fused", backend_cpu());
+    for (int i = 0; i < 50; i++) {
+        double one = model_step(&naive, &batch), other = model_step(&fused, &batch);
+        if (fabs(one - other) > 1e-3 * one + 1e-5)
+            fail_msg("step %d: naive %g, fused %g", i, one, other);
+    }
+    model_free(&naive);
+    model_free(&fused);
+}
+
+/* Bytes that a step needs beyond what lives between steps, with the vocabulary given. */
+static size_t step_peak(const char *loss, int vocab, int rows)
+{
+    struct model m = make_with(loss, backend_cpu());
+    model_free(&m);
+    m.shape.vocab = vocab;
+    m.shape.rows = rows;
+    uint64_t random = 7;
+    model_init(&m, &random);
+    int32_t *token = calloc((size_t)rows * 4, sizeof *token);
+    struct batch large = {.rows = rows, .context = 3, .window = token, .target = token + rows * 3};
+    model_step(&m, &large); /* makes the moments */
+    size_t before = peak_bytes = live_bytes;
+    model_step(&m, &large);
+    size_t peak = peak_bytes - before;
+    model_free(&m);
+    free(token);
+    assert_int_equal(live_count, 0);
+    return peak;
+}
+
+/* Of the logits the fused loss holds a sixteenth; the rest of its peak is gradients and activations. */
+static void the_fused_loss_holds_a_sixteenth_of_the_logits(void **state)
+{
+    size_t logits = (size_t)64 * 4096 * sizeof(float), gradients = (size_t)4096 * 8 * sizeof(float);
+    size_t naive = step_peak("naive", 4096, 64), fused = step_peak("fused", 4096, 64);
+    assert_true(naive >= 2 * logits);
+    assert_true(fused >= logits / 16);
+    assert_true(fused < logits / 16 + 2 * gradients);
 }
 
 /* With a large vocabulary the peak is the two matrices of logits that live at once, and little else. */
@@ -213,9 +272,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_plain_sums),
-        cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(gradients_are_the_slopes_of_the_naive_loss),
+        cmocka_unit_test(gradients_are_the_slopes_of_the_fused_loss),
+        cmocka_unit_test(both_losses_train_alike),
         cmocka_unit_test(a_step_leaves_weights_and_moments_alone),
         cmocka_unit_test(the_naive_loss_holds_two_logits_matrices),
+        cmocka_unit_test(the_fused_loss_holds_a_sixteenth_of_the_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
