@@ -36,15 +36,59 @@ template <> __device__ inline __nv_bfloat16 from_float(float value)
     return __float2bfloat16_rn(value);
 }
 
-/* 16 bytes as numbers */
+/* 16 bytes of a row: kept as words, so that no 16-bit number is ever taken out and put back by itself */
 template <typename T> struct Pack {
-    static constexpr int count = 16 / sizeof(T);
-    union {
-        uint4 raw;
-        T item[count];
-    };
-    __device__ Pack() {}
+    static constexpr int count = 16 / sizeof(T), per_word = 4 / sizeof(T);
+    uint32_t word[4];
 };
+
+__device__ inline float2 widen_word(uint32_t word, __nv_bfloat16)
+{
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+}
+__device__ inline float2 widen_word(uint32_t word, __half)
+{
+    const __half2 pair = *reinterpret_cast<__half2 *>(&word);
+    return __half22float2(pair);
+}
+__device__ inline uint32_t narrow_word(float2 pair, __nv_bfloat16)
+{
+    const __nv_bfloat162 narrow = __floats2bfloat162_rn(pair.x, pair.y);
+    return *reinterpret_cast<const uint32_t *>(&narrow);
+}
+__device__ inline uint32_t narrow_word(float2 pair, __half)
+{
+    const __half2 narrow = __floats2half2_rn(pair.x, pair.y);
+    return *reinterpret_cast<const uint32_t *>(&narrow);
+}
+
+template <typename T> __device__ inline void widen(const Pack<T> &pack, float (&out)[Pack<T>::count])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 pair = widen_word(pack.word[i], T());
+        out[2 * i] = pair.x;
+        out[2 * i + 1] = pair.y;
+    }
+}
+template <> __device__ inline void widen(const Pack<float> &pack, float (&out)[4])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        out[i] = __uint_as_float(pack.word[i]);
+}
+
+template <typename T> __device__ inline uint4 narrow(const float (&in)[Pack<T>::count])
+{
+    uint32_t word[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if constexpr (sizeof(T) == 2)
+            word[i] = narrow_word({in[2 * i], in[2 * i + 1]}, T());
+        else
+            word[i] = __float_as_uint(in[i]);
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
 
 __device__ inline int64_t label_of(const lce_labels &l, int64_t token)
 {

@@ -132,33 +132,32 @@ __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
     r.scale = r.hard + r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
 }
 
-template <typename T, bool General>
+template <typename T>
 __device__ inline float gradient(const lce_softmax_args &a, const Row &r, float raw, int32_t c)
 {
-    const float z = logit<T, General>(a, raw, c);
+    const float z = logit<T, true>(a, raw, c);
     float g = r.scale * exp2_fast((z - r.lse) * log2e);
     if (c == r.label)
         g -= r.hard;
-    if (General) {
-        g -= r.soft * class_weight(a, c);
-        if (a.softcap > 0)
-            g *= 1 - z / a.softcap * (z / a.softcap);
-    }
+    g -= r.soft * class_weight(a, c);
+    if (a.softcap > 0)
+        g *= 1 - z / a.softcap * (z / a.softcap);
     return g;
 }
 
-template <typename T, bool General>
-__device__ inline Part part_of(const lce_softmax_args &a, Pack<T> v, int64_t base)
+template <typename T>
+__device__ inline Part part_of(const lce_softmax_args &a, const Pack<T> &v, int32_t base)
 {
     Part part = {-CUDART_INF_F, 0, 0};
     float z[Pack<T>::count];
+    widen(v, z);
 #pragma unroll
     for (int i = 0; i < Pack<T>::count; i++) {
         const int32_t c = base + i;
-        const bool inside = !General || c < a.labels.vocab; /* plain: beyond the vocabulary is -inf already */
-        z[i] = inside ? logit<T, General>(a, to_float(v.item[i]), c) : -CUDART_INF_F;
+        const bool inside = c < a.labels.vocab;
+        z[i] = inside ? logit<T, true>(a, z[i], c) : -CUDART_INF_F;
         part.largest = fmaxf(part.largest, z[i]);
-        if (General && a.smoothing > 0 && inside)
+        if (a.smoothing > 0 && inside)
             part.weighed += class_weight(a, c) * z[i];
     }
     const float shift = finite_or_zero(part.largest);
@@ -168,30 +167,30 @@ __device__ inline Part part_of(const lce_softmax_args &a, Pack<T> v, int64_t bas
     return part;
 }
 
-template <typename T, bool General>
-__device__ inline Pack<T> gradient_of(const lce_softmax_args &a, const Row &r, const Pack<T> &v, int32_t base)
+template <typename T>
+__device__ inline uint4 gradient_of(const lce_softmax_args &a, const Row &r, const Pack<T> &v, int32_t base)
 {
-    Pack<T> g;
+    float g[Pack<T>::count];
+    widen(v, g);
 #pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++) {
-        const int32_t c = base + i;
-        const bool inside = !General || c < a.labels.vocab;
-        g.item[i] = from_float<T>(inside ? gradient<T, General>(a, r, to_float(v.item[i]), c) : 0);
-    }
-    return g;
+    for (int i = 0; i < Pack<T>::count; i++)
+        g[i] = base + i < a.labels.vocab ? gradient<T>(a, r, g[i], base + i) : 0;
+    return narrow<T>(g);
 }
 
 /* ---- the plain case, where what counts is how few instructions an element takes ---- */
 
 __device__ inline float largest_of(const Pack<float> &v)
 {
-    return fmaxf(fmaxf(v.item[0], v.item[1]), fmaxf(v.item[2], v.item[3]));
+    float z[4];
+    widen(v, z);
+    return fmaxf(fmaxf(z[0], z[1]), fmaxf(z[2], z[3]));
 }
 
 /* two at a time, without widening */
 template <typename T, typename Pair> __device__ inline float largest_of_pairs(const Pack<T> &v)
 {
-    const Pair *pair = reinterpret_cast<const Pair *>(&v.raw);
+    const Pair *pair = reinterpret_cast<const Pair *>(v.word);
     const Pair most = __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3]));
     return to_float(static_cast<T>(__hmax(most.x, most.y)));
 }
@@ -213,52 +212,58 @@ template <typename T, int Vectors> __device__ inline Part plain_part(const Pack<
         largest = fmaxf(largest, largest_of(v[k]));
     const float shift = -finite_or_zero(largest) * log2e;
 #pragma unroll
-    for (int k = 0; k < Vectors; k++)
+    for (int k = 0; k < Vectors; k++) {
+        float z[Pack<T>::count];
+        widen(v[k], z);
 #pragma unroll
         for (int i = 0; i < Pack<T>::count; i++)
-            sums[i % 2] += exp2_fast(fmaf(to_float(v[k].item[i]), log2e, shift));
+            sums[i % 2] += exp2_fast(fmaf(z[i], log2e, shift));
+    }
     return {largest, sums[0] + sums[1], 0};
 }
 
-template <typename T> __device__ inline Pack<T> plain_gradient(const Row &r, const Pack<T> &v, int32_t base)
+template <typename T> __device__ inline uint4 plain_gradient(const Row &r, const Pack<T> &v, int32_t base)
 {
     float g[Pack<T>::count];
     const float shift = -r.lse * log2e;
     const int32_t at = r.label - base;
+    widen(v, g);
 #pragma unroll
     for (int i = 0; i < Pack<T>::count; i++)
-        g[i] = r.scale * exp2_fast(fmaf(to_float(v.item[i]), log2e, shift));
+        g[i] = r.scale * exp2_fast(fmaf(g[i], log2e, shift));
     if (static_cast<uint32_t>(at) < Pack<T>::count) { /* in one thread of the row */
 #pragma unroll
         for (int i = 0; i < Pack<T>::count; i++)
             g[i] -= i == at ? r.hard : 0;
     }
-    Pack<T> out;
+    return narrow<T>(g);
+}
+
+/* What lies beyond the vocabulary becomes -inf, which adds nothing and has gradient 0: COUNT numbers are
+ * inside. */
+template <typename T> __device__ inline void cut(Pack<T> &v, int32_t count)
+{
+    float infinities[Pack<T>::count];
 #pragma unroll
     for (int i = 0; i < Pack<T>::count; i++)
-        out.item[i] = from_float<T>(g[i]);
-    return out;
+        infinities[i] = -CUDART_INF_F;
+    const uint32_t both = narrow<T>(infinities).x;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int32_t left = count - i * Pack<T>::per_word;
+        const uint32_t keep = left <= 0 ? 0 : left >= Pack<T>::per_word ? 0xffffffffu : 0xffffu;
+        v.word[i] = (v.word[i] & keep) | (both & ~keep);
+    }
 }
 
-/* 16 bytes of the row; what lies beyond the vocabulary is -inf, which adds nothing and has gradient 0. */
 template <typename T> __device__ inline Pack<T> load(const uint4 *line, int32_t vector, int32_t vocab)
 {
-    Pack<T> v;
-    const int32_t left = vocab - vector * Pack<T>::count;
-    v.raw = left > 0 ? line[vector] : make_uint4(0, 0, 0, 0);
-    if (left < Pack<T>::count) {
-#pragma unroll
-        for (int i = 0; i < Pack<T>::count; i++)
-            v.item[i] = i < left ? v.item[i] : from_float<T>(-CUDART_INF_F);
-    }
+    const int32_t inside = vocab - vector * Pack<T>::count;
+    const uint4 raw = inside > 0 ? line[vector] : make_uint4(0, 0, 0, 0);
+    Pack<T> v = {{raw.x, raw.y, raw.z, raw.w}};
+    if (inside < Pack<T>::count)
+        cut(v, inside);
     return v;
-}
-
-template <typename T> __device__ inline Pack<T> zeros()
-{
-    Pack<T> zero;
-    zero.raw = make_uint4(0, 0, 0, 0);
-    return zero;
 }
 
 /* The row's loss, by one thread of the row; then what its gradient needs, in every thread. */
@@ -311,7 +316,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     if constexpr (General) {
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
-            part = combine(part, part_of<T, true>(a, v[k], (first + k * threads) * Pack<T>::count));
+            part = combine(part, part_of<T>(a, v[k], (first + k * threads) * Pack<T>::count));
     } else {
         part = plain_part(v);
     }
@@ -325,9 +330,9 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
             if (vector >= vectors)
                 continue;
             if constexpr (General)
-                line[vector] = gradient_of<T, true>(a, r, v[k], base).raw;
+                line[vector] = gradient_of<T>(a, r, v[k], base);
             else
-                line[vector] = plain_gradient(r, v[k], base).raw;
+                line[vector] = plain_gradient(r, v[k], base);
         }
     }
     cluster.barrier_wait();
@@ -343,14 +348,13 @@ template <typename T> __device__ inline void softmax_loop(const lce_softmax_args
     Part part = {-CUDART_INF_F, 0, 0};
     const float target = r.counted ? logit<T, true>(a, to_float(logits[r.label]), r.label) : 0;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); r.counted && i < vectors; i += threads)
-        part = combine(part, part_of<T, true>(a, load<T>(line, i, a.labels.vocab), i * Pack<T>::count));
+        part = combine(part, part_of<T>(a, load<T>(line, i, a.labels.vocab), i * Pack<T>::count));
     part = block_combine(part, &shared); /* a barrier too: the target was read by all */
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);
     for (int32_t i = static_cast<int32_t>(threadIdx.x); a.gradients && i < vectors; i += threads)
-        line[i] = r.counted
-                      ? gradient_of<T, true>(a, r, load<T>(line, i, a.labels.vocab), i * Pack<T>::count).raw
-                      : make_uint4(0, 0, 0, 0);
+        line[i] = r.counted ? gradient_of<T>(a, r, load<T>(line, i, a.labels.vocab), i * Pack<T>::count)
+                            : make_uint4(0, 0, 0, 0);
 }
 
 } // namespace lce
