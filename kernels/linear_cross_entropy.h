@@ -1,56 +1,80 @@
 /*
- * linear_cross_entropy.h - the loss of an output layer and its gradients, without ever holding all the
- * logits.
+ * linear_cross_entropy.h - the loss of an output layer and its gradients, never holding all the logits.
  *
- * For tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
+ * What it computes
  *
- *     z_ic  = <x_i, W_c> + bias_c                      the logits; with a softcap c: z = c tanh(z / c)
- *     lse_i = log sum_c exp(z_ic)
- *     ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
- *     zl_i  = q lse_i^2
+ *     Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
  *
- * with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its label
- * is not ignore_index.  Over the counted tokens, D = sum of w_y, n = their number:
+ *         z_ic  = <x_i, W_c> + bias_c                  the logits; with a softcap C: C tanh(z / C)
+ *         lse_i = log sum_c exp(z_ic)
+ *         ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
+ *         zl_i  = q lse_i^2
  *
- *     none: loss_i = ce_i + zl_i (0 where ignored)    sum: sum of ce_i + zl_i    mean: sum ce_i / D + sum
- * zl_i / n
+ *     with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its
+ *     label is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
  *
- * With p = exp(z - lse), u_i the token's upstream gradient (over D, or n for the z-loss, for mean):
+ *         LCE_NONE   loss_i = ce_i + zl_i; 0 where ignored
+ *         LCE_SUM    loss   = sum of ce_i + sum of zl_i
+ *         LCE_MEAN   loss   = sum of ce_i / D + sum of zl_i / n
  *
- *     g_ic = u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c + 2 q lse_i p_ic) (1
- * - (z_ic / cap)^2) dinput = g weight        dweight = g^T input        dbias_c = sum_i g_ic
+ *     With p_ic = exp(z_ic - lse_i), and u_i the upstream gradient of the token's loss (for the mean divided
+ *     by D, its z-loss by n), the gradient g over the logits and those that are wanted:
  *
- * ce and its reductions are those of torch.nn.functional.cross_entropy with label smoothing (Szegedy et al.
- * 2016), with one word for each corner: mean over no counted token is NaN and its gradients are 0; sum over
- * none is 0.  The z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.  The logits
- * exist for a chunk of tokens at a time and are overwritten by g where they lie; computing g while the logits
- * are there, as Liger (Hsu et al. 2024) does, makes three matrix products of what would be four.
+ *         g_ic = u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
+ *                     + 2 q lse_i p_ic) (1 - (z_ic / C)^2)
+ *         dinput = g W        dweight = g^T x        dbias_c = sum_i g_ic
  *
- * How to call it:
+ *     ce and its reductions are torch.nn.functional.cross_entropy's, label smoothing (Szegedy et al. 2016)
+ *     included, corner cases too: the mean over no counted token is NaN and its gradients are 0, the sum is
+ *     0.  The z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.
  *
- *     struct lce *lib;            lce_open(LCE_CUDA, &lib)                   once per device, with its
- * context current struct lce_problem problem; lce_problem_init(&problem), fill in        shapes and options
- *     struct lce_plan *plan;      lce_plan_create(lib, &problem, LCE_AUTO, budget, &plan)
- *     size_t size = lce_plan_info(plan)->workspace_size;                     allocate it as you like
- *     lce_run(plan, &buffers, stream)                                        as often as you like
- *     lce_plan_destroy(plan), lce_close(lib)
+ * How
  *
- * Loss and gradients may come from one call (want both), or the loss first and the gradients from a later
- * call of another plan that wants gradients only: nothing is kept between the two, the logits are computed
- * again.  With reduction none and an upstream gradient that is known only later, that is the way.
+ *     The logits exist for a chunk of tokens at a time, and g overwrites them where they lie.  Gradients are
+ *     made while the logits are there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
  *
- * What holds for every function:
+ * How to call it (a whole program: linear_cross_entropy_example.c)
+ *
+ *     struct lce *library;
+ *     struct lce_problem problem;
+ *     struct lce_plan *plan;
+ *     lce_open(LCE_CUDA, &library);                       once per device, with its context current
+ *     lce_problem_init(&problem);                         defaults; then the sizes and options:
+ *     problem.tokens = N, problem.hidden = H, problem.vocab = V;
+ *     lce_plan_create(library, &problem, LCE_AUTO, budget, &plan);
+ *     struct lce_buffers buffers = {.input = x, .weight = W, .labels = y, .loss = ..., .grad_input = ...,
+ *                                   .grad_weight = ..., .workspace = ...,
+ *                                   .workspace_size = lce_plan_info(plan)->workspace_size};
+ *     lce_run(plan, &buffers, stream);                    as often as you like
+ *     lce_plan_destroy(plan), lce_close(library);
+ *
+ *     Loss and gradients may come from one call (want both), or the loss first and the gradients from a
+ *     later call of another plan that wants gradients only: nothing is kept between the two, the logits are
+ *     computed again.  Where an upstream gradient is known only later (always with LCE_NONE), that is the
+ *     way; with mean and sum one may also scale the gradients of the first call.
+ *
+ * How exact it is
+ *
+ *     Products, softmax and sums are in fp32; the loss is fp32.  For 16-bit problems two things between them
+ *     have 16 bits: g, and the logits, as in PyTorch's own bf16.  Where the softmax is peaked (a trained
+ *     model), 1 - p of the label is small, and the logits' rounding is most of what dinput and dweight are
+ *     off by.  LCE_F32_LOGITS keeps them in fp32: about as exact as the gradients' own type can show, for a
+ *     chunk of half the tokens in the same budget.  Take it where gradients are to be right to 0.5 %, or
+ *     while hunting a loss that does not fall; leave it out for speed.
+ *
+ * What holds for every function
+ *
  *   - It returns LCE_OK or a code below; lce_message() then has one line: what, where, what to do.
- *   - lce_run allocates nothing, waits for nothing, and on the GPU only puts work on the stream (it may be
- * captured into a graph).  The order on the stream is the only synchronisation: buffers and plan stay valid
- * until the work is done.  Two calls at once need two workspaces and else share everything: library and plan
- * are read only.
- *   - The same plan, device, inputs and versions give the same bits, from run to run and process to process.
- *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major; strides are counted in elements.
- *   - Matrices and the workspace are never read where they are only written: no need to clear them.
- *
- * One plan's memory, beyond the caller's buffers, is what its workspace_size says; the CPU back end uses no
- * other memory than that either.
+ *   - lce_run allocates nothing, waits for nothing, and on the GPU only puts work on the stream: it may be
+ *     captured into a graph.  The stream's order is the only synchronisation: buffers and plan stay valid
+ *     until the work is done.  The CPU back end is done when lce_run returns, in the caller's own thread.
+ *   - Library and plan are read only: two calls at once need two workspaces and share everything else.
+ *   - The same plan, device, inputs and versions give the same bits, from run to run, process to process.
+ *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major, strides counted in elements.
+ *   - What is only written is never read: outputs and workspace need not be cleared.
+ *   - Memory beyond the caller's buffers: the workspace, exactly workspace_size bytes of it.
+ *   - NaN and infinities in a row of input stay in that token's loss and row of dinput, but every token
+ *     takes part in dweight and dbias.
  */
 #ifndef LINEAR_CROSS_ENTROPY_H
 #define LINEAR_CROSS_ENTROPY_H
@@ -71,15 +95,15 @@ enum lce_status {
     LCE_MISALIGNED = 3,          /* an address that is not aligned as asked below */
     LCE_WORKSPACE_TOO_SMALL = 4, /* less than lce_plan_info() said */
     LCE_BUDGET_TOO_SMALL = 5,    /* no plan fits; the message names the smallest that would */
-    LCE_TOO_LARGE = 6,       /* a size whose bytes do not fit 63 bits, or a vocabulary of 2^31 - 64 or more */
-    LCE_BACKEND_MISSING = 7, /* not built in, or no driver, GPU or cuBLASLt here */
-    LCE_OUT_OF_MEMORY = 8,   /* host memory for the library or the plan */
-    LCE_DEVICE_ERROR = 9,    /* the CUDA driver refused something; the message has its error's name */
-    LCE_GEMM_ERROR = 10,     /* cuBLASLt refused something, or knows no algorithm */
+    LCE_TOO_LARGE = 6,           /* bytes that do not fit 63 bits, or N, H or V above 2^31 - 65 */
+    LCE_BACKEND_MISSING = 7,     /* not built in, or no driver, GPU or cuBLASLt here */
+    LCE_OUT_OF_MEMORY = 8,       /* host memory for the library or the plan */
+    LCE_DEVICE_ERROR = 9,        /* the CUDA driver refused something; the message has its error's name */
+    LCE_GEMM_ERROR = 10,         /* cuBLASLt refused something, or knows no algorithm */
 };
 
 enum lce_backend {
-    LCE_CPU = 0,  /* buffers in host memory; the stream is ignored; done when lce_run returns */
+    LCE_CPU = 0,  /* buffers in host memory; the stream is ignored; one thread */
     LCE_CUDA = 1, /* buffers in device memory of the context that was current in lce_open */
 };
 
@@ -95,68 +119,81 @@ enum lce_want {
 };
 
 enum lce_flag {
-    LCE_ALLOW_TF32 = 1, /* fp32 matrices may be multiplied as TF32 */
-    LCE_F32_ACCUMULATE =
-        2, /* sum dweight over chunks in fp32 in the workspace (4 H V bytes) and round it once */
+    /* fp32 matrices may be multiplied as TF32. */
+    LCE_ALLOW_TF32 = 1,
+    /* A 16-bit dweight over several chunks is summed in fp32 in the workspace (4 H V bytes) and rounded
+       once, instead of once a chunk.  An fp32 dweight needs it not. */
+    LCE_F32_ACCUMULATE = 2,
+    /* The logits of a 16-bit problem are kept in fp32; see "How exact it is".  Without it they are rounded
+       to the input's type, by both back ends.  fp32 problems have it anyway. */
+    LCE_F32_LOGITS = 4,
 };
 
 enum lce_mode {
-    LCE_AUTO = 0, /* fast where the budget allows it, else lean */
-    LCE_FAST = 1, /* the chunk that is estimated the fastest within the budget (default 512 MiB) */
-    LCE_LEAN = 2, /* the smallest chunk that still keeps the matrix units busy (default 128 MiB) */
-    LCE_NAIVE =
-        3, /* the baseline: all logits, in the input's type, in fp32, their log-softmax and its gradient, as
-              the usual eager loss holds them: (2 e + 8) N V bytes, e = bytes of an element */
+    /* fast where the budget allows it, else lean */
+    LCE_AUTO = 0,
+    /* the chunk that is estimated the fastest within the budget; default 512 MiB */
+    LCE_FAST = 1,
+    /* the same with a smaller default, 128 MiB: the least that keeps the matrix units busy */
+    LCE_LEAN = 2,
+    /* The baseline, not chunked: all logits in the input's type and in fp32, their log-softmax and its
+       gradient in fp32 and in the input's type, as the usual eager loss holds them: (2 e + 8) N V bytes
+       with e bytes an element. */
+    LCE_NAIVE = 3,
 };
 
-/* What to compute.  lce_problem_init() gives the defaults; all else is to be filled in. */
+/* What to compute.  lce_problem_init() gives the defaults; the sizes at least are to be filled in. */
 struct lce_problem {
-    uint32_t size;  /* of this struct: set by lce_problem_init */
-    uint32_t wants; /* enum lce_want; default loss, dinput and dweight */
-    uint32_t flags; /* enum lce_flag */
-    int32_t dtype;  /* enum lce_dtype of input, weight, bias, dinput; default bf16 */
-    int32_t label_dtype;
-    int32_t grad_weight_dtype; /* of dweight and dbias: as dtype (default), or LCE_F32.  -1 is "as dtype" */
-    int32_t reduction;
+    uint32_t size;             /* of this struct: set by lce_problem_init */
+    uint32_t wants;            /* enum lce_want; default loss, dinput and dweight */
+    uint32_t flags;            /* enum lce_flag; default 0 */
+    int32_t dtype;             /* enum lce_dtype of input, weight, bias, dinput; default bf16 */
+    int32_t label_dtype;       /* enum lce_label_dtype; default int64 */
+    int32_t grad_weight_dtype; /* of dweight and dbias: dtype's or LCE_F32; default -1, dtype's */
+    int32_t reduction;         /* enum lce_reduction; default mean */
     /* For measuring: which of cuBLASLt's proposals to take, 0 (the first) .. 15, for the product of the
-       logits in bits 0-3, of dinput in 4-7, of dweight in 8-11.  One that it does not have is its last. */
+       logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that it does not have is its last.
+       Bit 12: another softmax pass for 16-bit logits, where V is at most 131072.  Default 0. */
     uint32_t proposals;
-    int64_t tokens, hidden, vocab; /* N, H, V; N may be 0 */
-    /* from row to row of input [N, H], weight [V, H], dinput [N, H], dweight [V, H]; 0 is dense (H) */
+    /* N, which may be 0, H and V: of any value; multiples of 8 are fastest. */
+    int64_t tokens, hidden, vocab;
+    /* From row to row of input [N, H], weight [V, H], dinput [N, H], dweight [V, H]; 0 is dense, H. */
     int64_t input_stride, weight_stride, grad_input_stride, grad_weight_stride;
     int64_t ignore_index; /* default -100; may lie inside the vocabulary */
     /* The caller's promise that at most this many tokens count: the others are compacted away and cost
-       nothing.  0: no promise; ignored tokens then go through the products as rows of zeros.  No more than
-       that is known without waiting for the device.  A promise that is broken is LCE_DEVICE_TOO_MANY in the
-       error flag. */
+       nothing.  0, the default: no promise; ignored tokens then go through the products as rows of zeros,
+       because their number is not known without waiting for the device.  A promise that is broken is
+       LCE_DEVICE_TOO_MANY in the error flag. */
     int64_t max_counted;
-    float label_smoothing;  /* s, 0 .. 1 */
-    float z_loss;           /* q, 0 = none */
-    float softcap;          /* 0 = none */
-    float grad_weight_beta; /* dweight = beta dweight + ...; so dbias.  0 (default): what was there is not
-                               read */
+    float label_smoothing; /* s, 0 .. 1 */
+    float z_loss;          /* q; 0, the default, is none */
+    float softcap;         /* C; 0, the default, is none */
+    /* dweight = beta dweight + ..., and so dbias.  With 0, the default, what was there is not read. */
+    float grad_weight_beta;
 };
 
-/* Where it lies.  What is wanted must be there; the other outputs are ignored. */
+/* Where everything lies.  What the problem wants must be there; other outputs are ignored. */
 struct lce_buffers {
-    const void *input, *weight;                 /* aligned to 16 bytes */
-    const void *bias;                           /* [V], or NULL; 16 bytes */
-    const void *labels;                         /* [N], aligned to its element */
-    const float *class_weights;                 /* [V] fp32, or NULL */
-    const float *grad_output;                   /* upstream: [1] for mean and sum, [N] for none; NULL is 1 */
-    float *loss;                                /* [1]; [N] for none */
-    void *grad_input, *grad_weight, *grad_bias; /* 16 bytes */
-    int32_t *error_flag; /* bits of enum lce_device_error are or-ed in, never cleared; may be NULL */
-    void *workspace;     /* 256 bytes (CPU: 64) */
-    size_t workspace_size;
+    const void *input;          /* [N, H]; aligned to 16 bytes */
+    const void *weight;         /* [V, H]; 16 bytes */
+    const void *bias;           /* [V], or NULL; 16 bytes */
+    const void *labels;         /* [N]; aligned to its element */
+    const float *class_weights; /* [V], or NULL */
+    const float *grad_output;   /* upstream: [1] for mean and sum, [N] for none; NULL is 1 */
+    float *loss;                /* [1]; [N] for none */
+    void *grad_input;           /* [N, H]; 16 bytes */
+    void *grad_weight;          /* [V, H]; 16 bytes */
+    void *grad_bias;            /* [V]; 16 bytes */
+    int32_t *error_flag;        /* enum lce_device_error is or-ed in, nothing ever cleared; or NULL */
+    void *workspace;            /* 256 bytes (CPU: 64) */
+    size_t workspace_size;      /* at least lce_plan_info(plan)->workspace_size */
 };
 
 enum lce_device_error {
-    /* A label is neither ignore_index nor in 0 .. V-1: its token's loss and row of dinput are NaN (so is the
-       mean or sum), and it adds nothing to dweight and dbias.  Nothing is read or written through it. */
+    /* A label is neither ignore_index nor in 0 .. V - 1: its token's loss and row of dinput are NaN (so is
+       the mean or sum), and it adds nothing to dweight and dbias.  Nothing is read or written through it. */
     LCE_DEVICE_LABEL = 1,
-    /* More tokens count than max_counted: the excess ones are treated as if their labels were out of range.
-     */
+    /* More tokens count than max_counted: the excess is treated as if its labels were out of range. */
     LCE_DEVICE_TOO_MANY = 2,
 };
 
@@ -165,7 +202,7 @@ struct lce_plan_info {
     int32_t chunks;          /* how often the logits' buffer is used */
     int64_t chunk_tokens;    /* tokens in it */
     uint64_t workspace_size; /* bytes that lce_run needs, exactly */
-    uint64_t logits_size;    /* of them, the logits */
+    uint64_t logits_size;    /* of them, the logits of a chunk */
     uint64_t gemm_size;      /* of them, cuBLASLt's own scratch */
 };
 

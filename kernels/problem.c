@@ -59,7 +59,7 @@ static int check_choices(const struct lce_problem *p)
     if (!p->wants || p->wants & ~wants)
         return lce_fail(LCE_BAD_ARGUMENT, "problem: wants is 0x%x; or together members of enum lce_want",
                         p->wants);
-    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE))
+    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
                         p->flags);
     if (p->reduction < LCE_MEAN || p->reduction > LCE_NONE)

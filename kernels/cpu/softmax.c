@@ -41,11 +41,21 @@ void cpu_count(const struct cpu_run *r)
     }
 }
 
+/* The products leave logits in fp32: makes them what the input's type can hold. */
+static void round_logits(const struct lce_problem *p, float *z)
+{
+    if (p->dtype == LCE_F32 || p->flags & LCE_F32_LOGITS)
+        return;
+    for (int64_t c = 0; c < p->vocab; c++)
+        z[c] = p->dtype == LCE_BF16 ? lce_from_bf16(lce_to_bf16(z[c])) : lce_from_f16(lce_to_f16(z[c]));
+}
+
 /* Bias and softcap; returns the log-sum-exp. */
 static double finish_logits(const struct cpu_run *r, float *z)
 {
     const struct lce_problem *p = r->p;
     float most = -INFINITY;
+    round_logits(p, z);
     for (int64_t c = 0; c < p->vocab; c++) {
         if (r->b->bias)
             z[c] += lce_load(r->b->bias, p->dtype, c);

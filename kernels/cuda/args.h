@@ -48,7 +48,7 @@ struct lce_prepare_args {
 
 struct lce_softmax_args {
     struct lce_labels labels;
-    void *logits; /* row r at r * stride; becomes g */
+    void *logits; /* row r at r * stride; becomes g, in its own type */
     int64_t stride;
     int64_t first; /* row 0 is entry FIRST of index, or token FIRST */
     const struct lce_stats *stats;

@@ -6,7 +6,7 @@ foreach(name softmax tokens naive)
   add_custom_command(OUTPUT ${image}
     COMMAND ${NVCC} -fatbin -O3 -std=c++17 -gencode arch=compute_90,code=[sm_90,compute_90]
             -I${CMAKE_CURRENT_SOURCE_DIR}/cuda -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu
-    DEPENDS cuda/${name}.cu cuda/device.cuh cuda/args.h VERBATIM)
+    DEPENDS cuda/${name}.cu cuda/device.cuh cuda/row.cuh cuda/args.h VERBATIM)
   list(APPEND LCE_IMAGES ${image})
 endforeach()
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"

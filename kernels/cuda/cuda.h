@@ -45,10 +45,11 @@ struct cuda_plan {
     struct cuda_products full, tail; /* of a whole chunk, of the last one where it is shorter */
     int64_t rows;                    /* tokens that go through: all, or max_counted */
     int64_t chunk, last;             /* rows of a chunk, of the last chunk */
-    int64_t stride;                  /* of the logits */
+    int64_t stride, g_stride;        /* of the logits, of their gradient; in elements of each */
     bool compacts;                   /* rows go by index */
     bool accumulates;                /* dweight is summed in the workspace */
     bool scaled;                     /* fp16: see struct lce_stats */
+    bool wide;                       /* logits in fp32 under gradients of 16 bits */
 };
 
 static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)

@@ -54,12 +54,12 @@ __device__ inline float naive_loss(const lce_softmax_args &a, const NaiveRow &r,
 
 } // namespace lce
 
-template <typename T> __device__ void upcast(const lce_naive_args &n)
+template <typename L, typename T> __device__ void upcast(const lce_naive_args &n)
 {
     const lce_softmax_args &a = n.softmax;
     const int64_t row = blockIdx.x, vocab = a.labels.vocab;
     for (int64_t c = threadIdx.x; c < vocab; c += blockDim.x) {
-        float z = lce::to_float(static_cast<const T *>(a.logits)[row * a.stride + c]);
+        float z = lce::to_float(static_cast<const L *>(a.logits)[row * a.stride + c]);
         if (a.bias)
             z += lce::to_float(static_cast<const T *>(a.bias)[c]);
         n.upcast[row * vocab + c] = a.softcap > 0 ? a.softcap * tanhf(z / a.softcap) : z;
@@ -117,11 +117,13 @@ template <typename T> __device__ void cast(const lce_naive_args &n)
             lce::from_float<T>(c < vocab ? n.upcast[row * vocab + c] : 0);
 }
 
-#define KERNELS(type, T)                                                                                     \
+#define UPCAST(type, L, T)                                                                                   \
     extern "C" __global__ void lce_naive_upcast_##type(const lce_naive_args n)                               \
     {                                                                                                        \
-        upcast<T>(n);                                                                                        \
-    }                                                                                                        \
+        upcast<L, T>(n);                                                                                     \
+    }
+#define KERNELS(type, T)                                                                                     \
+    UPCAST(type, T, T)                                                                                       \
     extern "C" __global__ void lce_naive_cast_##type(const lce_naive_args n)                                 \
     {                                                                                                        \
         cast<T>(n);                                                                                          \
@@ -130,3 +132,5 @@ template <typename T> __device__ void cast(const lce_naive_args &n)
 KERNELS(f32, float)
 KERNELS(f16, __half)
 KERNELS(bf16, __nv_bfloat16)
+UPCAST(wide_f16, float, __half)
+UPCAST(wide_bf16, float, __nv_bfloat16)

@@ -4,16 +4,22 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "chunk.h"
 #include "cuda.h"
 
 #define MIB (UINT64_C(1) << 20)
-enum { THREADS = 512, MOST_VECTORS = 8, MOST_CLUSTER = 8 };
+enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, MOST_CLUSTER = 8 };
 
 static int64_t round_up(int64_t count, int64_t unit)
 {
     return (count + unit - 1) / unit * unit;
+}
+
+static size_t logit_size(const struct cuda_plan *plan)
+{
+    return plan->wide ? sizeof(float) : lce_dtype_size(plan->base.problem.dtype);
 }
 
 /* ---- the workspace ---- */
@@ -45,7 +51,7 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->rows = lce_part(&total, plan->compacts ? n * h : 0, e);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->logits = lce_part(&total, n * (size_t)plan->stride, e);
+    l->logits = lce_part(&total, n * (size_t)plan->stride, logit_size(plan));
     if (plan->base.info.mode == LCE_NAIVE)
         total = lay_out_naive(plan, total);
     l->scratch = total;
@@ -89,7 +95,7 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
         .tokens = plan->rows,
         .hidden = p->hidden,
         .vocab = p->vocab,
-        .element = (int)lce_dtype_size(p->dtype),
+        .element = (int)logit_size(plan),
         .grad_element = p->wants & LCE_WANT_GRAD_WEIGHT ? (int)lce_dtype_size(p->grad_weight_dtype) : 0,
         .grad_input = (p->wants & LCE_WANT_GRAD_INPUT) != 0,
         .processors = cuda_of(plan)->processors,
@@ -160,15 +166,16 @@ static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch
     logits.m = n, logits.n = p->vocab, logits.k = p->hidden;
     logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;
     logits.transpose_b = true;
+    logits.out_dtype = plan->wide ? LCE_F32 : p->dtype;
     logits.proposal = p->proposals & 15;
     logits.alignment = alignment_of(p, plan->chunk, x);
     dinput.m = n, dinput.n = p->hidden, dinput.k = p->vocab;
-    dinput.a_stride = plan->stride, dinput.b_stride = p->weight_stride, dinput.out_stride = dx;
+    dinput.a_stride = plan->g_stride, dinput.b_stride = p->weight_stride, dinput.out_stride = dx;
     dinput.alignment = alignment_of(p, plan->chunk, dx);
     dinput.proposal = p->proposals >> 4 & 15;
     dinput.device_factors = plan->scaled;
     dweight.m = p->vocab, dweight.n = p->hidden, dweight.k = n;
-    dweight.a_stride = plan->stride, dweight.b_stride = x;
+    dweight.a_stride = plan->g_stride, dweight.b_stride = x;
     dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
     dweight.out_dtype = plan->accumulates ? LCE_F32 : p->grad_weight_dtype;
     dweight.transpose_a = true;
@@ -211,34 +218,64 @@ static int find_typed(struct cuda_plan *plan, int image, const char *name, int d
     return cuda_find(cuda_of(plan), image, full, function);
 }
 
-/* The smallest cluster whose registers hold a row; `loop` where none does. */
-static int find_softmax(struct cuda_plan *plan, bool general, struct cuda_softmax *softmax)
+/* How the kernels of softmax.cu are named: by the types of logits and gradient. */
+static const char *softmax_types(const struct cuda_plan *plan)
 {
     const int dtype = plan->base.problem.dtype;
-    const int64_t vectors = plan->stride * (int64_t)lce_dtype_size(dtype) / 16;
+    return !plan->wide ? type_name(dtype) : dtype == LCE_F16 ? "wide_f16" : "wide_bf16";
+}
+
+/* The number of vectors a thread that there is a kernel for: at least EACH, or 0. */
+static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
+{
+    if (each <= MANY_VECTORS)
+        return general ? (each <= 2 ? 2 : MANY_VECTORS) : (int)each;
+    if (each > 16 || logit_size(plan) != sizeof(float))
+        return 0;
+    return general || each > 12 ? 16 : 12;
+}
+
+/* The smallest cluster whose registers hold a row, MOST vectors a thread unless it is the largest cluster;
+ * `loop` where none does. */
+static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
+{
+    const int64_t vectors = plan->stride * (int64_t)logit_size(plan) / 16;
+    const bool general = !strcmp(kind, "general");
     char name[64];
-    int64_t each = 0;
-    for (softmax->cluster = 1; softmax->cluster <= MOST_CLUSTER; softmax->cluster *= 2) {
-        each = round_up(vectors, (int64_t)softmax->cluster * THREADS) / ((int64_t)softmax->cluster * THREADS);
-        if (each <= MOST_VECTORS)
+    int64_t each = vectors;
+    for (softmax->cluster = 1;; softmax->cluster *= 2) {
+        const int64_t threads = (int64_t)softmax->cluster * THREADS;
+        each = round_up(vectors, threads) / threads;
+        if (each <= most || softmax->cluster == MOST_CLUSTER)
             break;
     }
-    if (general)
-        each = each <= 2 ? 2 : each <= MOST_VECTORS ? MOST_VECTORS : each;
-    snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", type_name(dtype), general ? "general" : "plain",
-             (int)each);
-    if (each > MOST_VECTORS) {
+    const int count = vectors_for(plan, each, general);
+    if (count == 0) {
         softmax->cluster = 1;
-        snprintf(name, sizeof name, "lce_softmax_%s_loop", type_name(dtype));
+        snprintf(name, sizeof name, "lce_softmax_%s_loop", softmax_types(plan));
+    } else {
+        snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);
     }
     return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
+}
+
+/* For measuring: keeping the exponentials of 16-bit logits, where a thread's share is small enough. */
+static int find_plain(struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool kept = p->proposals >> 12 & 1 && logit_size(plan) == 2 &&
+                      plan->stride <= (int64_t)MOST_CLUSTER * THREADS * KEPT_VECTORS * 8;
+    return find_softmax(plan, kept ? "kept" : "plain", kept ? KEPT_VECTORS : MANY_VECTORS,
+                        &plan->kernels.plain);
 }
 
 static int find_naive(struct cuda_plan *plan)
 {
     struct cuda_kernels *k = &plan->kernels;
     const int dtype = plan->base.problem.dtype;
-    int status = find_typed(plan, IMAGE_NAIVE, "naive_upcast", dtype, &k->upcast);
+    char upcast[64];
+    snprintf(upcast, sizeof upcast, "lce_naive_upcast_%s", softmax_types(plan));
+    int status = cuda_find(cuda_of(plan), IMAGE_NAIVE, upcast, &k->upcast);
     if (!status)
         status = find_typed(plan, IMAGE_NAIVE, "naive_cast", dtype, &k->cast);
     if (!status)
@@ -265,9 +302,9 @@ static int find_kernels(struct cuda_plan *plan)
     if (!status)
         status = find_typed(plan, IMAGE_TOKENS, "store", p->grad_weight_dtype, &k->store);
     if (!status)
-        status = find_softmax(plan, false, &k->plain);
+        status = find_plain(plan);
     if (!status)
-        status = find_softmax(plan, true, &k->general);
+        status = find_softmax(plan, "general", MANY_VECTORS, &k->general);
     if (!status && plan->base.info.mode == LCE_NAIVE)
         status = find_naive(plan);
     return status;
@@ -293,8 +330,7 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     info->workspace_size = plan->layout.scratch + info->gemm_size;
     info->chunk_tokens = plan->chunk;
     info->chunks = (int32_t)((plan->rows + plan->chunk - 1) / plan->chunk);
-    info->logits_size =
-        (uint64_t)plan->chunk * (uint64_t)plan->stride * lce_dtype_size(plan->base.problem.dtype);
+    info->logits_size = (uint64_t)plan->chunk * (uint64_t)plan->stride * logit_size(plan);
     return LCE_OK;
 }
 
@@ -302,7 +338,8 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
 {
     if (mode != LCE_AUTO)
         return mode;
-    const uint64_t enough = 1024 * (uint64_t)p->vocab * lce_dtype_size(p->dtype);
+    const bool wide = p->flags & LCE_F32_LOGITS;
+    const uint64_t enough = 1024 * (uint64_t)p->vocab * lce_dtype_size(wide ? LCE_F32 : p->dtype);
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
@@ -320,6 +357,8 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
     plan->rows = plan->compacts ? problem->max_counted : problem->tokens;
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
     plan->stride = round_up(problem->vocab, 64); /* rows of logits begin at whole cache lines */
+    plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
+    plan->g_stride = plan->stride * (plan->wide && plan->base.info.mode != LCE_NAIVE ? 2 : 1);
     int status = fill(plan, chunk, budget);
     if (status)
         cuda_plan_destroy(&plan->base);

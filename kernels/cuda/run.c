@@ -108,7 +108,7 @@ static int dbias(const struct cuda_run *r, const void *g, int64_t first, int64_t
 {
     const struct lce_problem *p = &r->plan->base.problem;
     const struct lce_sum_args a = {.g = g,
-                                   .stride = r->plan->stride,
+                                   .stride = r->plan->g_stride,
                                    .sums = cuda_at(r, r->plan->layout.dbias),
                                    .rows = (int32_t)rows,
                                    .vocab = (int32_t)p->vocab,

@@ -7,58 +7,33 @@
  * registers and written once. So a row is read once and written once.  Partial results are combined in a
  * fixed order.
  *
- *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     vector k of thread t: (cta K + k) 512 +
- * t
+ *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     thread t has (cta K + k) 512 + t, k < K
+ *
+ * Logits are of type L, gradients of type T.  Where L is fp32 and T has 16 bits (`wide`), the gradient goes
+ * into the front half of its own row, whose rows then lie 2 stride elements of T apart:
+ *
+ *     | z_0 z_1 z_2 ...       fp32 ... |   becomes   | g_0 g_1 ... 16 bit | what was there |
+ *
+ * In place is safe because of one barrier.  A gradient written at byte 2c lies over a logit that some other
+ * thread, in some other CTA of the cluster, has to read.  But every thread first loads all that it will ever
+ * read of the row (its vectors, the label's logit) and then arrives at the cluster's barrier, with release;
+ * and every thread writes only after it has waited there, with acquire.  So each read of the row happens
+ * before each write to it.  Rows share no byte.  `loop`, which reads twice, says for itself.
  *
  * `plain` knows none of the options that need a logit's own class (bias, softcap, class weights, smoothing);
- * `general` knows all.  `loop` reads the row twice and takes any length.
+ * `general` knows all.  `kept` is plain, with the exponentials of the sum kept in fp32 for the gradient: one
+ * exponential an element instead of two, for twice the registers; with fp32 logits they cost none, so there
+ * plain keeps them too.  `loop` reads the row twice and takes any length.
  */
 #include <cooperative_groups.h>
-#include <math_constants.h>
+#include <type_traits>
 
-#include "device.cuh"
+#include "row.cuh"
 
 namespace lce
 {
 
 constexpr int threads = 512;
-constexpr float log2e = 1.4426950408889634f;
-
-__device__ inline float exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* Of a set of logits: the largest, the sum of exp(z - largest), and the sum of w z. */
-struct Part {
-    float largest, sum, weighed;
-};
-
-__device__ inline float finite_or_zero(float largest)
-{
-    return largest == -CUDART_INF_F ? 0 : largest;
-}
-
-__device__ inline Part combine(Part a, Part b)
-{
-    float largest = fmaxf(a.largest, b.largest), shift = finite_or_zero(largest);
-    return {largest,
-            a.sum * exp2_fast((a.largest - shift) * log2e) + b.sum * exp2_fast((b.largest - shift) * log2e),
-            a.weighed + b.weighed};
-}
-
-__device__ inline Part warp_combine(Part part)
-{
-    for (int step = 16; step > 0; step /= 2) /* the smaller lane first, in both halves of each pair */
-    {
-        Part other = {__shfl_xor_sync(~0u, part.largest, step), __shfl_xor_sync(~0u, part.sum, step),
-                      __shfl_xor_sync(~0u, part.weighed, step)};
-        part = threadIdx.x & step ? combine(other, part) : combine(part, other);
-    }
-    return part;
-}
 
 /* One per CTA: its warps' parts, then its own part at [0] of total. */
 struct Shared {
@@ -74,169 +49,6 @@ __device__ inline Part block_combine(Part part, Shared *shared)
     __syncthreads();
     part = threadIdx.x % 32 < threads / 32 ? shared->warp[threadIdx.x % 32] : Part{-CUDART_INF_F, 0, 0};
     return warp_combine(part);
-}
-
-/* Factors of one row: g_c = scale p_c - hard [c = label] - soft w_c, before the softcap's slope. */
-struct Row {
-    int64_t token;
-    int32_t label;
-    bool counted;
-    float lse, scale, hard, soft;
-};
-
-__device__ inline Row row_of(const lce_softmax_args &a, int64_t row)
-{
-    Row r = {};
-    r.token = a.index ? a.index[a.first + row] : a.first + row;
-    r.counted = r.token >= 0 && a.state[r.token] == LCE_COUNTED;
-    if (r.counted)
-        r.label = static_cast<int32_t>(label_of(a.labels, r.token));
-    return r;
-}
-
-__device__ inline float class_weight(const lce_softmax_args &a, int32_t c)
-{
-    return a.class_weights ? a.class_weights[c] : 1.0f;
-}
-
-/* The logit of class C as the loss sees it. */
-template <typename T, bool General>
-__device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
-{
-    if (General) {
-        if (a.bias)
-            z += to_float(static_cast<const T *>(a.bias)[c]);
-        if (a.softcap > 0)
-            z = a.softcap * tanhf(z / a.softcap);
-    }
-    return z;
-}
-
-__device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const Part &all, float target)
-{
-    const float soft = a.smoothing / a.labels.vocab;
-    float ce = (1 - a.smoothing) * class_weight(a, r.label) * (r.lse - target);
-    if (soft > 0)
-        ce += soft * (static_cast<float>(a.stats->all_weights) * r.lse - all.weighed);
-    return ce * a.stats->loss_ce + a.z_loss * r.lse * r.lse * a.stats->loss_zl;
-}
-
-/* What the gradient of the row is made of: upstream and the mean's division are in it, for fp16 the scale
- * instead. */
-__device__ inline void row_factors(const lce_softmax_args &a, Row &r)
-{
-    const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.token] : 1;
-    const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
-    r.hard = ce * (1 - a.smoothing) * class_weight(a, r.label);
-    r.soft = ce * a.smoothing / a.labels.vocab;
-    r.scale = r.hard + r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
-}
-
-template <typename T>
-__device__ inline float gradient(const lce_softmax_args &a, const Row &r, float raw, int32_t c)
-{
-    const float z = logit<T, true>(a, raw, c);
-    float g = r.scale * exp2_fast((z - r.lse) * log2e);
-    if (c == r.label)
-        g -= r.hard;
-    g -= r.soft * class_weight(a, c);
-    if (a.softcap > 0)
-        g *= 1 - z / a.softcap * (z / a.softcap);
-    return g;
-}
-
-template <typename T>
-__device__ inline Part part_of(const lce_softmax_args &a, const Pack<T> &v, int32_t base)
-{
-    Part part = {-CUDART_INF_F, 0, 0};
-    float z[Pack<T>::count];
-    widen(v, z);
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++) {
-        const int32_t c = base + i;
-        const bool inside = c < a.labels.vocab;
-        z[i] = inside ? logit<T, true>(a, z[i], c) : -CUDART_INF_F;
-        part.largest = fmaxf(part.largest, z[i]);
-        if (a.smoothing > 0 && inside)
-            part.weighed += class_weight(a, c) * z[i];
-    }
-    const float shift = finite_or_zero(part.largest);
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++)
-        part.sum += exp2_fast((z[i] - shift) * log2e);
-    return part;
-}
-
-template <typename T>
-__device__ inline uint4 gradient_of(const lce_softmax_args &a, const Row &r, const Pack<T> &v, int32_t base)
-{
-    float g[Pack<T>::count];
-    widen(v, g);
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++)
-        g[i] = base + i < a.labels.vocab ? gradient<T>(a, r, g[i], base + i) : 0;
-    return narrow<T>(g);
-}
-
-/* ---- the plain case, where what counts is how few instructions an element takes ---- */
-
-__device__ inline float largest_of(const Pack<float> &v)
-{
-    float z[4];
-    widen(v, z);
-    return fmaxf(fmaxf(z[0], z[1]), fmaxf(z[2], z[3]));
-}
-
-/* two at a time, without widening */
-template <typename T, typename Pair> __device__ inline float largest_of_pairs(const Pack<T> &v)
-{
-    const Pair *pair = reinterpret_cast<const Pair *>(v.word);
-    const Pair most = __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3]));
-    return to_float(static_cast<T>(__hmax(most.x, most.y)));
-}
-__device__ inline float largest_of(const Pack<__half> &v)
-{
-    return largest_of_pairs<__half, __half2>(v);
-}
-__device__ inline float largest_of(const Pack<__nv_bfloat16> &v)
-{
-    return largest_of_pairs<__nv_bfloat16, __nv_bfloat162>(v);
-}
-
-/* One exponential an element, with one shift for all of the thread's. */
-template <typename T, int Vectors> __device__ inline Part plain_part(const Pack<T> (&v)[Vectors])
-{
-    float largest = largest_of(v[0]), sums[2] = {0, 0};
-#pragma unroll
-    for (int k = 1; k < Vectors; k++)
-        largest = fmaxf(largest, largest_of(v[k]));
-    const float shift = -finite_or_zero(largest) * log2e;
-#pragma unroll
-    for (int k = 0; k < Vectors; k++) {
-        float z[Pack<T>::count];
-        widen(v[k], z);
-#pragma unroll
-        for (int i = 0; i < Pack<T>::count; i++)
-            sums[i % 2] += exp2_fast(fmaf(z[i], log2e, shift));
-    }
-    return {largest, sums[0] + sums[1], 0};
-}
-
-template <typename T> __device__ inline uint4 plain_gradient(const Row &r, const Pack<T> &v, int32_t base)
-{
-    float g[Pack<T>::count];
-    const float shift = -r.lse * log2e;
-    const int32_t at = r.label - base;
-    widen(v, g);
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++)
-        g[i] = r.scale * exp2_fast(fmaf(g[i], log2e, shift));
-    if (static_cast<uint32_t>(at) < Pack<T>::count) { /* in one thread of the row */
-#pragma unroll
-        for (int i = 0; i < Pack<T>::count; i++)
-            g[i] -= i == at ? r.hard : 0;
-    }
-    return narrow<T>(g);
 }
 
 /* What lies beyond the vocabulary becomes -inf, which adds nothing and has gradient 0: COUNT numbers are
@@ -289,104 +101,139 @@ __device__ inline Part cluster_combine(Part part, Shared *shared)
     return all;
 }
 
-template <typename T, int Vectors, bool General>
+/* Writes the gradients of VECTOR's logits, as wide as they are in T. */
+template <typename T, int Count> __device__ inline void store(T *row, int32_t vector, const float (&g)[Count])
+{
+    if constexpr (Count == Pack<T>::count)
+        reinterpret_cast<uint4 *>(row)[vector] = narrow<T>(g);
+    else
+        reinterpret_cast<uint2 *>(row)[vector] =
+            make_uint2(narrow_word({g[0], g[1]}, T()), narrow_word({g[2], g[3]}, T()));
+}
+
+enum Kind { PLAIN, KEPT, GENERAL };
+
+template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
     __shared__ Shared shared;
     auto cluster = cooperative_groups::this_cluster();
     const int64_t row = blockIdx.x / cluster.num_blocks();
-    const int32_t vectors = static_cast<int32_t>(a.stride / Pack<T>::count);
+    const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     const int32_t first = static_cast<int32_t>(cluster.block_rank() * Vectors * threads + threadIdx.x);
     Row r = row_of(a, row);
-    T *logits = static_cast<T *>(a.logits) + row * a.stride;
-    uint4 *line = reinterpret_cast<uint4 *>(logits);
+    const L *logits = static_cast<const L *>(a.logits) + row * a.stride;
+    T *out = reinterpret_cast<T *>(static_cast<L *>(a.logits) + row * a.stride);
+    float g[Pack<L>::count] = {};
     if (!r.counted) { /* of the whole cluster */
         for (int k = 0; a.gradients && k < Vectors; k++)
             if (first + k * threads < vectors)
-                line[first + k * threads] = make_uint4(0, 0, 0, 0);
+                store(out, first + k * threads, g);
         return;
     }
-    Pack<T> v[Vectors];
+    Pack<L> v[Vectors];
 #pragma unroll
     for (int k = 0; k < Vectors; k++)
-        v[k] = load<T>(line, first + k * threads, a.labels.vocab);
+        v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
     /* before anyone writes: the barrier is between */
-    const float target = logit<T, General>(a, to_float(logits[r.label]), r.label);
+    const float target = logit<T, kind == GENERAL>(a, to_float(logits[r.label]), r.label);
     Part part = {-CUDART_INF_F, 0, 0};
-    if constexpr (General) {
+    typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
+    if constexpr (kind == GENERAL) {
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
-            part = combine(part, part_of<T>(a, v[k], (first + k * threads) * Pack<T>::count));
+            part = combine(part, part_of<L, T>(a, v[k], (first + k * threads) * Pack<L>::count));
     } else {
-        part = plain_part(v);
+        part = pass.part(v);
     }
     part = cluster_combine(block_combine(part, &shared), &shared);
     cluster.barrier_arrive(); /* others may still read our part: no CTA ends before all have read */
     finish_row(a, r, part, target, cluster.block_rank() == 0 && threadIdx.x == 0);
     if (a.gradients) {
+        pass.begin(r);
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
-            const int32_t vector = first + k * threads, base = vector * Pack<T>::count;
+            const int32_t vector = first + k * threads, base = vector * Pack<L>::count;
             if (vector >= vectors)
                 continue;
-            if constexpr (General)
-                line[vector] = gradient_of<T>(a, r, v[k], base);
-            else
-                line[vector] = plain_gradient(r, v[k], base);
+            if constexpr (kind == GENERAL) {
+                gradient_of<L, T>(a, r, v[k], base, g);
+            } else {
+                pass.gradient(r, v[k], k, g);
+                subtract_label(r, base, g);
+            }
+            store(out, vector, g);
         }
     }
     cluster.barrier_wait();
 }
 
-template <typename T> __device__ inline void softmax_loop(const lce_softmax_args &a)
+/* One CTA, the row read twice, 512 vectors a round.  Where gradients are narrower than logits, round i writes
+ * over logits of rounds up to i / 2 alone, and over those of its own only in round 0: a barrier a round,
+ * between the loads and the stores, is enough.  Where they are as wide, each thread writes what it read. */
+template <typename L, typename T> __device__ inline void softmax_loop(const lce_softmax_args &a)
 {
     __shared__ Shared shared;
-    const int32_t vectors = static_cast<int32_t>(a.stride / Pack<T>::count);
+    const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     Row r = row_of(a, blockIdx.x);
-    T *logits = static_cast<T *>(a.logits) + blockIdx.x * a.stride;
-    uint4 *line = reinterpret_cast<uint4 *>(logits);
+    L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;
+    const uint4 *line = reinterpret_cast<const uint4 *>(logits);
     Part part = {-CUDART_INF_F, 0, 0};
     const float target = r.counted ? logit<T, true>(a, to_float(logits[r.label]), r.label) : 0;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); r.counted && i < vectors; i += threads)
-        part = combine(part, part_of<T>(a, load<T>(line, i, a.labels.vocab), i * Pack<T>::count));
+        part = combine(part, part_of<L, T>(a, load<L>(line, i, a.labels.vocab), i * Pack<L>::count));
     part = block_combine(part, &shared); /* a barrier too: the target was read by all */
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); a.gradients && i < vectors; i += threads)
-        line[i] = r.counted ? gradient_of<T>(a, r, load<T>(line, i, a.labels.vocab), i * Pack<T>::count)
-                            : make_uint4(0, 0, 0, 0);
+    for (int32_t begin = 0; a.gradients && begin < vectors; begin += threads) {
+        const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
+        float g[Pack<L>::count] = {};
+        if (r.counted && i < vectors)
+            gradient_of<L, T>(a, r, load<L>(line, i, a.labels.vocab), i * Pack<L>::count, g);
+        if (sizeof(T) < sizeof(L))
+            __syncthreads();
+        if (i < vectors)
+            store(reinterpret_cast<T *>(logits), i, g);
+    }
 }
 
 } // namespace lce
 
-#define PLAIN(type, T, vectors)                                                                              \
-    extern "C" __global__ void __launch_bounds__(512, 2)                                                     \
-        lce_softmax_##type##_plain_##vectors(const lce_softmax_args a)                                       \
+#define ROWS(name, L, T, kind, Kind, vectors, ctas)                                                          \
+    extern "C" __global__ void __launch_bounds__(512, ctas)                                                  \
+        lce_softmax_##name##_##kind##_##vectors(const lce_softmax_args a)                                    \
     {                                                                                                        \
-        lce::softmax_rows<T, vectors, false>(a);                                                             \
+        lce::softmax_rows<L, T, vectors, lce::Kind>(a);                                                      \
     }
-#define GENERAL(type, T, vectors)                                                                            \
-    extern "C" __global__ void __launch_bounds__(512, 1)                                                     \
-        lce_softmax_##type##_general_##vectors(const lce_softmax_args a)                                     \
+#define SHORT(name, L, T, kind, Kind)                                                                        \
+    ROWS(name, L, T, kind, Kind, 1, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 2, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 3, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 4, 2)
+#define ALL(name, L, T, kind, Kind)                                                                          \
+    SHORT(name, L, T, kind, Kind)                                                                            \
+    ROWS(name, L, T, kind, Kind, 5, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 6, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 7, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 8, 2)                                                                       \
+    ROWS(name, L, T, general, GENERAL, 2, 1)                                                                 \
+    ROWS(name, L, T, general, GENERAL, 8, 1)                                                                 \
+    extern "C" __global__ void __launch_bounds__(512) lce_softmax_##name##_loop(const lce_softmax_args a)    \
     {                                                                                                        \
-        lce::softmax_rows<T, vectors, true>(a);                                                              \
+        lce::softmax_loop<L, T>(a);                                                                          \
     }
-#define KERNELS(type, T)                                                                                     \
-    PLAIN(type, T, 1)                                                                                        \
-    PLAIN(type, T, 2)                                                                                        \
-    PLAIN(type, T, 3)                                                                                        \
-    PLAIN(type, T, 4)                                                                                        \
-    PLAIN(type, T, 5)                                                                                        \
-    PLAIN(type, T, 6)                                                                                        \
-    PLAIN(type, T, 7)                                                                                        \
-    PLAIN(type, T, 8)                                                                                        \
-    GENERAL(type, T, 2)                                                                                      \
-    GENERAL(type, T, 8)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(512) lce_softmax_##type##_loop(const lce_softmax_args a)    \
-    {                                                                                                        \
-        lce::softmax_loop<T>(a);                                                                             \
-    }
+/* rows of four-byte logits: longer ones take a whole multiprocessor's registers for each CTA */
+#define WIDE(name, T)                                                                                        \
+    ALL(name, float, T, plain, KEPT)                                                                         \
+    ROWS(name, float, T, plain, KEPT, 12, 1)                                                                 \
+    ROWS(name, float, T, plain, KEPT, 16, 1)                                                                 \
+    ROWS(name, float, T, general, GENERAL, 16, 1)
+#define NARROW(name, T)                                                                                      \
+    ALL(name, T, T, plain, PLAIN)                                                                            \
+    SHORT(name, T, T, kept, KEPT)
 
-KERNELS(f32, float)
-KERNELS(f16, __half)
-KERNELS(bf16, __nv_bfloat16)
+WIDE(f32, float)
+WIDE(wide_f16, __half)
+WIDE(wide_bf16, __nv_bfloat16)
+NARROW(f16, __half)
+NARROW(bf16, __nv_bfloat16)

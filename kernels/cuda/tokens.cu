@@ -65,6 +65,8 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
 {
     lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta};
     const double upstream = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
+    if (counted == 0) /* all of g is 0, and a factor of 1 / 0 would make NaN of it */
+        return s;
     const double over_weights = a.reduction == 0 ? 1 / weights : 1,
                  over_count = a.reduction == 0 ? 1.0 / counted : 1;
     s.loss_ce = static_cast<float>(over_weights);

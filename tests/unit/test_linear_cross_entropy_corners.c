@@ -140,7 +140,7 @@ static void dweight_over_chunks_is_rounded_once_where_asked(void **state)
         kit_defaults(&k, 512, 8, 4);
         k.problem.dtype = LCE_BF16;
         k.problem.grad_weight_dtype = i == 2 ? LCE_F32 : -1;
-        k.problem.flags = i == 1 ? LCE_F32_ACCUMULATE : 0;
+        k.problem.flags = LCE_F32_LOGITS | (i == 1 ? LCE_F32_ACCUMULATE : 0); /* dweight's rounding alone */
         kit_fill(&k, false, false, false);
         assert_int_equal(lce_reference_run(&k.problem, &k.buffers, &k.reference), LCE_OK);
         kit_run(&k, LCE_FAST, 4);
@@ -218,7 +218,7 @@ static void refused(const char *what, int want, const char *word, void (*change)
     X(weight_dtype, LCE_BAD_DTYPE, "grad_weight_dtype", k->problem.grad_weight_dtype = LCE_F16)              \
     X(wants_nothing, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 0)                                        \
     X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 16)                                          \
-    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 4)                                                \
+    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 8)                                                \
     X(reduction, LCE_BAD_ARGUMENT, "reduction", k->problem.reduction = 3)                                    \
     X(smoothing, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = 1.5f)                     \
     X(smoothing_nan, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = NAN)                  \
