@@ -17,10 +17,11 @@ static int check_device(struct cuda_library *l)
     CUdevice device;
     int major = 0;
     CUresult status = l->driver.context_current(&l->context);
-    if (status || !l->context)
+    if (status)
+        return device_failed(l, "asking for the current context", status);
+    if (!l->context)
         return lce_fail(LCE_DEVICE_ERROR,
-                        "lce_open: no CUDA context is current in this thread (%s); make one current first",
-                        lce_driver_error(&l->driver, status));
+                        "lce_open: no CUDA context is current in this thread; make one current first");
     status = l->driver.context_device(&device);
     if (!status)
         status = l->driver.attribute(&l->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);

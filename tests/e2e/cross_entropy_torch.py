@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../gpu"))
 import kernels_lce as K
-from kernels_check import Case, problem
+from kernels_case import Case, problem
 
 NAMES = {K.MEAN: "mean", K.SUM: "sum", K.NONE: "none"}
 

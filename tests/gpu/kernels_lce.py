@@ -10,7 +10,8 @@ F32, F16, BF16 = 0, 1, 2
 I64, I32 = 0, 1
 MEAN, SUM, NONE = 0, 1, 2
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
-TF32, F32_ACCUMULATE = 1, 2
+TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
+KEEP_EXPONENTIALS = 1 << 12  # in proposals: the other softmax pass
 AUTO, FAST, LEAN, NAIVE = 0, 1, 2, 3
 ELEMENT = {F32: 4, F16: 2, BF16: 2}
 
@@ -57,7 +58,8 @@ class Error(Exception):
 
 class Library:
     def __init__(self, path, backend):
-        self.c = c = C.CDLL(path)
+        self.path, self.c = path, C.CDLL(path)
+        c = self.c
         c.lce_message.restype = C.c_char_p
         c.lce_plan_info.restype = C.POINTER(Info)
         c.lce_plan_create_chunk.argtypes = [
@@ -132,6 +134,30 @@ def storage(dtype):
 # ---- memory ----
 
 GUARD = 4096
+PLANTED = b"""
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry lce_planted_race(.param .u64 out)
+{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<4>;
+    .shared .align 4 .b8 words[256];
+    mov.u32 %r1, %tid.x;
+    shl.b32 %r2, %r1, 2;
+    mov.u32 %r3, words;
+    add.u32 %r4, %r3, %r2;
+    st.shared.u32 [%r4], %r1;
+    xor.b32 %r5, %r2, 128;
+    add.u32 %r6, %r3, %r5;
+    ld.shared.u32 %r7, [%r6];
+    ld.param.u64 %rd1, [out];
+    cvt.u64.u32 %rd2, %r2;
+    add.u64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r7;
+    ret;
+}
+"""
 
 
 class Host:
@@ -148,6 +174,9 @@ class Host:
 
     def free(self, address, keep):
         pass
+
+    def fill(self, address, size):
+        C.memset(address, 0xFF, size)
 
     def write(self, address, array):
         C.memmove(address, array.ctypes.data, array.nbytes)
@@ -167,13 +196,12 @@ class Gpu:
 
     def __init__(self):
         self.cu = C.CDLL("libcuda.so.1")
-        device, context, stream = C.c_int(), C.c_void_p(), C.c_void_p()
+        device, self.context = C.c_int(), C.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDeviceGet", C.byref(device), 0)
-        self.call("cuDevicePrimaryCtxRetain", C.byref(context), device)
-        self.call("cuCtxSetCurrent", context)
-        self.call("cuStreamCreate", C.byref(stream), 1)
-        self.stream = stream
+        self.call("cuDevicePrimaryCtxRetain", C.byref(self.context), device)
+        self.call("cuCtxSetCurrent", self.context)
+        self.stream = self.new_stream()
 
     def call(self, name, *arguments):
         status = getattr(self.cu, name)(*arguments)
@@ -190,6 +218,10 @@ class Gpu:
     def free(self, address, keep):
         self.call("cuMemFree_v2", C.c_uint64(address))
 
+    def fill(self, address, size):
+        self.call("cuMemsetD8_v2", C.c_uint64(address), C.c_ubyte(0xFF), C.c_size_t(size))
+        self.synchronize()  # the streams that are used do not wait for the one that this went to
+
     def write(self, address, array):
         if array.nbytes:
             self.call("cuMemcpyHtoD_v2", C.c_uint64(address), array.ctypes.data_as(C.c_void_p), C.c_size_t(array.nbytes))
@@ -201,6 +233,39 @@ class Gpu:
     def synchronize(self):
         self.call("cuCtxSynchronize")
 
+    def new_stream(self):
+        stream = C.c_void_p()
+        self.call("cuStreamCreate", C.byref(stream), 1)
+        return stream
+
+    def capture(self, work):
+        """What WORK puts on the stream, as a graph that can be launched."""
+        graph, ready = C.c_void_p(), C.c_void_p()
+        self.call("cuStreamBeginCapture_v2", self.stream, 0)
+        try:
+            work()
+        finally:
+            self.call("cuStreamEndCapture", self.stream, C.byref(graph))
+        self.call("cuGraphInstantiateWithFlags", C.byref(ready), graph, C.c_uint64(0))
+        self.call("cuGraphDestroy", graph)
+        return ready
+
+    def new_context(self):
+        """Another context, which is now current."""
+        context = C.c_void_p()
+        self.call("cuCtxCreate_v2", C.byref(context), 0, 0)
+        return context
+
+    def planted_race(self):
+        """Two warps exchange words through shared memory without a barrier."""
+        module, function, out = C.c_void_p(), C.c_void_p(), self.alloc(256)[0]
+        self.call("cuModuleLoadData", C.byref(module), PLANTED)
+        self.call("cuModuleGetFunction", C.byref(function), module, b"lce_planted_race")
+        argument = C.c_uint64(out)
+        arguments = (C.c_void_p * 1)(C.cast(C.byref(argument), C.c_void_p))
+        self.call("cuLaunchKernel", function, 1, 1, 1, 64, 1, 1, 0, self.stream, arguments, None)
+        self.synchronize()
+
     def close(self):
         self.call("cuStreamDestroy_v2", self.stream)
 
@@ -211,7 +276,7 @@ class Block:
     def __init__(self, memory, size):
         self.memory, self.size = memory, size
         self.address, self.keep = memory.alloc(size + GUARD)
-        memory.write(self.address, np.full(size + GUARD, 0xFF, np.uint8))
+        memory.fill(self.address, size + GUARD)
 
     @classmethod
     def of(cls, memory, array):
