@@ -18,7 +18,7 @@ static int check_device(struct cuda_library *l)
     int major = 0;
     CUresult status = l->driver.context_current(&l->context);
     if (status)
-        return device_failed(l, "asking for the current context", status);
+        return device_failed(l, "no CUDA context is current in this thread; make one current first", status);
     if (!l->context)
         return lce_fail(LCE_DEVICE_ERROR,
                         "lce_open: no CUDA context is current in this thread; make one current first");

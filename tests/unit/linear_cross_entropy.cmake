@@ -6,3 +6,11 @@ foreach(name linear_cross_entropy linear_cross_entropy_corners)
 endforeach()
 vs_unit_test(linear_cross_entropy_chunk SOURCES kernels/cuda/chunk.c)
 target_include_directories(test_linear_cross_entropy_chunk PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
+if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
+  vs_unit_test(linear_cross_entropy_cuda SOURCES LIBS linear_cross_entropy_static m dl)
+  target_include_directories(test_linear_cross_entropy_cuda PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
+  target_include_directories(test_linear_cross_entropy_cuda SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
+  set(images ${CMAKE_BINARY_DIR}/kernels)
+  target_compile_definitions(test_linear_cross_entropy_cuda PRIVATE
+    "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\"")
+endif()

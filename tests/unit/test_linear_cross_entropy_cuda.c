@@ -1,0 +1,410 @@
+/*
+ * test_linear_cross_entropy_cuda.c - the host side of the CUDA back end, on a driver and a cuBLASLt that only
+ * write down what they are asked: every kernel asked for is in the library, every product and every row of
+ * logits stays inside its buffer, the workspace has not a byte to spare, and refusals become errors.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cuda/cuda.h"
+
+/* ---- the stand-ins ---- */
+
+struct region {
+    const char *begin;
+    size_t size;
+};
+
+static struct {
+    char kernel[64];        /* the last one asked for */
+    char softmax[64];       /* the last one of softmax.cu, without "general" */
+    struct region known[8]; /* the buffers of the run */
+    const char *furthest;   /* byte touched in the workspace */
+    const void *logits;     /* where the first product wrote, and the bytes from row to row there */
+    size_t pitch;
+    size_t scratch; /* that each product's algorithm takes */
+    int products, launches;
+    int refuse_launch, refuse_product, no_algorithm;
+    CUcontext current;
+} seen;
+
+static bool in_images(const char *name);
+
+static CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    if (!in_images(name))
+        return CUDA_ERROR_NOT_FOUND;
+    snprintf(seen.kernel, sizeof seen.kernel, "%s", name);
+    if (strstr(name, "softmax") && !strstr(name, "general"))
+        snprintf(seen.softmax, sizeof seen.softmax, "%s", name);
+    *kernel = (CUkernel)1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_function(CUfunction *function, CUkernel kernel)
+{
+    *function = (CUfunction)kernel;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
+{
+    assert_in_range(c->gridDimX, 1, INT32_MAX);
+    seen.launches++;
+    return seen.launches == seen.refuse_launch ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
+}
+
+static CUresult fake_current(CUcontext *context)
+{
+    *context = seen.current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_error_name(CUresult status, const char **name)
+{
+    *name = status == CUDA_ERROR_NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
+    return CUDA_SUCCESS;
+}
+
+struct layout {
+    cudaDataType type;
+    uint64_t rows, columns;
+    int64_t stride;
+};
+
+static const char *fake_status_name(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
+}
+
+static cublasStatus_t fake_desc(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t scale)
+{
+    *d = malloc(1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_desc_destroy(cublasLtMatmulDesc_t d)
+{
+    free(d);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_desc_set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t attribute,
+                                    const void *value, size_t size)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_layout(cublasLtMatrixLayout_t *l, cudaDataType type, uint64_t rows,
+                                  uint64_t columns, int64_t stride)
+{
+    struct layout *layout = malloc(sizeof *layout);
+    *layout = (struct layout){type, rows, columns, stride};
+    assert_true(stride >= (int64_t)rows);
+    *l = (cublasLtMatrixLayout_t)layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_layout_destroy(cublasLtMatrixLayout_t l)
+{
+    free(l);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_preference(cublasLtMatmulPreference_t *p)
+{
+    *p = malloc(1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_preference_destroy(cublasLtMatmulPreference_t p)
+{
+    free(p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_preference_set(cublasLtMatmulPreference_t p,
+                                          cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                          size_t size)
+{
+    uint64_t most;
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+        memcpy(&most, value, sizeof most);
+        seen.scratch = most < 4096 ? most : 4096;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                     cublasLtMatmulPreference_t preference, int asked,
+                                     cublasLtMatmulHeuristicResult_t results[], int *found)
+{
+    *found = !seen.no_algorithm;
+    results[0].workspaceSize = seen.scratch;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static void touch(const void *address, size_t size)
+{
+    const char *begin = address;
+    for (int i = 0; i < 8; i++) {
+        const struct region *r = &seen.known[i];
+        if (r->begin && begin >= r->begin && begin + size <= r->begin + r->size) {
+            if (i == 0 && begin + size > seen.furthest)
+                seen.furthest = begin + size;
+            return;
+        }
+    }
+    fail_msg("%zu bytes at %p are in no buffer", size, address);
+}
+
+static void touch_matrix(const void *address, cublasLtMatrixLayout_t layout)
+{
+    const struct layout *l = (const struct layout *)layout;
+    const size_t element = l->type == CUDA_R_32F ? 4 : 2;
+    touch(address, ((l->columns - 1) * (size_t)l->stride + l->rows) * element);
+    if (seen.products == 0)
+        seen.logits = address, seen.pitch = (size_t)l->stride * element; /* its output comes last */
+    else if (address == seen.logits)
+        assert_int_equal((size_t)l->stride * element, seen.pitch); /* the gradient lies in the same rows */
+}
+
+static cublasStatus_t fake_matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                                  const void *a, cublasLtMatrixLayout_t al, const void *b,
+                                  cublasLtMatrixLayout_t bl, const void *beta, const void *c,
+                                  cublasLtMatrixLayout_t cl, void *d, cublasLtMatrixLayout_t dl,
+                                  const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+                                  size_t workspace_size, cudaStream_t stream)
+{
+    touch_matrix(a, al);
+    touch_matrix(b, bl);
+    touch_matrix(d, dl);
+    touch(workspace, workspace_size);
+    seen.products++;
+    return seen.products == seen.refuse_product ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+
+static struct cuda_library library = {
+    .driver = {.error_name = fake_error_name,
+               .context_current = fake_current,
+               .library_kernel = fake_kernel,
+               .kernel_function = fake_function,
+               .launch = fake_launch},
+    .blas = {.status_name = fake_status_name,
+             .desc_create = fake_desc,
+             .desc_destroy = fake_desc_destroy,
+             .desc_set = fake_desc_set,
+             .layout_create = fake_layout,
+             .layout_destroy = fake_layout_destroy,
+             .preference_create = fake_preference,
+             .preference_destroy = fake_preference_destroy,
+             .preference_set = fake_preference_set,
+             .heuristic = fake_heuristic,
+             .matmul = fake_matmul},
+    .processors = 132,
+};
+
+/* ---- the names in the fat binaries ---- */
+
+static char *images;
+static size_t images_size;
+
+static bool in_images(const char *name)
+{
+    return memmem(images, images_size, name, strlen(name) + 1) != NULL; /* its end belongs to it */
+}
+
+static int read_images(void **state)
+{
+    const char *const paths[] = {LCE_IMAGES};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        FILE *file = fopen(paths[i], "rb");
+        if (!file || fseek(file, 0, SEEK_END))
+            return -1;
+        size_t size = (size_t)ftell(file);
+        rewind(file);
+        images = realloc(images, images_size + size);
+        images_size += fread(images + images_size, 1, size, file);
+        fclose(file);
+    }
+    return 0;
+}
+
+static int drop_images(void **state)
+{
+    free(images);
+    return 0;
+}
+
+/* ---- problems ---- */
+
+static struct lce_problem problem_of(int64_t n, int64_t h, int64_t v, int dtype, uint32_t flags)
+{
+    struct lce_problem p, complete;
+    lce_problem_init(&p);
+    p.tokens = n, p.hidden = h, p.vocab = v;
+    p.dtype = dtype;
+    p.flags = flags;
+    p.wants |= LCE_WANT_GRAD_BIAS;
+    assert_int_equal(lce_problem_check(&p, &complete), LCE_OK);
+    return complete;
+}
+
+static struct lce_plan *plan_of(const struct lce_problem *p, int mode, int64_t chunk, uint64_t budget)
+{
+    struct lce_plan *plan = NULL;
+    seen.current = library.context = (CUcontext)7;
+    if (cuda_plan_create(&library.base, p, mode, chunk, budget, &plan) != LCE_OK)
+        fail_msg("%s", lce_message());
+    return plan;
+}
+
+/* Addresses that nobody reads: what is checked is where things would lie. */
+static int run(struct lce_plan *plan)
+{
+    static const uintptr_t apart = (uintptr_t)1 << 40;
+    const struct lce_problem *p = &plan->problem;
+    const size_t e = lce_dtype_size(p->dtype), dw = lce_dtype_size(p->grad_weight_dtype);
+    const size_t sizes[] = {plan->info.workspace_size, (size_t)(p->tokens * p->hidden) * e,
+                            (size_t)(p->vocab * p->hidden) * e, (size_t)(p->tokens * p->hidden) * e,
+                            (size_t)(p->vocab * p->hidden) * dw};
+    memset(seen.known, 0, sizeof seen.known);
+    for (uintptr_t i = 0; i < 5; i++)
+        seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
+    seen.furthest = NULL;
+    seen.products = seen.launches = 0;
+    const struct lce_buffers b = {.input = (const void *)(2 * apart),
+                                  .weight = (const void *)(3 * apart),
+                                  .labels = (const void *)(6 * apart),
+                                  .loss = (float *)(6 * apart),
+                                  .grad_input = (void *)(4 * apart),
+                                  .grad_weight = (void *)(5 * apart),
+                                  .grad_bias = (void *)(6 * apart),
+                                  .workspace = (void *)apart,
+                                  .workspace_size = plan->info.workspace_size};
+    return cuda_run(plan, &b, NULL);
+}
+
+static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
+{
+    static const int64_t vocabs[] = {1,     7,     4096,   9000,   16000,  28000,  32768,  50257,
+                                     65537, 99999, 128256, 152064, 200000, 256000, 262144, 270001};
+    for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++)
+        for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+            for (uint32_t choice = 0; choice < 16; choice++) {
+                struct lce_problem p = problem_of(1000, 24, vocabs[i], dtype, 0);
+                p.flags = (choice & 1 ? LCE_F32_LOGITS : 0) | (choice & 2 ? LCE_F32_ACCUMULATE : 0);
+                p.proposals = choice & 4 ? 1 << 12 : 0;
+                p.max_counted = choice & 8 ? 700 : 0;
+                for (int mode = LCE_FAST; mode <= LCE_NAIVE; mode++) {
+                    struct lce_plan *plan = plan_of(&p, mode, mode == LCE_FAST ? 384 : 0, 0);
+                    if (run(plan) != LCE_OK)
+                        fail_msg("%s", lce_message());
+                    assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+                    assert_int_equal(seen.products, 3 * plan->info.chunks);
+                    cuda_plan_destroy(plan);
+                }
+            }
+}
+
+/* the whole row is on the chip up to these lengths, and how it lies there */
+static void rows_of_logits_get_the_kernel_for_their_length(void **state)
+{
+    static const struct {
+        int64_t vocab;
+        int dtype;
+        uint32_t flags, proposals;
+        const char *kernel;
+        unsigned int cluster;
+    } rows[] = {
+        {128256, LCE_BF16, 0, 0, "lce_softmax_bf16_plain_8", 4},
+        {128256, LCE_BF16, 0, 1 << 12, "lce_softmax_bf16_kept_4", 8},
+        {131073, LCE_BF16, 0, 1 << 12, "lce_softmax_bf16_plain_5", 8},
+        {256000, LCE_BF16, 0, 0, "lce_softmax_bf16_plain_8", 8},
+        {128256, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_8", 8},
+        {152064, LCE_F16, LCE_F32_LOGITS, 0, "lce_softmax_wide_f16_plain_12", 8},
+        {256000, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_16", 8},
+        {270001, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_loop", 1},
+        {270001, LCE_BF16, 0, 0, "lce_softmax_bf16_loop", 1},
+        {256000, LCE_F32, LCE_F32_LOGITS, 0, "lce_softmax_f32_plain_16", 8},
+        {100, LCE_F16, LCE_F32_LOGITS, 1 << 12, "lce_softmax_wide_f16_plain_1", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = problem_of(64, 8, rows[i].vocab, rows[i].dtype, rows[i].flags);
+        p.proposals = rows[i].proposals;
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+        assert_string_equal(seen.softmax, rows[i].kernel);
+        assert_int_equal(((struct cuda_plan *)plan)->kernels.plain.cluster, rows[i].cluster);
+        cuda_plan_destroy(plan);
+    }
+}
+
+static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
+{
+    const uint64_t mib = 1 << 20;
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
+        const int64_t tokens = flags ? 1024 : 2048;
+        p.flags = flags;
+        for (uint64_t budget = 0; budget <= 512 * mib; budget += 512 * mib) {
+            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, budget);
+            assert_int_equal(plan->info.mode, LCE_FAST);
+            assert_int_equal(plan->info.chunk_tokens, tokens);
+            assert_int_equal(plan->info.logits_size, 501 * mib);
+            assert_true(plan->info.workspace_size < 502 * mib);
+            cuda_plan_destroy(plan);
+        }
+        struct lce_plan *lean = plan_of(&p, LCE_LEAN, 0, 0);
+        assert_int_equal(lean->info.chunk_tokens, tokens / 4);
+        assert_true(lean->info.workspace_size <= 128 * mib);
+        cuda_plan_destroy(lean);
+    }
+}
+
+static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void **state)
+{
+    struct lce_problem p = problem_of(100, 8, 500, LCE_BF16, 0);
+    struct lce_plan *plan = plan_of(&p, LCE_FAST, 40, 0);
+    assert_int_equal(run(plan), LCE_OK);
+    const int launches = seen.launches, products = seen.products;
+    for (seen.refuse_launch = 1; seen.refuse_launch <= launches; seen.refuse_launch++) {
+        assert_int_equal(run(plan), LCE_DEVICE_ERROR);
+        assert_int_equal(seen.launches, seen.refuse_launch); /* nothing comes after */
+        assert_non_null(strstr(lce_message(), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"));
+    }
+    seen.refuse_launch = 0;
+    for (seen.refuse_product = 1; seen.refuse_product <= products; seen.refuse_product++) {
+        assert_int_equal(run(plan), LCE_GEMM_ERROR);
+        assert_non_null(strstr(lce_message(), "CUBLAS_STATUS_NOT_SUPPORTED"));
+    }
+    seen.refuse_product = 0;
+    seen.current = (CUcontext)8;
+    assert_int_equal(run(plan), LCE_DEVICE_ERROR);
+    assert_int_equal(seen.launches + seen.products, 0);
+    assert_non_null(strstr(lce_message(), "context"));
+    cuda_plan_destroy(plan);
+    seen.no_algorithm = 1;
+    assert_int_equal(cuda_plan_create(&library.base, &p, LCE_FAST, 0, 0, &plan), LCE_GEMM_ERROR);
+    seen.no_algorithm = 0;
+    assert_int_equal(cuda_plan_create(&library.base, &p, LCE_FAST, 0, 1000, &plan), LCE_BUDGET_TOO_SMALL);
+    assert_non_null(strstr(lce_message(), "needs"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
+        cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
+        cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
+        cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
+    };
+    return cmocka_run_group_tests(tests, read_images, drop_images);
+}
