@@ -33,7 +33,7 @@
  *     The logits exist for a chunk of tokens at a time, and g overwrites them where they lie.  Gradients are
  *     made while the logits are there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
  *
- * How to call it (a whole program: linear_cross_entropy_example.c)
+ * How to call it (a whole program: examples/linear_cross_entropy.c)
  *
  *     struct lce *library;
  *     struct lce_problem problem;

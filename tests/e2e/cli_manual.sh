@@ -18,7 +18,7 @@ sed -n 's/^OPTION([A-Z]*, [a-z_]*, "\([A-Z_]*\)".*/\1/p' "$SRC/shim/options.def"
     grep -q "Ev $name" "$SRC/docs/man/vramscope.5" || echo "$name"
 done | grep . && no "variables that vramscope(5) lacks"
 if command -v mandoc >/dev/null; then
-    mandoc -Tlint -Wwarning "$SRC"/docs/man/*.[15] || no "mandoc complains"
+    mandoc -Tlint -Wwarning "$SRC"/docs/man/*.[135] || no "mandoc complains"
 else
     echo "mandoc is not installed: pages not linted"
 fi
