@@ -78,7 +78,7 @@ part memcheck 100 sanitizer --tool memcheck python3 "${checks[@]}" --quick
 part racecheck 100 racecheck
 part synccheck 60 synccheck
 unset LCE_CUBLASLT # in PyTorch's process its copy is found
-part time 60 limited python3 "$here/kernels_time.py" "$library"
+part time 90 limited python3 "$here/kernels_time.py" "$library" --tune
 for name in check time; do
     case $parts in *" $name "*) cat "$out/$name.log" ;; esac
 done

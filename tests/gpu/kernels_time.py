@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""kernels_time.py LIBRARY [--shape N,H,V]: what the ways of the softmax pass and the type of the logits cost.
+"""kernels_time.py LIBRARY [--shape N,H,V] [--tune]: what the ways of the softmax pass and the type of the logits cost.
 
 Loss and all gradients, bf16, peaked inputs; every method once a round, 0.2 s of rest before each; median and spread in
-ms, workspace, errors of dinput and dweight against fp64, then what each kernel takes of it.  Half a minute, with
-PyTorch; the comparison with other programs is another test.
+ms, workspace, errors of dinput and dweight against fp64, then what each kernel takes of it.  --tune: each of the first
+proposals that cuBLASLt has for each product.  Half a minute, with PyTorch; the comparison with other programs is
+another test.
 """
 import argparse
 import statistics
@@ -45,8 +46,8 @@ class Method:
     def __call__(self):
         self.plan.run(self.buffers, torch.cuda.current_stream().cuda_stream)
 
-    def timed(self, spin):
-        time.sleep(0.2)
+    def timed(self, spin, rest=0.2):
+        time.sleep(rest)
         for _ in range(20):  # out of the idle clock
             torch.matmul(spin, spin)
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -86,11 +87,21 @@ def kernels(name, method):
         print(f"  {name:26s} {event.device_time_total / 1e3:8.3f} ms {event.count:4d} x {event.key[:90]}", flush=True)
 
 
+def tune(library, tensors, spin):
+    """Each product's proposals: the call that has that product and as few others as can be."""
+    for place, (product, wants) in enumerate({"logits": 1, "dinput": 3, "dweight": 5}.items()):
+        methods = [Method(library, *tensors, wants=wants, proposals=proposal << 4 * place) for proposal in range(6)]
+        times = [[m.timed(spin, 0.1) for m in methods] for _ in range(4)][1:]
+        medians = [statistics.median(values) for values in zip(*times)]
+        print(f"tune {product}: " + "  ".join(f"{i}: {ms:.2f} ms" for i, ms in enumerate(medians)), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("--shape", default="8192,4096,128256")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--tune", action="store_true")
     a = parser.parse_args()
     torch.zeros(1, device="cuda")
     library = K.Library(a.library, K.CUDA)
@@ -111,6 +122,8 @@ def main():
               f"dinput {error(method.dx, want[0]):.2e} dweight {error(method.dw, want[1]):.2e}", flush=True)
     for name, method in methods.items():
         kernels(name, method)
+    if a.tune:
+        tune(library, (x, w, labels), spin)
     if any(method.flag.item() for method in methods.values()):
         raise SystemExit("an error flag was set")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {a.shape}: all was timed")
