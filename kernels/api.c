@@ -94,7 +94,7 @@ void lce_plan_destroy(struct lce_plan *plan)
 
 const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan)
 {
-    return &plan->info;
+    return plan ? &plan->info : NULL;
 }
 
 int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream)

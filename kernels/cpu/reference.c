@@ -178,6 +178,8 @@ int lce_reference_run(const struct lce_problem *problem, const struct lce_buffer
                       const struct lce_reference *out)
 {
     struct lce_problem complete;
+    if (!problem || !buffers || !out)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_reference_run: problem, buffers or out is NULL");
     int status = lce_problem_check(problem, &complete);
     if (status)
         return status;

@@ -99,7 +99,8 @@ class Case:
                     problems.append(f"{name} is not wanted, and was written")
                 continue
             a, b = K.from_type(got[name], dtype)[:, :columns], self.want[name]
-            fine = self.problem.dtype == K.F32 or self.problem.flags & K.F32_LOGITS
+            exact = self.problem.dtype == K.F32 and not self.problem.flags & K.TF32
+            fine = exact or self.problem.dtype != K.F32 and self.problem.flags & K.F32_LOGITS
             limit_here = 1e-5 if name == "loss" and fine else limit or LIMIT[self.problem.dtype]
             if (np.isnan(a) != np.isnan(b)).any():
                 problems.append(f"{name} has {np.isnan(a).sum()} NaN where {np.isnan(b).sum()} belong")

@@ -47,6 +47,15 @@ def options(library, memory, quick):
                     case.check(what, **how)
 
 
+def tf32(library, memory, quick):
+    case = Case(library, memory, problem(library, 200, 64, 1000, dtype=K.F32, flags=K.TF32))
+    got = case.check("TF32", limit=3e-3, chunk=200)
+    case.problem.flags = 0
+    exact = case.check("without TF32", chunk=200)
+    same = not differ(got, exact)
+    report("TF32 is another product on a GPU alone", ["same bits"] if same == (memory.stream is not None) else [])
+
+
 def shapes(library, memory, quick):
     """Row lengths that reach every number of registers and every cluster; odd sizes; strides."""
     rows = [(5, 16, v) for v in (1, 2, 7, 4096, 4097, 9000, 16000, 20000, 24000, 28000, 32768)]
@@ -121,7 +130,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    for group in (options, shapes, compaction, corners, budgets, repeated) + kernels_hostile.GROUPS:
+    for group in (options, tf32, shapes, compaction, corners, budgets, repeated) + kernels_hostile.GROUPS:
         before = count["passed"]
         try:
             group(library, memory, quick)

@@ -3,6 +3,7 @@ softmax, and one library shared by contexts, streams, graphs and processes."""
 import hashlib
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import kernels_lce as K
@@ -181,6 +182,23 @@ def streams(library, memory, quick):
     for run in runs:
         got, _, problems = run.end()
         report("two streams at once", problems + differ(alone, got))
+    runs, statuses = [case.prepare(chunk=100), case.prepare(chunk=100)], []
+
+    def work(run, stream):
+        memory.call("cuCtxSetCurrent", memory.context)
+        for _ in range(8):
+            run.start(stream)
+        statuses.append("done")
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(runs, (memory.stream, other))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    memory.synchronize()
+    for run in runs:
+        got, _, problems = run.end()
+        report("two threads at once", problems + differ(alone, got) + ([] if len(statuses) == 2 else ["a thread failed"]))
     memory.call("cuStreamDestroy_v2", other)
 
 

@@ -2,6 +2,8 @@
  * test_linear_cross_entropy_corners.c - corner cases as PyTorch has them, and every error with its code and
  * message.
  */
+#include <pthread.h>
+
 #include "lce_kit.h"
 
 static const float *floats(const void *memory)
@@ -175,6 +177,62 @@ static void loss_and_gradients_of_two_calls_are_those_of_one(void **state)
     kit_free(&two);
 }
 
+/* ---- two threads, one plan ---- */
+
+struct user {
+    const struct lce_plan *plan;
+    struct lce_buffers buffers;
+    int status;
+};
+
+static void *use(void *memory)
+{
+    struct user *user = memory;
+    for (int i = 0; i < 20 && !user->status; i++)
+        user->status = lce_run(user->plan, &user->buffers, NULL);
+    return NULL;
+}
+
+static void threads_share_a_plan_and_need_two_workspaces_only(void **state)
+{
+    struct lce *library;
+    struct lce_plan *plan;
+    struct kit k;
+    struct user users[2];
+    pthread_t threads[2];
+    kit_defaults(&k, 40, 12, 60);
+    kit_fill(&k, false, false, false);
+    assert_int_equal(lce_open(LCE_CPU, &library), LCE_OK);
+    assert_int_equal(lce_plan_create_chunk(library, &k.problem, LCE_FAST, 16, 0, &plan), LCE_OK);
+    const size_t size = lce_plan_info(plan)->workspace_size;
+    for (int i = 0; i < 2; i++) {
+        users[i] = (struct user){.plan = plan, .buffers = k.buffers};
+        struct lce_buffers *b = &users[i].buffers;
+        b->workspace = kit_memory(size);
+        b->workspace_size = size;
+        b->error_flag = NULL;
+        b->loss = kit_memory(4);
+        b->grad_input = kit_memory(k.grad_input_bytes);
+        b->grad_weight = kit_memory(k.grad_weight_bytes);
+        assert_int_equal(pthread_create(&threads[i], NULL, use, &users[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    const struct lce_buffers *a = &users[0].buffers, *b = &users[1].buffers;
+    assert_true(users[0].status == LCE_OK && users[1].status == LCE_OK && isfinite(*a->loss));
+    assert_memory_equal(a->loss, b->loss, 4);
+    assert_memory_equal(a->grad_input, b->grad_input, k.grad_input_bytes);
+    assert_memory_equal(a->grad_weight, b->grad_weight, k.grad_weight_bytes);
+    for (int i = 0; i < 2; i++) {
+        free(users[i].buffers.workspace);
+        free(users[i].buffers.loss);
+        free(users[i].buffers.grad_input);
+        free(users[i].buffers.grad_weight);
+    }
+    lce_plan_destroy(plan);
+    kit_free(&k);
+}
+
 /* ---- errors: each its code, and a line that names the thing ---- */
 
 static void refused(const char *what, int want, const char *word, void (*change)(struct kit *))
@@ -274,6 +332,8 @@ static void plans_refuse_what_is_not_there(void **state)
     assert_int_equal(lce_plan_create(library, &problem, LCE_AUTO, 100, &plan), LCE_BUDGET_TOO_SMALL);
     assert_non_null(strstr(lce_message(), "needs"));
     assert_int_equal(lce_run(NULL, NULL, NULL), LCE_BAD_ARGUMENT);
+    assert_int_equal(lce_reference_run(NULL, NULL, NULL), LCE_BAD_ARGUMENT);
+    assert_null(lce_plan_info(NULL));
     lce_plan_destroy(NULL);
     lce_close(NULL);
 }
@@ -334,6 +394,7 @@ int main(void)
         cmocka_unit_test(rows_with_a_stride_leave_what_is_between_them),
         cmocka_unit_test(dweight_over_chunks_is_rounded_once_where_asked),
         cmocka_unit_test(loss_and_gradients_of_two_calls_are_those_of_one),
+        cmocka_unit_test(threads_share_a_plan_and_need_two_workspaces_only),
         cmocka_unit_test(every_mistake_has_its_code_and_names_the_field),
         cmocka_unit_test(plans_refuse_what_is_not_there),
         cmocka_unit_test(a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact),
