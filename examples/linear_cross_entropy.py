@@ -333,12 +333,12 @@ def _keeps_graph():
 def _scaled(gradient, factor, keep):
     """GRADIENT times FACTOR, in place unless it is to be kept.
 
-    The factor has as many dimensions as the gradient: then PyTorch multiplies in fp32.  A factor without dimensions
-    would be rounded to the gradient's 16 bits first.
+    In fp32, and without a copy in fp32: on the GPU a factor of as many dimensions as the gradient does that (one without
+    would be rounded to 16 bits first), on the CPU one without.
     """
     if gradient is None:
         return None
-    factor = factor.reshape([1] * gradient.dim())
+    factor = factor.reshape([1] * gradient.dim() if gradient.is_cuda else [])
     return (gradient * factor).to(gradient.dtype) if keep else gradient.mul_(factor)
 
 

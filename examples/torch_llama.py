@@ -1,0 +1,289 @@
+"""torch_llama.py - trains a decoder like Llama 3 with the usual loss or the fused one, to see what the logits cost.
+
+    vramscope run -o eager.db -- python examples/torch_llama.py --loss eager --tokens 8192
+    vramscope run -o fused.db -- python examples/torch_llama.py --loss fused --tokens 8192
+    vramscope report fused.db
+
+The sizes are those of Llama 3 8B with fewer layers: its output layer of 4096 x 128256 is the same.  Weights are random,
+in bf16; the optimizer is AdamW with its states in bf16, or (--state-dtype fp32) in fp32 with fp32 copies of the weights,
+16 bytes a parameter in all.  The text is made up: each token is mostly followed by the same other one, so that the loss falls.
+
+What the loss does is marked as the phase "logits" in both variants: `vramscope run` finds an output layer that is
+called as a module, and the fused loss calls none.  The other phases are found automatically.
+Prints the loss of each step and the step's time; --facts FILE writes them with PyTorch's counters as JSON.
+--device cpu with small sizes runs anywhere.
+"""
+
+import argparse
+import json
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
+
+from linear_cross_entropy import check, linear_cross_entropy
+
+try:
+    from vramscope import phase
+except ImportError:  # not under vramscope
+    from contextlib import nullcontext as phase
+
+# ---- the model, as in Hugging Face's modeling_llama: what it keeps for the backward is what theirs keeps ----
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden))
+
+    def forward(self, x):
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return self.weight * wide.to(x.dtype)
+
+
+def rotary_tables(length, size, base=500000.0):
+    frequencies = base ** (-torch.arange(0, size, 2).float() / size)
+    angles = torch.outer(torch.arange(length).float(), frequencies).repeat(1, 2)
+    dtype = torch.get_default_dtype()
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(x, tables):
+    cos, sin = tables
+    left, right = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-right, left), dim=-1) * sin
+
+
+class Attention(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.size = a.hidden // a.heads
+        width = a.kv_heads * self.size
+        self.q_proj, self.o_proj = nn.Linear(a.hidden, a.hidden, bias=False), nn.Linear(a.hidden, a.hidden, bias=False)
+        self.k_proj, self.v_proj = nn.Linear(a.hidden, width, bias=False), nn.Linear(a.hidden, width, bias=False)
+
+    def forward(self, x, tables):
+        batch, length, hidden = x.shape
+        q, k, v = (f(x).view(batch, length, -1, self.size).transpose(1, 2) for f in (self.q_proj, self.k_proj, self.v_proj))
+        # the GPU's choice of a kernel would differ between versions, and with it the memory
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION] if x.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            y = F.scaled_dot_product_attention(rotate(q, tables), rotate(k, tables), v, is_causal=True, enable_gqa=True)
+        return self.o_proj(y.transpose(1, 2).reshape(batch, length, hidden))
+
+
+class Block(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.attention_norm, self.mlp_norm, self.attention = RMSNorm(a.hidden), RMSNorm(a.hidden), Attention(a)
+        self.gate_proj, self.up_proj = nn.Linear(a.hidden, a.ffn, bias=False), nn.Linear(a.hidden, a.ffn, bias=False)
+        self.down_proj = nn.Linear(a.ffn, a.hidden, bias=False)
+
+    def forward(self, x, tables):
+        x = x + self.attention(self.attention_norm(x), tables)
+        y = self.mlp_norm(x)
+        return x + self.down_proj(F.silu(self.gate_proj(y)) * self.up_proj(y))
+
+
+class Llama(nn.Module):
+    """Gives the loss; LOSS(hidden, output weight, labels) is the one thing that the variants differ in."""
+
+    def __init__(self, a, loss):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(a.vocab, a.hidden)
+        self.layers = nn.ModuleList(Block(a) for _ in range(a.layers))
+        self.norm = RMSNorm(a.hidden)
+        self.lm_head = nn.Linear(a.hidden, a.vocab, bias=False)
+        if a.tied:
+            self.lm_head.weight = self.embed_tokens.weight
+        self.tables = rotary_tables(a.tokens // a.batch, a.hidden // a.heads)
+        self.loss, self.checkpointing = loss, a.checkpointing
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids, labels):
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = checkpoint(layer, x, self.tables, use_reentrant=False) if self.checkpointing else layer(x, self.tables)
+        x = self.norm(x)
+        with phase("logits"):
+            return self.loss(x, self.lm_head.weight, labels)
+
+
+# ---- the losses ----
+
+
+def eager(hidden, weight, labels):
+    """As Hugging Face's ForCausalLMLoss: logits in bf16, the same in fp32, and what cross_entropy makes of them."""
+    logits = F.linear(hidden, weight)
+    return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten())
+
+
+def halves(hidden, weight, labels):
+    """The same sum in another order: how far bf16 training drifts by itself."""
+    parts = zip(hidden.flatten(0, 1).chunk(2), labels.flatten().chunk(2))
+    return sum(F.cross_entropy(F.linear(x, weight).float(), y, reduction="sum") for x, y in parts) / labels.numel()
+
+
+def fused(hidden, weight, labels):
+    return linear_cross_entropy(hidden, weight, labels)
+
+
+LOSSES = {"eager": eager, "halves": halves, "fused": fused}
+
+
+# ---- the optimizer with fp32 states ----
+
+
+class MasterAdamW(torch.optim.Optimizer):
+    """AdamW in fp32 on fp32 copies of the weights.  Works through a weight by pieces: its temporaries stay small."""
+
+    PIECE = 1 << 24  # elements
+
+    def __init__(self, parameters, lr, betas, weight_decay):
+        super().__init__(parameters, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, group, self.state[parameter])
+
+    def _update(self, parameter, group, state):
+        if not state:
+            state["step"] = 0
+            state["master"] = parameter.float()
+            state["mean"], state["square"] = torch.zeros_like(state["master"]), torch.zeros_like(state["master"])
+        state["step"] += 1
+        first, second = group["betas"]
+        lr, decay = group["lr"], 1 - group["lr"] * group["weight_decay"]
+        bias, root = 1 - first ** state["step"], (1 - second ** state["step"]) ** 0.5
+        flat = (parameter, parameter.grad, state["master"], state["mean"], state["square"])
+        for value, grad, master, mean, square in zip(*(t.view(-1).split(self.PIECE) for t in flat)):
+            grad = grad.float()
+            mean.lerp_(grad, 1 - first)
+            square.mul_(second).addcmul_(grad, grad, value=1 - second)
+            master.mul_(decay).addcdiv_(mean, square.sqrt().div_(root).add_(1e-8), value=-lr / bias)
+            value.copy_(master)
+
+
+def make_optimizer(model, a):
+    choices = dict(lr=a.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    if a.state_dtype == "fp32" and a.dtype != "fp32":
+        return MasterAdamW(model.parameters(), **choices)
+    return torch.optim.AdamW(model.parameters(), fused=True, **choices)  # without temporaries, unlike foreach
+
+
+# ---- the text ----
+
+
+class Text:
+    """A ring of ALPHABET tokens out of the vocabulary: nine times out of ten the next one follows, else any."""
+
+    def __init__(self, a, alphabet=1024):
+        self.random = torch.Generator().manual_seed(a.seed + 1)
+        self.ring = torch.randperm(a.vocab, generator=self.random)[:alphabet]
+        self.shape = a.batch, a.tokens // a.batch + 1
+
+    def batch(self, device):
+        anywhere = torch.randint(len(self.ring), self.shape, generator=self.random)
+        follows = torch.rand(self.shape, generator=self.random) < 0.9
+        steps = torch.where(follows, 1, anywhere)
+        steps[:, 0] = anywhere[:, 0]
+        tokens = self.ring[steps.cumsum(1) % len(self.ring)].to(device)
+        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+# ---- training ----
+
+
+def parse():
+    p = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("--loss", choices=LOSSES, default="fused")
+    p.add_argument("--tokens", type=int, default=8192, help="of a step, all sequences together")
+    p.add_argument("--batch", type=int, default=4, help="sequences")
+    p.add_argument("--layers", type=int, default=2)
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--lr", type=float, default=3e-4)
+    p.add_argument("--checkpointing", action="store_true", help="keeps a layer's input, and computes the rest again")
+    p.add_argument("--tied", action="store_true", help="the embedding's weight is the output layer's")
+    p.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
+    p.add_argument("--state-dtype", choices=("bf16", "fp32"), default="bf16", help="AdamW's states")
+    p.add_argument("--deterministic", action="store_true", help="the same bits each time, slower")
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--facts", help="write a JSON file")
+    for name, value in (("hidden", 4096), ("heads", 32), ("kv-heads", 8), ("ffn", 14336), ("vocab", 128256)):
+        p.add_argument("--" + name, type=int, default=value)
+    a = p.parse_args()
+    if a.tokens % a.batch:
+        p.error(f"--tokens {a.tokens} is no multiple of --batch {a.batch}")
+    return a
+
+
+def build(a):
+    """The model and its optimizer, weights and tables born on the device in their type."""
+    torch.manual_seed(a.seed)
+    torch.set_default_dtype({"bf16": torch.bfloat16, "fp32": torch.float32}[a.dtype])
+    with torch.device(a.device):
+        model = Llama(a, LOSSES[a.loss])
+    torch.set_default_dtype(torch.float32)
+    return model, make_optimizer(model, a)
+
+
+def synchronize(a):
+    if a.device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def train_step(model, optimizer, ids, labels):
+    loss = model(ids, labels)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss
+
+
+def counters(a):
+    if not a.device.startswith("cuda"):
+        return {}
+    return {
+        "max_memory_allocated": torch.cuda.max_memory_allocated(),
+        "max_memory_reserved": torch.cuda.max_memory_reserved(),
+        "memory_allocated": torch.cuda.memory_allocated(),
+    }
+
+
+def main():
+    a = parse()
+    if a.deterministic:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    model, optimizer = build(a)
+    text, losses, step_ms = Text(a), [], []
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{parameters} parameters, {a.loss} loss, {a.tokens} tokens a step, {a.layers} layers", flush=True)
+    for step in range(1, a.steps + 1):
+        ids, labels = text.batch(a.device)
+        synchronize(a)
+        begin = time.perf_counter()
+        losses.append(train_step(model, optimizer, ids, labels).item())
+        synchronize(a)
+        step_ms.append((time.perf_counter() - begin) * 1e3)
+        print(f"step {step:4d}  loss {losses[-1]:.7f}  {step_ms[-1]:9.2f} ms", flush=True)
+    check()
+    facts = dict(vars(a), parameters=parameters, losses=losses, step_ms=step_ms, torch=torch.__version__, **counters(a))
+    if "max_memory_allocated" in facts:
+        print(f"max_memory_allocated {facts['max_memory_allocated']} bytes, reserved {facts['max_memory_reserved']}")
+    if a.facts:
+        with open(a.facts, "w") as file:
+            json.dump(facts, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+#!/bin/bash
+# The estimate of examples/torch_llama.py's memory: published figures, and every allocation that PyTorch makes in a step.
+set -u
+here=$(dirname "$(realpath "$0")")
+: "${BUILD:?BUILD is the build directory}"
+python=${TEST_PYTHON:-python3}
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so
+"$python" -c 'import torch' 2>/dev/null || {
+    echo "skipped: only published figures, no Python with PyTorch here (TEST_PYTHON names one)"
+    "${python:-python3}" "$here/llama_estimate.py" || exit 1
+    exit 77
+}
+"$python" "$here/llama_estimate.py" 2>/dev/null
