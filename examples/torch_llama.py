@@ -210,7 +210,8 @@ def parse():
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--lr", type=float, default=3e-4)
+    p.add_argument("--lr", type=float, default=1e-4)
+    p.add_argument("--warmup", type=int, default=10, help="steps in which the learning rate rises to --lr")
     p.add_argument("--checkpointing", action="store_true", help="keeps a layer's input, and computes the rest again")
     p.add_argument("--tied", action="store_true", help="the embedding's weight is the output layer's")
     p.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
@@ -270,6 +271,8 @@ def main():
     print(f"{parameters} parameters, {a.loss} loss, {a.tokens} tokens a step, {a.layers} layers", flush=True)
     for step in range(1, a.steps + 1):
         ids, labels = text.batch(a.device)
+        for group in optimizer.param_groups:
+            group["lr"] = a.lr * min(1, step / max(1, a.warmup))
         synchronize(a)
         begin = time.perf_counter()
         losses.append(train_step(model, optimizer, ids, labels).item())
