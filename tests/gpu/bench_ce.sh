@@ -1,0 +1,73 @@
+#!/bin/bash
+# bench_ce.sh TREE OUT [OPTION...] - the linear cross-entropy beside its peers on a GPU: times, memory, errors.
+#
+# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: gets bench_ce.tsv (a row a
+# shape, kind and method) and bench_ce.txt (all that was printed, the Markdown tables last).  OPTIONs go to bench_ce.py.
+#   BENCH_CE_PEERS    the peers of bench_ce_peers.txt: a directory that pip installed them to, or a .tar.xz of it.
+#                     Without it, those that python3 finds; one that is missing is a row that says so
+#   BENCH_CE_SECONDS  for everything (default 470): a fifth each at most for compiling and for the recording
+# Needs PyTorch with a GPU; exit 77 without.
+set -u
+[ $# -ge 2 ] || { echo "usage: bench_ce.sh TREE OUT [OPTION...]" >&2; exit 2; }
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+shift 2
+library=$tree/lib/liblinear_cross_entropy.so total=${BENCH_CE_SECONDS:-470}
+python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "no GPU, or no PyTorch for python3"; exit 77; }
+mkdir -p "$out" && out=$(realpath "$out") && work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export TRITON_CACHE_DIR=$work/triton TORCHINDUCTOR_CACHE_DIR=$work/inductor QUACK_CACHE_DIR=$work/quack CUTE_DSL_CACHE_DIR=$work/cute
+mkdir -p "$work/triton" "$work/inductor" "$work/quack" "$work/cute"
+
+peers() {
+    local from=${BENCH_CE_PEERS:-}
+    case $from in
+    '') return ;;
+    *.tar.xz)
+        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2], filter="data")' "$from" "$work/site" ||
+            { echo "$from could not be unpacked: its peers are missing"; return; }
+        from=$work/site ;;
+    esac
+    BENCH_CE_SITE=$(realpath "$from")
+    export BENCH_CE_SITE
+}
+
+# warm OPTION...: each family of compiled methods at each shape in a process of its own, so that one that crashes or
+# hangs takes no other with it
+warm() {
+    local shape family shapes=() i
+    for ((i = 1; i < $#; i++)); do
+        [ "${!i}" = --shape ] && shape=$((i + 1)) && shapes+=("${!shape}")
+    done
+    [ ${#shapes[@]} -gt 0 ] || mapfile -t shapes < <(cd "$here" && python3 -c 'import bench_ce_numbers as N; print(*(N.shape_name(s) for s in N.SHAPES), sep="\n")')
+    for shape in "${shapes[@]}"; do
+        for family in 'PyTorch compile' 'Liger($|,)' 'Liger CuTe' CCE QuACK; do
+            timeout --kill-after=5 $((total / 5)) python3 "$here/bench_ce.py" "$library" --warm "$work/warm.$shape.${family//[^A-Za-z]/}" \
+                --only "$family" --shape "$shape" >"$work/log.$shape.${family//[^A-Za-z]/}" 2>&1 &
+        done
+    done
+    wait
+    cat "$work"/log.* | grep -v -e '^$' | cut -c 1-300 | tail -n 80
+    echo "compiled after $SECONDS s"
+}
+
+measure() {
+    local memory=() warmed status
+    peers
+    [ -z "${BENCH_CE_SITE:-}" ] || echo "peers from ${BENCH_CE_PEERS##*/}, there after $SECONDS s"
+    warm "$@"
+    warmed=("$work"/warm.*)
+    timeout --kill-after=10 $((total * 3 / 10)) "$tree/bin/vramscope" run -o "$work/ce.db" -- \
+        python3 "$here/bench_ce.py" "$library" --memory "$work/notes" --warmed "${warmed[@]}" --seconds $((total / 5)) "$@"
+    echo "recorded (status $?) after $SECONDS s"
+    [ -f "$work/ce.db" ] && memory=(--memory-of "$work/ce.db" "$work/notes")
+    timeout --kill-after=10 $((total - SECONDS + 20)) python3 "$here/bench_ce.py" "$library" "$out/bench_ce.tsv" "${memory[@]}" \
+        --warmed "${warmed[@]}" --seconds $((total - SECONDS)) "$@"
+    status=$?
+    python3 "$here/bench_ce.py" --markdown "$out/bench_ce.tsv"
+    echo "done after $SECONDS s, status $status"
+    return $status
+}
+
+measure "$@" 2>&1 | tee "$out/bench_ce.txt"
+exit "${PIPESTATUS[0]}"

@@ -1,0 +1,205 @@
+"""Every way to compute the linear cross-entropy that is compared: ours, PyTorch's own, its peers' from PyPI.
+
+METHODS is the list.  An entry's `build(case)` gives an object that is called for one loss with all gradients, keeps
+them until `release`, and says in `gradient_bytes` what of them it allocates in the call.  What is not there raises
+Absent with the reason, which becomes the method's row: a peer that is missing is never left out silently.
+Each peer is called as its own documentation says, for a mean over all tokens, on bf16 leaves that require gradients.
+"""
+import importlib
+import importlib.metadata
+import re
+
+import torch
+import torch.nn.functional as F
+
+import kernels_lce as K
+
+
+class Absent(Exception):
+    """The method cannot run here; says why."""
+
+
+class Case:
+    """One set of inputs, and our library on their device."""
+
+    def __init__(self, library, x, w, labels):
+        self.library, self.x, self.w, self.labels = library, x, w, labels
+        self.shape = (*x.shape, w.shape[0])
+
+
+# ---- ours ----
+
+
+class Ours:
+    """Our library through its C interface; gradients, loss and workspace are allocated in the call, as PyTorch's are."""
+
+    def __init__(self, case, mode, budget=0, chunk=0, main_grad=False, **values):
+        self.x, self.w, self.labels = case.x, case.w, case.labels
+        n, h, v = case.shape
+        if main_grad:
+            values.update(grad_weight_dtype=K.F32, grad_weight_beta=1.0)
+        self.plan = case.library.plan(case.library.problem(tokens=n, hidden=h, vocab=v, **values), mode, budget, chunk)
+        self.main = torch.zeros(self.w.shape, dtype=torch.float32, device=self.w.device) if main_grad else None
+        self.flag = torch.zeros(1, dtype=torch.int32, device=self.x.device)
+        self.gradient_bytes = 2 * n * h + (0 if main_grad else 2 * v * h)
+        info = self.plan.info
+        self.note = f"chunks of {info.chunk_tokens}, workspace {info.workspace_size / 2**20:.1f} MiB"
+        self.held = None
+
+    def __call__(self):
+        self.held = None
+        dx = torch.empty_like(self.x)
+        dw = torch.empty_like(self.w) if self.main is None else self.main
+        loss = torch.empty(1, device=self.x.device)
+        workspace = torch.empty(self.plan.info.workspace_size, dtype=torch.uint8, device=self.x.device)
+        stream = torch.cuda.current_stream().cuda_stream if self.x.is_cuda else None
+        self.plan.run(K.Buffers(
+            input=self.x.data_ptr(), weight=self.w.data_ptr(), labels=self.labels.data_ptr(), loss=loss.data_ptr(),
+            grad_input=dx.data_ptr(), grad_weight=dw.data_ptr(), error_flag=self.flag.data_ptr(),
+            workspace=workspace.data_ptr(), workspace_size=workspace.numel()), stream)
+        self.held = loss, dx, dw
+
+    def results(self):
+        if self.main is not None:
+            self.main.zero_()  # the sum of one call, not of all so far
+        self()
+        if self.flag.item():
+            raise RuntimeError(f"our error flag is {self.flag.item()}")
+        return self.held
+
+    def release(self):
+        self.held = None
+
+    def close(self):
+        self.held = self.main = None
+        self.plan.close()
+
+
+def ours(mode, flag=None, **how):
+    def build(case):
+        values = {}
+        if flag:
+            if not hasattr(K, flag):
+                raise Absent(f"this library has no flag {flag}")
+            values["flags"] = getattr(K, flag)
+        return Ours(case, mode, **values, **how)
+
+    return build
+
+
+# ---- what PyTorch differentiates ----
+
+
+class Autograd:
+    """A loss of (x, w, labels) and its backward; the gradients are the leaves'."""
+
+    note = ""
+
+    def __init__(self, case, loss):
+        self.x, self.w = case.x.detach().requires_grad_(), case.w.detach().requires_grad_()
+        self.labels, self.loss, self.value = case.labels, loss, None
+        self.gradient_bytes = 2 * (self.x.numel() + self.w.numel())
+
+    def __call__(self):
+        self.release()
+        value = self.loss(self.x, self.w, self.labels)
+        value.backward()
+        self.value = value.detach()
+
+    def results(self):
+        self()
+        return self.value, self.x.grad, self.w.grad
+
+    def release(self):
+        self.value = self.x.grad = self.w.grad = None
+
+    def close(self):
+        self.release()
+
+
+def eager_loss(x, w, labels):
+    """Hugging Face's: logits in bf16, as fp32 into the cross-entropy."""
+    return F.cross_entropy(F.linear(x, w).float(), labels)
+
+
+def eager(case):
+    return Autograd(case, eager_loss)
+
+
+def compiled(case):
+    if not case.x.is_cuda:
+        raise Absent("needs a GPU")
+    return Autograd(case, torch.compile(eager_loss, dynamic=False))  # for each shape alone
+
+
+def own(case):
+    if not hasattr(F, "linear_cross_entropy"):
+        raise Absent(f"torch {torch.__version__} has no torch.nn.functional.linear_cross_entropy")
+    return Autograd(case, lambda x, w, labels: F.linear_cross_entropy(x, w, labels))
+
+
+def peer(module, function, reduce=lambda value: value, **options):
+    """FUNCTION(x, w, labels, **OPTIONS) of MODULE."""
+
+    def build(case):
+        if not case.x.is_cuda:
+            raise Absent("needs a GPU")
+        try:
+            call = getattr(importlib.import_module(module), function)
+        except Exception as error:  # a peer may fail in any way while it is imported
+            raise Absent(f"{module}.{function}: {type(error).__name__}: {error}") from error
+        return Autograd(case, lambda x, w, labels: reduce(call(x, w, labels, **options)))
+
+    return build
+
+
+LIGER = "liger_kernel.transformers.functional", "liger_fused_linear_cross_entropy"
+LIGER_CUTE = "liger_kernel.ops.cutedsl.ops.fused_linear_cross_entropy_sm90", "liger_fused_linear_cross_entropy_sm90"
+CCE = "cut_cross_entropy", "linear_cross_entropy"
+QUACK = "quack.linear_cross_entropy", "chunked_linear_cross_entropy"
+
+# Name and how it is made.  The name is the key in every table.
+METHODS = {
+    "ours fast": ours(K.FAST),
+    "ours lean": ours(K.LEAN),
+    "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
+    "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
+    "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
+    "ours naive": ours(K.NAIVE),
+    "PyTorch eager": eager,
+    "PyTorch compile": compiled,
+    "PyTorch linear_cross_entropy": own,
+    "Liger": peer(*LIGER),
+    "Liger, chunk_mem_const 16": peer(*LIGER, chunk_mem_const=16),
+    "Liger, accum fp32": peer(*LIGER, accum_dtype=torch.float32),
+    "Liger CuTe": peer(*LIGER_CUTE),
+    "CCE": peer(*CCE),
+    "CCE, no filter": peer(*CCE, filter_eps=None),
+    "QuACK": peer(*QUACK),
+}
+# What is compiled when it is first called, and keeps that in a cache on disk
+COMPILED = [name for name in METHODS if re.match("PyTorch compile|Liger|CCE|QuACK", name)]
+PACKAGES = ("torch", "triton", "liger_kernel", "cut_cross_entropy", "quack-kernels", "nvidia-cutlass-dsl",
+            "apache-tvm-ffi", "nvidia-cublas")
+
+
+def chosen(pattern):
+    """The methods whose names PATTERN (a regular expression, or None for all) finds."""
+    return {name: build for name, build in METHODS.items() if not pattern or re.search(pattern, name)}
+
+
+def versions():
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def reason(error):
+    """An exception as one short line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    prefix = "" if isinstance(error, Absent) else f"{type(error).__name__}: "
+    return (prefix + text)[:200]
