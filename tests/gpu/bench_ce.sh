@@ -19,17 +19,18 @@ export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 export TRITON_CACHE_DIR=$work/triton TORCHINDUCTOR_CACHE_DIR=$work/inductor QUACK_CACHE_DIR=$work/quack CUTE_DSL_CACHE_DIR=$work/cute
 mkdir -p "$work/triton" "$work/inductor" "$work/quack" "$work/cute"
 
+# Under a name that they expect: QuACK takes what does not lie in a site-packages for sources that a user may change.
 peers() {
-    local from=${BENCH_CE_PEERS:-}
+    local from=${BENCH_CE_PEERS:-} to=$work/site-packages
     case $from in
     '') return ;;
     *.tar.xz)
-        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2], filter="data")' "$from" "$work/site" ||
-            { echo "$from could not be unpacked: its peers are missing"; return; }
-        from=$work/site ;;
+        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2], filter="data")' "$from" "$to" ||
+            { echo "$from could not be unpacked: its peers are missing"; return; } ;;
+    *) ln -s "$(realpath "$from")" "$to" || return ;;
     esac
-    BENCH_CE_SITE=$(realpath "$from")
-    export BENCH_CE_SITE
+    export BENCH_CE_SITE=$to
+    echo "peers from ${from##*/}, there after $SECONDS s"
 }
 
 # warm OPTION...: each family of compiled methods at each shape in a process of its own, so that one that crashes or
@@ -54,7 +55,6 @@ warm() {
 measure() {
     local memory=() warmed status
     peers
-    [ -z "${BENCH_CE_SITE:-}" ] || echo "peers from ${BENCH_CE_PEERS##*/}, there after $SECONDS s"
     warm "$@"
     warmed=("$work"/warm.*)
     timeout --kill-after=10 $((total * 3 / 10)) "$tree/bin/vramscope" run -o "$work/ce.db" -- \
