@@ -17,6 +17,7 @@ mkdir -p "$out" && out=$(realpath "$out") && work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 export TRITON_CACHE_DIR=$work/triton TORCHINDUCTOR_CACHE_DIR=$work/inductor QUACK_CACHE_DIR=$work/quack CUTE_DSL_CACHE_DIR=$work/cute
+export TORCHINDUCTOR_COMPILE_THREADS=1 # the processes beside each other are the parallelism
 mkdir -p "$work/triton" "$work/inductor" "$work/quack" "$work/cute"
 
 # Under a name that they expect: QuACK takes what does not lie in a site-packages for sources that a user may change.

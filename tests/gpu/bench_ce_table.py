@@ -133,8 +133,20 @@ def cells(row):
 def table(rows):
     lines = ["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] + ["---:"] * (len(HEAD) - 1)) + " |"]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows if not row["failure"]]
+    lines += outside(rows)
     lines += [f"\nNot measured: {row['method']}: {row['failure']}" for row in rows if row["failure"]]
     return "\n".join(lines)
+
+
+def outside(rows):
+    """What the table's columns do not hold of the memory."""
+    seen = [row for row in rows if row["counters"]]
+    off = [f"{row['method']}: {row['counters']}" for row in seen if row["counters"] != "equal"]
+    lines = [f"\nPyTorch's counters and the recording agree to the byte for {len(seen) - len(off)} of {len(seen)} methods."] if seen else []
+    lines += [f"\n{line}" for line in off]
+    kept = [f"{row['method']} {mib(row['kept_bytes'])} MiB" + (f" ({row['outside_owners']})" if row["outside_owners"] else "")
+            for row in seen if row["kept_bytes"]]
+    return lines + ([f"\nKept outside PyTorch by the first call: {'; '.join(kept)}."] if kept else [])
 
 
 def markdown(comments, rows):
