@@ -8,6 +8,7 @@
 #   BENCH_CE_SECONDS  for everything (default 470): a fifth each at most for compiling and for the recording
 # Needs PyTorch with a GPU; exit 77 without.
 set -u
+shopt -s nullglob
 [ $# -ge 2 ] || { echo "usage: bench_ce.sh TREE OUT [OPTION...]" >&2; exit 2; }
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 shift 2
@@ -45,7 +46,8 @@ warm() {
     for shape in "${shapes[@]}"; do
         for family in 'PyTorch compile' 'Liger($|,)' 'Liger CuTe' CCE QuACK; do
             timeout --kill-after=5 $((total / 5)) python3 "$here/bench_ce.py" "$library" --warm "$work/warm.$shape.${family//[^A-Za-z]/}" \
-                --only "$family" --shape "$shape" >"$work/log.$shape.${family//[^A-Za-z]/}" 2>&1 &
+                --only "$family" --shape "$shape" >"$work/log.$shape.${family//[^A-Za-z]/}" 2>&1 ||
+                echo "$shape $family: status $? after $SECONDS s" &
         done
     done
     wait
