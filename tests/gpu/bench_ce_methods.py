@@ -163,6 +163,7 @@ METHODS = {
     "ours fast": ours(K.FAST),
     "ours lean": ours(K.LEAN),
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
+    "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
     "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
     "ours naive": ours(K.NAIVE),
