@@ -15,6 +15,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import signal
 import site
 import subprocess
@@ -390,11 +391,12 @@ def failure_of(bench, M, name, case):
         bench.synchronize()
         method.close()
         return ""
-    except bench.torch.OutOfMemoryError as error:
-        say(f"{name}: {M.reason(error)}")
-        return ""
     except Exception as error:
-        return M.reason(error)
+        why = M.reason(error)
+        if not re.search("out.of.memory", why, re.IGNORECASE):
+            return why
+        say(f"{name}: {why}")
+        return ""
 
 
 def read_warm(paths):
