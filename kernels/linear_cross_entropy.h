@@ -18,7 +18,8 @@
  *         LCE_MEAN   loss   = sum of ce_i / D + sum of zl_i / n
  *
  *     With p_ic = exp(z_ic - lse_i), and u_i the upstream gradient of the token's loss (for the mean divided
- *     by D, its z-loss by n), the gradient g over the logits and those that are wanted:
+ *     by D, its z-loss by n), the gradient g over the logits and those that are wanted (grad_input,
+ *     grad_weight and grad_bias of struct lce_buffers; here dinput, dweight, dbias):
  *
  *         g_ic = u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
  *                     + 2 q lse_i p_ic) (1 - (z_ic / C)^2)
