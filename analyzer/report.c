@@ -40,6 +40,21 @@ static int load_residual(struct report *r, struct device_report *d)
     return result;
 }
 
+/* Events that were lost would be missing in the step's replay. */
+static int load_savings(struct report *r, struct device_report *d)
+{
+    struct trace_step_memory m;
+    int result = 0;
+    if (!d->allocated || r->lost_events > 0)
+        return 0;
+    result = trace_step_memory(r->trace, d->device, d->allocated->seq, &m);
+    if (!result)
+        d->savings = savings_of(&m, d->allocated->bytes, d->phase_at_peak, r->trace->phase_names,
+                                r->trace->phase_name_count);
+    trace_free_step_memory(&m);
+    return result;
+}
+
 static int load_device(struct report *r, int64_t id, struct device_report *d)
 {
     struct trace *t = r->trace;
@@ -60,7 +75,9 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         if (d->reserved_at_peak != UNKNOWN)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
-    return (!r->brief && load_held(t, d)) || load_residual(r, d) ? -1 : 0;
+    if (!r->brief && (load_held(t, d) || load_savings(r, d)))
+        return -1;
+    return load_residual(r, d);
 }
 
 static bool has_device(const struct report *r, int64_t id)

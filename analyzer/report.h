@@ -8,6 +8,7 @@
 
 #include "analysis/holders.h"
 #include "analysis/residual.h"
+#include "analysis/savings.h"
 #include "json.h"
 #include "report_oom.h"
 #include "trace.h"
@@ -26,6 +27,7 @@ struct device_report {
     struct holder *held; /* its composition */
     size_t held_count;
     int64_t held_bytes;
+    struct savings savings;
     struct residual residual;
 };
 
@@ -52,6 +54,10 @@ void report_json(const struct report *r, struct json *j); /* one object */
 /* Shared by report and peak (residual_text.c). */
 void report_residual_text(const struct residual *r, FILE *out, bool exact);
 void report_residual_json(const struct residual *r, struct json *j);
+
+/* What would lower the peak, shared by report and peak (savings_text.c); nothing where it is not known. */
+void report_savings_text(const struct savings *s, FILE *out, bool exact);
+void report_savings_json(const struct savings *s, struct json *j);
 
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact);

@@ -154,6 +154,7 @@ void report_json(const struct report *r, struct json *j)
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
         peak_json(d, j);
+        report_savings_json(&d->savings, j);
         report_residual_json(&d->residual, j);
         json_end(j);
     }

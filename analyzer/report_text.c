@@ -197,6 +197,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
         print_peak(r, d, out, exact);
+        report_savings_text(&d->savings, out, exact);
         report_residual_text(&d->residual, out, exact);
     }
     if (!r->device_count)

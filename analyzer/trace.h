@@ -113,6 +113,25 @@ struct trace_point { /* the device's totals over [t, t_last]; one event, or a st
     int phase; /* of the maximum; index into phase_names */
 };
 
+/* One training step of a device, event by event (trace_step.c). */
+struct trace_step_point {
+    int64_t seq, allocated; /* after the event */
+    int phase;
+};
+struct trace_lifetime {
+    int64_t made_seq, freed_seq; /* INT64_MAX: not freed in the step */
+    int64_t bytes;
+    int made_in, freed_in; /* phases */
+};
+struct trace_step_memory {
+    int64_t step, first_seq, last_seq; /* UNKNOWN where the moment is in no step that is whole in the file */
+    int64_t before;                    /* allocated when it began */
+    struct trace_step_point *points;
+    size_t point_count;
+    struct trace_lifetime *lifetimes; /* of what was made or freed in the step */
+    size_t lifetime_count;
+};
+
 struct trace_frame {
     const char *module, *function, *file;
     int64_t offset, line;
@@ -200,6 +219,9 @@ int64_t trace_step_at(struct trace *t, int64_t when);
 /* When steps FIRST to LAST ran: from the end of the step before (of step 1: from its first range) to the end
  * of LAST.  False where the recording has no such steps. */
 bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to);
+/* The step that event SEQ lies in, from the end of the step before (of step 1: from its first range). */
+int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out);
+void trace_free_step_memory(struct trace_step_memory *m);
 /* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The phase that the device was in when its allocated peak was reached. */

@@ -1,0 +1,146 @@
+/* savings.c - see savings.h. */
+#include "analysis/savings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+    const struct trace_step_memory *m;
+    int everything; /* phase whose memory goes wherever it is freed; -1 none */
+    int temporary;  /* phase of which goes what it makes and frees; -1 none */
+};
+
+static int phase_id(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 1; name && i < n; i++)
+        if (names[i] && !strcmp(names[i], name))
+            return (int)i;
+    return -1;
+}
+
+static bool in_step(const struct trace_step_memory *m, int64_t seq)
+{
+    return seq >= m->first_seq && seq <= m->last_seq;
+}
+
+static bool stays(const struct trace_step_memory *m, const struct trace_lifetime *l)
+{
+    return l->made_seq < m->first_seq && !in_step(m, l->freed_seq);
+}
+
+static bool is_own(const struct replay *r, const struct trace_lifetime *l)
+{
+    if (stays(r->m, l))
+        return false;
+    if (l->made_in == r->everything)
+        return true;
+    return l->made_in == r->temporary && l->freed_in == r->temporary && in_step(r->m, l->made_seq) &&
+           in_step(r->m, l->freed_seq);
+}
+
+struct edge {
+    int64_t seq, bytes;
+};
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Where the own memory grows and falls, in order. */
+static struct edge *own_edges(const struct replay *r, size_t *n)
+{
+    struct edge *edges = NULL;
+    *n = 0;
+    for (size_t i = 0; i < r->m->lifetime_count; i++) {
+        const struct trace_lifetime *l = &r->m->lifetimes[i];
+        if (!is_own(r, l))
+            continue;
+        *PUSH(edges, *n) = (struct edge){l->made_seq, l->bytes};
+        *PUSH(edges, *n) = (struct edge){l->freed_seq, -l->bytes};
+    }
+    if (*n)
+        qsort(edges, *n, sizeof *edges, by_seq);
+    return edges;
+}
+
+static void take(struct savings *s, int64_t left, int phase, const char *const *names, size_t n)
+{
+    if (s->floor != UNKNOWN && left <= s->floor)
+        return;
+    s->floor = left;
+    s->floor_phase = phase >= 0 && (size_t)phase < n ? names[phase] : NULL;
+}
+
+static void find_floor(struct savings *s, const struct replay *r, const char *const *names, size_t n)
+{
+    size_t edge_count, at = 0;
+    struct edge *edges = own_edges(r, &edge_count);
+    int64_t own = 0;
+    while (at < edge_count && edges[at].seq < r->m->first_seq)
+        own += edges[at++].bytes;
+    take(s, r->m->before - own, 0, names, n);
+    for (size_t i = 0; i < r->m->point_count; i++) {
+        const struct trace_step_point *p = &r->m->points[i];
+        while (at < edge_count && edges[at].seq <= p->seq)
+            own += edges[at++].bytes;
+        take(s, p->allocated - own, p->phase, names, n);
+    }
+    free(edges);
+}
+
+/* What was there at the start and is not freed. */
+static int64_t static_bytes(const struct trace_step_memory *m)
+{
+    int64_t bytes = m->before;
+    for (size_t i = 0; i < m->lifetime_count; i++)
+        if (m->lifetimes[i].made_seq < m->first_seq && in_step(m, m->lifetimes[i].freed_seq))
+            bytes -= m->lifetimes[i].bytes;
+    return bytes;
+}
+
+static bool gives_back(const struct trace_step_memory *m)
+{
+    for (size_t i = 0; i < m->lifetime_count; i++)
+        if (in_step(m, m->lifetimes[i].made_seq) && in_step(m, m->lifetimes[i].freed_seq))
+            return true;
+    return false;
+}
+
+static int64_t least(const struct trace_step_memory *m)
+{
+    int64_t bytes = m->before;
+    for (size_t i = 0; i < m->point_count; i++)
+        bytes = m->points[i].allocated < bytes ? m->points[i].allocated : bytes;
+    return bytes;
+}
+
+static bool has_phase(const struct trace_step_memory *m, int phase)
+{
+    for (size_t i = 0; i < m->point_count; i++)
+        if (m->points[i].phase == phase)
+            return true;
+    return false;
+}
+
+struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
+                          const char *const *names, size_t n)
+{
+    struct savings s = {.step = m->step, .peak = peak, .static_bytes = UNKNOWN, .floor = UNKNOWN};
+    int at_peak = phase_id(phase, names, n), logits = phase_id("logits", names, n);
+    bool loss =
+        logits > 0 && has_phase(m, logits) && phase && (at_peak == logits || !strcmp(phase, "backward"));
+    struct replay r = {m, loss ? logits : -1, loss ? phase_id("backward", names, n) : at_peak};
+    if (m->step == UNKNOWN || !gives_back(m))
+        return s;
+    s.static_bytes = static_bytes(m);
+    /* frees of what was never seen made would leave more than ever was there: then nothing is known */
+    s.known = s.static_bytes >= 0 && s.static_bytes <= least(m);
+    if (!s.known || at_peak < 0)
+        return s;
+    find_floor(&s, &r, names, n);
+    s.phases[0] = loss ? names[logits] : names[at_peak];
+    s.phases[1] = loss && r.temporary > 0 && has_phase(m, r.temporary) ? names[r.temporary] : NULL;
+    return s;
+}

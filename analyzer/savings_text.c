@@ -1,0 +1,54 @@
+/*
+ * savings_text.c - what would lower the peak, in two sentences: what no change of one step's work can go
+ * below, and what the phase at the peak could save at most.
+ */
+#include <string.h>
+
+#include "report.h"
+#include "units.h"
+
+#define B(n) units_bytes(n, exact).s
+
+static void print_static(const struct savings *s, FILE *out, bool exact)
+{
+    fprintf(out, "    static memory is %s of the peak's %s (%s):\n", B(s->static_bytes), B(s->peak),
+            units_share(s->static_bytes, s->peak).s);
+    fprintf(out, "      a smaller loss or activations can save at most %s\n", B(s->peak - s->static_bytes));
+}
+
+static void print_own(const struct savings *s, FILE *out, bool exact)
+{
+    bool outside = !s->floor_phase || !strcmp(s->floor_phase, "none");
+    fprintf(out, "    without what %s makes", s->phases[0]);
+    if (s->phases[1])
+        fprintf(out, ", and %s makes", s->phases[1]);
+    fprintf(out, " and frees again, it would be at least\n      %s, %s%s: at most %s (%s) lower\n",
+            B(s->floor), outside ? "outside any phase" : "in ", outside ? "" : s->floor_phase,
+            B(s->peak - s->floor), units_share(s->peak - s->floor, s->peak).s);
+}
+
+void report_savings_text(const struct savings *s, FILE *out, bool exact)
+{
+    if (!s->known)
+        return;
+    fprintf(out, "\n  what would lower the peak (step %lld)\n", (long long)s->step);
+    print_static(s, out, exact);
+    if (s->floor != UNKNOWN && s->floor < s->peak)
+        print_own(s, out, exact);
+}
+
+void report_savings_json(const struct savings *s, struct json *j)
+{
+    bool own = s->known && s->floor != UNKNOWN;
+    json_begin(j, "savings", '{');
+    json_int(j, "static_bytes", s->known ? s->static_bytes : UNKNOWN);
+    json_int(j, "step_saves_at_most_bytes", s->known ? s->peak - s->static_bytes : UNKNOWN);
+    json_begin(j, "without_phases", '[');
+    for (int i = 0; own && i < 2 && s->phases[i]; i++)
+        json_text(j, NULL, s->phases[i]);
+    json_end(j);
+    json_int(j, "peak_without_bytes", own ? s->floor : UNKNOWN);
+    json_text(j, "peak_without_phase", own ? s->floor_phase : NULL);
+    json_int(j, "phases_save_at_most_bytes", own ? s->peak - s->floor : UNKNOWN);
+    json_end(j);
+}
