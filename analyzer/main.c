@@ -16,6 +16,7 @@ static const struct {
     {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
     {"report", cmd_report, "peaks per device and phase, what they were made of, what was lost"},
     {"peak", cmd_peak, "who held the bytes at the peak: phase, category, library, call stack"},
+    {"diff", cmd_diff, "what changed from one run to another, phase by phase"},
     {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
 #ifdef VS_HAVE_DOCTOR

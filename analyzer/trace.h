@@ -132,6 +132,11 @@ struct trace_step_memory {
     size_t lifetime_count;
 };
 
+struct trace_count {
+    int64_t device, count;
+    const char *phase;
+};
+
 struct trace_frame {
     const char *module, *function, *file;
     int64_t offset, line;
@@ -204,6 +209,8 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
 int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
+/* How many allocations succeeded, by device and phase: looks at every event. */
+int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 
 /* The device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than COARSE ns
  * or as single events.  *BEFORE gets the totals at FROM. */

@@ -131,6 +131,23 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
     return trace_sql_done(t, s, code);
 }
 
+int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT e.device, count(*), (SELECT name FROM phase WHERE id = e.phase) FROM ev e WHERE "
+                  "e.device >= 0 AND (e.op = ? OR (e.op IN (?, ?) AND e.kind IN (SELECT id FROM kind WHERE "
+                  "status = 0))) GROUP BY e.device, e.phase",
+                  3, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_PHYS_CREATE);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) =
+            (struct trace_count){trace_sql_int(s, 0), trace_sql_amount(s, 1), trace_sql_text(t, s, 2)};
+    return trace_sql_done(t, s, code);
+}
+
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)
 {
     /* ids grow from parent to child, so a damaged table can't send us round in circles */

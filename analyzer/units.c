@@ -62,6 +62,30 @@ struct text units_share(int64_t part, int64_t whole)
     return out;
 }
 
+struct text units_change(int64_t a, int64_t b)
+{
+    struct text out;
+    double ratio = a > 0 && b != UNKNOWN ? (double)b / (double)a : -1,
+           percent = round(1000 * (ratio - 1)) / 10;
+    if (ratio < 0)
+        snprintf(out.s, sizeof out.s, "-");
+    else if (ratio >= 10)
+        snprintf(out.s, sizeof out.s, "x %.3g", ratio);
+    else
+        snprintf(out.s, sizeof out.s, "%s%.1f %%", percent > 0 ? "+" : "", percent + 0.0);
+    return out;
+}
+
+struct text units_bytes_change(int64_t bytes, bool exact)
+{
+    struct text out, amount = units_bytes(bytes, exact);
+    if (bytes == UNKNOWN)
+        snprintf(out.s, sizeof out.s, "-");
+    else
+        snprintf(out.s, sizeof out.s, "%s%.40s", bytes > 0 ? "+" : "", amount.s);
+    return out;
+}
+
 struct text units_count(int64_t n, const char *noun)
 {
     struct text out;

@@ -17,6 +17,10 @@ struct text units_bytes(int64_t bytes, bool exact);
 struct text units_time(int64_t ns);
 /* "12.3 %", "-" of nothing */
 struct text units_share(int64_t part, int64_t whole);
+/* From A to B: "+12.3 %", "-72.5 %", tenfold and more "x 12.3"; "-" where there is nothing to compare. */
+struct text units_change(int64_t a, int64_t b);
+/* "+1.23 GiB", "-12.0 MiB", "0 B"; UNKNOWN is "-" */
+struct text units_bytes_change(int64_t bytes, bool exact);
 /* "1 event", "2 events"; the plural takes an s */
 struct text units_count(int64_t n, const char *noun);
 /* "2026-11-20 14:03:11 UTC" */

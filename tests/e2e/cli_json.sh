@@ -15,6 +15,7 @@ make_db killed.db --kind killed
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$V" report --json train.db oom.db killed.db >report.json || exit 1
 "$V" peak --json train.db killed.db >peak.json || exit 1
+"$V" diff --json train.db killed.db >diff.json || exit 1
 "$V" doctor --json --quick >doctor.json
 echo junk >junk.vsj
 "$V" recover --json junk.vsj >recover.json 2>/dev/null
@@ -31,7 +32,7 @@ def documented(command):
         marked = re.match(r"\.(?:Pq )?Va (.*)", line)
         if marked:
             words = re.split(r"[ ,]+|: ", marked.group(1))
-            names |= {w for w in words if re.fullmatch(r"[a-z_]{2,}", w)}
+            names |= {w for w in words if re.fullmatch(r"[a-z_]+", w)}
     return names
 
 def written(value):
@@ -42,12 +43,12 @@ def written(value):
 
 bad = 0
 report_file = set()
-for command in ("report", "peak", "doctor", "recover"):
+for command in ("report", "peak", "diff", "doctor", "recover"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
-    # peak's page says that a file is described as report does
-    allowed = names | (report_file if command == "peak" else set())
+    # these pages say that a file is described as report does
+    allowed = names | (report_file if command in ("peak", "diff") else set())
     for what, fields in (("lacks", keys - allowed), ("names, but no output has", names - keys)):
         if fields:
             print("vramscope-%s(1) %s: %s" % (command, what, " ".join(sorted(fields))))

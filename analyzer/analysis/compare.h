@@ -1,0 +1,44 @@
+/*
+ * compare.h - two runs side by side: rows that belong together by their name, and devices by what they are.
+ *
+ *      A: logits 16, forward 3        name       a    b
+ *      B: forward 3, backward 1  -->  logits    16    -     only in A: b is UNKNOWN
+ *                                     forward    3    3
+ *                                     backward   -    1
+ */
+#ifndef VS_COMPARE_H
+#define VS_COMPARE_H
+
+#include "base.h"
+
+enum compare_side { SIDE_A, SIDE_B };
+
+struct compared {
+    char *name;
+    int64_t value[2]; /* by side; UNKNOWN: not there */
+};
+
+struct comparison {
+    struct compared *rows;
+    size_t count;
+};
+
+/* Adds VALUE to the row called NAME, which is made where there is none. */
+void compare_add(struct comparison *c, enum compare_side side, const char *name, int64_t value);
+/* The value of SIDE in the row called NAME; UNKNOWN. */
+int64_t compare_find(const struct comparison *c, enum compare_side side, const char *name);
+/* The greatest change first, what is not there counting as nothing. */
+void compare_sort(struct comparison *c);
+void compare_free(struct comparison *c);
+
+/* b - a; UNKNOWN where one of them is. */
+int64_t compare_change(int64_t a, int64_t b);
+
+/* Which device of A stands beside which of B: the same number, or the only one of each. */
+struct compared_devices {
+    int64_t a, b; /* numbers; UNKNOWN: it has none */
+};
+struct compared_devices *compare_devices(const int64_t *a, size_t a_count, const int64_t *b, size_t b_count,
+                                         size_t *count);
+
+#endif
