@@ -9,41 +9,20 @@
 #include <string.h>
 
 #include "label.h"
+#include "script.h"
 #include "table.h"
 #include "units.h"
 
-#define RESERVED_FILL  "#d3d7da"
-#define RESERVED_LINE  "#7d868e"
-#define ALLOCATED_FILL "#6e8190"
-#define RANGE_FILL     "#9ca9b4" /* between a column's least and greatest allocated */
-#define ALLOCATED_LINE "#22313c"
-#define USED_LINE      "#000000"
-#define OTHERS         "other phases"
-#define LEFT           104 /* pixels beside the drawing */
-#define RIGHT          28
-#define LETTER         8.3 /* pixels of a letter of the peak's label, on average */
-#define BANDS_CALM     90  /* more bands than this are a flicker behind the curves: then the strip alone */
-
-/* A text inside a gnuplot string in double quotes, enhanced mode off. */
-static void put_text(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\' || c == '`')
-            fputc(c == '`' ? '\'' : '\\', out);
-        if (c >= 0x20 && c != 0x7f && c != '`')
-            fputc(c, out);
-    }
-    fputc('"', out);
-}
+#define OTHERS     "other phases"
+#define LETTER     8.3 /* pixels of a letter of the peak's label, on average */
+#define BANDS_CALM 90  /* more bands than this are a flicker behind the curves: then the strip alone */
 
 static void put_bands(const struct picture *p, size_t panel, double time_scale, FILE *out)
 {
     const struct panel *q = &p->panels[panel];
     for (size_t phase = 1; phase < p->phase_count; phase++) {
         fprintf(out, "$bands_%zu_%zu << EOD\n# from to   phase ", panel, phase);
-        put_text(out, p->phases[phase].name);
+        script_text(out, p->phases[phase].name);
         fputc('\n', out);
         for (size_t i = 0; i < q->band_count; i++)
             if (q->bands[i].phase == (int)phase)
@@ -52,41 +31,6 @@ static void put_bands(const struct picture *p, size_t panel, double time_scale, 
         /* a datablock without a row is an error to gnuplot: one beside the picture keeps the legend whole */
         fprintf(out, "NaN NaN\nEOD\n");
     }
-}
-
-static bool same(const struct column *a, const struct column *b)
-{
-    return a->allocated_min == b->allocated_min && a->allocated_max == b->allocated_max &&
-           a->reserved_min == b->reserved_min && a->reserved_max == b->reserved_max;
-}
-
-static void put_row(double t, const struct column *at, double scale, FILE *out)
-{
-    fprintf(out, "%.9g %.6f %.6f %.6f %.6f\n", t, (double)at->allocated_max / scale,
-            (double)at->allocated_min / scale, (double)at->reserved_max / scale,
-            (double)at->reserved_min / scale);
-}
-
-/* Both corners of every step are written, so that an area is one polygon: areas drawn box by box show
- * hairlines between the boxes. */
-static void put_curve(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
-                      FILE *out)
-{
-    const struct columns *c = &q->columns;
-    fprintf(out,
-            "$curve_%zu << EOD\n# t_%s allocated_max allocated_min reserved_max reserved_min (%s, of each "
-            "column)\n",
-            panel, time.name, bytes.name);
-    for (size_t i = 0; i < c->n; i++) {
-        double t = (double)columns_edge(c, i) / time.scale;
-        if (i > 0 && same(&c->at[i], &c->at[i - 1]))
-            continue;
-        if (i > 0)
-            put_row(t, &c->at[i - 1], bytes.scale, out);
-        put_row(t, &c->at[i], bytes.scale, out);
-    }
-    put_row((double)c->to / time.scale, &c->at[c->n - 1], bytes.scale, out);
-    fputs("EOD\n", out);
 }
 
 /* At most one sample a column, the greatest. */
@@ -174,25 +118,15 @@ static double header_pixels(const struct picture *p)
     return 58 + 24 * (double)rows;
 }
 
-static void put_title(const struct picture *p, FILE *out)
-{
-    size_t room = (size_t)p->size[0] / 11;
-    char *title = strlen(p->title) > room ? xformat("%.*s...", (int)room - 3, p->title) : xstrdup(p->title);
-    fputs("set label 1 ", out);
-    put_text(out, title);
-    fprintf(out, " at screen 0.5, screen %.4f center font title_font\n", 1 - 25 / (double)p->size[1]);
-    free(title);
-}
-
 static void put_phase_entries(const struct picture *p, FILE *out)
 {
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!has_phase(p, i) || !first_of_color(p, i))
             continue;
         fputs(", \\\n  NaN with boxes fs solid 1 border lc rgb \"#666666\" lc rgb ", out);
-        put_text(out, p->phases[i].color);
+        script_text(out, p->phases[i].color);
         fputs(" title ", out);
-        put_text(out, shares_color(p, i) ? OTHERS : p->phases[i].name);
+        script_text(out, shares_color(p, i) ? OTHERS : p->phases[i].name);
     }
 }
 
@@ -206,7 +140,7 @@ static void put_legend(const struct picture *p, double height, FILE *out)
             "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
             "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
             1 - height, columns, rows);
-    put_title(p, out);
+    script_title(p, out);
     fputs("set xrange [0:1]\nset yrange [0:1]\nplot \\\n"
           "  NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title "
           "\"allocated\", \\\n"
@@ -233,7 +167,7 @@ static void put_peak(const struct panel *q, struct axis_unit time, struct axis_u
                 "\"#000000\"\n",
                 spot.from[0] / r.width, spot.from[1] / r.height, spot.to[0] / r.width, spot.to[1] / r.height);
     fprintf(out, "set label 1 ");
-    put_text(out, text);
+    script_text(out, text);
     fprintf(out, " at graph %.4f, graph %.4f center front boxed font peak_font\n", spot.x / r.width,
             spot.y / r.height);
     fprintf(out,
@@ -287,7 +221,7 @@ static void put_note(const struct panel *q, FILE *out)
     char *note = panel_note(q);
     if (*note) {
         fputs("set label 8 ", out);
-        put_text(out, note);
+        script_text(out, note);
         fputs(" at graph 1.0, graph 1.0 right offset 0,0.75 font tic_font textcolor rgb \"#555555\"\n", out);
     }
     free(note);
@@ -309,28 +243,18 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
                      bytes = picture_byte_unit(scale_top(p, panel));
     double top = (double)scale_top(p, panel) / bytes.scale * 1.2;
     fprintf(out, "\n# panel %zu\n", panel);
-    put_curve(q, panel, time, bytes, out);
+    char *name = xformat("curve_%zu", panel),
+         *label = panel + 1 == p->panel_count ? xformat("time since the start (%s)", time.name) : NULL;
+    script_curve(&q->columns, name, 0, time, bytes, out);
     put_samples(q, panel, time, bytes, out);
     put_bands(p, panel, time.scale, out);
-    fprintf(out,
-            "set lmargin at screen left_edge\nset rmargin at screen right_edge\nset bmargin at screen "
-            "%.4f\nset tmargin at screen %.4f\n",
-            bottom, top_edge);
-    fprintf(out, "set xrange [%.9g:%.9g]\nset yrange [0:%.6f]\n", (double)q->columns.from / time.scale,
-            (double)q->columns.to / time.scale, top);
-    fputs("set xtics out nomirror scale 0.6 font tic_font textcolor rgb \"#333333\"\nset ytics out nomirror "
-          "scale 0.6 font tic_font textcolor rgb \"#333333\"\n",
-          out);
-    fprintf(out, "set ylabel \"%s\" offset 0.5,0\n", bytes.name);
-    if (panel + 1 == p->panel_count)
-        fprintf(out, "set xlabel \"time since the start (%s)\"\n", time.name);
-    else
-        fputs("unset xlabel\n", out);
-    fputs("set label 9 ", out);
-    put_text(out, q->title);
-    fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);
+    script_panel(&(struct script_panel){bottom, top_edge, (double)q->columns.from / time.scale,
+                                        (double)q->columns.to / time.scale, top, bytes.name, label, q->title},
+                 out);
+    free(name);
+    free(label);
     put_note(q, out);
-    struct label_room room = {.width = (double)p->size[0] - LEFT - RIGHT,
+    struct label_room room = {.width = (double)p->size[0] - SCRIPT_LEFT - SCRIPT_RIGHT,
                               .height = (top_edge - bottom) * (double)p->size[1],
                               .full = top * bytes.scale};
     if (q->peak > 0)
@@ -339,31 +263,12 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
     fputs("unset label\nunset arrow\n", out);
 }
 
-static void put_head(const struct picture *p, FILE *out, const char *terminal, const char *output)
-{
-    fputs("# Made by vramscope plot.  gnuplot FILE draws it again; change what you like.\nset encoding "
-          "utf8\nset terminal ",
-          out);
-    fprintf(out, "%s\nset output ", terminal);
-    put_text(out, output);
-    fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
-          "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
-          "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE "\"\n"
-          "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
-          "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
-          "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
-          "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
-          out);
-    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", LEFT / (double)p->size[0],
-            1 - RIGHT / (double)p->size[0]);
-}
-
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
     double pixels = (double)p->size[1], header = header_pixels(p) / pixels, foot = 66 / pixels,
            gap = 62 / pixels, title = 26 / pixels;
     double each = (1 - header - foot - gap * (double)(p->panel_count - 1)) / (double)p->panel_count;
-    put_head(p, out, terminal, output);
+    script_head(p, out, terminal, output);
     put_legend(p, header, out);
     for (size_t i = 0; i < p->panel_count; i++) {
         double top = 1 - header - (each + gap) * (double)i;

@@ -1,0 +1,112 @@
+/* script.c - see script.h. */
+#include "plot/script.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESERVED_FILL  "#d3d7da"
+#define RESERVED_LINE  "#7d868e"
+#define ALLOCATED_FILL "#6e8190"
+#define RANGE_FILL     "#9ca9b4" /* between a column's least and greatest allocated */
+#define ALLOCATED_LINE "#22313c"
+#define USED_LINE      "#000000"
+
+void script_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\' || c == '`')
+            fputc(c == '`' ? '\'' : '\\', out);
+        if (c >= 0x20 && c != 0x7f && c != '`')
+            fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+void script_title(const struct picture *p, FILE *out)
+{
+    size_t room = (size_t)p->size[0] / 11;
+    char *title = strlen(p->title) > room ? xformat("%.*s...", (int)room - 3, p->title) : xstrdup(p->title);
+    fputs("set label 1 ", out);
+    script_text(out, title);
+    fprintf(out, " at screen 0.5, screen %.4f center font title_font\n", 1 - 25 / (double)p->size[1]);
+    free(title);
+}
+
+void script_head(const struct picture *p, FILE *out, const char *terminal, const char *output)
+{
+    fputs("# Made by vramscope plot.  gnuplot FILE draws it again; change what you like.\nset encoding "
+          "utf8\nset terminal ",
+          out);
+    fprintf(out, "%s\nset output ", terminal);
+    script_text(out, output);
+    fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
+          "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
+          "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE "\"\n"
+          "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
+          "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
+          "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
+          "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
+          out);
+    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", SCRIPT_LEFT / (double)p->size[0],
+            1 - SCRIPT_RIGHT / (double)p->size[0]);
+}
+
+/* ---- curves ---- */
+
+static bool same(const struct column *a, const struct column *b)
+{
+    return a->allocated_min == b->allocated_min && a->allocated_max == b->allocated_max &&
+           a->reserved_min == b->reserved_min && a->reserved_max == b->reserved_max;
+}
+
+static void put_row(double t, const struct column *at, double scale, FILE *out)
+{
+    fprintf(out, "%.9g %.6f %.6f %.6f %.6f\n", t, (double)at->allocated_max / scale,
+            (double)at->allocated_min / scale, (double)at->reserved_max / scale,
+            (double)at->reserved_min / scale);
+}
+
+/* Both corners of every step are written, so that an area is one polygon: areas drawn box by box show
+ * hairlines between the boxes. */
+void script_curve(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
+                  struct axis_unit bytes, FILE *out)
+{
+    fprintf(out,
+            "$%s << EOD\n# t_%s allocated_max allocated_min reserved_max reserved_min (%s, of each "
+            "column)\n",
+            name, time.name, bytes.name);
+    for (size_t i = 0; i < c->n; i++) {
+        double t = (double)(columns_edge(c, i) - origin) / time.scale;
+        if (i > 0 && same(&c->at[i], &c->at[i - 1]))
+            continue;
+        if (i > 0)
+            put_row(t, &c->at[i - 1], bytes.scale, out);
+        put_row(t, &c->at[i], bytes.scale, out);
+    }
+    put_row((double)(c->to - origin) / time.scale, &c->at[c->n - 1], bytes.scale, out);
+    fputs("EOD\n", out);
+}
+
+/* ---- a panel ---- */
+
+void script_panel(const struct script_panel *q, FILE *out)
+{
+    fprintf(out,
+            "set lmargin at screen left_edge\nset rmargin at screen right_edge\nset bmargin at screen "
+            "%.4f\nset tmargin at screen %.4f\n",
+            q->bottom, q->top);
+    fprintf(out, "set xrange [%.9g:%.9g]\nset yrange [0:%.6f]\n", q->from, q->to, q->full);
+    fputs("set xtics out nomirror scale 0.6 font tic_font textcolor rgb \"#333333\"\nset ytics out nomirror "
+          "scale 0.6 font tic_font textcolor rgb \"#333333\"\n",
+          out);
+    fprintf(out, "set ylabel \"%s\" offset 0.5,0\n", q->byte_unit);
+    if (q->time_label)
+        fprintf(out, "set xlabel \"%s\"\n", q->time_label);
+    else
+        fputs("unset xlabel\n", out);
+    fputs("set label 9 ", out);
+    script_text(out, q->title);
+    fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);
+}
