@@ -14,9 +14,11 @@
 #include "args.h"
 #include "commands.h"
 #include "plot/picture.h"
+#include "plot_overlay.h"
 
 struct options {
-    const char *output, *title;
+    const char *output, *title, *labels;
+    bool overlay;
     int64_t from, to, device, size[2], steps[2];
 };
 
@@ -30,12 +32,17 @@ static const struct option_row rows[] = {
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     {"size", 0, "WxH", ARG_SIZE, offsetof(struct options, size),
      "pixels of the picture, characters of the text"},
+    {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
+     "lay the runs over each other: a curve for each, aligned at their starts (or at --step)"},
+    {"labels", 0, "A,B", ARG_TEXT, offsetof(struct options, labels),
+     "what the runs are called with --overlay, instead of their files' names"},
     {"title", 0, "TEXT", ARG_TEXT, offsetof(struct options, title), "instead of the command that was run"},
     {0}};
 
 static const struct command_help help = {"plot", "[options] FILE...|DIR",
                                          "Allocated and reserved memory over time with the phases as bands "
                                          "and the peak marked, a panel for each device.\n"
+                                         "With --overlay all files are runs to compare, in one panel.\n"
                                          "Pictures need gnuplot; .gp and .txt do not.",
                                          rows, false};
 
@@ -281,12 +288,23 @@ static size_t count_panels(const struct trace *traces, size_t n)
     return panels;
 }
 
+static int gather_overlay(struct picture *p, struct trace *traces, size_t n, const struct options *o,
+                          size_t columns)
+{
+    struct overlay_options overlay = {o->labels, o->from, o->to, o->steps, o->device};
+    int status = overlay_gather(p, traces, n, &overlay, columns);
+    if (!status)
+        p->title = o->title ? xstrdup(o->title) : overlay_default_title(p, traces);
+    return status;
+}
+
 static int plot(struct trace *traces, size_t n, const struct options *o)
 {
     struct picture p = {0};
     enum format format = format_of(o->output);
-    size_t columns = choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, n) : 1);
-    int status = gather(&p, traces, n, o, columns);
+    size_t columns =
+        choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, o->overlay ? 1 : n) : 1);
+    int status = o->overlay ? gather_overlay(&p, traces, n, o, columns) : gather(&p, traces, n, o, columns);
     if (!status && format == FORMAT_TEXT)
         status = draw_text(&p, o->output, o->size);
     else if (!status && format == FORMAT_GP) {
@@ -327,6 +345,8 @@ int cmd_plot(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
+    if (o.labels && !o.overlay)
+        return complain("plot: --labels names the runs of --overlay");
     if (o.steps[0] && (o.from || o.to != UNKNOWN))
         return complain("plot: --step and --from or --to exclude each other");
     if (format_of(o.output) == FORMAT_BAD)

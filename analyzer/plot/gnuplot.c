@@ -265,6 +265,10 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
 
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
+    if (p->run_count) {
+        overlay_gnuplot(p, out, terminal, output);
+        return;
+    }
     double pixels = (double)p->size[1], header = header_pixels(p) / pixels, foot = 66 / pixels,
            gap = 62 / pixels, title = 26 / pixels;
     double each = (1 - header - foot - gap * (double)(p->panel_count - 1)) / (double)p->panel_count;

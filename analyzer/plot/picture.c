@@ -121,7 +121,7 @@ static char *panel_title(const struct trace *t, int64_t device, bool several)
 int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several)
 {
     struct panel *panel = PUSH(p->panels, p->panel_count);
-    *panel = (struct panel){0};
+    *panel = (struct panel){.device = device};
     phase_index(p, NULL);
     panel->title = panel_title(t, device, several);
     if (load_columns(p, t, device, columns, panel) || load_bands(p, t, panel) ||
@@ -129,6 +129,14 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
         return -1;
     find_peak(t, device, panel);
     find_used(panel);
+    return 0;
+}
+
+int picture_add_run(struct picture *p, struct trace *t, int64_t device, size_t columns)
+{
+    if (picture_add(p, t, device, columns, false))
+        return -1;
+    p->panels[p->panel_count - 1].run = p->run_count - 1;
     return 0;
 }
 
@@ -162,6 +170,9 @@ void picture_free(struct picture *p)
     }
     for (size_t i = 0; i < p->phase_count; i++)
         free(p->phases[i].name);
+    for (size_t i = 0; i < p->run_count; i++)
+        free(p->runs[i].label);
+    free(p->runs);
     free(p->panels);
     free(p->phases);
     free(p->title);

@@ -15,6 +15,8 @@
 
 struct panel {
     char *title;
+    int64_t device;
+    size_t run; /* index into picture.runs where runs are laid over each other */
     struct columns columns;
     struct band *bands; /* phase = index into picture.phases */
     size_t band_count;
@@ -33,8 +35,20 @@ struct picture_phase {
     int64_t ns;        /* shown in all panels */
 };
 
+#define PICTURE_RUNS 8 /* laid over each other */
+
+struct picture_run {
+    char *label;
+    const char *color;
+    int64_t origin; /* the moment that is 0 on its time axis */
+};
+
 struct picture {
     char *title;
+    struct picture_run *runs; /* NULL: a panel for each process and device */
+    size_t run_count;
+    bool from_step; /* their time counts from a step's begin, not from the run's */
+    size_t columns; /* of a whole drawing of runs */
     int64_t from, to;
     int64_t size[2]; /* pixels; 0 = chosen */
     struct panel *panels;
@@ -45,6 +59,8 @@ struct picture {
 
 /* Adds a panel for DEVICE of T over [from, to] with COLUMNS columns; 0, or -1 with t->why. */
 int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several);
+/* The same, laid over the other runs: the last of p->runs, over its own [from, to]. */
+int picture_add_run(struct picture *p, struct trace *t, int64_t device, size_t columns);
 /* After the last panel: gives the phases their colours. */
 void picture_color(struct picture *p);
 void picture_free(struct picture *p);
@@ -68,6 +84,9 @@ char *title_of_command(const char *command);
 /* Writes the whole gnuplot script, data included.  TERMINAL: the line after "set terminal"; OUTPUT the file
  * it draws. */
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output);
+/* The same where runs are laid over each other (overlay_gnuplot.c, overlay_text.c). */
+void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, const char *output);
+void overlay_text(const struct picture *p, FILE *out, size_t height, bool color);
 /* Draws in text, a character a column; COLOR with ANSI sequences. */
 void text_draw(const struct picture *p, FILE *out, size_t height, bool color);
 

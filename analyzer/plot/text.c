@@ -173,6 +173,10 @@ static void draw_legend(const struct picture *p, const char *letters, bool color
 
 void text_draw(const struct picture *p, FILE *out, size_t height, bool color)
 {
+    if (p->run_count) {
+        overlay_text(p, out, height, color);
+        return;
+    }
     char *letters = xrealloc(NULL, p->phase_count + 1);
     choose_letters(p, letters);
     fprintf(out, "%s\n\n", p->title);

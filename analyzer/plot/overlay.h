@@ -1,0 +1,25 @@
+/*
+ * overlay.h - runs laid over each other: one drawing for each device, in it a curve for each run.
+ *
+ * The panels of a picture with runs are a run's on a device each; a drawing is those of one device.  Time
+ * counts from each run's origin, and a curve ends where its run does.
+ */
+#ifndef VS_OVERLAY_H
+#define VS_OVERLAY_H
+
+#include "picture.h"
+
+/* The devices that any run used, in the order in which they come; the caller frees them. */
+int64_t *overlay_devices(const struct picture *p, size_t *n);
+/* The run's panel on that device; NULL where it used it not. */
+const struct panel *overlay_panel(const struct picture *p, int64_t device, size_t run);
+/* The runs of DEVICE, the highest peak first: what is drawn later lies on top. */
+size_t overlay_order(const struct picture *p, int64_t device, size_t *runs);
+/* The greatest value that the device's drawing shows. */
+int64_t overlay_top(const struct picture *p, int64_t device);
+/* "device 0: NVIDIA H200" */
+const char *overlay_title(const struct picture *p, int64_t device);
+/* "naive: peak 42.68 MiB in backward" */
+char *overlay_name(const struct picture *p, const struct panel *panel);
+
+#endif

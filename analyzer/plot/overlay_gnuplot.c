@@ -1,0 +1,193 @@
+/*
+ * overlay_gnuplot.c - runs laid over each other as a gnuplot script: allocated as a line, the range between a
+ * column's least and greatest value tinted behind it, reserved dashed, each run's peak marked.
+ *
+ * The highest run is drawn first, so that the lower ones are seen.  Peaks stand in the legend, where no curve
+ * hides them; of several devices at the head of each drawing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plot/overlay.h"
+#include "plot/script.h"
+#include "table.h"
+#include "units.h"
+
+struct drawing {
+    const struct picture *p;
+    FILE *out;
+    int64_t device;
+    struct axis_unit time, bytes;
+    double full;
+};
+
+/* COLOR mixed with white, PERCENT of it: not everything that draws SVG knows transparency. */
+static unsigned tint(const char *color, unsigned percent)
+{
+    unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
+    for (int shift = 16; shift >= 0; shift -= 8)
+        out |= (255 - (255 - (rgb >> shift & 255)) * percent / 100) << shift;
+    return out;
+}
+
+/* ---- legend ---- */
+
+/* What stands for RUN in the legend: with its peak where there is one drawing alone. */
+static char *entry(const struct picture *p, size_t run, size_t devices)
+{
+    const struct panel *q = p->panel_count ? overlay_panel(p, p->panels[0].device, run) : NULL;
+    return devices == 1 && q && q->peak > 0 ? overlay_name(p, q) : xstrdup(p->runs[run].label);
+}
+
+static size_t legend_columns(const struct picture *p, size_t devices, size_t *rows)
+{
+    size_t longest = sizeof "reserved (dashed)", n = p->run_count + 1;
+    for (size_t i = 0; i < p->run_count; i++) {
+        char *text = entry(p, i, devices);
+        longest = text_width(text) > longest ? text_width(text) : longest;
+        free(text);
+    }
+    size_t fit = ((size_t)p->size[0] - 40) / (longest * 9 + 75);
+    fit = fit < 1 ? 1 : fit > n ? n : fit;
+    *rows = (n + fit - 1) / fit;
+    return fit;
+}
+
+static double header_pixels(const struct picture *p, size_t devices)
+{
+    size_t rows;
+    legend_columns(p, devices, &rows);
+    return 58 + 24 * (double)rows;
+}
+
+static void put_legend(const struct picture *p, size_t devices, double height, FILE *out)
+{
+    size_t rows, columns = legend_columns(p, devices, &rows);
+    fprintf(out,
+            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
+            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\n"
+            "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
+            "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
+            1 - height, columns, rows);
+    script_title(p, out);
+    fputs("set xrange [0:1]\nset yrange [0:1]\nplot \\\n", out);
+    for (size_t i = 0; i < p->run_count; i++) {
+        char *text = entry(p, i, devices);
+        fprintf(out, "  NaN with lines lw 2.6 lc rgb \"%s\" title ", p->runs[i].color);
+        script_text(out, text);
+        fputs(", \\\n", out);
+        free(text);
+    }
+    fputs("  NaN with lines lw 1.4 dt (12,8) lc rgb reserved_line title \"reserved (dashed)\"\n"
+          "unset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n",
+          out);
+}
+
+/* ---- a drawing ---- */
+
+static void put_curves(const struct drawing *d, size_t index)
+{
+    for (size_t run = 0; run < d->p->run_count; run++) {
+        const struct panel *q = overlay_panel(d->p, d->device, run);
+        char *name = xformat("curve_%zu_%zu", index, run);
+        if (q)
+            script_curve(&q->columns, name, d->p->runs[run].origin, d->time, d->bytes, d->out);
+        free(name);
+    }
+}
+
+static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct panel *q = overlay_panel(d->p, d->device, runs[i]);
+        double x = (double)(q->peak_t - d->p->runs[runs[i]].origin) / d->time.scale,
+               y = (double)q->peak / d->bytes.scale;
+        if (q->peak > 0)
+            fprintf(d->out,
+                    "set label %zu \"\" at %.9g, %.6f point pt 7 ps 1.5 lc rgb \"%s\" front\n"
+                    "set label %zu \"\" at %.9g, %.6f point pt 7 ps 0.7 lc rgb \"#ffffff\" front\n",
+                    20 + 2 * i, x, y, d->p->runs[runs[i]].color, 21 + 2 * i, x, y);
+    }
+}
+
+/* Peaks of several devices don't fit into one legend: each at the head of its own drawing. */
+static void put_heading(const struct drawing *d, size_t devices)
+{
+    char *text = NULL;
+    for (size_t run = 0; run < d->p->run_count; run++) {
+        const struct panel *q = overlay_panel(d->p, d->device, run);
+        if (!q)
+            continue;
+        char *longer = xformat("%s%s %s %s", text ? text : "peaks:", text ? "," : "", d->p->runs[run].label,
+                               units_bytes(q->peak, false).s);
+        free(text);
+        text = longer;
+    }
+    if (devices > 1) {
+        fputs("set label 8 ", d->out);
+        script_text(d->out, text);
+        fputs(" at graph 1.0, graph 1.0 right offset 0,0.75 font tic_font textcolor rgb \"#555555\"\n",
+              d->out);
+    }
+    free(text);
+}
+
+static void put_plot(const struct drawing *d, size_t index, const size_t *runs, size_t n)
+{
+    fputs("plot", d->out);
+    for (size_t i = 0; i < n; i++)
+        fprintf(d->out,
+                "%s \\\n  $curve_%zu_%zu using 1:2 with filledcurves y=0 fs solid 1 noborder lc rgb \"#%06x\""
+                ", \\\n  $curve_%zu_%zu using 1:2:3 with filledcurves fs solid 1 noborder lc rgb \"#%06x\"",
+                i ? "," : "", index, runs[i], tint(d->p->runs[runs[i]].color, 12), index, runs[i],
+                tint(d->p->runs[runs[i]].color, 35));
+    for (size_t i = 0; i < n; i++)
+        fprintf(d->out,
+                ", \\\n  $curve_%zu_%zu using 1:4 with lines lw 1.4 dt (12,8) lc rgb \"#%06x\""
+                ", \\\n  $curve_%zu_%zu using 1:2 with lines lw 1.8 lc rgb \"%s\"",
+                index, runs[i], tint(d->p->runs[runs[i]].color, 60), index, runs[i],
+                d->p->runs[runs[i]].color);
+    fputc('\n', d->out);
+}
+
+static void put_drawing(const struct drawing *d, size_t index, size_t devices, double bottom, double top)
+{
+    size_t runs[PICTURE_RUNS], n = overlay_order(d->p, d->device, runs);
+    bool from_step = d->p->from_step, last = index + 1 == devices;
+    char *label =
+        last ? xformat(from_step ? "time since the step began (%s)" : "time since each run's start (%s)",
+                       d->time.name)
+             : NULL;
+    fprintf(d->out, "\n# device %lld\n", (long long)d->device);
+    put_curves(d, index);
+    script_panel(&(struct script_panel){bottom, top, (double)d->p->from / d->time.scale,
+                                        (double)d->p->to / d->time.scale, d->full, d->bytes.name, label,
+                                        overlay_title(d->p, d->device)},
+                 d->out);
+    put_heading(d, devices);
+    put_peaks(d, runs, n);
+    put_plot(d, index, runs, n);
+    fputs("unset label\n", d->out);
+    free(label);
+}
+
+void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, const char *output)
+{
+    size_t n;
+    int64_t *devices = overlay_devices(p, &n);
+    double pixels = (double)p->size[1], header = header_pixels(p, n) / pixels, foot = 66 / pixels,
+           gap = 62 / pixels, title = 26 / pixels;
+    double each = (1 - header - foot - gap * (double)(n - 1)) / (double)n;
+    script_head(p, out, terminal, output);
+    put_legend(p, n, header, out);
+    for (size_t i = 0; i < n; i++) {
+        int64_t highest = overlay_top(p, devices[i]);
+        double top = 1 - header - (each + gap) * (double)i;
+        struct drawing d = {
+            p, out, devices[i], picture_time_unit(p->to - p->from), picture_byte_unit(highest), 0};
+        d.full = (double)highest / d.bytes.scale * 1.1;
+        put_drawing(&d, i, n, top - each, top - title);
+    }
+    fputs("\nunset multiplot\nunset output\n", out);
+    free(devices);
+}
