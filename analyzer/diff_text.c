@@ -76,6 +76,19 @@ static void print(struct table *t, const struct page *p)
     table_free(t);
 }
 
+/* Where nothing is reserved but what is allocated, as without a caching allocator, a second table says
+ * nothing. */
+static bool reserved_as_allocated(const struct page *p)
+{
+    struct comparison a = diff_phases(p->d, p->x, DIFF_ALLOCATED), r = diff_phases(p->d, p->x, DIFF_RESERVED);
+    bool same = true;
+    for (size_t i = 0; i < a.count; i++) /* both have the same rows */
+        same = same && a.rows[i].value[0] == r.rows[i].value[0] && a.rows[i].value[1] == r.rows[i].value[1];
+    compare_free(&a);
+    compare_free(&r);
+    return same;
+}
+
 static const char *mark(int64_t value, int64_t top)
 {
     return value != UNKNOWN && value == top ? "▸ " : "";
@@ -161,6 +174,35 @@ static void print_moment(const struct page *p, int side)
                                : "an unknown phase");
 }
 
+static bool is_peak_phase(const struct page *p, const char *name)
+{
+    const char *a = p->x->side[SIDE_A]->phase_at_peak, *b = p->x->side[SIDE_B]->phase_at_peak;
+    return (a && !strcmp(a, name)) || (b && !strcmp(b, name));
+}
+
+/* The phase whose peak moved the most; nothing where none moved, or no phase is in both.  Nested phases move
+ * together: of those the one that a run's peak lies in is meant. */
+static void print_most(const struct page *p)
+{
+    struct comparison c = diff_phases(p->d, p->x, DIFF_ALLOCATED);
+    const struct compared *most = NULL;
+    bool exact = p->exact;
+    int64_t distance = 0;
+    for (size_t i = 0; i < c.count; i++) {
+        int64_t change = compare_change(c.rows[i].value[0], c.rows[i].value[1]);
+        bool at_peak = is_peak_phase(p, c.rows[i].name);
+        if (change != UNKNOWN &&
+            (llabs(change) > distance || (at_peak && change && llabs(change) == distance))) {
+            distance = llabs(change);
+            most = &c.rows[i];
+        }
+    }
+    if (most)
+        fprintf(p->out, "  the phase that changed most: %s, from %s to %s (%s)\n", most->name,
+                B(most->value[0]), B(most->value[1]), units_change(most->value[0], most->value[1]).s);
+    compare_free(&c);
+}
+
 static void print_headline(const struct page *p)
 {
     const struct trace_peak *a = p->x->side[SIDE_A]->allocated, *b = p->x->side[SIDE_B]->allocated;
@@ -175,6 +217,7 @@ static void print_headline(const struct page *p)
                 b->bytes > a->bytes ? "higher" : "lower");
     print_moment(p, SIDE_A);
     print_moment(p, SIDE_B);
+    print_most(p);
 }
 
 static int64_t static_of(const struct device_report *r)
@@ -282,7 +325,10 @@ static void print_device(const struct diff *d, const struct diff_device *x, FILE
                       : "unknown name");
     print_headline(&p);
     print_phases(&p, DIFF_ALLOCATED, "peak allocated");
-    print_phases(&p, DIFF_RESERVED, "peak reserved");
+    if (reserved_as_allocated(&p))
+        fputs("\n  peak reserved: in every phase what was allocated\n", out);
+    else
+        print_phases(&p, DIFF_RESERVED, "peak reserved");
     print_held(&p);
     print_work(&p);
     print_residual(&p);
