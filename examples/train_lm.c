@@ -96,6 +96,8 @@ int main(int argc, char **argv)
     const struct backend *backend = driver.simulated ? backend_cpu() : backend_cuda(&driver);
     if (!backend)
         return 1;
+    if (options.loss->usable && !options.loss->usable(&driver))
+        return 1;
     int status = 0;
     if (options.device_only)
         puts(driver.name);

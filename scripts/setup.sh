@@ -1,11 +1,13 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test]      test adds what tests/run.sh needs: clang, clang-format, mandoc
+#   scripts/setup.sh [build|test|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc
+#                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #
 # Prints one line on stdout: CUDA_INCLUDE_DIR=DIR, for cmake -DCUDA_INCLUDE_DIR=DIR.  Only CUDA's headers are needed,
 # no toolkit and no driver: where no toolkit is found they come from the wheels that NVIDIA publishes on PyPI, into
-# build/deps.  Takes a fraction of a second when everything is there, and may be run any number of times.
+# build/deps.  With gpu so do nvcc (100 MB) and cuBLAS (400 MB); where these can't be had it says so and goes on, and
+# what needs them is not built.  Takes a fraction of a second when everything is there, and may be run any number of times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,10 +18,10 @@ packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev
     libdw-dev libelf-dev zlib1g-dev libbz2-dev libcmocka-dev gnuplot-nox fonts-dejavu-core
     python3 python3-pip ca-certificates)
 case $want in
-build) ;;
+build | gpu) ;;
 test) packages+=(clang clang-format mandoc shellcheck) ;;
 *)
-    echo "setup.sh: $want: unknown; say build or test" >&2
+    echo "setup.sh: $want: unknown; say build, test or gpu" >&2
     exit 2
     ;;
 esac
@@ -91,22 +93,28 @@ installed_headers() {
     return 1
 }
 
+# fetch_wheels NAME...: their files, unpacked, into build/deps/cuda.
+fetch_wheels() {
+    rm -rf "$deps/wheels"
+    mkdir -p "$deps/wheels" "$deps/cuda"
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --dest "$deps/wheels" "$@" >"$deps/pip.log" 2>&1 || return 1
+    for wheel in "$deps"/wheels/*.whl; do
+        python3 -m zipfile -e "$wheel" "$deps/wheels/unpacked" || return 1
+    done
+    cp -r "$deps"/wheels/unpacked/nvidia/cu13/. "$deps/cuda/" || return 1
+    rm -rf "$deps/wheels"
+}
+
 wheel_headers() {
     local include=$deps/cuda/include
     if [ ! -f "$include/.complete" ]; then
         say "no CUDA toolkit: fetching the CUDA 13.0 headers from PyPI"
-        rm -rf "$deps/wheels" "$deps/cuda"
-        mkdir -p "$deps/wheels" "$include"
-        python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-            --dest "$deps/wheels" 'nvidia-cuda-runtime==13.0.*' 'nvidia-nvtx==13.0.*' >"$deps/pip.log" 2>&1 || {
+        rm -rf "$deps/cuda"
+        fetch_wheels 'nvidia-cuda-runtime==13.0.*' 'nvidia-nvtx==13.0.*' || {
             tail -n 5 "$deps/pip.log" >&2
             die "pip could not fetch nvidia-cuda-runtime and nvidia-nvtx; install a CUDA toolkit or set CUDA_HOME"
         }
-        for wheel in "$deps"/wheels/*.whl; do
-            python3 -m zipfile -e "$wheel" "$deps/wheels/unpacked"
-        done
-        cp -r "$deps"/wheels/unpacked/nvidia/cu13/include/. "$include/"
-        rm -rf "$deps/wheels"
         if [ ! -f "$include/cuda.h" ] || [ ! -d "$include/nvtx3" ]; then
             die "the wheels hold no cuda.h or no nvtx3; install a CUDA toolkit or set CUDA_HOME"
         fi
@@ -115,7 +123,31 @@ wheel_headers() {
     echo "$include"
 }
 
+# has_compiler INCLUDE: whether cmake will find an nvcc, and cuBLASLt's header beside the others.
+has_compiler() {
+    [ -f "$1/cublasLt.h" ] || return 1
+    [ -x "$1/../bin/nvcc" ] || [ -x "${CUDA_HOME:-/nonexistent}/bin/nvcc" ] || [ -x /usr/local/cuda/bin/nvcc ] || command -v nvcc >/dev/null
+}
+
+# What the kernels need, beside the headers from PyPI.  A machine that cannot have it still builds everything else.
+wheel_compiler() {
+    local include=$deps/cuda/include
+    say "no nvcc: fetching nvcc and cuBLAS 13.0 from PyPI, for the example's kernels"
+    if fetch_wheels 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
+        'nvidia-cublas==13.0.*' 2>>"$deps/pip.log"; then
+        chmod +x "$deps"/cuda/bin/* "$deps"/cuda/nvvm/bin/* 2>/dev/null || true
+    fi
+    if ! "$deps/cuda/bin/nvcc" --version >/dev/null 2>&1 || [ ! -f "$include/cublasLt.h" ]; then
+        rm -rf "$deps/wheels" "$deps/cuda/bin" "$deps/cuda/nvvm"
+        say "nvcc and cuBLAS could not be fetched (the reason is in $deps/pip.log): no kernels for a GPU will be built"
+    fi
+}
+
 mkdir -p "$deps"
 install_packages
 include=$(installed_headers) || include=$(wheel_headers)
+if [ "$want" = gpu ] && ! has_compiler "$include"; then
+    include=$(wheel_headers)
+    has_compiler "$include" || wheel_compiler
+fi
 echo "CUDA_INCLUDE_DIR=$include"

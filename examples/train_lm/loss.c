@@ -65,7 +65,7 @@ static void naive_backward(struct loss_call *c, CUdeviceptr dhidden, CUdeviceptr
     driver_free(c->cu, &dlogits);
 }
 
-static const struct loss loss_naive = {"naive", naive_forward, naive_backward};
+static const struct loss loss_naive = {"naive", NULL, naive_forward, naive_backward};
 static const struct loss *const losses[] = {&loss_naive, &loss_fused};
 
 const struct loss *loss_named(const char *name)

@@ -23,6 +23,8 @@ struct loss_call {
 
 struct loss {
     const char *name;
+    /* Whether it can compute on this device; if not, says why in one line.  NULL: it always can. */
+    bool (*usable)(const struct driver *cu);
     /* The mean loss of the rows, in nats. */
     double (*forward)(struct loss_call *call);
     /* Fills dhidden [rows, width] and dweight [vocab, width], both allocated by the caller; frees what was

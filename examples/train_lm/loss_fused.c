@@ -24,13 +24,25 @@ static void check(int status)
     exit(1);
 }
 
+static int open_library(const struct driver *cu)
+{
+    return library ? LCE_OK : lce_open(cu->simulated ? LCE_CPU : LCE_CUDA, &library);
+}
+
+static bool fused_usable(const struct driver *cu)
+{
+    if (open_library(cu) == LCE_OK)
+        return true;
+    fprintf(stderr, "train_lm: fused loss: %s\n", lce_message());
+    return false;
+}
+
 static struct lce_plan *make_plan(const struct loss_call *c, uint32_t wants)
 {
     struct lce_problem problem;
     struct lce_plan *plan;
     int chunk = (c->rows + CHUNKS - 1) / CHUNKS;
-    if (!library)
-        check(lce_open(c->cu->simulated ? LCE_CPU : LCE_CUDA, &library));
+    check(open_library(c->cu));
     lce_problem_init(&problem);
     problem.wants = wants;
     problem.dtype = LCE_F32;
@@ -76,4 +88,4 @@ static void fused_backward(struct loss_call *c, CUdeviceptr dhidden, CUdeviceptr
     run(c, LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT, &buffers);
 }
 
-const struct loss loss_fused = {"fused", fused_forward, fused_backward};
+const struct loss loss_fused = {"fused", fused_usable, fused_forward, fused_backward};

@@ -27,7 +27,7 @@ static void help(void)
     NUMBERS(X)
 #undef X
     printf("  %-10s X   learning rate (0.003)\n  %-10s X   output layer: %s (naive)\n"
-           "  --device       name the device that it would use, and end\n"
+           "  --device       name the device that it would use with these options, and end\n"
            "\nExit status: 0 the loss fell, 1 it did not or something failed, 2 bad usage.\n",
            "--rate", "--loss", LOSS_NAMES);
 }
