@@ -63,4 +63,41 @@ END
 }
 check "the recording adds up" facts
 "$tree/bin/vramscope" report "$out/run.db"
+
+# The same with the fused loss.  cuBLASLt: PyTorch's own where the loader finds none.
+if ! "$tree/bin/train_lm" --device --loss fused >/dev/null 2>&1 && [ -z "${LCE_CUBLASLT:-}" ]; then
+    LCE_CUBLASLT=$(python3 -c 'import glob, site, sys
+print(next(iter(sorted(f for p in sys.path + site.getsitepackages() for f in glob.glob(p + "/nvidia/**/libcublasLt.so.1?", recursive=True))), ""))')
+    export LCE_CUBLASLT
+fi
+if ! why=$("$tree/bin/train_lm" --device --loss fused 2>&1 >/dev/null); then
+    echo "skipped: the fused loss: $why"
+    exit $failed
+fi
+rm -f "$out/fused.db"
+"$tree/bin/vramscope" run -o "$out/fused.db" -- "$tree/bin/train_lm" --batch 4096 --hidden 1024 --context 16 \
+    --vocab 32768 --rate 0.001 --steps 40 --loss fused "$text" >"$out/fused.log" 2>&1
+check "the large model trains with the fused loss" grep -q '^ok:' "$out/fused.log"
+grep -E '^(step|ok|fail)' "$out/fused.log" | tail -n 3
+
+# What the report of the naive run bounds is what the fused run has, but for what its phases hold for themselves then.
+bound() {
+    "$tree/bin/vramscope" report --json "$out/run.db" >"$out/run.json" && "$tree/bin/vramscope" report --json "$out/fused.db" >"$out/fused.json" &&
+        python3 - "$out" <<'END'
+import json, sqlite3, sys
+naive, fused = (json.load(open(f"{sys.argv[1]}/{n}.json"))["files"][0]["devices"][0] for n in ("run", "fused"))
+bound, peak = naive["savings"]["peak_without_bytes"], fused["peak"]["allocated_bytes"]
+own = sqlite3.connect(f"{sys.argv[1]}/fused.db").execute("""SELECT sum(a.size_bytes) FROM allocation a, peak p JOIN event f ON f.seq = a.free_seq
+    WHERE p.kind = 'allocated' AND p.device = 0 AND a.alloc_seq <= p.seq AND a.free_seq > p.seq AND a.device = 0
+    AND (a.phase = 'logits' OR (a.phase = 'backward' AND f.phase = 'backward'))""").fetchone()[0] or 0
+print(f"      bound {bound / 2**20:.1f} MiB, fused {peak / 2**20:.1f} MiB, of it its own {own / 2**20:.1f} MiB; "
+      f"static {naive['savings']['static_bytes'] / 2**20:.1f} MiB of {naive['peak']['allocated_bytes'] / 2**20:.1f} MiB")
+sys.exit(not (naive["savings"]["without_phases"] == ["logits", "backward"] and fused["savings"]["peak_without_bytes"] == bound
+              and bound <= peak <= bound + own))
+END
+}
+check "the fused run keeps to the bound that the naive run's report gives" bound
+"$tree/bin/vramscope" diff "$out/run.db" "$out/fused.db"
+"$tree/bin/vramscope" plot --overlay --labels=naive,fused "$out/run.db" "$out/fused.db" -o "$out/losses.gp"
+check "the overlay is written" test -s "$out/losses.gp"
 exit $failed
