@@ -2,10 +2,12 @@
 
   predict TSV SETUP...           before anything runs: the estimate's rows.  SETUP: NAME:TOKENS:LAYERS:STATE
   read TSV DB FACTS SETUP LOSS   one recording: its rows; fails where it is incomplete or PyTorch's counter says otherwise
+  bound TSV REPORT SETUP         what `vramscope report --json` of the eager run says could be saved
   table TSV                      predicted against measured, eager against fused; fails where one is off by more than 3 %
   losses EAGER FUSED HALVES      three facts files: whether training goes the same way
 
-A row: setup, tokens, layers, state, loss, phase ("run" is the whole), source (predicted, measured, reserved, step_ms), value.
+A row: setup, tokens, layers, state, loss, phase ("run" is the whole), source (predicted, measured, reserved, step_ms,
+static and without_logits: the report's), value.
 """
 import json
 import os
@@ -101,6 +103,19 @@ def read(path, database, facts_file, setup, loss):
     return bool(against)
 
 
+def bound(path, report, setup):
+    name, shape = parse(setup)
+    for device in json.load(open(report))["files"][0]["devices"]:
+        savings = device.get("savings") or {}
+        found = {"static": savings.get("static_bytes"), "without_logits": savings.get("peak_without_bytes")}
+        if None not in found.values():
+            for source, value in found.items():
+                write(path, name, shape, "eager", {"run": value}, source)
+            return 0
+    print(f"NOTE: {setup}: this vramscope's report does not say what would lower the peak")
+    return 0
+
+
 # ---- together ----
 
 
@@ -125,20 +140,28 @@ def table(path):
                       + ("  FAIL" if wrong else ""))  # fmt: skip
     print("\nGiB, but for the difference.  What the fused loss saves:")
     for (name, tokens, layers, state), values in rows(path).items():
-        saves(name, E.Shape(tokens, layers=layers, state_dtype=state), values)
+        bad += not saves(name, E.Shape(tokens, layers=layers, state_dtype=state), values)
     return bool(bad)
 
 
 def saves(name, shape, values):
+    """One line, and what the eager run's report said beforehand; false where the fused run is below its bound."""
     eager, fused = (values.get((loss, "run", "measured")) for loss in ("eager", "fused"))
     if eager is None or fused is None:
-        return
+        return True
     times = [values.get((loss, "run", "step_ms"), float("nan")) for loss in ("eager", "fused")]
-    predicted = 1 - values["fused", "run", "predicted"] / values["eager", "run", "predicted"]
+    predicted = values["fused", "run", "predicted"] / values["eager", "run", "predicted"] - 1
     static, logits = E.static(shape), E.eager_backward(shape.tokens, shape.vocab)
     print(f"  {name:8} {shape.tokens:6} tokens, {shape.layers} layers: peak {gib(eager)} -> {gib(fused)} GiB, {fused / eager - 1:+.1%}"
-          f" (predicted {-predicted:+.1%}); static {static / GIB:.2f} GiB = {static / eager:.0%} of the eager peak,"
+          f" (predicted {predicted:+.1%}); weights and states {static / GIB:.2f} GiB = {static / eager:.0%} of the eager peak,"
           f" its logits {logits / GIB:.2f} GiB = {logits / eager:.0%}; step {times[0]:.1f} -> {times[1]:.1f} ms")  # fmt: skip
+    said, floor = (values.get(("eager", "run", source)) for source in ("static", "without_logits"))
+    if said is None:
+        return True
+    good = fused >= floor and abs(said / (static + E.CUBLAS) - 1) < OFF
+    print(f"  {'ok' if good else 'FAIL':>8} the eager run's report: static memory {gib(said)} (estimated {gib(static + E.CUBLAS)}),"
+          f" without the logits at least {gib(floor)}; the fused loss lies {(fused - floor) / MIB:+.1f} MiB above that")  # fmt: skip
+    return good
 
 
 def losses(*files):
@@ -151,7 +174,7 @@ def losses(*files):
     eager, fused, halves = (json.load(open(name))["losses"] for name in files)
     print("step      eager      fused     halves   fused-eager  halves-eager")
     for i in sorted({0, 1, 2, 4, 9, 19, 29, 39, 49, len(eager) - 1}):
-        if i < len(eager):
+        if i < min(len(eager), len(fused), len(halves)):
             print(f"{i + 1:4} {eager[i]:10.6f} {fused[i]:10.6f} {halves[i]:10.6f} {fused[i] / eager[i] - 1:+13.2e} {halves[i] / eager[i] - 1:+13.2e}")
     ours, drift = ([abs(b / a - 1) for a, b in zip(eager, other)] for other in (fused, halves))
     limit = min(max(1e-2, 3 * max(drift)), 3e-2)
@@ -168,4 +191,4 @@ def losses(*files):
 
 
 if __name__ == "__main__":
-    sys.exit({"predict": predict, "read": read, "table": table, "losses": losses}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"predict": predict, "read": read, "bound": bound, "table": table, "losses": losses}[sys.argv[1]](*sys.argv[2:]))
