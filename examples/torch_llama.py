@@ -210,7 +210,7 @@ def parse():
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--lr", type=float, default=1e-4)
+    p.add_argument("--lr", type=float, default=5e-5)
     p.add_argument("--warmup", type=int, default=10, help="steps in which the learning rate rises to --lr")
     p.add_argument("--checkpointing", action="store_true", help="keeps a layer's input, and computes the rest again")
     p.add_argument("--tied", action="store_true", help="the embedding's weight is the output layer's")
