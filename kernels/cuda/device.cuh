@@ -7,8 +7,15 @@
 
 #include "args.h"
 
+/* A variable in the block's shared memory; tests/emulated, where there is none, has its own. */
+#ifdef __CUDACC__
+#define LCE_SHARED(type, name) __shared__ type name
+#endif
+
 namespace lce
 {
+
+template <typename T> using PerWarp = T[32];
 
 template <typename T> __device__ inline float to_float(T value)
 {
@@ -99,7 +106,7 @@ __device__ inline int64_t label_of(const lce_labels &l, int64_t token)
 /* Sum over a block of up to 1024 threads, the same bits always; valid in every thread. */
 template <typename T> __device__ inline T block_sum(T value)
 {
-    __shared__ T part[32];
+    LCE_SHARED(PerWarp<T>, part);
     for (int step = 16; step > 0; step /= 2)
         value += __shfl_down_sync(~0u, value, step);
     __syncthreads(); /* the last call's readers are done */

@@ -32,7 +32,7 @@ __device__ inline float naive_weight(const lce_softmax_args &a, int64_t c)
 
 __device__ inline float block_max(float value)
 {
-    __shared__ float part[32];
+    LCE_SHARED(PerWarp<float>, part);
     for (int step = 16; step > 0; step /= 2)
         value = fmaxf(value, __shfl_down_sync(~0u, value, step));
     __syncthreads();

@@ -18,9 +18,13 @@ constexpr float log2e = 1.4426950408889634f;
 
 __device__ inline float exp2_fast(float x)
 {
+#ifdef __CUDACC__
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+#else
+    return exp2f(x);
+#endif
 }
 
 /* Of a set of logits: the largest, the sum of exp(z - largest), and the sum of w z. */

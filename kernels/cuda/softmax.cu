@@ -116,7 +116,7 @@ enum Kind { PLAIN, KEPT, GENERAL };
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
-    __shared__ Shared shared;
+    LCE_SHARED(Shared, shared);
     auto cluster = cooperative_groups::this_cluster();
     const int64_t row = blockIdx.x / cluster.num_blocks();
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
@@ -173,7 +173,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
  * between the loads and the stores, is enough.  Where they are as wide, each thread writes what it read. */
 template <typename L, typename T> __device__ inline void softmax_loop(const lce_softmax_args &a)
 {
-    __shared__ Shared shared;
+    LCE_SHARED(Shared, shared);
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     Row r = row_of(a, blockIdx.x);
     L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;

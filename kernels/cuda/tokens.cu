@@ -24,7 +24,7 @@ __device__ inline int state_of(const lce_labels &l, int64_t label)
 /* Where this thread stands among the block's threads with VOTE; *ALL is how many have it. */
 __device__ inline int rank_in_block(bool vote, int *all)
 {
-    __shared__ int counts[32];
+    LCE_SHARED(PerWarp<int>, counts);
     const unsigned votes = __ballot_sync(~0u, vote), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     __syncthreads();
     if (lane == 0)

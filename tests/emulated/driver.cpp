@@ -1,0 +1,188 @@
+/*
+ * driver.cpp - the few functions of the CUDA driver that the linear cross-entropy and its checks call, over
+ * host memory: streams have their work done when it is put on them, and kernels are found by name in this
+ * library.  For tests/e2e/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is simulated in
+ * earnest.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "threads.h"
+
+#undef cuCtxCreate
+#undef cuCtxDestroy
+#undef cuMemAlloc
+#undef cuMemFree
+#undef cuMemcpyDtoH
+#undef cuMemcpyHtoD
+#undef cuMemsetD8
+#undef cuStreamDestroy
+
+#define API extern "C" __attribute__((visibility("default"))) CUresult
+
+static thread_local CUcontext current;
+static const CUcontext primary = reinterpret_cast<CUcontext>(1), other = reinterpret_cast<CUcontext>(2);
+
+/* ---- contexts, streams ---- */
+
+API cuInit(unsigned)
+{
+    return CUDA_SUCCESS;
+}
+API cuGetErrorName(CUresult status, const char **name)
+{
+    *name = status == CUDA_SUCCESS ? "CUDA_SUCCESS" : "CUDA_ERROR_NOT_FOUND";
+    return CUDA_SUCCESS;
+}
+API cuDeviceGet(CUdevice *device, int)
+{
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice)
+{
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : 9;
+    return CUDA_SUCCESS;
+}
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice)
+{
+    *context = primary;
+    return CUDA_SUCCESS;
+}
+API cuCtxSetCurrent(CUcontext context)
+{
+    current = context;
+    return CUDA_SUCCESS;
+}
+API cuCtxGetCurrent(CUcontext *context)
+{
+    *context = current;
+    return CUDA_SUCCESS;
+}
+API cuCtxCreate_v2(CUcontext *context, unsigned, CUdevice)
+{
+    *context = current = other;
+    return CUDA_SUCCESS;
+}
+API cuCtxDestroy_v2(CUcontext)
+{
+    current = primary;
+    return CUDA_SUCCESS;
+}
+API cuCtxGetDevice(CUdevice *device)
+{
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+API cuCtxSynchronize()
+{
+    return CUDA_SUCCESS;
+}
+API cuStreamCreate(CUstream *stream, unsigned)
+{
+    *stream = reinterpret_cast<CUstream>(16);
+    return CUDA_SUCCESS;
+}
+API cuStreamDestroy_v2(CUstream)
+{
+    return CUDA_SUCCESS;
+}
+
+/* ---- memory ---- */
+
+static void *at(CUdeviceptr address)
+{
+    return reinterpret_cast<void *>(address);
+}
+
+API cuMemAlloc_v2(CUdeviceptr *address, size_t size)
+{
+    *address = reinterpret_cast<CUdeviceptr>(aligned_alloc(256, (size + 255) / 256 * 256));
+    return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+API cuMemFree_v2(CUdeviceptr address)
+{
+    free(at(address));
+    return CUDA_SUCCESS;
+}
+API cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t size)
+{
+    memset(at(address), value, size);
+    return CUDA_SUCCESS;
+}
+API cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size)
+{
+    memcpy(at(to), from, size);
+    return CUDA_SUCCESS;
+}
+API cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size)
+{
+    memcpy(to, at(from), size);
+    return CUDA_SUCCESS;
+}
+
+/* ---- kernels: a handle is the function's address, with its name found again from it ---- */
+
+API cuLibraryLoadData(CUlibrary *library, const void *, CUjit_option *, void **, unsigned, CUlibraryOption *,
+                      void **, unsigned)
+{
+    *library = reinterpret_cast<CUlibrary>(1);
+    return CUDA_SUCCESS;
+}
+API cuLibraryUnload(CUlibrary)
+{
+    return CUDA_SUCCESS;
+}
+API cuLibraryGetKernel(CUkernel *kernel, CUlibrary, const char *name)
+{
+    static void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    *kernel = static_cast<CUkernel>(dlsym(self, name));
+    return *kernel ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+API cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+    *function = reinterpret_cast<CUfunction>(kernel);
+    return CUDA_SUCCESS;
+}
+
+static void *kernel_now;
+
+template <typename Arguments> static void call(const void *arguments)
+{
+    reinterpret_cast<void (*)(Arguments)>(kernel_now)(*static_cast<const Arguments *>(arguments));
+}
+
+/* How a kernel of this name is called: they all take one struct. */
+static void (*caller(const char *name))(const void *)
+{
+    static const struct {
+        const char *prefix;
+        void (*call)(const void *);
+    } rows[] = {
+        {"lce_softmax", call<lce_softmax_args>}, {"lce_prepare", call<lce_prepare_args>},
+        {"lce_gather", call<lce_rows_args>},     {"lce_scatter", call<lce_rows_args>},
+        {"lce_reduce", call<lce_reduce_args>},   {"lce_settle", call<lce_settle_args>},
+        {"lce_column_sum", call<lce_sum_args>},  {"lce_store", call<lce_store_args>},
+        {"lce_naive", call<lce_naive_args>},
+    };
+    for (const auto &row : rows)
+        if (!strncmp(name, row.prefix, strlen(row.prefix)))
+            return row.call;
+    return nullptr;
+}
+
+API cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **arguments, void **)
+{
+    Dl_info info;
+    kernel_now = reinterpret_cast<void *>(function);
+    void (*kernel)(const void *) =
+        dladdr(kernel_now, &info) && info.dli_sname ? caller(info.dli_sname) : nullptr;
+    if (!kernel)
+        return CUDA_ERROR_NOT_FOUND;
+    const unsigned cluster = c->numAttrs ? c->attrs[0].value.clusterDim.x : 1;
+    emulated::launch(kernel, arguments[0], c->gridDimX, cluster, c->blockDimX);
+    return CUDA_SUCCESS;
+}
