@@ -420,7 +420,8 @@ void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j
     need_json(r, j);
     json_int(j, "total_bytes", r->total_bytes);
     json_int(j, "steps_after", r->steps_after);
-    json_int(j, "ends_after_ns", r->t_end - r->lead->t);
+    json_int(j, "ends_after_ns",
+             r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t);
     live_json(r, j);
     json_end(j);
 }
