@@ -189,11 +189,10 @@ static void print_most(const struct page *p)
     bool exact = p->exact;
     int64_t distance = 0;
     for (size_t i = 0; i < c.count; i++) {
-        int64_t change = compare_change(c.rows[i].value[0], c.rows[i].value[1]);
-        bool at_peak = is_peak_phase(p, c.rows[i].name);
-        if (change != UNKNOWN &&
-            (llabs(change) > distance || (at_peak && change && llabs(change) == distance))) {
-            distance = llabs(change);
+        const int64_t *v = c.rows[i].value;
+        int64_t change = v[0] == UNKNOWN || v[1] == UNKNOWN ? 0 : compare_distance(v[0], v[1]);
+        if (change > distance || (change && change == distance && is_peak_phase(p, c.rows[i].name))) {
+            distance = change;
             most = &c.rows[i];
         }
     }
@@ -209,7 +208,7 @@ static void print_headline(const struct page *p)
     bool exact = p->exact;
     if (!a || !b)
         return;
-    int64_t change = b->bytes > a->bytes ? b->bytes - a->bytes : a->bytes - b->bytes;
+    int64_t change = compare_distance(a->bytes, b->bytes);
     if (!change)
         fprintf(p->out, "\n  the peaks are equal: %s allocated\n", B(a->bytes));
     else

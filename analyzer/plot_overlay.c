@@ -62,8 +62,10 @@ static int find_window(struct trace *t, const struct overlay_options *o, struct 
         return complain(t->steps > 0 ? "plot: --step: %s has steps 1 to %lld"
                                      : "plot: --step: %s tells no steps: use --from and --to",
                         t->path, (long long)t->steps);
-    if (o->steps[0])
+    if (o->steps[0]) {
+        w->to = w->to > w->from ? w->to : w->from + 1;
         return 0;
+    }
     *w = (struct window){o->from, o->to == UNKNOWN || o->to > last ? last : o->to};
     if (w->from >= w->to)
         return complain("plot: nothing of %s lies between --from and --to: it lasted %.9g s", t->path,

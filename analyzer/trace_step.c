@@ -29,6 +29,8 @@ static int64_t one(struct trace *t, const char *sql, int64_t a, int64_t b)
     return value;
 }
 
+#define MOST_EVENTS 5000000 /* in one step: some seconds */
+
 /* False where SEQ is in no step, or where an allocation's kind was corrected in it: the totals then hold it
  * as what it was taken for. */
 static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
@@ -41,6 +43,7 @@ static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
                        : one(t, "SELECT min(first_seq) FROM rng WHERE step = ? AND process = ? AND phase > 0",
                              1, process);
     if (m->last_seq == UNKNOWN || m->first_seq == UNKNOWN || m->first_seq > seq ||
+        m->last_seq - m->first_seq > MOST_EVENTS ||
         one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", m->first_seq,
             m->last_seq) != 0)
         return false;

@@ -19,7 +19,9 @@ void compare_add(struct comparison *c, enum compare_side side, const char *name,
         row = PUSH(c->rows, c->count);
         *row = (struct compared){xstrdup(name), {UNKNOWN, UNKNOWN}};
     }
-    row->value[side] = row->value[side] == UNKNOWN || value == UNKNOWN ? value : row->value[side] + value;
+    bool first = row->value[side] == UNKNOWN || value == UNKNOWN;
+    /* unsigned: a damaged file may hold any numbers, and their sum must not trap */
+    row->value[side] = first ? value : (int64_t)((uint64_t)row->value[side] + (uint64_t)value);
 }
 
 int64_t compare_find(const struct comparison *c, enum compare_side side, const char *name)
@@ -33,10 +35,16 @@ static int64_t amount(int64_t value)
     return value == UNKNOWN ? 0 : value;
 }
 
+int64_t compare_distance(int64_t a, int64_t b)
+{
+    uint64_t distance = a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b;
+    return distance > INT64_MAX ? INT64_MAX : (int64_t)distance;
+}
+
 static int64_t distance(const struct compared *row)
 {
-    int64_t change = amount(row->value[SIDE_B]) - amount(row->value[SIDE_A]);
-    return change < 0 ? -change : change;
+    int64_t a = amount(row->value[SIDE_A]), b = amount(row->value[SIDE_B]);
+    return compare_distance(a, b);
 }
 
 static int by_change(const void *a, const void *b)
@@ -66,7 +74,7 @@ void compare_free(struct comparison *c)
 
 int64_t compare_change(int64_t a, int64_t b)
 {
-    return a == UNKNOWN || b == UNKNOWN ? UNKNOWN : b - a;
+    return a == UNKNOWN || b == UNKNOWN ? UNKNOWN : (int64_t)((uint64_t)b - (uint64_t)a);
 }
 
 static bool holds(const int64_t *devices, size_t n, int64_t device)

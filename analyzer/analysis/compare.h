@@ -34,6 +34,9 @@ void compare_free(struct comparison *c);
 /* b - a; UNKNOWN where one of them is. */
 int64_t compare_change(int64_t a, int64_t b);
 
+/* |b - a| of what is known */
+int64_t compare_distance(int64_t a, int64_t b);
+
 /* Which device of A stands beside which of B: the same number, or the only one of each. */
 struct compared_devices {
     int64_t a, b; /* numbers; UNKNOWN: it has none */

@@ -4,6 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A damaged file may hold numbers that no memory has: what they add up to is then looked at, and must not
+ * trap.
+ */
+static int64_t add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 struct replay {
     const struct trace_step_memory *m;
     int everything; /* phase whose memory goes wherever it is freed; -1 none */
@@ -79,13 +92,13 @@ static void find_floor(struct savings *s, const struct replay *r, const char *co
     struct edge *edges = own_edges(r, &edge_count);
     int64_t own = 0;
     while (at < edge_count && edges[at].seq < r->m->first_seq)
-        own += edges[at++].bytes;
-    take(s, r->m->before - own, 0, names, n);
+        own = add(own, edges[at++].bytes);
+    take(s, sub(r->m->before, own), 0, names, n);
     for (size_t i = 0; i < r->m->point_count; i++) {
         const struct trace_step_point *p = &r->m->points[i];
         while (at < edge_count && edges[at].seq <= p->seq)
-            own += edges[at++].bytes;
-        take(s, p->allocated - own, p->phase, names, n);
+            own = add(own, edges[at++].bytes);
+        take(s, sub(p->allocated, own), p->phase, names, n);
     }
     free(edges);
 }
@@ -96,7 +109,7 @@ static int64_t static_bytes(const struct trace_step_memory *m)
     int64_t bytes = m->before;
     for (size_t i = 0; i < m->lifetime_count; i++)
         if (m->lifetimes[i].made_seq < m->first_seq && in_step(m, m->lifetimes[i].freed_seq))
-            bytes -= m->lifetimes[i].bytes;
+            bytes = sub(bytes, m->lifetimes[i].bytes);
     return bytes;
 }
 
@@ -136,10 +149,12 @@ struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const
         return s;
     s.static_bytes = static_bytes(m);
     /* frees of what was never seen made would leave more than ever was there: then nothing is known */
-    s.known = s.static_bytes >= 0 && s.static_bytes <= least(m);
+    s.known = s.static_bytes >= 0 && s.static_bytes <= least(m) && s.static_bytes <= peak;
     if (!s.known || at_peak < 0)
         return s;
     find_floor(&s, &r, names, n);
+    if (s.floor < s.static_bytes || s.floor > peak)
+        s.floor = UNKNOWN;
     s.phases[0] = loss ? names[logits] : names[at_peak];
     s.phases[1] = loss && r.temporary > 0 && has_phase(m, r.temporary) ? names[r.temporary] : NULL;
     return s;

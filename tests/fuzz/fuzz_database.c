@@ -24,28 +24,35 @@ static void quiet(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct bytes good;
-    static char path[128], name[16], option[24];
+    static char path[128], other[128], name[16], option[24];
     static const struct {
         command_fn *run;
         const char *name, *option;
-    } ways[] = {{cmd_report, "report", NULL},
-                {cmd_report, "report", "--json"},
-                {cmd_peak, "peak", NULL},
-                {cmd_peak, "peak", "--json"},
-                {cmd_plot, "plot", NULL}};
+    } ways[] = {{cmd_report, "report", NULL}, {cmd_report, "report", "--json"}, {cmd_peak, "peak", NULL},
+                {cmd_peak, "peak", "--json"}, {cmd_plot, "plot", NULL},         {cmd_diff, "diff", NULL},
+                {cmd_diff, "diff", "--json"}, {cmd_plot, "plot", "--overlay"}};
+    enum { ALONE = 5, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));
+        snprintf(other, sizeof other, "%s", kit_path("other.db"));
+        kit_write(other, good.at, good.n);
         quiet();
     }
     if (size < 2)
         return 0;
     spoil_database(path, good, data + 1, size - 1);
-    size_t way = data[0] % (sizeof ways / sizeof *ways);
+    size_t way = data[0] < 150 ? data[0] % ALONE : ALONE + data[0] % (WAYS - ALONE);
+    bool two = way >= ALONE;
     snprintf(name, sizeof name, "%s", ways[way].name);
     snprintf(option, sizeof option, "%s", ways[way].option ? ways[way].option : "");
-    char *argv[] = {name, path, ways[way].option ? option : NULL, NULL};
-    int status = ways[way].run(ways[way].option ? 3 : 2, argv);
+    char *argv[5] = {name, path};
+    int argc = 2;
+    if (two)
+        argv[argc++] = other;
+    if (ways[way].option)
+        argv[argc++] = option;
+    int status = ways[way].run(argc, argv);
     if (status < 0 || status > 2)
         abort();
     kit_drop_database(path);
