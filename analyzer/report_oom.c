@@ -293,6 +293,11 @@ static void print_other(const char *what, const struct trace_oom_kept *o, FILE *
     free(place);
 }
 
+static int64_t ends_after(const struct oom_report *r)
+{
+    return r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t;
+}
+
 /* How often, and what came of it. */
 static void print_all(const struct oom_report *r, FILE *out, bool exact)
 {
@@ -301,10 +306,10 @@ static void print_all(const struct oom_report *r, FILE *out, bool exact)
     const struct trace_oom_kept *largest =
         oom_with_role(r->kept, r->kept_count, OOM_LARGEST, r->lead->device);
     if (r->steps_after > 0)
-        fprintf(out, "\n  the program went on for %s: %s\n", units_time(r->t_end - r->lead->t).s,
+        fprintf(out, "\n  the program went on for %s: %s\n", units_time(ends_after(r)).s,
                 units_count(r->steps_after, "step").s);
     else
-        fprintf(out, "\n  the recording ends %s later\n", units_time(r->t_end - r->lead->t).s);
+        fprintf(out, "\n  the recording ends %s later\n", units_time(ends_after(r)).s);
     if (times > 1)
         fprintf(out, "  this is the last of %" PRId64 " that reached the program\n", times);
     if (first && first->seq != r->lead->seq)
@@ -420,8 +425,7 @@ void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j
     need_json(r, j);
     json_int(j, "total_bytes", r->total_bytes);
     json_int(j, "steps_after", r->steps_after);
-    json_int(j, "ends_after_ns",
-             r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t);
+    json_int(j, "ends_after_ns", ends_after(r));
     live_json(r, j);
     json_end(j);
 }

@@ -40,10 +40,11 @@ static enum trace_cost_kind kind_of(int64_t op, int64_t what)
 /* Bytes of the schema's compact form; of a limit and of an overhead the mate 1 says that the figure fell. */
 static int64_t moved(struct sqlite3_stmt *s, int64_t op)
 {
-    int64_t x512 = trace_sql_int(s, 4), bytes = x512 < 0 ? -x512 : x512 * 512;
+    int64_t x512 = trace_sql_int(s, 4);
     bool fell = (op == VS_OP_LIMIT || op == VS_OP_OVERHEAD) && sqlite3_column_int64(s, 7) == 1;
-    if (x512 == UNKNOWN)
+    if (x512 == UNKNOWN || x512 > INT64_MAX / 1024) /* more than any memory holds */
         return UNKNOWN;
+    int64_t bytes = x512 < 0 ? -x512 : x512 * 512;
     return fell ? -bytes : bytes;
 }
 
