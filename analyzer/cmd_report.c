@@ -20,11 +20,10 @@ static const struct option_row rows[] = {
 
 static const struct command_help help = {
     "report", "[options] FILE...|DIR",
-    "What a run used: per device and phase the time, the peaks of "
-    "allocated and reserved memory, what the peak was\n"
-    "made of, what the driver uses beyond it, and whether anything was "
-    "lost. Several files, or a directory of them,\n"
-    "are the ranks of a job: a row each, who is missing, who peaked highest, and each phase over all ranks.",
+    "What a run used: per device and phase the time, the peaks of allocated and reserved memory, what the\n"
+    "peak was made of, what would lower it and by how much at most, what the driver uses beyond it, and\n"
+    "whether anything was lost. Several files, or a directory of them, are the ranks of a job: a row each,\n"
+    "who is missing, who peaked highest, and each phase over all ranks.",
     rows, false};
 
 /* What has been read of all files, for the page of the ranks. */

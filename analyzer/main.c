@@ -14,7 +14,7 @@ static const struct {
 } commands[] = {
     {"run", cmd_run, "run a program and record its GPU memory"},
     {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
-    {"report", cmd_report, "peaks per device and phase, what they were made of, what was lost"},
+    {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
     {"peak", cmd_peak, "who held the bytes at the peak: phase, category, library, call stack"},
     {"diff", cmd_diff, "what changed from one run to another, phase by phase"},
     {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},

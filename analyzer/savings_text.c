@@ -13,7 +13,8 @@ static void print_static(const struct savings *s, FILE *out, bool exact)
 {
     fprintf(out, "    static memory is %s of the peak's %s (%s):\n", B(s->static_bytes), B(s->peak),
             units_share(s->static_bytes, s->peak).s);
-    fprintf(out, "      a smaller loss or activations can save at most %s\n", B(s->peak - s->static_bytes));
+    fprintf(out, "      less memory for loss and activations can save at most %s\n",
+            B(s->peak - s->static_bytes));
 }
 
 static void print_own(const struct savings *s, FILE *out, bool exact)

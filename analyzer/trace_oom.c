@@ -24,6 +24,11 @@ static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_
     int n = (int)(sizeof numbers / sizeof *numbers);
     for (int i = 0; i < n; i++)
         *numbers[i] = trace_sql_int(s, i);
+    /* our own totals are in every row: what is none in a damaged file counts as nothing, so that they add up
+     */
+    int64_t *totals[] = {&o->framework, &o->direct, &o->managed, &o->reserved, &o->base};
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        *totals[i] = *totals[i] == UNKNOWN ? 0 : *totals[i];
     o->stored = sqlite3_column_int(s, n);
     o->phase = trace_sql_text(t, s, n + 1);
     o->api = trace_sql_text(t, s, n + 2);
