@@ -244,6 +244,7 @@ def test_only_what_is_needed_is_computed():
     assert wants_of(lambda: linear_cross_entropy(x.detach(), w.detach(), y)) == [L.LOSS]
     with torch.no_grad():
         assert wants_of(lambda: linear_cross_entropy(x, w, y, reduction="none")) == [L.LOSS]
+        assert wants_of(lambda: linear_cross_entropy(x, w, y)) == [L.LOSS]
     with torch.inference_mode():
         assert not linear_cross_entropy(x, w, y).requires_grad
     later = wants_of(lambda: linear_cross_entropy(x, w, y, reduction="none").sum().backward())
@@ -369,6 +370,7 @@ def test_layouts_that_are_not_dense():
         ("a weight inside of another", leaf(2, 5, 16), every[5:55, 16:32]),
         ("a weight that begins between 16 bytes", leaf(2, 5, 16), every[5:55, 1:17]),
         ("a transposed input", leaf(5, 2, 16).transpose(0, 1), leaf(50, 16)),
+        ("every other column", leaf(2, 5, 32)[..., ::2], leaf(50, 32)[:, ::2]),
     ):
         roots = [t for t in (wide, tall, deep, every) if t.grad is not None]
         for t in roots:
@@ -377,6 +379,17 @@ def test_layouts_that_are_not_dense():
         loss = linear_cross_entropy(x, w, y.t().contiguous().t())
         loss.backward()
         close([loss, x.grad, w.grad], reference(x, w, y)[:3], what=name)
+
+
+def test_vectors_that_are_not_dense():
+    x, w, wide, y = leaf(5, 16), leaf(50, 16), leaf(101), labels_for(10, vocab=50)[::2]
+    weights = torch.rand(100, device=DEVICE)[::2] + 0.1
+    for b in (wide[1:51], wide[:100:2]):
+        b.retain_grad()
+        x.grad = w.grad = None
+        loss = linear_cross_entropy(x, w, y, b, class_weights=weights)
+        loss.backward()
+        close([loss, x.grad, w.grad, b.grad], reference(x, w, y, b, class_weights=weights))
 
 
 def test_bits_are_the_same_each_time():
