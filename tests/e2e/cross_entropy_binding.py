@@ -530,11 +530,12 @@ def test_gpu_does_not_wait():
     x, w, y = leaf(512, 64, dtype=torch.bfloat16), leaf(5000, 64, dtype=torch.bfloat16), labels_for(512, vocab=5000)
     linear_cross_entropy(x, w, y, upstream=1.0).backward()
     (linear_cross_entropy(x, w, y) * 0.5).backward()
+    linear_cross_entropy(x, w, y, reduction="none").mean().backward()
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        torch.cuda._sleep(400_000_000)
         behind = torch.cuda.Event()
+        torch.cuda._sleep(1_000_000_000)
         linear_cross_entropy(x, w, y, upstream=1.0).backward()
         (linear_cross_entropy(x, w, y) * 0.5).backward()
         linear_cross_entropy(x, w, y, reduction="none").mean().backward()

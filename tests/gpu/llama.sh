@@ -62,12 +62,13 @@ has counter || counter=
 between=() # points between, for the lines of the plot
 for tokens in 1024 3072 6144 12288 20480 24576 28672; do between+=("sweep:$tokens:2:bf16"); done
 # shellcheck disable=SC2086
-report predict "$tsv" "${sweep[@]}" $counter "${between[@]}" 2>&1
+report predict "$tsv" "${sweep[@]}" $counter
+has sweep && report predict "$tsv" "${between[@]}" >/dev/null
 
 for setup in "${sweep[@]}"; do
     for loss in eager fused; do recorded "$setup" $loss --steps 5; done
     if [ "$setup" = sweep:8192:2:bf16 ]; then
-        for loss in eager fused; do "$tree/bin/vramscope" report "$work/sweep-8192-$loss.db"; done
+        for loss in eager fused; do "$tree/bin/vramscope" report "$work/sweep-8192-$loss.db" >"$work/sweep-8192-$loss.report"; done
         keep
     fi
 done
@@ -93,7 +94,7 @@ fi
 if [ -n "$counter" ]; then
     for loss in eager fused; do recorded $counter $loss --steps 4; done
     "$tree/bin/vramscope" report "$work/counter-4096-eager.db" >"$work/counter.report" 2>&1
-    cat "$work/counter.report"
+    sed -n '/what would lower/,/^$/p' "$work/counter.report"
     if grep -q 'static memory is' "$work/counter.report"; then
         echo "ok    the report of the counter-example says that static memory dominates"
     else
