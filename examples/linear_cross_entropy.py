@@ -34,8 +34,7 @@ __all__ = ["linear_cross_entropy", "check", "workspace_bytes", "Error"]
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
-REDUCTIONS = {"mean": 0, "sum": 1, "none": 2}
-MODES = {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
+REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
 ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
 BAD_LABEL, TOO_MANY, BROKEN_PROMISE = 1, 2, 4  # the error flag's bits; the last is set here, not by the library
@@ -242,28 +241,14 @@ class _Options:
 
 def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
     """The fields of a problem, in a form that can be a key.  STRIDES: of input, weight and dweight."""
-    return tuple(
-        {
-            "wants": wants,
-            "flags": options.flags,
-            "dtype": DTYPES[dtype],
-            "label_dtype": LABEL_DTYPES[labels],
-            "grad_weight_dtype": DTYPES[options.grad_dtype],
-            "reduction": REDUCTIONS[options.reduction],
-            "tokens": tokens,
-            "hidden": weight_shape[1],
-            "vocab": weight_shape[0],
-            "input_stride": strides[0],
-            "weight_stride": strides[1],
-            "grad_weight_stride": strides[2],
-            "ignore_index": options.ignore_index,
-            "max_counted": options.max_counted,
-            "label_smoothing": options.label_smoothing,
-            "z_loss": options.z_loss,
-            "softcap": options.softcap,
-            "grad_weight_beta": beta,
-        }.items()
-    )
+    fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
+    fields["dtype"], fields["label_dtype"] = DTYPES[dtype], LABEL_DTYPES[labels]
+    fields["grad_weight_dtype"], fields["reduction"] = DTYPES[options.grad_dtype], REDUCTIONS[options.reduction]
+    fields["vocab"], fields["hidden"] = weight_shape
+    fields["input_stride"], fields["weight_stride"], fields["grad_weight_stride"] = strides
+    for name in "flags ignore_index max_counted label_smoothing z_loss softcap".split():
+        fields[name] = getattr(options, name)
+    return tuple(fields.items())
 
 
 def _rows(matrix, dtype):
@@ -325,7 +310,7 @@ def _keeps_graph():
     second derivative of 0.
     """
     if torch.is_grad_enabled():
-        raise Error("linear_cross_entropy cannot be differentiated twice: leave create_graph out, or use F.cross_entropy here")
+        raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
     ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return ask() if ask else True
 
@@ -459,25 +444,10 @@ def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
 
 @torch.compiler.disable
 def linear_cross_entropy(
-    input,
-    weight,
-    labels,
-    bias=None,
-    *,
-    class_weights=None,
-    ignore_index=-100,
-    reduction="mean",
-    label_smoothing=0.0,
-    z_loss=0.0,
-    softcap=0.0,
-    upstream=None,
-    main_grad=False,
-    max_counted=0,
-    mode="auto",
-    budget=None,
-    f32_logits=False,
-    f32_accumulate=False,
-):
+    input, weight, labels, bias=None, *,
+    class_weights=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0,
+    upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
+):  # fmt: skip
     """cross_entropy(input @ weight.T + bias, labels), in fp32, without holding the logits.
 
     input [..., H], weight [V, H], bias [V] in float32, float16 or bfloat16; labels [...] in int64 or int32.  Under

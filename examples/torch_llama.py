@@ -6,7 +6,8 @@
 
 The sizes are those of Llama 3 8B with fewer layers: its output layer of 4096 x 128256 is the same.  Weights are random,
 in bf16; the optimizer is AdamW with its states in bf16, or (--state-dtype fp32) in fp32 with fp32 copies of the weights,
-16 bytes a parameter in all.  The text is made up: each token is mostly followed by the same other one, so that the loss falls.
+16 bytes a parameter in all.  The text is made up: each token is mostly followed by the same other one, so that the loss
+falls.
 
 What the loss does is marked as the phase "logits" in both variants: `vramscope run` finds an output layer that is
 called as a module, and the fused loss calls none.  The other phases are found automatically.
