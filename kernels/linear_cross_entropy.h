@@ -133,7 +133,7 @@ enum lce_flag {
 enum lce_mode {
     /* fast where the budget allows it, else lean */
     LCE_AUTO = 0,
-    /* the chunk that is estimated the fastest within the budget; default 512 MiB */
+    /* the chunk, of at most 4096 tokens, that is estimated the fastest within the budget; default 512 MiB */
     LCE_FAST = 1,
     /* the same with a smaller default, 128 MiB: the least that keeps the matrix units busy */
     LCE_LEAN = 2,

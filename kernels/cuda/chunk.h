@@ -2,7 +2,10 @@
 #ifndef LCE_CHUNK_H
 #define LCE_CHUNK_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define LCE_MOST_SCRATCH (UINT64_C(32) << 20) /* for cuBLASLt */
 
 struct lce_chunk_shape {
     int64_t tokens, hidden, vocab;
@@ -10,13 +13,21 @@ struct lce_chunk_shape {
     int grad_element; /* bytes of an element of dweight as it is accumulated; 0 where there is none */
     int grad_input;   /* whether dinput is wanted */
     int processors;   /* multiprocessors of the GPU */
+    uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
+    uint64_t token;   /* bytes of a chunk's token */
 };
+
+/* Whether a product of m x n sums is so small that the GPU is only filled when each sum is split over several
+ * multiprocessors; partial sums need scratch.  What is larger gained at most 2.1 % of the whole by scratch.
+ */
+bool lce_worth_splitting(int64_t m, int64_t n, int processors);
 
 /* Seconds that all chunks of CHUNK tokens are estimated to take: good for comparing chunks, for nothing else.
  */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* The fastest chunk of at most MOST tokens; of equals the smallest. */
+/* The fastest of 128, 256, 384, 512, 768 and so on to 4096 (powers of two, and halves more), and of all
+ * tokens, that is at most MOST; of equals the smallest.  Below 128: MOST. */
 int64_t lce_chunk_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 #endif

@@ -58,6 +58,14 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     return total;
 }
 
+/* What a chunk's token takes of that. */
+static uint64_t token_size(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = plan->compacts ? (size_t)p->hidden * lce_dtype_size(p->dtype) : 0;
+    return (size_t)plan->stride * logit_size(plan) + row;
+}
+
 /* dweight over several chunks, and the caller wants it rounded once: over one chunk it is anyway. */
 static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows)
 {
@@ -91,6 +99,14 @@ static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
 static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
 {
     const struct lce_problem *p = &plan->base.problem;
+    int64_t most = largest_within(plan, budget - budget / 64); /* something for cuBLASLt */
+    if (most == 0)
+        most = largest_within(plan, budget);
+    if (!given && most < 128)
+        most = 128; /* the default was too small for a problem this large */
+    if (most == 0)
+        return 0;
+    const uint64_t token = token_size(plan), fixed = size_with(plan, most) - (uint64_t)most * token;
     const struct lce_chunk_shape shape = {
         .tokens = plan->rows,
         .hidden = p->hidden,
@@ -99,13 +115,10 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
         .grad_element = p->wants & LCE_WANT_GRAD_WEIGHT ? (int)lce_dtype_size(p->grad_weight_dtype) : 0,
         .grad_input = (p->wants & LCE_WANT_GRAD_INPUT) != 0,
         .processors = cuda_of(plan)->processors,
+        .budget = budget > fixed ? budget - fixed : 0,
+        .token = token,
     };
-    int64_t most = largest_within(plan, budget - budget / 64); /* something for cuBLASLt */
-    if (most == 0)
-        most = largest_within(plan, budget);
-    if (!given && most < 128)
-        most = 128; /* the default was too small for a problem this large */
-    return most > 0 ? lce_chunk_choose(&shape, most) : 0;
+    return lce_chunk_choose(&shape, most);
 }
 
 static uint64_t default_budget(int mode)
@@ -133,7 +146,7 @@ static int settle_chunk(struct cuda_plan *plan, int64_t chunk, uint64_t budget, 
     size_t size = chunk > 0 ? size_with(plan, chunk) : SIZE_MAX;
     if (budget && size > budget)
         return too_small(plan, budget, chunk);
-    *scratch = 32 * MIB;
+    *scratch = LCE_MOST_SCRATCH;
     if (budget && budget - size < *scratch)
         *scratch = (size_t)((budget - size) / 256 * 256);
     if (!budget && plan->base.info.mode != LCE_NAIVE && size < within && within - size < *scratch)
@@ -155,9 +168,17 @@ static uint32_t alignment_of(const struct lce_problem *p, int64_t chunk, int64_t
     return alignment;
 }
 
-static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch, struct cuda_products *out)
+/* Scratch is memory that others may need: none where it would gain next to nothing. */
+static int make_product(const struct cuda_plan *plan, const struct lce_product *product, size_t scratch,
+                        struct lce_gemm *out)
 {
     const struct cuda_library *l = cuda_of(plan);
+    const bool needs = lce_worth_splitting(product->m, product->n, l->processors);
+    return lce_gemm_create(&l->blas, l->handle, product, needs ? scratch : 0, out);
+}
+
+static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch, struct cuda_products *out)
+{
     const struct lce_problem *p = &plan->base.problem;
     const int64_t x = plan->compacts ? p->hidden : p->input_stride,
                   dx = plan->compacts ? p->hidden : p->grad_input_stride;
@@ -182,11 +203,11 @@ static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch
     dweight.proposal = p->proposals >> 8 & 15;
     dweight.alignment = logits.alignment;
     dweight.device_factors = plan->scaled;
-    int status = lce_gemm_create(&l->blas, l->handle, &logits, scratch, &out->logits);
+    int status = make_product(plan, &logits, scratch, &out->logits);
     if (!status && p->wants & LCE_WANT_GRAD_INPUT)
-        status = lce_gemm_create(&l->blas, l->handle, &dinput, scratch, &out->dinput);
+        status = make_product(plan, &dinput, scratch, &out->dinput);
     if (!status && p->wants & LCE_WANT_GRAD_WEIGHT)
-        status = lce_gemm_create(&l->blas, l->handle, &dweight, scratch, &out->dweight);
+        status = make_product(plan, &dweight, scratch, &out->dweight);
     return status;
 }
 

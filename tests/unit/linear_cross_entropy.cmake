@@ -4,7 +4,7 @@ foreach(name linear_cross_entropy linear_cross_entropy_corners)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_SOURCE_DIR}/kernels/cpu)
   set_target_properties(test_${name} PROPERTIES SKIP_BUILD_RPATH OFF)
 endforeach()
-vs_unit_test(linear_cross_entropy_chunk SOURCES kernels/cuda/chunk.c)
+vs_unit_test(linear_cross_entropy_chunk SOURCES kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_chunk PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
   vs_unit_test(linear_cross_entropy_cuda SOURCES LIBS linear_cross_entropy_static m dl)
