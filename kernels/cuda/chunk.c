@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { STEP = 128, MOST = 4096, SPLITS = 8 }; /* larger than MOST was not measured */
+enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 4096, SPLITS = 8 }; /* none above MOST was measured */
 
 static const double flops = 845e12, bytes = 4.0e12; /* per second */
 
@@ -81,25 +81,28 @@ double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
            (tail ? one_chunk(s, tail, scratch) : 0);
 }
 
-/* The largest chunk to be considered that is at most MOST >= STEP. */
+/* The largest chunk to be considered that is at most MOST >= LEAST. */
 static int64_t round_down(int64_t most)
 {
-    int64_t power = STEP;
+    if (most < COARSE)
+        return most / FINE * FINE;
+    int64_t power = COARSE;
     while (2 * power <= most)
         power *= 2;
-    return power > STEP && power / 2 * 3 <= most ? power / 2 * 3 : power;
+    return power / 2 * 3 <= most ? power / 2 * 3 : power;
 }
 
 int64_t lce_chunk_choose(const struct lce_chunk_shape *s, int64_t most)
 {
     if (most > s->tokens)
         most = s->tokens;
-    if (most <= STEP)
+    if (most <= LEAST)
         return most > 0 ? most : 1;
     most = most < MOST ? most : MOST;
+    const int64_t smallest = most < COARSE ? LEAST : COARSE;
     int64_t best = most == s->tokens ? most : round_down(most);
     double least = lce_chunk_seconds(s, best);
-    for (int64_t chunk = round_down(most); chunk >= STEP; chunk = chunk > STEP ? round_down(chunk - 1) : 0) {
+    for (int64_t chunk = round_down(most); chunk >= smallest; chunk = round_down(chunk - 1)) {
         double seconds = lce_chunk_seconds(s, chunk);
         if (seconds <= least) {
             least = seconds;

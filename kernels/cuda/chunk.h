@@ -26,8 +26,9 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors);
  */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* The fastest of 128, 256, 384, 512, 768 and so on to 4096 (powers of two, and halves more), and of all
- * tokens, that is at most MOST; of equals the smallest.  Below 128: MOST. */
+/* The fastest chunk of at most MOST tokens; of equals the smallest.  Considered are powers of two and halves
+ * more, 256, 384, 512 to 4096, as they were measured, and all tokens.  Where MOST is below 256, multiples of
+ * 16; below 128, MOST alone. */
 int64_t lce_chunk_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 #endif

@@ -54,4 +54,13 @@ bench "$library" "$work/c.tsv" --device cpu --shape 96,64 && fail "a shape of tw
 grep -q "96,64: a shape is TOKENS,HIDDEN,VOCABULARY" "$work/out" || fail "what is wrong with the shape"
 bench "$library" --memory "$work/n" --device cpu && fail "memory of the CPU"
 grep -q "no device memory to record" "$work/out" || fail "why there is no memory"
+families() { "$python" "$gpu/bench_ce.py" --families --only "$1"; }
+[ -z "$(families ours)" ] || fail "a family is warmed up that was not chosen"
+[ "$(families 'ours|CCE, no')" = $'60\t^(CCE,\\ no\\ filter)$' ] || fail "the families of one method: $(families 'ours|CCE, no')"
+PYTHONPATH=$gpu "$python" - <<'END' || fail "the families"
+import bench_ce_methods as M
+
+found = [name for family in M.families(None) for name in M.chosen(family)]
+assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "Liger CuTe"} <= set(found), found
+END
 echo "every method is a row"

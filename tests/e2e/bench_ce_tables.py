@@ -38,6 +38,8 @@ def memory(database, notes):
     equal("what comes from the driver itself", figures("direct"), (7 * MIB, MIB, 6 * MIB, 0, "equal"))
     equal("what the first call keeps is no part of the later call", figures("keeping"), (MIB, MIB, 0, 32 * MIB, "equal"))
     equal("the library that keeps it", by_name["keeping"]["outside_owners"].split()[-1], str(32 * MIB))
+    equal("segments grow by no less than the gradients, or took what was there",
+          [bench_ce_memory.grown(*figures) for figures in ((9, 4, 3), (9, 4, 5), (9, 4, 6))], [2, 0, None])
     equal("a failure is one line", by_name["failing"], {"failure": "what a peer says\nwhen it fails"})
 
 
@@ -145,6 +147,7 @@ def table(work):
     page = T.markdown(comments, again)
     contains("the page", "### N=8192 H=4096 V=128256, random", page)
     contains("the page", "| ours fast | 34.30 (34.20–34.40) | 95.0 % | unknown | unknown | 501.0 | unknown | unknown | unknown | 1.0e-06 | 1.6e-03 | 1.5e-03 |", page)
+    contains("the page", "MiB reserved: by how much PyTorch's segments grew from an emptied cache", page)
     contains("the page", "agree to the byte for 1 of 2 methods.\n\nCCE: DIFFER: by much\n", page)
     contains("the page", "Kept outside PyTorch by the first call: ours lean 32.0 MiB (libx.so 33554432).", page)
     contains("the page", "Not measured: QuACK: was not there at all", page)

@@ -2,6 +2,7 @@
 """bench_ce.py LIBRARY OUT.tsv [--shape N,H,V]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
 bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
 bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
+bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
 bench_ce.py --markdown OUT.tsv               the tables of docs/results.md, and the targets
 
 The linear cross-entropy, ours and its peers: loss and all gradients in bf16.  Times are of CUDA events around one
@@ -411,6 +412,13 @@ def read_warm(paths):
     return found
 
 
+def settled(make, device, clean):
+    """The inputs that MAKE makes, each in memory of its own: no segment has room left from what was there before."""
+    held = [tensor.cpu() for tensor in make()]
+    clean()
+    return [tensor.to(device) for tensor in held]
+
+
 def record(a):
     """The methods under vramscope; shapes and kinds in order while there is time."""
     import bench_ce_memory
@@ -431,7 +439,7 @@ def record(a):
                 if time.monotonic() - a.start > a.seconds:
                     say(f"{N.shape_name(shape)} {kind}: not recorded, {a.seconds:.0f} s are over")
                     continue
-                case = M.Case(bench.library, *N.make_inputs(shape, kind, a.device))
+                case = M.Case(bench.library, *settled(lambda: N.make_inputs(shape, kind, a.device), a.device, bench.clean))
                 bench.clean()
                 number = bench_ce_memory.record(bench.methods_for(shape), case, counters, out, N.shape_name(shape), kind, M.reason, number)
                 say(f"{N.shape_name(shape)} {kind}: recorded after {time.monotonic() - a.start:.0f} s")
@@ -454,9 +462,10 @@ def arguments(argv):
     parser.add_argument("--warm", metavar="NOTES")
     parser.add_argument("--warmed", nargs="*", default=[], metavar="NOTES")
     parser.add_argument("--markdown", metavar="TSV")
+    parser.add_argument("--families", action="store_true")
     a = parser.parse_args(argv)
     a.start = time.monotonic()
-    if a.markdown:
+    if a.markdown or a.families:
         return a
     if not a.library or not (a.out or a.memory or a.warm):
         parser.error("a library, and an output, --memory or --warm are needed")
@@ -476,6 +485,11 @@ def main():
     a = arguments(sys.argv[1:])
     if a.markdown:
         print(T.markdown(*T.read(a.markdown)))
+        return 0
+    if a.families:
+        import bench_ce_methods as M
+
+        print(*(f"{seconds}\t{family}" for family, seconds in M.families(a.only).items()), sep="\n")
         return 0
     signal.signal(signal.SIGTERM, stop)
     try:

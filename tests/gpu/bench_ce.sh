@@ -35,23 +35,33 @@ peers() {
     echo "peers from ${from##*/}, there after $SECONDS s"
 }
 
+# option NAME OPTION...: the values given for an option, a line each
+option() {
+    local name=$1 i
+    for ((i = 2; i < $#; i++)); do
+        [ "${!i}" = "$name" ] && { i=$((i + 1)); echo "${!i}"; }
+    done
+}
+
 # warm OPTION...: each family of compiled methods at each shape in a process of its own, so that one that crashes or
 # hangs takes no other with it
 warm() {
-    local shape family shapes=() i
-    for ((i = 1; i < $#; i++)); do
-        [ "${!i}" = --shape ] && shape=$((i + 1)) && shapes+=("${!shape}")
-    done
+    local shape family seconds shapes=() only number=0
+    mapfile -t shapes < <(option --shape "$@")
+    only=$(option --only "$@" | tail -n 1)
     [ ${#shapes[@]} -gt 0 ] || mapfile -t shapes < <(cd "$here" && python3 -c 'import bench_ce_numbers as N; print(*(N.shape_name(s) for s in N.SHAPES), sep="\n")')
-    for shape in "${shapes[@]}"; do
-        for family in 'PyTorch compile' 'Liger($|,)' 'Liger CuTe' CCE QuACK; do
-            timeout --kill-after=5 $((total / 5)) python3 "$here/bench_ce.py" "$library" --warm "$work/warm.$shape.${family//[^A-Za-z]/}" \
-                --only "$family" --shape "$shape" >"$work/log.$shape.${family//[^A-Za-z]/}" 2>&1 ||
+    while IFS=$'\t' read -r seconds family; do
+        [ -n "$family" ] || continue
+        [ "$seconds" -le $((total / 5)) ] || seconds=$((total / 5))
+        for shape in "${shapes[@]}"; do
+            number=$((number + 1))
+            timeout --kill-after=5 "$seconds" python3 "$here/bench_ce.py" "$library" --warm "$work/warm.$number" \
+                --only "$family" --shape "$shape" >"$work/log.$number" 2>&1 ||
                 echo "$shape $family: status $? after $SECONDS s" &
         done
-    done
+    done < <(python3 "$here/bench_ce.py" --families --only "$only")
     wait
-    cat "$work"/log.* | grep -v -e '^$' | cut -c 1-300 | tail -n 80
+    cat /dev/null "$work"/log.* | grep -v -e '^$' | cut -c 1-300 | tail -n 80
     echo "compiled after $SECONDS s"
 }
 

@@ -137,6 +137,11 @@ class Recording:
         return self.state(pop)[1] - self.state(push)[1]
 
 
+def grown(top, begin, gradients):
+    """By how much the segments grew beyond the gradients' bytes; None where they took room that was there before."""
+    return None if top - begin < gradients else top - begin - gradients
+
+
 def columns(recording, note):
     """The columns of bench_ce_table of one noted method."""
     seen, gradients = recording.inside(f"{LATER} {note['id']}"), note["gradient_bytes"]
@@ -145,9 +150,9 @@ def columns(recording, note):
     ours = seen["start"][0], seen["framework"]
     return {
         "allocated_bytes": seen["peak"] - begin - gradients,
-        "reserved_bytes": seen["reserved"] - seen["start"][2] - gradients,
+        "reserved_bytes": grown(seen["reserved"], seen["start"][2], gradients),
         "torch_allocated_bytes": note["peak"] - note["start"] - gradients,
-        "torch_reserved_bytes": note["peak_reserved"] - note["start_reserved"] - gradients,
+        "torch_reserved_bytes": grown(note["peak_reserved"], note["start_reserved"], gradients),
         "outside_bytes": seen["peak"] - begin - (note["peak"] - note["start"]),
         "kept_bytes": recording.grown(f"{FIRST} {note['id']}"),
         "outside_owners": recording.owners(f"{FIRST} {note['id']}", f"{LATER} {note['id']}"),

@@ -164,6 +164,7 @@ METHODS = {
     "ours lean": ours(K.LEAN),
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
     "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
+    "ours lean, 61 MiB": ours(K.LEAN, budget=61 << 20),
     "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
     "ours naive": ours(K.NAIVE),
@@ -177,9 +178,12 @@ METHODS = {
     "CCE": peer(*CCE),
     "CCE, no filter": peer(*CCE, filter_eps=None),
     "QuACK": peer(*QUACK),
+    "QuACK, chunk 2048": peer(*QUACK, chunk_size=2048),
 }
-# What is compiled when it is first called, and keeps that in a cache on disk
-COMPILED = [name for name in METHODS if re.match("PyTorch compile|Liger|CCE|QuACK", name)]
+# What is compiled when it is first called, and keeps that in a cache on disk: families, each called first in a process of
+# its own, and the seconds that this may take
+FAMILIES = {"PyTorch compile": 60, "Liger($|,)": 60, "Liger CuTe": 60, "CCE": 60, "QuACK$": 60, "QuACK, chunk": 60}
+COMPILED = [name for name in METHODS if re.match("|".join(FAMILIES), name)]
 PACKAGES = ("torch", "triton", "liger_kernel", "cut_cross_entropy", "quack-kernels", "nvidia-cutlass-dsl",
             "apache-tvm-ffi", "nvidia-cublas")
 
@@ -187,6 +191,16 @@ PACKAGES = ("torch", "triton", "liger_kernel", "cut_cross_entropy", "quack-kerne
 def chosen(pattern):
     """The methods whose names PATTERN (a regular expression, or None for all) finds."""
     return {name: build for name, build in METHODS.items() if not pattern or re.search(pattern, name)}
+
+
+def families(pattern):
+    """{a regular expression that finds the chosen methods of one family: seconds for their first calls}."""
+    found = {}
+    for family, seconds in FAMILIES.items():
+        names = [name for name in chosen(pattern) if re.match(family, name)]
+        if names:
+            found[f"^({'|'.join(map(re.escape, names))})$"] = seconds
+    return found
 
 
 def versions():

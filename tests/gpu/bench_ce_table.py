@@ -142,7 +142,9 @@ def outside(rows):
     """What the table's columns do not hold of the memory."""
     seen = [row for row in rows if row["counters"]]
     off = [f"{row['method']}: {row['counters']}" for row in seen if row["counters"] != "equal"]
-    lines = [f"\nPyTorch's counters and the recording agree to the byte for {len(seen) - len(off)} of {len(seen)} methods."] if seen else []
+    lines = ["\nMiB reserved: by how much PyTorch's segments grew from an emptied cache, beyond the gradients' bytes; unknown where "
+             "the call took room that segments had left."] if any(row["allocated_bytes"] is not None for row in rows) else []
+    lines += [f"\nPyTorch's counters and the recording agree to the byte for {len(seen) - len(off)} of {len(seen)} methods."] if seen else []
     lines += [f"\n{line}" for line in off]
     kept = [f"{row['method']} {mib(row['kept_bytes'])} MiB" + (f" ({row['outside_owners']})" if row["outside_owners"] else "")
             for row in seen if row["kept_bytes"]]

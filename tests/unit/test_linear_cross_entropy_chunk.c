@@ -82,7 +82,7 @@ static void the_choice_keeps_to_its_bound(void **state)
         for (int64_t most = 1; most < 70000; most = most * 3 / 2 + 1) {
             int64_t chunk = lce_chunk_choose(&shape, most);
             assert_in_range(chunk, 1, most < shape.tokens ? most : shape.tokens);
-            assert_true(chunk <= 4096 && (chunk % 128 == 0 || chunk == most || chunk == shape.tokens));
+            assert_true(chunk <= 4096 && (chunk % 16 == 0 || chunk == most || chunk == shape.tokens));
         }
 }
 
@@ -161,6 +161,13 @@ static void the_defaults_of_the_llama_shape_stay(void **state)
     assert_int_equal(choice(0, 128), 512);
 }
 
+/* 61 MiB have room for 245 tokens, and not for 256 */
+static void below_256_most_of_the_budget_is_used(void **state)
+{
+    assert_in_range(choice(0, 61), 208, 245);
+    assert_in_range(choice(0, 48), 160, 193);
+}
+
 /* with splitting it is the fastest at 256 MiB, but there is no room for the partial sums */
 static void a_chunk_whose_scratch_does_not_fit_is_not_taken_for_its_speed(void **state)
 {
@@ -198,6 +205,7 @@ int main(void)
         cmocka_unit_test(the_choice_is_within_1_percent_of_the_fastest_that_was_measured),
         cmocka_unit_test(scratch_is_granted_where_it_was_measured_to_gain),
         cmocka_unit_test(the_defaults_of_the_llama_shape_stay),
+        cmocka_unit_test(below_256_most_of_the_budget_is_used),
         cmocka_unit_test(a_chunk_whose_scratch_does_not_fit_is_not_taken_for_its_speed),
         cmocka_unit_test(small_chunks_cost_what_dweight_moves),
         cmocka_unit_test(nothing_to_do_is_a_chunk_of_one),
