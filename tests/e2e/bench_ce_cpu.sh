@@ -63,4 +63,9 @@ import bench_ce_methods as M
 found = [name for family in M.families(None) for name in M.chosen(family)]
 assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "Liger CuTe"} <= set(found), found
 END
+for program in "kernels_time.py --tune" bench_ce_chunks.py; do
+    # shellcheck disable=SC2086
+    timeout 100 "$python" $gpu/$program "$library" --device cpu --shape 300,16,200 --rest 0.001 >"$work/out" 2>&1 || fail "$program: status $?"
+done
+grep -q '^chunk 256, no scratch .* ms .*chunks of 256, workspace' "$work/out" || fail "the chunks' times"
 echo "every method is a row"
