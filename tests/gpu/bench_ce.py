@@ -412,13 +412,6 @@ def read_warm(paths):
     return found
 
 
-def settled(make, device, clean):
-    """The inputs that MAKE makes, each in memory of its own: no segment has room left from what was there before."""
-    held = [tensor.cpu() for tensor in make()]
-    clean()
-    return [tensor.to(device) for tensor in held]
-
-
 def record(a):
     """The methods under vramscope; shapes and kinds in order while there is time."""
     import bench_ce_memory
@@ -439,7 +432,7 @@ def record(a):
                 if time.monotonic() - a.start > a.seconds:
                     say(f"{N.shape_name(shape)} {kind}: not recorded, {a.seconds:.0f} s are over")
                     continue
-                case = M.Case(bench.library, *settled(lambda: N.make_inputs(shape, kind, a.device), a.device, bench.clean))
+                case = M.Case(bench.library, *bench_ce_memory.settled(lambda: N.make_inputs(shape, kind, a.device), a.device, bench.clean))
                 bench.clean()
                 number = bench_ce_memory.record(bench.methods_for(shape), case, counters, out, N.shape_name(shape), kind, M.reason, number)
                 say(f"{N.shape_name(shape)} {kind}: recorded after {time.monotonic() - a.start:.0f} s")

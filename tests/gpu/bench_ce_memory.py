@@ -35,6 +35,13 @@ class TorchCounters:
         return self.cuda.max_memory_allocated(), self.cuda.max_memory_reserved()
 
 
+def settled(make, device, clean):
+    """The inputs that MAKE makes, each in memory of its own: no segment has room left from what was there before."""
+    held = [tensor.cpu() for tensor in make()]
+    clean()
+    return [tensor.to(device) for tensor in held]
+
+
 def inside(name, counters, call):
     import vramscope  # there under `vramscope run`
 
