@@ -7,10 +7,11 @@ here=$(dirname "$(realpath "$0")")
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch' 2>/dev/null || { echo "skipped: no Python with PyTorch here (TEST_PYTHON names one)"; exit 77; }
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR
+trap 'rm -rf "$dir"' EXIT
 LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$here/cross_entropy_binding.py" cpu || exit 1
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/tree/lib" "$dir/tree/share/vramscope/examples" "$dir/source/examples" "$dir/source/build/release/lib"
 failed=0
 # found DIRECTORY PATTERN: the library that the binding in DIRECTORY finds

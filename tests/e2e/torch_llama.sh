@@ -9,6 +9,7 @@ python=${TEST_PYTHON:-python3}
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so
 export PYTHONPATH=$here/../../examples
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 "$python" - 2>"$dir/err" <<'END' || { tail -n 5 "$dir/err"; exit 1; }
