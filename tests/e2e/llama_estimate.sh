@@ -10,4 +10,7 @@ export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 LCE_LIBRARY=$BUILD/lib/liblin
     "${python:-python3}" "$here/llama_estimate.py" || exit 1
     exit 77
 }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR
 "$python" "$here/llama_estimate.py" 2>/dev/null
