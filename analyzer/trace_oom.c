@@ -71,14 +71,7 @@ int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, siz
                   "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner FROM live_at_oom "
                   "WHERE oom_seq = ? GROUP BY phase, category, owner, stack ORDER BY 2 DESC",
                   1, seq);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) = (struct trace_live){
-            trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2), trace_sql_int(s, 3),
-            trace_sql_text(t, s, 4), trace_sql_text(t, s, 5), trace_sql_text(t, s, 6)};
-    return trace_sql_done(t, s, code);
+    return trace_live_rows(t, s, out, n);
 }
 
 int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n)

@@ -114,13 +114,8 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
     return trace_sql_done(t, s, code);
 }
 
-int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
+int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner FROM live_at_peak "
-                  "WHERE device = ? GROUP BY phase, category, owner, stack ORDER BY 2 DESC",
-                  1, device);
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
@@ -129,6 +124,16 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
             trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2), trace_sql_int(s, 3),
             trace_sql_text(t, s, 4), trace_sql_text(t, s, 5), trace_sql_text(t, s, 6)};
     return trace_sql_done(t, s, code);
+}
+
+int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner FROM live_at_peak "
+                  "WHERE device = ? GROUP BY phase, category, owner, stack ORDER BY 2 DESC",
+                  1, device);
+    return trace_live_rows(t, s, out, n);
 }
 
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)

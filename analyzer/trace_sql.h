@@ -20,6 +20,9 @@ int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
 int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
 
+/* The rows of S: device, bytes, count, stack, phase, category, owner of what lived (trace_rows.c). */
+int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
+
 /* Out-of-memory events, first and last moment (trace_rows.c). */
 int trace_load_extent(struct trace *t);
 
