@@ -28,68 +28,14 @@
 #include <cooperative_groups.h>
 #include <type_traits>
 
-#include "row.cuh"
+#include "pass.cuh"
 
 namespace lce
 {
 
 constexpr int threads = 512;
 
-/* One per CTA: its warps' parts, then its own part at [0] of total. */
-struct Shared {
-    Part warp[threads / 32];
-    Part total;
-};
-
-__device__ inline Part block_combine(Part part, Shared *shared)
-{
-    part = warp_combine(part);
-    if (threadIdx.x % 32 == 0)
-        shared->warp[threadIdx.x / 32] = part;
-    __syncthreads();
-    part = threadIdx.x % 32 < threads / 32 ? shared->warp[threadIdx.x % 32] : Part{-CUDART_INF_F, 0, 0};
-    return warp_combine(part);
-}
-
-/* What lies beyond the vocabulary becomes -inf, which adds nothing and has gradient 0: COUNT numbers are
- * inside. */
-template <typename T> __device__ inline void cut(Pack<T> &v, int32_t count)
-{
-    float infinities[Pack<T>::count];
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++)
-        infinities[i] = -CUDART_INF_F;
-    const uint32_t both = narrow<T>(infinities).x;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int32_t left = count - i * Pack<T>::per_word;
-        const uint32_t keep = left <= 0 ? 0 : left >= Pack<T>::per_word ? 0xffffffffu : 0xffffu;
-        v.word[i] = (v.word[i] & keep) | (both & ~keep);
-    }
-}
-
-template <typename T> __device__ inline Pack<T> load(const uint4 *line, int32_t vector, int32_t vocab)
-{
-    const int32_t inside = vocab - vector * Pack<T>::count;
-    const uint4 raw = inside > 0 ? line[vector] : make_uint4(0, 0, 0, 0);
-    Pack<T> v = {{raw.x, raw.y, raw.z, raw.w}};
-    if (inside < Pack<T>::count)
-        cut(v, inside);
-    return v;
-}
-
-/* The row's loss, by one thread of the row; then what its gradient needs, in every thread. */
-__device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part &all, float target,
-                                  bool writer)
-{
-    r.lse = all.largest + logf(all.sum);
-    if (writer && a.loss)
-        a.loss[r.token] = row_loss(a, r, all, target);
-    if (a.gradients)
-        row_factors(a, r);
-}
-
-__device__ inline Part cluster_combine(Part part, Shared *shared)
+__device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
 {
     auto cluster = cooperative_groups::this_cluster();
     if (threadIdx.x == 0)
@@ -101,22 +47,12 @@ __device__ inline Part cluster_combine(Part part, Shared *shared)
     return all;
 }
 
-/* Writes the gradients of VECTOR's logits, as wide as they are in T. */
-template <typename T, int Count> __device__ inline void store(T *row, int32_t vector, const float (&g)[Count])
-{
-    if constexpr (Count == Pack<T>::count)
-        reinterpret_cast<uint4 *>(row)[vector] = narrow<T>(g);
-    else
-        reinterpret_cast<uint2 *>(row)[vector] =
-            make_uint2(narrow_word({g[0], g[1]}, T()), narrow_word({g[2], g[3]}, T()));
-}
-
 enum Kind { PLAIN, KEPT, GENERAL };
 
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
-    LCE_SHARED(Shared, shared);
+    LCE_SHARED(Shared<threads>, shared);
     auto cluster = cooperative_groups::this_cluster();
     const int64_t row = blockIdx.x / cluster.num_blocks();
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
@@ -173,7 +109,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
  * between the loads and the stores, is enough.  Where they are as wide, each thread writes what it read. */
 template <typename L, typename T> __device__ inline void softmax_loop(const lce_softmax_args &a)
 {
-    LCE_SHARED(Shared, shared);
+    LCE_SHARED(Shared<threads>, shared);
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     Row r = row_of(a, blockIdx.x);
     L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;
