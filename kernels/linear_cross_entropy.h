@@ -34,6 +34,13 @@
  *     The logits exist for a chunk of tokens at a time, and g overwrites them where they lie.  Gradients are
  *     made while the logits are there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
  *
+ *     Small chunks are slow: dweight is read and written once a chunk.  Where the budget is so small that a
+ *     fourth product costs less, the GPU takes more tokens at a time, and of their logits a slab of classes
+ *     at a time: once over all slabs for the log-sum-exp, then slab by slab again for g and the gradients,
+ *     dinput summed over slabs in fp32 in the workspace.  With the loss alone wanted, the first pass is all.
+ *     So the smallest workspace is about 5 N + 4 H bytes (with dbias 4 V more); how long it then takes is
+ *     another matter.  lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
+ *
  * How to call it (a whole program: examples/linear_cross_entropy.c)
  *
  *     struct lce *library;
@@ -133,7 +140,8 @@ enum lce_flag {
 enum lce_mode {
     /* fast where the budget allows it, else lean */
     LCE_AUTO = 0,
-    /* the chunk, of at most 4096 tokens, that is estimated the fastest within the budget; default 512 MiB */
+    /* the chunk, of at most 4096 tokens, or the slabs, that are estimated the fastest within the budget;
+       default 512 MiB */
     LCE_FAST = 1,
     /* the same with a smaller default, 128 MiB: the least that keeps the matrix units busy */
     LCE_LEAN = 2,
@@ -154,7 +162,8 @@ struct lce_problem {
     int32_t reduction;         /* enum lce_reduction; default mean */
     /* For measuring: which of cuBLASLt's proposals to take, 0 (the first) .. 15, for the product of the
        logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that it does not have is its last.
-       Bit 12: another softmax pass for 16-bit logits, where V is at most 131072.  Default 0. */
+       Bit 12: another softmax pass for 16-bit logits, where V is at most 131072.  Bits 16-31: slabs of
+       so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value; multiples of 8 are fastest. */
     int64_t tokens, hidden, vocab;
@@ -200,11 +209,13 @@ enum lce_device_error {
 
 struct lce_plan_info {
     int32_t mode;            /* enum lce_mode, never LCE_AUTO */
-    int32_t chunks;          /* how often the logits' buffer is used */
-    int64_t chunk_tokens;    /* tokens in it */
+    int32_t chunks;          /* of tokens */
+    int64_t chunk_tokens;    /* tokens at a time */
     uint64_t workspace_size; /* bytes that lce_run needs, exactly */
-    uint64_t logits_size;    /* of them, the logits of a chunk */
+    uint64_t logits_size;    /* of them, the logits' buffer */
     uint64_t gemm_size;      /* of them, cuBLASLt's own scratch */
+    /* Classes in the logits' buffer: V, or fewer where a chunk's logits are made in slabs, and twice. */
+    int64_t slab_columns;
 };
 
 struct lce;
@@ -218,7 +229,8 @@ LCE_API void lce_problem_init(struct lce_problem *problem);
 /* BUDGET: the most bytes that the workspace may have; 0 is the mode's default.  The problem is copied. */
 LCE_API int lce_plan_create(struct lce *library, const struct lce_problem *problem, int mode, uint64_t budget,
                             struct lce_plan **plan);
-/* The same with the chunk given instead of chosen: for measuring. */
+/* The same with the chunk given instead of chosen: for measuring.  Its logits are cut into slabs where they
+   do not fit the budget. */
 LCE_API int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode,
                                   int64_t chunk_tokens, uint64_t budget, struct lce_plan **plan);
 LCE_API void lce_plan_destroy(struct lce_plan *plan); /* NULL is nothing */

@@ -63,6 +63,18 @@ struct lce_softmax_args {
     int32_t gradients; /* whether g is wanted */
 };
 
+/* What is known of a row of logits of which some classes were seen. */
+struct lce_slab_row {
+    float largest, sum, weighed; /* of them: the largest, the sum of exp(z - largest), the sum of w z */
+    float target;                /* the label's, where it was among them */
+};
+
+struct lce_slab_args {
+    struct lce_softmax_args softmax; /* its logits are those of the slab: [rows, COLUMNS] */
+    struct lce_slab_row *rows;       /* of the block */
+    int32_t begin, columns;          /* classes of the slab */
+};
+
 /* Rows of BYTES from here to there, by way of an index. */
 struct lce_rows_args {
     void *to;
@@ -87,10 +99,12 @@ struct lce_sum_args {
     int32_t add; /* to what is there */
 };
 
-/* to = beta to + alpha from, over rows by columns */
+/* to = beta to + alpha from, over rows by columns; row r of `from` goes to row index[r], to none if that is
+ * -1 */
 struct lce_store_args {
     void *to;
-    const float *from; /* NULL: zeros */
+    const float *from;    /* NULL: zeros */
+    const int32_t *index; /* or NULL: to row r */
     const struct lce_stats *stats;
     int64_t to_stride, from_stride; /* elements */
     int64_t columns;

@@ -30,29 +30,28 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors)
 
 /* All rounds of tiles of the shape A x B, the sum over k split.  A small tile loads more for each operation.
  */
-static double tiled(const struct lce_chunk_shape *s, int64_t m, int64_t n, int64_t k, int64_t split, int a,
-                    int b)
+static double tiled(int processors, int64_t m, int64_t n, int64_t k, int64_t split, int a, int b)
 {
     const double full = 128.0 * 256 / (128 + 256), load = (double)a * b / (a + b) / full;
-    const double rate = flops / s->processors * (load < 1 ? sqrt(load) : 1);
-    const int64_t rounds = above(above(m, a) * above(n, b) * split, s->processors);
+    const double rate = flops / processors * (load < 1 ? sqrt(load) : 1);
+    const int64_t rounds = above(above(m, a) * above(n, b) * split, processors);
     const double seconds = (double)rounds * 2.0 * a * b * (double)k / (double)split / rate;
     if (split == 1)
         return seconds;
     return seconds * 1.02 + 8.0 * (double)(m * n * split) / bytes; /* partial sums, written and read */
 }
 
-/* One product [m, n] over k with the best of the tiles that matrix libraries have. */
-static double product(const struct lce_chunk_shape *s, int64_t m, int64_t n, int64_t k, uint64_t scratch)
+/* With the best of the tiles that matrix libraries have. */
+double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch)
 {
     double best = 1e30;
-    const bool splits = lce_worth_splitting(m, n, s->processors);
+    const bool splits = lce_worth_splitting(m, n, processors);
     for (int64_t split = 1; split <= (splits ? SPLITS : 1); split++) {
         if (split > 1 && 4 * (uint64_t)(m * n * split) > scratch)
             break;
         for (int a = 64; a <= 256; a += 64)
             for (int b = 64; b <= 256 && a * b <= 192 * 192; b += 32) {
-                double seconds = tiled(s, m, n, k, split, a, b);
+                double seconds = tiled(processors, m, n, k, split, a, b);
                 best = seconds < best ? seconds : best;
             }
     }
@@ -64,7 +63,7 @@ static double one_chunk(const struct lce_chunk_shape *s, int64_t n, uint64_t scr
     const double launches = 30e-6, h = (double)s->hidden, v = (double)s->vocab, part = (double)n * v;
     double seconds = launches + 2.0 * part * h / flops + 2.0 * part * s->element / bytes;
     if (s->grad_input)
-        seconds += product(s, n, s->hidden, s->vocab, scratch);
+        seconds += lce_product_seconds(s->processors, n, s->hidden, s->vocab, scratch);
     if (s->grad_element) {
         double arithmetic = 2.0 * part * h / flops, traffic = 2.0 * v * h * s->grad_element / bytes;
         seconds += (arithmetic > traffic ? arithmetic : traffic) + 0.7 * traffic;

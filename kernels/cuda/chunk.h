@@ -22,6 +22,9 @@ struct lce_chunk_shape {
  */
 bool lce_worth_splitting(int64_t m, int64_t n, int processors);
 
+/* Seconds of a product [m, n] over k in bf16, with SCRATCH bytes for partial sums. */
+double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch);
+
 /* Seconds that all chunks of CHUNK tokens are estimated to take: good for comparing chunks, for nothing else.
  */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);

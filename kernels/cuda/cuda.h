@@ -5,7 +5,7 @@
 #include "args.h"
 #include "gemm.h"
 
-enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGES };
+enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGES };
 
 struct cuda_library {
     struct lce base;
@@ -20,6 +20,7 @@ struct cuda_library {
 struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
+    size_t known, dinput;                   /* slabs */
 };
 
 struct cuda_products {
@@ -35,6 +36,7 @@ struct cuda_softmax {
 struct cuda_kernels {
     CUfunction prepare, gather, scatter, reduce, settle, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
+    CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
     struct cuda_softmax plain, general;
 };
 
@@ -42,14 +44,16 @@ struct cuda_plan {
     struct lce_plan base;
     struct cuda_layout layout;
     struct cuda_kernels kernels;
-    struct cuda_products full, tail; /* of a whole chunk, of the last one where it is shorter */
-    int64_t rows;                    /* tokens that go through: all, or max_counted */
-    int64_t chunk, last;             /* rows of a chunk, of the last chunk */
-    int64_t stride, g_stride;        /* of the logits, of their gradient; in elements of each */
-    bool compacts;                   /* rows go by index */
-    bool accumulates;                /* dweight is summed in the workspace */
-    bool scaled;                     /* fp16: see struct lce_stats */
-    bool wide;                       /* logits in fp32 under gradients of 16 bits */
+    /* [of the last chunk, where it is shorter][of the last slab, where it is] */
+    struct cuda_products products[2][2];
+    int64_t rows;             /* tokens that go through: all, or max_counted */
+    int64_t chunk, last;      /* rows of a chunk, of the last chunk */
+    int64_t columns;          /* classes of a slab; all of them where the logits are not cut in slabs */
+    int64_t stride, g_stride; /* of the logits, of their gradient; in elements of each */
+    bool compacts;            /* rows go by index */
+    bool accumulates;         /* dweight is summed in the workspace */
+    bool scaled;              /* fp16: see struct lce_stats */
+    bool wide;                /* logits in fp32 under gradients of 16 bits */
 };
 
 static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)
@@ -57,10 +61,34 @@ static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)
     return (const struct cuda_library *)plan->base.library;
 }
 
+static inline int64_t cuda_round_up(int64_t count, int64_t unit)
+{
+    return (count + unit - 1) / unit * unit;
+}
+
+static inline size_t cuda_logit_size(const struct cuda_plan *plan)
+{
+    return plan->wide ? sizeof(float) : lce_dtype_size(plan->base.problem.dtype);
+}
+
+/* Whether the logits' buffer has less than all classes at a time. */
+static inline bool cuda_sliced(const struct cuda_plan *plan)
+{
+    return plan->columns < plan->base.problem.vocab;
+}
+
+/* Slabs: whether dinput is summed where the caller wants it, which its type and place allow. */
+static inline bool cuda_sums_in_place(const struct cuda_plan *plan)
+{
+    return plan->base.problem.dtype == LCE_F32 && !plan->compacts;
+}
+
 /* plan.c */
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                      uint64_t budget, struct lce_plan **plan);
 void cuda_plan_destroy(struct lce_plan *plan);
+/* find.c */
+int cuda_find_kernels(struct cuda_plan *plan);
 
 /* run.c */
 int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
@@ -80,6 +108,17 @@ struct cuda_run {
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
 /* naive.c: from the logits to g. */
 int cuda_naive_softmax(const struct cuda_run *run);
+
+/* The part of the vocabulary that the logits' buffer has, and the products of its shape. */
+struct cuda_slab {
+    int64_t begin, columns;
+    const struct cuda_products *products;
+};
+/* slabs.c: adds the slab to what is known of the rows from FIRST on; makes its logits g; at the end of a
+   block its dinput is put in its place. */
+int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);

@@ -13,4 +13,5 @@
     image lce_image_softmax, softmax.fatbin
     image lce_image_tokens, tokens.fatbin
     image lce_image_naive, naive.fatbin
+    image lce_image_slab, slab.fatbin
     .section .note.GNU-stack, "", @progbits

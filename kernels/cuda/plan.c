@@ -1,26 +1,14 @@
 /*
- * plan.c - a plan for the GPU: the chunk, where everything lies in the workspace, the products' algorithms,
- * the kernels.
+ * plan.c - a plan for the GPU: tokens and classes at a time, where everything lies in the workspace, the
+ * products' algorithms.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "chunk.h"
 #include "cuda.h"
+#include "slab.h"
 
 #define MIB (UINT64_C(1) << 20)
-enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, MOST_CLUSTER = 8 };
-
-static int64_t round_up(int64_t count, int64_t unit)
-{
-    return (count + unit - 1) / unit * unit;
-}
-
-static size_t logit_size(const struct cuda_plan *plan)
-{
-    return plan->wide ? sizeof(float) : lce_dtype_size(plan->base.problem.dtype);
-}
 
 /* ---- the workspace ---- */
 
@@ -34,6 +22,12 @@ static size_t lay_out_naive(struct cuda_plan *plan, size_t total)
     l->log_probability = lce_part(&total, all, sizeof(float));
     l->g = lce_part(&total, lce_wants_gradients(p) ? n * (size_t)plan->stride : 0, e);
     return total;
+}
+
+/* Whether dinput is summed over slabs in the workspace. */
+static bool sums_dinput(const struct cuda_plan *plan)
+{
+    return cuda_sliced(plan) && plan->base.problem.wants & LCE_WANT_GRAD_INPUT && !cuda_sums_in_place(plan);
 }
 
 /* All but cuBLASLt's scratch, which comes last. */
@@ -51,7 +45,9 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->rows = lce_part(&total, plan->compacts ? n * h : 0, e);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->logits = lce_part(&total, n * (size_t)plan->stride, logit_size(plan));
+    l->logits = lce_part(&total, n * (size_t)plan->stride, cuda_logit_size(plan));
+    l->known = lce_part(&total, cuda_sliced(plan) ? n : 0, sizeof(struct lce_slab_row));
+    l->dinput = lce_part(&total, sums_dinput(plan) ? n * h : 0, sizeof(float));
     if (plan->base.info.mode == LCE_NAIVE)
         total = lay_out_naive(plan, total);
     l->scratch = total;
@@ -63,7 +59,7 @@ static uint64_t token_size(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const size_t row = plan->compacts ? (size_t)p->hidden * lce_dtype_size(p->dtype) : 0;
-    return (size_t)plan->stride * logit_size(plan) + row;
+    return (size_t)plan->stride * cuda_logit_size(plan) + row;
 }
 
 /* dweight over several chunks, and the caller wants it rounded once: over one chunk it is anyway. */
@@ -71,6 +67,15 @@ static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows
 {
     return p->flags & LCE_F32_ACCUMULATE && p->wants & LCE_WANT_GRAD_WEIGHT &&
            p->grad_weight_dtype != LCE_F32 && chunk < rows;
+}
+
+/* COLUMNS of the logits at a time; rows begin at whole cache lines. */
+static void slice(struct cuda_plan *plan, int64_t columns)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    plan->columns = columns < p->vocab ? columns : p->vocab;
+    plan->stride = cuda_round_up(plan->columns, LCE_SLAB_UNIT);
+    plan->g_stride = plan->stride * (plan->wide && plan->base.info.mode != LCE_NAIVE ? 2 : 1);
 }
 
 static size_t size_with(struct cuda_plan *plan, int64_t chunk)
@@ -111,7 +116,7 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
         .tokens = plan->rows,
         .hidden = p->hidden,
         .vocab = p->vocab,
-        .element = (int)logit_size(plan),
+        .element = (int)cuda_logit_size(plan),
         .grad_element = p->wants & LCE_WANT_GRAD_WEIGHT ? (int)lce_dtype_size(p->grad_weight_dtype) : 0,
         .grad_input = (p->wants & LCE_WANT_GRAD_INPUT) != 0,
         .processors = cuda_of(plan)->processors,
@@ -126,23 +131,93 @@ static uint64_t default_budget(int mode)
     return (mode == LCE_LEAN ? 128 : 512) * MIB;
 }
 
-static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
+/* ---- slabs ---- */
+
+static uint64_t size_sliced(void *context, int64_t block, int64_t columns)
 {
-    return lce_fail(LCE_BUDGET_TOO_SMALL,
-                    "lce_plan_create: a budget of %llu bytes; the smallest plan needs %zu",
-                    (unsigned long long)budget, size_with(plan, chunk > 0 ? chunk : 1));
+    slice(context, columns);
+    return size_with(context, block);
 }
 
-/* Sets chunk, last, layout and *SCRATCH: how much of the budget cuBLASLt may have. */
-static int settle_chunk(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
+static struct lce_slab_shape slab_shape(const struct cuda_plan *plan)
 {
+    const struct lce_problem *p = &plan->base.problem;
+    const bool wide = p->flags & LCE_F32_ACCUMULATE || p->grad_weight_dtype == LCE_F32;
+    return (struct lce_slab_shape){
+        .tokens = plan->rows,
+        .hidden = p->hidden,
+        .vocab = p->vocab,
+        .element = (int)cuda_logit_size(plan),
+        .input_element = (int)lce_dtype_size(p->dtype),
+        .grad_element = !(p->wants & LCE_WANT_GRAD_WEIGHT) ? 0
+                        : wide                             ? 4
+                                                           : 2,
+        .grad_input = p->wants & LCE_WANT_GRAD_INPUT,
+        .gradients = lce_wants_gradients(p),
+        .processors = cuda_of(plan)->processors,
+        .slower = p->dtype != LCE_F32         ? 1
+                  : p->flags & LCE_ALLOW_TF32 ? 2
+                                              : 15,
+    };
+}
+
+/* What can be had without slabs is kept unless they are estimated to gain 5 %.  *CHUNK is 0 where nothing
+ * fits either way. */
+static void settle_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+{
+    const struct lce_slab_shape shape = slab_shape(plan);
+    const int64_t vocab = plan->base.problem.vocab;
+    const bool fits = *chunk > 0 && size_with(plan, *chunk) <= budget;
+    if (given && fits)
+        return;
+    struct lce_slab_choice slabs = lce_slab_choose(&shape, given ? *chunk : 0, size_sliced, plan, budget);
+    slice(plan, vocab);
+    if (!slabs.block || (fits && slabs.seconds * 1.05 > lce_slab_seconds(&shape, *chunk, vocab)))
+        return;
+    slice(plan, slabs.columns);
+    *chunk = slabs.block;
+}
+
+static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
+{
+    const int64_t n = chunk > 0 ? chunk : 1;
+    size_t least = size_with(plan, n);
+    if (plan->base.info.mode != LCE_NAIVE && !(plan->base.problem.proposals >> 16)) {
+        const size_t cut = size_sliced(plan, n, LCE_SLAB_UNIT);
+        least = cut < least ? cut : least;
+    }
+    return lce_fail(LCE_BUDGET_TOO_SMALL,
+                    "lce_plan_create: a budget of %llu bytes; the smallest plan needs %zu",
+                    (unsigned long long)budget, least);
+}
+
+/* ---- tokens and classes at a time ---- */
+
+/* The tokens; sets the columns. */
+static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool given = chunk > 0;
     const uint64_t within = budget ? budget : default_budget(plan->base.info.mode);
+    slice(plan, p->vocab);
     if (plan->base.info.mode == LCE_NAIVE)
-        chunk = plan->rows > 0 ? plan->rows : 1;
-    else if (chunk == 0)
+        return plan->rows > 0 ? plan->rows : 1;
+    if (p->proposals >> 16)
+        slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
+    if (!given)
         chunk = choose_chunk(plan, within, budget != 0);
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
+    if (!(p->proposals >> 16) && (budget || !given))
+        settle_slabs(plan, &chunk, given, within);
+    return chunk;
+}
+
+/* Sets chunk, last, columns, layout and *SCRATCH: how much of the budget cuBLASLt may have. */
+static int settle(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
+{
+    const uint64_t within = budget ? budget : default_budget(plan->base.info.mode);
+    chunk = settle_shape(plan, chunk, budget);
     size_t size = chunk > 0 ? size_with(plan, chunk) : SIZE_MAX;
     if (budget && size > budget)
         return too_small(plan, budget, chunk);
@@ -177,25 +252,28 @@ static int make_product(const struct cuda_plan *plan, const struct lce_product *
     return lce_gemm_create(&l->blas, l->handle, product, needs ? scratch : 0, out);
 }
 
-static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch, struct cuda_products *out)
+/* Of N tokens by COLUMNS classes. */
+static int make_products(const struct cuda_plan *plan, int64_t n, int64_t columns, size_t scratch,
+                         struct cuda_products *out)
 {
     const struct lce_problem *p = &plan->base.problem;
     const int64_t x = plan->compacts ? p->hidden : p->input_stride,
-                  dx = plan->compacts ? p->hidden : p->grad_input_stride;
+                  dx = plan->compacts || sums_dinput(plan) ? p->hidden : p->grad_input_stride;
     struct lce_product common = {.dtype = p->dtype, .out_dtype = p->dtype, .tf32 = p->flags & LCE_ALLOW_TF32};
     struct lce_product logits = common, dinput = common, dweight = common;
-    logits.m = n, logits.n = p->vocab, logits.k = p->hidden;
+    logits.m = n, logits.n = columns, logits.k = p->hidden;
     logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;
     logits.transpose_b = true;
     logits.out_dtype = plan->wide ? LCE_F32 : p->dtype;
     logits.proposal = p->proposals & 15;
     logits.alignment = alignment_of(p, plan->chunk, x);
-    dinput.m = n, dinput.n = p->hidden, dinput.k = p->vocab;
+    dinput.m = n, dinput.n = p->hidden, dinput.k = columns;
     dinput.a_stride = plan->g_stride, dinput.b_stride = p->weight_stride, dinput.out_stride = dx;
     dinput.alignment = alignment_of(p, plan->chunk, dx);
     dinput.proposal = p->proposals >> 4 & 15;
     dinput.device_factors = plan->scaled;
-    dweight.m = p->vocab, dweight.n = p->hidden, dweight.k = n;
+    dinput.out_dtype = sums_dinput(plan) ? LCE_F32 : p->dtype;
+    dweight.m = columns, dweight.n = p->hidden, dweight.k = n;
     dweight.a_stride = plan->g_stride, dweight.b_stride = x;
     dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
     dweight.out_dtype = plan->accumulates ? LCE_F32 : p->grad_weight_dtype;
@@ -208,6 +286,19 @@ static int make_products(const struct cuda_plan *plan, int64_t n, size_t scratch
         status = make_product(plan, &dinput, scratch, &out->dinput);
     if (!status && p->wants & LCE_WANT_GRAD_WEIGHT)
         status = make_product(plan, &dweight, scratch, &out->dweight);
+    return status;
+}
+
+/* Of every shape that a run has: the last chunk may be shorter, the last slab narrower. */
+static int make_all_products(struct cuda_plan *plan, size_t scratch)
+{
+    const int64_t narrow = (plan->base.problem.vocab - 1) % plan->columns + 1;
+    int status = LCE_OK;
+    for (int shorter = 0; plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
+        for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
+            status =
+                make_products(plan, shorter ? plan->last : plan->chunk, narrower ? narrow : plan->columns,
+                              scratch, &plan->products[shorter][narrower]);
     return status;
 }
 
@@ -225,133 +316,29 @@ static void drop_products(const struct cuda_library *l, struct cuda_products *pr
     lce_gemm_destroy(&l->blas, &products->dweight);
 }
 
-/* ---- kernels ---- */
-
-static const char *type_name(int dtype)
-{
-    return dtype == LCE_F32 ? "f32" : dtype == LCE_F16 ? "f16" : "bf16";
-}
-
-static int find_typed(struct cuda_plan *plan, int image, const char *name, int dtype, CUfunction *function)
-{
-    char full[64];
-    snprintf(full, sizeof full, "lce_%s_%s", name, type_name(dtype));
-    return cuda_find(cuda_of(plan), image, full, function);
-}
-
-/* How the kernels of softmax.cu are named: by the types of logits and gradient. */
-static const char *softmax_types(const struct cuda_plan *plan)
-{
-    const int dtype = plan->base.problem.dtype;
-    return !plan->wide ? type_name(dtype) : dtype == LCE_F16 ? "wide_f16" : "wide_bf16";
-}
-
-/* The number of vectors a thread that there is a kernel for: at least EACH, or 0. */
-static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
-{
-    if (each <= MANY_VECTORS)
-        return general ? (each <= 2 ? 2 : MANY_VECTORS) : (int)each;
-    if (each > 16 || logit_size(plan) != sizeof(float))
-        return 0;
-    return general || each > 12 ? 16 : 12;
-}
-
-/* The smallest cluster whose registers hold a row, MOST vectors a thread unless it is the largest cluster;
- * `loop` where none does. */
-static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
-{
-    const int64_t vectors = plan->stride * (int64_t)logit_size(plan) / 16;
-    const bool general = !strcmp(kind, "general");
-    char name[64];
-    int64_t each = vectors;
-    for (softmax->cluster = 1;; softmax->cluster *= 2) {
-        const int64_t threads = (int64_t)softmax->cluster * THREADS;
-        each = round_up(vectors, threads) / threads;
-        if (each <= most || softmax->cluster == MOST_CLUSTER)
-            break;
-    }
-    const int count = vectors_for(plan, each, general);
-    if (count == 0) {
-        softmax->cluster = 1;
-        snprintf(name, sizeof name, "lce_softmax_%s_loop", softmax_types(plan));
-    } else {
-        snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);
-    }
-    return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
-}
-
-/* For measuring: keeping the exponentials of 16-bit logits, where a thread's share is small enough. */
-static int find_plain(struct cuda_plan *plan)
-{
-    const struct lce_problem *p = &plan->base.problem;
-    const bool kept = p->proposals >> 12 & 1 && logit_size(plan) == 2 &&
-                      plan->stride <= (int64_t)MOST_CLUSTER * THREADS * KEPT_VECTORS * 8;
-    return find_softmax(plan, kept ? "kept" : "plain", kept ? KEPT_VECTORS : MANY_VECTORS,
-                        &plan->kernels.plain);
-}
-
-static int find_naive(struct cuda_plan *plan)
-{
-    struct cuda_kernels *k = &plan->kernels;
-    const int dtype = plan->base.problem.dtype;
-    char upcast[64];
-    snprintf(upcast, sizeof upcast, "lce_naive_upcast_%s", softmax_types(plan));
-    int status = cuda_find(cuda_of(plan), IMAGE_NAIVE, upcast, &k->upcast);
-    if (!status)
-        status = find_typed(plan, IMAGE_NAIVE, "naive_cast", dtype, &k->cast);
-    if (!status)
-        status = cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_log_softmax", &k->log_softmax);
-    return status ? status : cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_gradient", &k->gradient);
-}
-
-static int find_kernels(struct cuda_plan *plan)
-{
-    const struct cuda_library *l = cuda_of(plan);
-    const struct lce_problem *p = &plan->base.problem;
-    struct cuda_kernels *k = &plan->kernels;
-    int status = cuda_find(l, IMAGE_TOKENS, "lce_prepare", &k->prepare);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_gather", &k->gather);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_scatter", &k->scatter);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_reduce", &k->reduce);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "settle", p->dtype, &k->settle);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "column_sum", p->dtype, &k->column_sum);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "store", p->grad_weight_dtype, &k->store);
-    if (!status)
-        status = find_plain(plan);
-    if (!status)
-        status = find_softmax(plan, "general", MANY_VECTORS, &k->general);
-    if (!status && plan->base.info.mode == LCE_NAIVE)
-        status = find_naive(plan);
-    return status;
-}
-
 /* ---- all of it ---- */
 
 static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
-    size_t scratch = 0;
-    int status = settle_chunk(plan, chunk, budget, &scratch);
-    if (!status && plan->rows > 0)
-        status = make_products(plan, plan->chunk, scratch, &plan->full);
-    if (!status && plan->rows > 0 && plan->last != plan->chunk)
-        status = make_products(plan, plan->last, scratch, &plan->tail);
+    size_t scratch = 0, used = 0;
+    int status = settle(plan, chunk, budget, &scratch);
     if (!status)
-        status = find_kernels(plan);
+        status = make_all_products(plan, scratch);
+    if (!status)
+        status = cuda_find_kernels(plan);
     if (status)
         return status;
-    const size_t full = scratch_of(&plan->full), tail = scratch_of(&plan->tail);
+    for (int i = 0; i < 4; i++) {
+        const size_t one = scratch_of(&plan->products[i / 2][i % 2]);
+        used = one > used ? one : used;
+    }
     struct lce_plan_info *info = &plan->base.info;
-    info->gemm_size = full > tail ? full : tail;
+    info->gemm_size = used;
     info->workspace_size = plan->layout.scratch + info->gemm_size;
     info->chunk_tokens = plan->chunk;
     info->chunks = (int32_t)((plan->rows + plan->chunk - 1) / plan->chunk);
-    info->logits_size = (uint64_t)plan->chunk * (uint64_t)plan->stride * logit_size(plan);
+    info->logits_size = (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
+    info->slab_columns = plan->columns;
     return LCE_OK;
 }
 
@@ -377,9 +364,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
                      plan->base.info.mode != LCE_NAIVE;
     plan->rows = plan->compacts ? problem->max_counted : problem->tokens;
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
-    plan->stride = round_up(problem->vocab, 64); /* rows of logits begin at whole cache lines */
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
-    plan->g_stride = plan->stride * (plan->wide && plan->base.info.mode != LCE_NAIVE ? 2 : 1);
     int status = fill(plan, chunk, budget);
     if (status)
         cuda_plan_destroy(&plan->base);
@@ -391,7 +376,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
 void cuda_plan_destroy(struct lce_plan *base)
 {
     struct cuda_plan *plan = (struct cuda_plan *)base;
-    drop_products(cuda_of(plan), &plan->full);
-    drop_products(cuda_of(plan), &plan->tail);
+    for (int i = 0; i < 4; i++)
+        drop_products(cuda_of(plan), &plan->products[i / 2][i % 2]);
     free(plan);
 }

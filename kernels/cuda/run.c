@@ -4,7 +4,9 @@
  *     prepare     count tokens, find their states, their places
  *     per chunk   (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
  *                 dbias += column sums of g   dinput = g weight  (scatter)
- *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ *     or in slabs (gather)  per slab: logits = x slab^T   scan;  then the loss is known, and again
+ *                 per slab: logits = x slab^T   logits become g   the slab's dweight, dbias   dinput += g
+ * slab at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
 #include "cuda.h"
 
@@ -104,74 +106,158 @@ static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64
     return cuda_launch(r, gather ? k->gather : k->scatter, (unsigned int)rows, 256, &a);
 }
 
-static int dbias(const struct cuda_run *r, const void *g, int64_t first, int64_t rows)
+/* Some tokens on their way: ROWS of them from FIRST on, whose hidden states are at X. */
+struct block {
+    int64_t first, rows;
+    const char *x;
+};
+
+static int dbias(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g)
 {
-    const struct lce_problem *p = &r->plan->base.problem;
     const struct lce_sum_args a = {.g = g,
                                    .stride = r->plan->g_stride,
-                                   .sums = cuda_at(r, r->plan->layout.dbias),
-                                   .rows = (int32_t)rows,
-                                   .vocab = (int32_t)p->vocab,
-                                   .add = first > 0};
-    return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((p->vocab + 255) / 256), 256, &a);
+                                   .sums = (float *)cuda_at(r, r->plan->layout.dbias) + s->begin,
+                                   .rows = (int32_t)b->rows,
+                                   .vocab = (int32_t)s->columns,
+                                   .add = b->first > 0};
+    return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((s->columns + 255) / 256), 256, &a);
 }
 
-static int dweight(const struct cuda_run *r, const struct lce_gemm *gemm, const void *g, const void *x,
-                   bool first)
+static int dweight(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g)
 {
     const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
     struct lce_factors factors = {&one, &one};
-    const bool kept = plan->accumulates; /* beta comes at the end */
+    const bool kept = plan->accumulates, first = b->first == 0; /* beta comes at the end */
     if (first)
-        factors.beta = kept ? &zero : &plan->base.problem.grad_weight_beta;
+        factors.beta = kept ? &zero : &p->grad_weight_beta;
     if (plan->scaled) {
         factors.alpha = &r->stats->alpha;
         factors.beta = !first ? &r->stats->one : kept ? &r->stats->zero : &r->stats->beta;
     }
-    void *out = kept ? cuda_at(r, plan->layout.accumulator) : r->buffers->grad_weight;
-    return product(r, gemm, out, g, x, &factors);
+    const int64_t row =
+        kept ? p->hidden * 4 : p->grad_weight_stride * (int64_t)lce_dtype_size(p->grad_weight_dtype);
+    char *out = kept ? cuda_at(r, plan->layout.accumulator) : r->buffers->grad_weight;
+    return product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
 }
 
-static int dinput(const struct cuda_run *r, const struct lce_gemm *gemm, const void *g, int64_t first,
-                  int64_t rows)
+/* The classes' rows of the weight. */
+static const char *weight_of(const struct cuda_run *r, const struct cuda_slab *s)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const char *weight = r->buffers->weight;
+    return weight + s->begin * p->weight_stride * (int64_t)lce_dtype_size(p->dtype);
+}
+
+/* Over slabs, of which this is the FIRST or not, dinput is summed in fp32. */
+static int dinput(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g,
+                  bool first)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
-    const struct lce_factors host = {&one, &zero}, device = {&r->stats->alpha, &r->stats->zero};
+    const struct lce_factors host = {&one, first ? &zero : &one},
+                             device = {&r->stats->alpha, first ? &r->stats->zero : &r->stats->one};
     char *out = r->buffers->grad_input;
-    if (plan->compacts)
+    if (cuda_sliced(plan) && !cuda_sums_in_place(plan))
+        out = cuda_at(r, plan->layout.dinput);
+    else if (plan->compacts)
         out = cuda_at(r, plan->layout.rows);
     else
-        out += first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
-    int status = product(r, gemm, out, g, r->buffers->weight, plan->scaled ? &device : &host);
-    return !status && plan->compacts ? move_rows(r, false, first, rows) : status;
+        out += b->first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
+    return product(r, &s->products->dinput, out, g, weight_of(r, s), plan->scaled ? &device : &host);
+}
+
+static int logits(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
+{
+    const struct lce_factors plain = {&one, &zero};
+    return product(r, &s->products->logits, cuda_at(r, r->plan->layout.logits), b->x, weight_of(r, s),
+                   &plain);
+}
+
+/* What is wanted of the slab's G; FIRST of the block's slabs or not. */
+static int gradients(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s,
+                     const void *g, bool first)
+{
+    int status = LCE_OK;
+    if (wants(r, LCE_WANT_GRAD_WEIGHT))
+        status = dweight(r, b, s, g);
+    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
+        status = dbias(r, b, s, g);
+    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last: it may write where the gathered rows lie */
+        status = dinput(r, b, s, g, first);
+    return status;
+}
+
+static struct cuda_slab slab_of(const struct cuda_plan *plan, const struct block *b, int64_t begin)
+{
+    const int64_t left = plan->base.problem.vocab - begin;
+    const bool shorter = left < plan->columns;
+    return (struct cuda_slab){.begin = begin,
+                              .columns = shorter ? left : plan->columns,
+                              .products = &plan->products[b->rows != plan->chunk][shorter]};
+}
+
+static int whole_rows(const struct cuda_run *r, const struct block *b)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct cuda_slab all = slab_of(plan, b, 0);
+    const bool naive = plan->base.info.mode == LCE_NAIVE;
+    int status = logits(r, b, &all);
+    if (!status)
+        status = softmax(r, b->first, b->rows);
+    if (!status)
+        status = gradients(r, b, &all, cuda_at(r, naive ? plan->layout.g : plan->layout.logits), true);
+    if (!status && plan->compacts && wants(r, LCE_WANT_GRAD_INPUT))
+        status = move_rows(r, false, b->first, b->rows);
+    return status;
+}
+
+/* The second pass goes backwards: the last slab's logits are still there from the first. */
+static int slab_gradients(const struct cuda_run *r, const struct block *b)
+{
+    const struct cuda_plan *plan = r->plan;
+    const int64_t last = (plan->base.problem.vocab - 1) / plan->columns * plan->columns;
+    int status = LCE_OK;
+    for (int64_t begin = last; !status && begin >= 0; begin -= plan->columns) {
+        const struct cuda_slab s = slab_of(plan, b, begin);
+        if (begin != last)
+            status = logits(r, b, &s);
+        if (!status)
+            status = cuda_slab_gradient(r, &s, b->first, b->rows);
+        if (!status)
+            status = gradients(r, b, &s, cuda_at(r, plan->layout.logits), begin == last);
+    }
+    if (!status && wants(r, LCE_WANT_GRAD_INPUT) && !cuda_sums_in_place(plan))
+        status = cuda_slab_store(r, b->first, b->rows);
+    return status;
+}
+
+static int in_slabs(const struct cuda_run *r, const struct block *b)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    int status = LCE_OK;
+    for (int64_t begin = 0; !status && begin < p->vocab; begin += r->plan->columns) {
+        const struct cuda_slab s = slab_of(r->plan, b, begin);
+        status = logits(r, b, &s);
+        if (!status)
+            status = cuda_slab_scan(r, &s, b->first, b->rows);
+    }
+    return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
 static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
-    const struct cuda_products *products = rows == plan->chunk ? &plan->full : &plan->tail;
-    const struct lce_factors plain = {&one, &zero};
-    void *logits = cuda_at(r, plan->layout.logits);
-    const void *g = plan->base.info.mode == LCE_NAIVE ? cuda_at(r, plan->layout.g) : logits;
-    const char *x = r->buffers->input;
+    struct block b = {first, rows, r->buffers->input};
     int status = plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
     if (plan->compacts)
-        x = cuda_at(r, plan->layout.rows);
+        b.x = cuda_at(r, plan->layout.rows);
     else
-        x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
-    if (!status)
-        status = product(r, &products->logits, logits, x, r->buffers->weight, &plain);
-    if (!status)
-        status = softmax(r, first, rows);
-    if (!status && wants(r, LCE_WANT_GRAD_WEIGHT))
-        status = dweight(r, &products->dweight, g, x, first == 0);
-    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
-        status = dbias(r, g, first, rows);
-    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last: it may write where the gathered rows lie */
-        status = dinput(r, &products->dinput, g, first, rows);
-    return status;
+        b.x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
+    if (status)
+        return status;
+    return cuda_sliced(plan) ? in_slabs(r, &b) : whole_rows(r, &b);
 }
 
 /* to = beta to + from, in the type of dweight */

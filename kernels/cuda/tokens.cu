@@ -181,9 +181,10 @@ template <typename T> __device__ void store(const lce_store_args &a)
 {
     const int64_t r = blockIdx.x / a.blocks,
                   c = static_cast<int64_t>(blockIdx.x % a.blocks) * 256 + threadIdx.x;
-    if (c >= a.columns)
+    const int64_t row = a.index ? a.index[r] : r;
+    if (c >= a.columns || row < 0)
         return;
-    T *to = static_cast<T *>(a.to) + r * a.to_stride + c;
+    T *to = static_cast<T *>(a.to) + row * a.to_stride + c;
     float value = a.from ? a.from[r * a.from_stride + c] : 0;
     if (a.scaled)
         value *= a.stats->alpha;

@@ -77,16 +77,17 @@ class Case:
             want["grad_bias"] += p.grad_weight_beta * K.from_type(self.before[1], dw_type)[:, None]
         return want
 
-    def prepare(self, mode=K.AUTO, budget=0, chunk=0):
+    def prepare(self, mode=K.AUTO, budget=0, chunk=0, slab=0):
         """A plan, and memory for everything."""
-        return Run(self, mode, budget, chunk)
+        return Run(self, mode, budget, chunk, slab)
 
     def run(self, **how):
         """Returns outputs by name as stored, the error flag, the problems seen."""
         run = self.prepare(**how)
         run.start(self.memory.stream)
         self.memory.synchronize()
-        self.info = run.plan.info.chunk_tokens, run.plan.info.workspace_size
+        info = run.plan.info
+        self.info = info.chunk_tokens, info.workspace_size, info.slab_columns
         return run.end()
 
     def compare(self, got, limit=None):
@@ -121,14 +122,14 @@ class Case:
         problems += self.compare(got, limit)
         if seen != flag:
             problems.append(f"error flag {seen}, not {flag}")
-        report(f"{what} {how} chunk {self.info[0]}", problems)
+        report(f"{what} {how} chunk {self.info[0]}, slab {self.info[2]}", problems)
         return got
 
 
 class Run:
     """One plan of a case with buffers of its own, each output and the workspace filled with NaN."""
 
-    def __init__(self, case, mode, budget, chunk):
+    def __init__(self, case, mode, budget, chunk, slab=0):
         self.case, memory = case, case.memory
         self.blocks, self.buffers, self.problems = {}, K.Buffers(), []
         for name, array in case.values.items():
@@ -140,8 +141,10 @@ class Run:
             memory.write(self.blocks["grad_weight"].address, case.before[0])
             memory.write(self.blocks["grad_bias"].address, case.before[1])
         self.blocks["error_flag"] = K.Block.of(memory, np.zeros(1, np.int32))
-        self.plan = case.library.plan(case.problem, mode, budget, chunk)
+        self.plan = case.library.plan(case.problem, mode, budget, chunk, slab)
         size = self.plan.info.workspace_size
+        if slab and memory.stream is not None and self.plan.info.slab_columns != min(slab, case.problem.vocab):
+            self.problems.append(f"slabs of {self.plan.info.slab_columns} classes, not {slab}")
         if budget and size > budget:
             self.problems.append("the plan exceeds its budget")
         self.blocks["workspace"] = K.Block(memory, size)

@@ -44,7 +44,8 @@ def options(library, memory, quick):
             for reduction in (K.MEAN,) if quick else (K.MEAN, K.SUM, K.NONE):
                 case = Case(library, memory, problem(library, 100, 48, 331, dtype=dtype, reduction=reduction, **values), **extras)
                 what = f"{name}, {NAMES[dtype]}, reduction {reduction}"
-                for how in ({"chunk": 40}, {"chunk": 100}, {"mode": K.NAIVE}):
+                for how in ({"chunk": 40}, {"chunk": 100}, {"mode": K.NAIVE}, {"chunk": 40, "slab": 64},
+                            {"chunk": 100, "slab": 192}):
                     case.check(what, **how)
 
 

@@ -12,6 +12,7 @@ MEAN, SUM, NONE = 0, 1, 2
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
 TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
 KEEP_EXPONENTIALS = 1 << 12  # in proposals: the other softmax pass
+SLAB_UNIT, SLAB_SHIFT = 64, 16  # and the classes of a slab
 AUTO, FAST, LEAN, NAIVE = 0, 1, 2, 3
 ELEMENT = {F32: 4, F16: 2, BF16: 2}
 
@@ -43,6 +44,7 @@ class Info(C.Structure):
         fields("mode chunks", C.c_int32)
         + [("chunk_tokens", C.c_int64)]
         + fields("workspace_size logits_size gemm_size", C.c_uint64)
+        + [("slab_columns", C.c_int64)]
     )
 
 
@@ -81,8 +83,14 @@ class Library:
             setattr(problem, name, value)
         return problem
 
-    def plan(self, problem, mode=AUTO, budget=0, chunk=0):
-        return Plan(self, problem, mode, budget, chunk)
+    def plan(self, problem, mode=AUTO, budget=0, chunk=0, slab=0):
+        """SLAB: the classes of a slab, a multiple of 64; 0 is the library's choice."""
+        before = problem.proposals
+        problem.proposals |= slab // SLAB_UNIT << SLAB_SHIFT
+        try:
+            return Plan(self, problem, mode, budget, chunk)
+        finally:
+            problem.proposals = before
 
     def reference(self, problem, buffers, out):
         self.check(self.c.lce_reference_run(C.byref(problem), C.byref(buffers), C.byref(out)))

@@ -301,23 +301,32 @@ static int run(struct lce_plan *plan)
     return cuda_run(plan, &b, NULL);
 }
 
+/* Logits, dinput, dweight of each slab; but for the last slab's the logits twice. */
+static int64_t products_of(const struct lce_plan *plan)
+{
+    const int64_t columns = plan->info.slab_columns;
+    return (4 * ((plan->problem.vocab + columns - 1) / columns) - 1) * plan->info.chunks;
+}
+
 static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
 {
     static const int64_t vocabs[] = {1,     7,     4096,   9000,   16000,  28000,  32768,  50257,
                                      65537, 99999, 128256, 152064, 200000, 256000, 262144, 270001};
     for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++)
         for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
-            for (uint32_t choice = 0; choice < 16; choice++) {
+            for (uint32_t choice = 0; choice < 32; choice++) {
                 struct lce_problem p = problem_of(1000, 24, vocabs[i], dtype, 0);
                 p.flags = (choice & 1 ? LCE_F32_LOGITS : 0) | (choice & 2 ? LCE_F32_ACCUMULATE : 0);
-                p.proposals = choice & 4 ? 1 << 12 : 0;
+                p.proposals = (choice & 4 ? 1 << 12 : 0) | (choice & 16 ? 64 << 16 : 0);
                 p.max_counted = choice & 8 ? 700 : 0;
                 for (int mode = LCE_FAST; mode <= LCE_NAIVE; mode++) {
                     struct lce_plan *plan = plan_of(&p, mode, mode == LCE_FAST ? 384 : 0, 0);
                     if (run(plan) != LCE_OK)
                         fail_msg("%s", lce_message());
                     assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
-                    assert_int_equal(seen.products, 3 * plan->info.chunks);
+                    assert_int_equal(seen.products, products_of(plan));
+                    if (choice & 16 && mode != LCE_NAIVE)
+                        assert_int_equal(plan->info.slab_columns, p.vocab < 4096 ? p.vocab : 4096);
                     cuda_plan_destroy(plan);
                 }
             }
@@ -371,16 +380,111 @@ static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
             cuda_plan_destroy(plan);
         }
         struct lce_plan *lean = plan_of(&p, LCE_LEAN, 0, 0);
-        assert_int_equal(lean->info.chunk_tokens, tokens / 4);
+        assert_int_equal(lean->info.slab_columns < p.vocab, flags != 0); /* 256 whole rows are too few */
+        assert_int_equal(flags || lean->info.chunk_tokens == tokens / 4, 1);
         assert_true(lean->info.workspace_size <= 128 * mib);
         cuda_plan_destroy(lean);
     }
 }
 
-static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void **state)
+/* Llama 3's output layer: what a budget gets */
+static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
 {
-    struct lce_problem p = problem_of(100, 8, 500, LCE_BF16, 0);
-    struct lce_plan *plan = plan_of(&p, LCE_FAST, 40, 0);
+    static const struct {
+        double mib;
+        bool cut;
+        int64_t least_tokens;
+    } rows[] = {{1.5, true, 32}, {16, true, 384}, {61, true, 512}, {128, false, 512}, {512, false, 2048}};
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, (uint64_t)(rows[i].mib * 1048576));
+        const struct lce_plan_info *info = &plan->info;
+        assert_int_equal(info->slab_columns < p.vocab, rows[i].cut);
+        assert_true(info->chunk_tokens >= rows[i].least_tokens);
+        assert_true((double)info->workspace_size <= rows[i].mib * 1048576);
+        assert_int_equal(run(plan), LCE_OK);
+        assert_int_equal(seen.products, products_of(plan));
+        cuda_plan_destroy(plan);
+    }
+}
+
+/* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
+static size_t parts_of(const struct lce_plan *plan)
+{
+    const struct lce_problem *p = &plan->problem;
+    const size_t n = (size_t)plan->info.chunk_tokens, rows = (size_t)p->max_counted;
+    const size_t e = lce_dtype_size(p->dtype), wide = p->flags & LCE_F32_LOGITS ? 4 : e;
+    const size_t parts[] = {sizeof(struct lce_stats),
+                            (size_t)p->tokens,
+                            (size_t)p->tokens * 4,
+                            rows * 4,
+                            rows ? n * (size_t)p->hidden * e : 0,
+                            (size_t)p->vocab * 4,
+                            n * (size_t)plan->info.slab_columns * wide,
+                            n * 16,
+                            e == 2 || rows ? n * (size_t)p->hidden * 4 : 0};
+    size_t total = plan->info.gemm_size;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        total += (parts[i] + 255) / 256 * 256;
+    return total;
+}
+
+static void slabs_have_an_exact_workspace(void **state)
+{
+    for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+        for (int64_t counted = 0; counted <= 333; counted += 333)
+            for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS)
+                for (int64_t columns = 64; columns <= 4096; columns *= 8) {
+                    struct lce_problem p = problem_of(999, 77, 5001, dtype, flags);
+                    p.max_counted = counted;
+                    p.proposals = (uint32_t)(columns / 64) << 16;
+                    struct lce_plan *plan = plan_of(&p, LCE_FAST, 100, 0);
+                    assert_int_equal(plan->info.slab_columns, columns);
+                    assert_int_equal(plan->info.logits_size, 100 * columns * (dtype && !flags ? 2 : 4));
+                    assert_int_equal(plan->info.workspace_size, parts_of(plan));
+                    cuda_plan_destroy(plan);
+                }
+}
+
+/* What the message names is enough, and a byte less is not. */
+static void the_smallest_plan_is_the_one_that_is_named(void **state)
+{
+    static const int64_t shapes[][3] = {{8192, 4096, 128256}, {1, 16, 50}, {500, 4096, 300}, {0, 64, 1000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int64_t chunk = 0; chunk <= 100; chunk += 100) {
+            struct lce_problem p = problem_of(shapes[i][0], shapes[i][1], shapes[i][2], LCE_BF16, 0);
+            struct lce_plan *plan;
+            assert_int_equal(cuda_plan_create(&library.base, &p, LCE_AUTO, chunk, 1, &plan),
+                             LCE_BUDGET_TOO_SMALL);
+            const char *needs = strstr(lce_message(), "needs ");
+            assert_non_null(needs);
+            const uint64_t least = strtoull(needs + 6, NULL, 10);
+            plan = plan_of(&p, LCE_AUTO, chunk, least);
+            assert_int_equal(plan->info.workspace_size, least);
+            cuda_plan_destroy(plan);
+            assert_int_equal(cuda_plan_create(&library.base, &p, LCE_AUTO, chunk, least - 1, &plan),
+                             LCE_BUDGET_TOO_SMALL);
+            if (i == 0 && chunk == 0)
+                assert_true(least < 1024 * 1024); /* a row of dbias alone is half of that */
+        }
+}
+
+static void only_the_loss_needs_next_to_nothing(void **state)
+{
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    p.wants = LCE_WANT_LOSS;
+    struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 100 << 10);
+    assert_true(plan->info.workspace_size <= 100 << 10);
+    assert_int_equal(run(plan), LCE_OK);
+    const int64_t slabs = (p.vocab + plan->info.slab_columns - 1) / plan->info.slab_columns;
+    assert_int_equal(seen.products, slabs * plan->info.chunks); /* once each */
+    cuda_plan_destroy(plan);
+}
+
+static void refused(const struct lce_problem *p)
+{
+    struct lce_plan *plan = plan_of(p, LCE_FAST, 40, 0);
     assert_int_equal(run(plan), LCE_OK);
     const int launches = seen.launches, products = seen.products;
     for (seen.refuse_launch = 1; seen.refuse_launch <= launches; seen.refuse_launch++) {
@@ -399,6 +503,15 @@ static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void *
     assert_int_equal(seen.launches + seen.products, 0);
     assert_non_null(strstr(lce_message(), "context"));
     cuda_plan_destroy(plan);
+}
+
+static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void **state)
+{
+    struct lce_problem p = problem_of(100, 8, 500, LCE_BF16, 0);
+    for (p.proposals = 0; p.proposals <= 2 << 16; p.proposals += 2 << 16)
+        refused(&p);
+    p.proposals = 0;
+    struct lce_plan *plan;
     seen.no_algorithm = 1;
     assert_int_equal(cuda_plan_create(&library.base, &p, LCE_FAST, 0, 0, &plan), LCE_GEMM_ERROR);
     seen.no_algorithm = 0;
@@ -412,6 +525,10 @@ int main(void)
         cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
+        cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
+        cmocka_unit_test(slabs_have_an_exact_workspace),
+        cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
+        cmocka_unit_test(only_the_loss_needs_next_to_nothing),
         cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);

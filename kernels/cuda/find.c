@@ -1,0 +1,131 @@
+/*
+ * find.c - the kernels of a plan, by name: its types, and for rows that stay in registers their length.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, MOST_CLUSTER = 8 };
+
+static const char *type_name(int dtype)
+{
+    return dtype == LCE_F32 ? "f32" : dtype == LCE_F16 ? "f16" : "bf16";
+}
+
+static int find_typed(struct cuda_plan *plan, int image, const char *name, int dtype, CUfunction *function)
+{
+    char full[64];
+    snprintf(full, sizeof full, "lce_%s_%s", name, type_name(dtype));
+    return cuda_find(cuda_of(plan), image, full, function);
+}
+
+/* How the kernels of softmax.cu are named: by the types of logits and gradient. */
+static const char *softmax_types(const struct cuda_plan *plan)
+{
+    const int dtype = plan->base.problem.dtype;
+    return !plan->wide ? type_name(dtype) : dtype == LCE_F16 ? "wide_f16" : "wide_bf16";
+}
+
+/* The number of vectors a thread that there is a kernel for: at least EACH, or 0. */
+static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
+{
+    if (each <= MANY_VECTORS)
+        return general ? (each <= 2 ? 2 : MANY_VECTORS) : (int)each;
+    if (each > 16 || cuda_logit_size(plan) != sizeof(float))
+        return 0;
+    return general || each > 12 ? 16 : 12;
+}
+
+/* The smallest cluster whose registers hold a row, MOST vectors a thread unless it is the largest cluster;
+ * `loop` where none does. */
+static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
+{
+    const int64_t vectors = plan->stride * (int64_t)cuda_logit_size(plan) / 16;
+    const bool general = !strcmp(kind, "general");
+    char name[64];
+    int64_t each = vectors;
+    for (softmax->cluster = 1;; softmax->cluster *= 2) {
+        const int64_t threads = (int64_t)softmax->cluster * THREADS;
+        each = cuda_round_up(vectors, threads) / threads;
+        if (each <= most || softmax->cluster == MOST_CLUSTER)
+            break;
+    }
+    const int count = vectors_for(plan, each, general);
+    if (count == 0) {
+        softmax->cluster = 1;
+        snprintf(name, sizeof name, "lce_softmax_%s_loop", softmax_types(plan));
+    } else {
+        snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);
+    }
+    return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
+}
+
+/* For measuring: keeping the exponentials of 16-bit logits, where a thread's share is small enough. */
+static int find_plain(struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool kept = p->proposals >> 12 & 1 && cuda_logit_size(plan) == 2 &&
+                      plan->stride <= (int64_t)MOST_CLUSTER * THREADS * KEPT_VECTORS * 8;
+    return find_softmax(plan, kept ? "kept" : "plain", kept ? KEPT_VECTORS : MANY_VECTORS,
+                        &plan->kernels.plain);
+}
+
+static int find_slabs(struct cuda_plan *plan)
+{
+    static const char *const kinds[] = {"plain", "general"};
+    char name[64];
+    int status =
+        find_typed(plan, IMAGE_TOKENS, "store", plan->base.problem.dtype, &plan->kernels.store_input);
+    for (int i = 0; !status && i < 2; i++) {
+        snprintf(name, sizeof name, "lce_slab_scan_%s_%s", softmax_types(plan), kinds[i]);
+        status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.scan[i]);
+        snprintf(name, sizeof name, "lce_slab_gradient_%s_%s", softmax_types(plan), kinds[i]);
+        if (!status)
+            status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.slab_gradient[i]);
+    }
+    return status;
+}
+
+static int find_naive(struct cuda_plan *plan)
+{
+    struct cuda_kernels *k = &plan->kernels;
+    const int dtype = plan->base.problem.dtype;
+    char upcast[64];
+    snprintf(upcast, sizeof upcast, "lce_naive_upcast_%s", softmax_types(plan));
+    int status = cuda_find(cuda_of(plan), IMAGE_NAIVE, upcast, &k->upcast);
+    if (!status)
+        status = find_typed(plan, IMAGE_NAIVE, "naive_cast", dtype, &k->cast);
+    if (!status)
+        status = cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_log_softmax", &k->log_softmax);
+    return status ? status : cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_gradient", &k->gradient);
+}
+
+int cuda_find_kernels(struct cuda_plan *plan)
+{
+    const struct cuda_library *l = cuda_of(plan);
+    const struct lce_problem *p = &plan->base.problem;
+    struct cuda_kernels *k = &plan->kernels;
+    int status = cuda_find(l, IMAGE_TOKENS, "lce_prepare", &k->prepare);
+    if (!status)
+        status = cuda_find(l, IMAGE_TOKENS, "lce_gather", &k->gather);
+    if (!status)
+        status = cuda_find(l, IMAGE_TOKENS, "lce_scatter", &k->scatter);
+    if (!status)
+        status = cuda_find(l, IMAGE_TOKENS, "lce_reduce", &k->reduce);
+    if (!status)
+        status = find_typed(plan, IMAGE_TOKENS, "settle", p->dtype, &k->settle);
+    if (!status)
+        status = find_typed(plan, IMAGE_TOKENS, "column_sum", p->dtype, &k->column_sum);
+    if (!status)
+        status = find_typed(plan, IMAGE_TOKENS, "store", p->grad_weight_dtype, &k->store);
+    if (!status && cuda_sliced(plan))
+        return find_slabs(plan);
+    if (!status)
+        status = find_plain(plan);
+    if (!status)
+        status = find_softmax(plan, "general", MANY_VECTORS, &k->general);
+    if (!status && plan->base.info.mode == LCE_NAIVE)
+        status = find_naive(plan);
+    return status;
+}

@@ -1,0 +1,131 @@
+/*
+ * slab.c - estimates the time of blocks of tokens by slabs of classes, and chooses.
+ *
+ * Cut into slabs, a block of tokens needs no room for all of its logits, so it can be large, and dweight is
+ * read and written less often; the price is that the logits are computed twice but for the last slab's.  What
+ * else there is to weigh: each slab has launches, and products that must fill the GPU by themselves; dinput
+ * is summed in fp32 and moved once a slab, which is little where slabs are wide; and the weight is read three
+ * times a block, which counts where blocks are small.
+ *
+ * The rates are chunk.c's, for a chunk that is not cut as well, so that the two can be compared.  What they
+ * say of slabs is not fitted to anything measured.
+ */
+#include "slab.h"
+
+#include "chunk.h"
+
+static const double bytes = 4.0e12, launches = 18e-6; /* per second; for a slab, seconds */
+
+static double most_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double product(const struct lce_slab_shape *s, int64_t m, int64_t n, int64_t k)
+{
+    return s->slower * lce_product_seconds(s->processors, m, n, k, 0);
+}
+
+/* The logits of one slab, and the pass over them that only reads. */
+static double forward(const struct lce_slab_shape *s, int64_t n, int64_t c)
+{
+    const double weight = (double)c * (double)s->hidden * s->input_element / bytes;
+    return most_of(product(s, n, c, s->hidden), weight) + (double)n * (double)c * s->element / bytes;
+}
+
+static double gradients(const struct lce_slab_shape *s, int64_t n, int64_t c)
+{
+    const double h = (double)s->hidden, weight = (double)c * h * s->input_element / bytes;
+    double seconds = 2.0 * (double)n * (double)c * s->element / bytes;
+    if (s->grad_input) {
+        double sums = c < s->vocab ? 8.0 * (double)n * h / bytes : 0;
+        seconds += most_of(product(s, n, s->hidden, c), weight) + 0.7 * sums;
+    }
+    if (s->grad_element) { /* the first block only writes it */
+        double traffic = (2 - (double)n / (double)s->tokens) * (double)c * h * s->grad_element / bytes;
+        seconds += most_of(product(s, c, s->hidden, n), traffic) + 0.7 * traffic;
+    }
+    return seconds;
+}
+
+static double one_slab(const struct lce_slab_shape *s, int64_t n, int64_t c, bool again)
+{
+    double seconds = launches + forward(s, n, c);
+    if (s->gradients)
+        seconds += gradients(s, n, c) + (again ? forward(s, n, c) : 0);
+    return seconds;
+}
+
+static double one_block(const struct lce_slab_shape *s, int64_t n, int64_t columns)
+{
+    const int64_t last = (s->vocab - 1) % columns + 1, others = (s->vocab - last) / columns;
+    return (others ? (double)others * one_slab(s, n, columns, true) : 0) + one_slab(s, n, last, false);
+}
+
+double lce_slab_seconds(const struct lce_slab_shape *s, int64_t block, int64_t columns)
+{
+    const int64_t tail = s->tokens % block;
+    return (double)(s->tokens / block) * one_block(s, block, columns) +
+           (tail ? one_block(s, tail, columns) : 0);
+}
+
+/* The widest slab for BLOCK tokens that is narrower than the vocabulary; 0 where none fits. */
+static int64_t widest(const struct lce_slab_shape *s, int64_t block, lce_slab_size *size, void *context,
+                      uint64_t budget)
+{
+    int64_t low = 0, high = (s->vocab - 1) / LCE_SLAB_UNIT;
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        if (size(context, block, middle * LCE_SLAB_UNIT) <= budget)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low * LCE_SLAB_UNIT;
+}
+
+/* The next candidate below COUNT: powers of two, and halves more. */
+static int64_t next_below(int64_t count)
+{
+    int64_t power = 1;
+    while (2 * power < count)
+        power *= 2;
+    return power > 1 && power / 2 * 3 < count ? power / 2 * 3 : power;
+}
+
+static void consider(const struct lce_slab_shape *s, int64_t block, int64_t columns,
+                     struct lce_slab_choice *best)
+{
+    const double seconds = lce_slab_seconds(s, block, columns);
+    if (best->block && seconds >= best->seconds)
+        return;
+    *best = (struct lce_slab_choice){block, columns, seconds};
+}
+
+/* Slabs of about one width, and those that products like best. */
+static void consider_widths(const struct lce_slab_shape *s, int64_t block, int64_t most,
+                            struct lce_slab_choice *best)
+{
+    const int64_t unit = LCE_SLAB_UNIT, count = (s->vocab + most - 1) / most;
+    const int64_t even = (s->vocab + count - 1) / count;
+    consider(s, block, most, best);
+    consider(s, block, (even + unit - 1) / unit * unit, best); /* at most MOST, which is such a multiple */
+    for (int64_t c = next_below(most); c >= unit; c = next_below(c))
+        if (c % unit == 0)
+            consider(s, block, c, best);
+}
+
+struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *s, int64_t block, lce_slab_size *size,
+                                       void *context, uint64_t budget)
+{
+    const int64_t all = s->tokens > 0 ? s->tokens : 1;
+    struct lce_slab_choice best = {0, 0, 0};
+    for (int64_t n = block ? block : all; n >= 1; n = next_below(n)) {
+        int64_t most = widest(s, n, size, context, budget);
+        if (most > 0)
+            consider_widths(s, n, most, &best);
+        if (block || n == 1)
+            break;
+    }
+    return best;
+}

@@ -1,0 +1,125 @@
+/*
+ * slab.cu - the two passes over a slab of logits: some tokens by some classes, where no row is ever whole.
+ *
+ * `scan` adds a slab to what is known of each row: largest logit, sum of exponentials, sum of w z, the
+ * label's logit; with the last slab the row's loss is known.  `gradient` then makes a slab's logits, computed
+ * again, into their gradient in place: each row's log-sum-exp is known before, so no element waits for
+ * another.
+ *
+ *     row:  | slab 0: classes 0 .. 4095 | slab 1: 4096 .. 8191 | ... | the last, shorter |
+ *
+ * A CTA takes one row of the slab, 256 vectors of 16 bytes a round.  Where gradients are narrower than logits
+ * they go into the front half of their row, so round i writes over logits of rounds up to i / 2 alone, and
+ * over those of its own only in round 0: a barrier a round, between loads and stores, is enough.  Where they
+ * are as wide, each thread writes what it read.  Sums are put together in a fixed order.
+ */
+#include "pass.cuh"
+
+namespace lce
+{
+
+constexpr int threads = 256;
+
+template <typename L> using One = Pack<L>[1];
+
+template <typename L, typename T, bool General>
+__device__ inline Part slab_part(const lce_softmax_args &a, const Pack<L> &v, int32_t base)
+{
+    if constexpr (General)
+        return part_of<L, T>(a, v, base);
+    const One<L> one = {v};
+    return Plain<L, 1>().part(one);
+}
+
+/* By one thread: what was known of the row, this slab's PART, and the loss where that is all. */
+template <typename L, typename T, bool General>
+__device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, Part part)
+{
+    lce_slab_row *row = a.rows + blockIdx.x;
+    const int32_t at = r.label - a.begin;
+    if (at >= 0 && at < a.columns)
+        row->target = logit<T, General>(a.softmax, to_float(logits[at]), r.label);
+    if (a.begin > 0)
+        part = combine({row->largest, row->sum, row->weighed}, part);
+    row->largest = part.largest;
+    row->sum = part.sum;
+    row->weighed = part.weighed;
+    if (a.begin + a.columns == a.softmax.labels.vocab)
+        finish_row(a.softmax, r, part, row->target, true);
+}
+
+template <typename L, typename T, bool General> __device__ inline void scan(const lce_slab_args &a)
+{
+    LCE_SHARED(Shared<threads>, shared);
+    const int32_t vectors = (a.columns + Pack<L>::count - 1) / Pack<L>::count;
+    const L *logits = static_cast<const L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
+    const uint4 *line = reinterpret_cast<const uint4 *>(logits);
+    const Row r = row_of(a.softmax, blockIdx.x);
+    if (!r.counted) /* all of the CTA */
+        return;
+    Part part = {-CUDART_INF_F, 0, 0};
+#pragma unroll 2
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads)
+        part = combine(part, slab_part<L, T, General>(a.softmax, load<L>(line, i, a.columns),
+                                                      a.begin + i * Pack<L>::count));
+    part = block_combine(part, &shared);
+    if (threadIdx.x == 0)
+        add_part<L, T, General>(a, r, logits, part);
+}
+
+template <typename L, typename T, bool General>
+__device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, const Pack<L> &v, int32_t base,
+                                     float (&g)[Pack<L>::count])
+{
+    if constexpr (General) {
+        gradient_of<L, T>(a, r, v, base, g);
+    } else {
+        Plain<L, 1>().gradient(r, v, 0, g);
+        subtract_label(r, base, g);
+    }
+}
+
+template <typename L, typename T, bool General> __device__ inline void gradient_rows(const lce_slab_args &a)
+{
+    const int32_t vectors = (a.columns + Pack<L>::count - 1) / Pack<L>::count;
+    L *logits = static_cast<L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
+    const uint4 *line = reinterpret_cast<const uint4 *>(logits);
+    Row r = row_of(a.softmax, blockIdx.x);
+    if (r.counted) {
+        const lce_slab_row row = a.rows[blockIdx.x];
+        finish_row(a.softmax, r, {row.largest, row.sum, row.weighed}, row.target, false);
+    }
+    for (int32_t begin = 0; begin < vectors; begin += threads) {
+        const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
+        float g[Pack<L>::count] = {};
+        if (r.counted && i < vectors)
+            slab_gradient<L, T, General>(a.softmax, r, load<L>(line, i, a.columns),
+                                         a.begin + i * Pack<L>::count, g);
+        if (sizeof(T) < sizeof(L))
+            __syncthreads();
+        if (i < vectors)
+            store(reinterpret_cast<T *>(logits), i, g);
+    }
+}
+
+} // namespace lce
+
+#define PASSES(name, L, T, kind, general)                                                                    \
+    extern "C" __global__ void __launch_bounds__(256) lce_slab_scan_##name##_##kind(const lce_slab_args a)   \
+    {                                                                                                        \
+        lce::scan<L, T, general>(a);                                                                         \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(256)                                                        \
+        lce_slab_gradient_##name##_##kind(const lce_slab_args a)                                             \
+    {                                                                                                        \
+        lce::gradient_rows<L, T, general>(a);                                                                \
+    }
+#define BOTH(name, L, T)                                                                                     \
+    PASSES(name, L, T, plain, false)                                                                         \
+    PASSES(name, L, T, general, true)
+
+BOTH(f32, float, float)
+BOTH(wide_f16, float, __half)
+BOTH(wide_bf16, float, __nv_bfloat16)
+BOTH(f16, __half, __half)
+BOTH(bf16, __nv_bfloat16, __nv_bfloat16)

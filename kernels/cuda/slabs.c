@@ -1,0 +1,45 @@
+/* slabs.c - puts the kernels that slabs need on the stream: the passes of slab.cu, and dinput's last
+ * rounding. */
+#include "cuda.h"
+
+static int pass(const struct cuda_run *r, const CUfunction functions[2], const struct cuda_slab *s,
+                int64_t first, int64_t rows)
+{
+    const struct lce_slab_args a = {.softmax = cuda_softmax_args(r, first),
+                                    .rows = cuda_at(r, r->plan->layout.known),
+                                    .begin = (int32_t)s->begin,
+                                    .columns = (int32_t)s->columns};
+    const struct lce_softmax_args *o = &a.softmax;
+    const bool general = o->bias || o->class_weights || o->smoothing > 0 || o->softcap > 0;
+    return cuda_launch(r, functions[general], (unsigned int)rows, 256, &a);
+}
+
+int cuda_slab_scan(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    return pass(r, r->plan->kernels.scan, s, first, rows);
+}
+
+int cuda_slab_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    return pass(r, r->plan->kernels.slab_gradient, s, first, rows);
+}
+
+/* alpha is in the products already */
+int cuda_slab_store(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    const unsigned int blocks = (unsigned int)((p->hidden + 255) / 256);
+    char *to = r->buffers->grad_input;
+    if (!plan->compacts)
+        to += first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
+    const struct lce_store_args a = {.to = to,
+                                     .from = cuda_at(r, plan->layout.dinput),
+                                     .index = plan->compacts ? r->index + first : NULL,
+                                     .stats = r->stats,
+                                     .to_stride = p->grad_input_stride,
+                                     .from_stride = p->hidden,
+                                     .columns = p->hidden,
+                                     .blocks = blocks};
+    return cuda_launch(r, plan->kernels.store_input, (unsigned int)rows * blocks, 256, &a);
+}
