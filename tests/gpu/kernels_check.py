@@ -72,10 +72,14 @@ def shapes(library, memory, quick):
                 if dtype == K.F32 and name not in ("plain", "everything"):
                     continue  # the same
                 case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), **dict(extras, ignored=0.0))
-                case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=n if v % 2 else max(1, n // 2))
+                half = n if v % 2 else max(1, n // 2)
+                case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half)
+                if v > 64 and name != "exponentials kept":
+                    case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half, slab=64 if v < 4096 else 4096 + v // 4 // 64 * 64)
     case = Case(library, memory, problem(library, 50, 24, 90, input_stride=32, weight_stride=40, grad_input_stride=48,
                                          grad_weight_stride=56))
     case.check("strides", chunk=16)
+    case.check("strides", chunk=16, slab=64)
 
 
 def compaction(library, memory, quick):
@@ -84,30 +88,34 @@ def compaction(library, memory, quick):
         counted = int((case.labels != -100).sum())
         for bound in (counted, counted + 7):
             case.problem.max_counted = bound
-            case.check(f"compaction, {NAMES[dtype]}, {counted} of 200 count, {bound} promised", chunk=32)
+            for slab in (0, 128):
+                case.check(f"compaction, {NAMES[dtype]}, {counted} of 200 count, {bound} promised", chunk=32, slab=slab)
         small = Case(library, memory, problem(library, 200, 40, 300, dtype=dtype, reduction=K.NONE, max_counted=counted - 9),
                      ignored=0.5)
         small.check("more count than promised", flag=2, chunk=32)
+        small.check("more count than promised", flag=2, chunk=32, slab=128)
 
 
 def corners(library, memory, quick):
     for reduction in (K.MEAN, K.SUM, K.NONE):
-        case = Case(library, memory, problem(library, 40, 16, 60, reduction=reduction), ignored=1.1)
-        case.check(f"all ignored, reduction {reduction}", chunk=16)
-        case = Case(library, memory, problem(library, 0, 16, 60, reduction=reduction, grad_weight_beta=0.5))
-        case.check(f"no token, reduction {reduction}")
-        case = Case(library, memory, problem(library, 30, 16, 60, reduction=reduction),
-                    invalid=((3, 60), (9, -1), (20, 2**62), (29, -(2**62))))
-        case.check(f"labels out of range, reduction {reduction}", flag=1, chunk=8)
+        case = Case(library, memory, problem(library, 40, 16, 160, reduction=reduction), ignored=1.1)
+        none = Case(library, memory, problem(library, 0, 16, 160, reduction=reduction, grad_weight_beta=0.5))
+        wrong = Case(library, memory, problem(library, 30, 16, 160, reduction=reduction),
+                     invalid=((3, 160), (9, -1), (20, 2**62), (29, -(2**62))))
+        for slab in (0, 64):
+            case.check(f"all ignored, reduction {reduction}", chunk=16, slab=slab)
+            none.check(f"no token, reduction {reduction}", slab=slab)
+            wrong.check(f"labels out of range, reduction {reduction}", flag=1, chunk=8, slab=slab)
     for dtype in (K.F32, K.F16, K.BF16):
         case = Case(library, memory, problem(library, 16, 16, 500, dtype=dtype, reduction=K.NONE), scale=60)
-        got = case.check(f"logits hundreds apart, {NAMES[dtype]}", limit=0.1, chunk=16)
-        report("large gaps are finite", [n for n, a in got.items() if not np.isfinite(K.from_type(a, case.outputs[n][0])).all()])
+        for slab in (0, 128):
+            got = case.check(f"logits hundreds apart, {NAMES[dtype]}", limit=0.1, chunk=16, slab=slab)
+            report("large gaps are finite", [n for n, a in got.items() if not np.isfinite(K.from_type(a, case.outputs[n][0])).all()])
 
 
 def budgets(library, memory, quick):
     case = Case(library, memory, problem(library, 512, 64, 4000))
-    for budget in (1 << 20, 2 << 20, 8 << 20, 64 << 20):
+    for budget in (32 << 10, 128 << 10, 512 << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20):
         case.check(f"budget {budget}", budget=budget)
     try:
         library.plan(case.problem, K.FAST, 10000)
@@ -120,10 +128,11 @@ def repeated(library, memory, quick):
     for name in ("plain", "everything", "fp32 logits"):
         values, extras = OPTIONS[name]
         case = Case(library, memory, problem(library, 300, 128, 5000, **values), **extras)
-        first = case.run(chunk=128)[0]
-        for _ in range(2 if quick else 10):
-            again = case.run(chunk=128)[0]
-            report(f"the same bits again, {name}", differ(first, again))
+        for slab in (0, 1024):
+            first = case.run(chunk=128, slab=slab)[0]
+            for _ in range(2 if quick else 10):
+                again = case.run(chunk=128, slab=slab)[0]
+                report(f"the same bits again, {name}, slab {slab}", differ(first, again))
 
 
 def main():

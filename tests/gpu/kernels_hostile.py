@@ -10,6 +10,7 @@ import kernels_lce as K
 from kernels_case import NAMES, Case, Run, differ, problem, refused, report
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+WAYS = {"mode": K.FAST}, {"mode": K.NAIVE}, {"chunk": 11, "slab": 128}  # a plan's kinds
 
 
 def any_problem(library, random):
@@ -25,7 +26,8 @@ def any_problem(library, random):
         softcap=pick(0.0, 3.0), grad_weight_beta=pick(0.0, 1.0, -0.5), input_stride=gap(), weight_stride=gap(),
         grad_input_stride=gap(), grad_weight_stride=gap(), max_counted=pick(0, 0, n))
     extras = dict(bias=pick(False, True), weights=pick(False, True), upstream=pick(False, True), ignored=pick(0.0, 0.4))
-    how = pick({"mode": K.NAIVE}, {"chunk": int(random.integers(1, n + 1))}, {"mode": K.LEAN}, {})
+    chunk, slab = int(random.integers(1, n + 1)), 64 * int(random.integers(1, 5))
+    how = pick({"mode": K.NAIVE}, {"chunk": chunk}, {"chunk": chunk, "slab": slab}, {"mode": K.LEAN, "slab": slab}, {})
     return problem(library, n, h, v, **values), extras, how
 
 
@@ -41,12 +43,12 @@ def combinations(library, memory, quick):
 
 def wanted(library, memory, quick):
     """Each output alone is what it is with all the others, bit for bit."""
-    for flags in (0, K.F32_LOGITS):
+    for flags, slab in ((0, 0), (K.F32_LOGITS, 0), (0, 64), (K.F32_LOGITS, 64)):
         case = Case(library, memory, problem(library, 60, 24, 200, flags=flags))
-        first = case.check("all outputs", chunk=32)
+        first = case.check("all outputs", chunk=32, slab=slab)
         for wants in (1, 2, 4, 8, 3, 6, 14):
             case.problem.wants = wants
-            got = case.check(f"wants {wants}, flags {flags}", chunk=32)
+            got = case.check(f"wants {wants}, flags {flags}", chunk=32, slab=slab)
             names = [name for bit, name in enumerate(first) if wants >> bit & 1]
             report(f"wants {wants}: the same bits", [n for n in names if first[n].tobytes() != got[n].tobytes()])
 
@@ -56,9 +58,9 @@ def labels(library, memory, quick):
     for kind, bad in worst.items():
         for flags in (0, K.F32_LOGITS):
             for label in bad:
-                for mode in (K.FAST, K.NAIVE):
+                for how in WAYS:
                     p = problem(library, 20, 16, 500, reduction=K.NONE, label_dtype=kind, flags=flags)
-                    Case(library, memory, p, invalid=((7, label),)).check(f"label {label}, flags {flags}", flag=1, mode=mode)
+                    Case(library, memory, p, invalid=((7, label),)).check(f"label {label}, flags {flags}", flag=1, **how)
     for dtype in (K.F32, K.F16, K.BF16):
         for reduction in (K.MEAN, K.SUM, K.NONE):
             for n in (0, 1, 33):
@@ -81,8 +83,8 @@ def nonfinite(library, memory, quick):
                 x[5, 3] = bad
                 values["input"] = K.to_type(x, K.BF16)
             p = problem(library, 24, 16, 5000, reduction=K.NONE, flags=flags, wants=K.LOSS | K.GRAD_INPUT)
-            for mode in (K.FAST, K.NAIVE):
-                got = Case(library, memory, p, change=change).check(f"{bad} in row 5, flags {flags}", mode=mode)
+            for how in WAYS:
+                got = Case(library, memory, p, change=change).check(f"{bad} in row 5, flags {flags}", **how)
                 rows = np.isnan(K.from_type(got["grad_input"], K.BF16)).any(1).nonzero()[0].tolist()
                 report(f"{bad} in row 5 of the input", [] if rows == [5] else [f"NaN in rows {rows} of dinput"])
 
@@ -98,10 +100,11 @@ def large_gaps(library, memory, quick):
                     values.update(input=K.to_type(x, dtype), weight=K.to_type(w, dtype), labels=np.arange(4))
                 p = problem(library, 4, 8, 5000, dtype=dtype, flags=flags, reduction=K.NONE)
                 case = Case(library, memory, p, change=change)
-                got = case.check(f"{gap} below, {NAMES[dtype]}, flags {flags}")
-                finite = all(np.isfinite(K.from_type(a, case.outputs[name][0])).all() for name, a in got.items())
-                near = np.abs(got["loss"] - gap).max() < gap * 4e-3
-                report(f"{gap} below, {NAMES[dtype]}", [] if finite and near else [f"loss {got['loss'].ravel()}"])
+                for slab in (0, 1024):
+                    got = case.check(f"{gap} below, {NAMES[dtype]}, flags {flags}", slab=slab)
+                    finite = all(np.isfinite(K.from_type(a, case.outputs[name][0])).all() for name, a in got.items())
+                    near = np.abs(got["loss"] - gap).max() < gap * 4e-3
+                    report(f"{gap} below, {NAMES[dtype]}", [] if finite and near else [f"loss {got['loss'].ravel()}"])
 
 
 def peaked(library, memory, quick):
@@ -206,11 +209,12 @@ def graphs(library, memory, quick):
     """A captured run, replayed, gives the bits that the run gives; new inputs are seen."""
     if memory.stream is None:
         return  # no such thing on the CPU
-    for values in ({}, {"flags": K.F32_LOGITS}, {"dtype": K.F16}, {"max_counted": 90}):
+    kinds = {}, {"flags": K.F32_LOGITS}, {"dtype": K.F16}, {"max_counted": 90}
+    for values, slab in [(values, slab) for values in kinds for slab in (0, 192)]:
         case = Case(library, memory, problem(library, 150, 48, 700, **values), ignored=0.5)
-        run = case.prepare(chunk=64)
+        run = case.prepare(chunk=64, slab=slab)
         graph = memory.capture(lambda: run.start(memory.stream))  # before it ever ran
-        alone = case.check(f"alone, {values}", chunk=64)
+        alone = case.check(f"alone, {values}", chunk=64, slab=slab)
         for _ in range(3):
             for name in case.outputs:
                 memory.fill(run.blocks[name].address, run.blocks[name].size)
@@ -234,8 +238,9 @@ def digest(library, memory):
         for array in Case(library, memory, p, seed=seed, reference=False, **extras).run(**how)[0].values():
             text.update(array.tobytes())
     case = Case(library, memory, problem(library, 700, 256, 32000), reference=False)
-    for array in case.run(chunk=256)[0].values():
-        text.update(array.tobytes())
+    for slab in (0, 4096):
+        for array in case.run(chunk=256, slab=slab)[0].values():
+            text.update(array.tobytes())
     return text.hexdigest()
 
 
