@@ -76,6 +76,7 @@ class _Info(C.Structure):
         _fields("mode chunks", C.c_int32)
         + _fields("chunk_tokens", C.c_int64)
         + _fields("workspace_size logits_size gemm_size", C.c_uint64)
+        + _fields("slab_columns", C.c_int64)
     )
 
 

@@ -102,6 +102,7 @@ static int plan_create(struct lce *library, const struct lce_problem *problem, i
     info->chunks = (int32_t)((problem->tokens + chunk - 1) / chunk);
     info->workspace_size = layout_fill(problem, chunk, &plan->layout);
     info->logits_size = (uint64_t)chunk * (uint64_t)problem->vocab * sizeof(float);
+    info->slab_columns = problem->vocab;
     *out = &plan->base;
     return LCE_OK;
 }

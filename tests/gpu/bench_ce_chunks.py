@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""bench_ce_chunks.py LIBRARY [--shape N,H,V] [--device cpu]: what the size of a chunk costs, and where the time goes.
+"""bench_ce_chunks.py LIBRARY [--shape N,H,V] [--slabs] [--device cpu]: what the size of a chunk costs, and where the
+time goes.
 
 Every chunk size in turn with as much scratch as cuBLASLt wants and with none; the products' parts by leaving gradients
-out.  Rounds, clock and the share of the GEMM rate are those of bench_ce.py.
+out.  With --slabs instead blocks of tokens by slabs of classes, and what a budget gets.  Rounds, clock and the share of the GEMM rate are those of bench_ce.py.
 """
 import argparse
 import sys
@@ -16,6 +17,8 @@ import kernels_lce as K
 CHUNKS = 256, 384, 512, 768, 1024, 1280, 1536, 1792, 2048, 3072, 4096
 PARTS = {"loss": 1, "loss and dX": 3, "loss and dW": 5}
 PARTED = 512, 1024, 2048
+SLABS = [(tokens, classes) for tokens in (128, 512, 1024, 2048) for classes in (2048, 4096, 8192, 16384, 65536)]
+BUDGETS = 0.5, 1.5, 4, 8, 16, 32, 61, 94, 128, 256  # MiB
 
 
 def race(clock, case, made, rest):
@@ -39,19 +42,36 @@ def attempt(made, name, case, **values):
         print(f"{name:24s} {error}")
 
 
+def slabs(clock, case, rest):
+    n, h, v = case.shape
+    for tokens, classes in [pair for pair in SLABS if pair[0] <= n and pair[1] < v]:
+        made = {}
+        attempt(made, f"{tokens} x {classes}", case, chunk=tokens, slab=classes)
+        for part, wants in PARTS.items() if classes == 8192 else ():
+            attempt(made, f"{tokens} x {classes}, {part}", case, chunk=tokens, slab=classes, wants=wants)
+        race(clock, case, made, rest)
+    for mib in BUDGETS:
+        made = {}
+        attempt(made, f"budget {mib} MiB", case, budget=int(mib * 2**20))
+        race(clock, case, made, rest)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="bench_ce_chunks.py")
     parser.add_argument("library")
     parser.add_argument("--shape", default="8192,4096,128256")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--rest", type=float, default=0.1)
+    parser.add_argument("--slabs", action="store_true")
     a = parser.parse_args()
     clock = B.GpuClock() if a.device == "cuda" else B.HostClock()
     library = K.Library(a.library, K.CUDA if a.device == "cuda" else K.CPU)
     n, h, v = shape = N.read_shape(a.shape)
     case = M.Case(library, *N.make_inputs(shape, "random", a.device))
     print(f"# {a.shape}: {B.card(a.device)}")
-    for chunk in [chunk for chunk in CHUNKS if chunk <= n]:
+    if a.slabs:
+        slabs(clock, case, a.rest)
+    for chunk in [chunk for chunk in CHUNKS if chunk <= n and not a.slabs]:
         made = {}
         attempt(made, f"chunk {chunk}", case, chunk=chunk)
         attempt(made, f"chunk {chunk}, no scratch", case, chunk=chunk, budget=chunk * (v + 64) * 2 + (1 << 20))

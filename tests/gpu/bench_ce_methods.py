@@ -33,17 +33,19 @@ class Case:
 class Ours:
     """Our library through its C interface; gradients, loss and workspace are allocated in the call, as PyTorch's are."""
 
-    def __init__(self, case, mode, budget=0, chunk=0, main_grad=False, **values):
+    def __init__(self, case, mode, budget=0, chunk=0, slab=0, main_grad=False, **values):
         self.x, self.w, self.labels = case.x, case.w, case.labels
         n, h, v = case.shape
         if main_grad:
             values.update(grad_weight_dtype=K.F32, grad_weight_beta=1.0)
-        self.plan = case.library.plan(case.library.problem(tokens=n, hidden=h, vocab=v, **values), mode, budget, chunk)
+        problem = case.library.problem(tokens=n, hidden=h, vocab=v, **values)
+        self.plan = case.library.plan(problem, mode, budget, chunk, slab)
         self.main = torch.zeros(self.w.shape, dtype=torch.float32, device=self.w.device) if main_grad else None
         self.flag = torch.zeros(1, dtype=torch.int32, device=self.x.device)
         self.gradient_bytes = 2 * n * h + (0 if main_grad else 2 * v * h)
         info = self.plan.info
-        self.note = f"chunks of {info.chunk_tokens}, workspace {info.workspace_size / 2**20:.1f} MiB"
+        slabs = f" by slabs of {info.slab_columns}" if info.slab_columns < v else ""
+        self.note = f"chunks of {info.chunk_tokens}{slabs}, workspace {info.workspace_size / 2**20:.1f} MiB"
         self.held = None
 
     def __call__(self):
@@ -165,6 +167,8 @@ METHODS = {
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
     "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
     "ours lean, 61 MiB": ours(K.LEAN, budget=61 << 20),
+    "ours, 16 MiB": ours(K.AUTO, budget=16 << 20),
+    "ours, 1.5 MiB": ours(K.AUTO, budget=3 << 19),
     "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
     "ours naive": ours(K.NAIVE),

@@ -355,6 +355,7 @@ static void a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact(
         assert_true(info->chunk_tokens == 32768 || info->workspace_size > budget / 10 * 9 ||
                     budget < 1 << 28);
         assert_true(info->logits_size == (uint64_t)info->chunk_tokens * 256000 * 4);
+        assert_true(info->slab_columns == 256000);
         assert_true(info->chunks == (32768 + info->chunk_tokens - 1) / info->chunk_tokens);
         lce_plan_destroy(plan);
     }
