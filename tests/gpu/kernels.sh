@@ -61,9 +61,9 @@ judged() {
 }
 
 part check 150 limited python3 "${checks[@]}"
-part memcheck 100 sanitizer --tool memcheck python3 "${checks[@]}" --quick
-part racecheck 100 judged racecheck --planted
-part synccheck 60 judged synccheck ''
+part memcheck 140 sanitizer --tool memcheck python3 "${checks[@]}" --quick
+part racecheck 140 judged racecheck --planted
+part synccheck 80 judged synccheck ''
 unset LCE_CUBLASLT # in PyTorch's process its copy is found
 part time 90 limited python3 "$here/kernels_time.py" "$library" --tune
 for name in check time; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""kernels_time.py LIBRARY [--shape N,H,V] [--tune] [--device cpu]: what the ways of the softmax pass and the type of the
-logits cost.
+"""kernels_time.py LIBRARY [--shape N,H,V] [--tune] [--device cpu]: what the ways of the softmax pass, the type of the
+logits and slabs cost.
 
 Loss and all gradients, bf16, peaked inputs: times and workspaces of the methods in turn, errors of loss, dinput and
 dweight against fp64, then what each kernel takes of it.  --tune: each of the first proposals that cuBLASLt has for each
@@ -21,6 +21,8 @@ METHODS = {
     "fast, fp32 logits, 1 GiB": M.ours(K.FAST, flag="F32_LOGITS", budget=1 << 30),
     "lean": M.ours(K.LEAN),
     "lean, fp32 logits": M.ours(K.LEAN, flag="F32_LOGITS"),
+    "61 MiB": M.ours(K.AUTO, budget=61 << 20),
+    "16 MiB": M.ours(K.AUTO, budget=16 << 20),
 }
 # Each product with as few others as can be
 PRODUCTS = {"logits": 1, "dinput": 3, "dweight": 5}
@@ -42,7 +44,7 @@ def kernels(made):
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             method.results()
         method.release()
-        for event in sorted(seen.key_averages(), key=lambda e: -e.device_time_total)[:5]:
+        for event in sorted(seen.key_averages(), key=lambda e: -e.device_time_total)[:8]:
             print(f"  {name:24s} {event.device_time_total / 1e3:8.3f} ms {event.count:4d} x {event.key[:90]}", flush=True)
 
 
