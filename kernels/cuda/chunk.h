@@ -25,13 +25,16 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors);
 /* Seconds of a product [m, n] over k in bf16, with SCRATCH bytes for partial sums. */
 double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch);
 
+/* Seconds of a product that takes ARITHMETIC seconds and adds to what it reads and writes, TRAFFIC bytes. */
+double lce_adding_seconds(double arithmetic, double traffic);
+
 /* Seconds that all chunks of CHUNK tokens are estimated to take: good for comparing chunks, for nothing else.
  */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
 /* The fastest chunk of at most MOST tokens; of equals the smallest.  Considered are powers of two and halves
- * more, 256, 384, 512 to 4096, as they were measured, and all tokens.  Where MOST is below 256, multiples of
- * 16; below 128, MOST alone. */
+ * more, 256, 384, 512 to 2048, as they were measured, and all tokens, where these are no more.  Where MOST is
+ * below 256, multiples of 16; below 128, MOST alone. */
 int64_t lce_chunk_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 #endif

@@ -6,14 +6,18 @@
 
 #include "libraries.h"
 
+/* Of what a product is one: what is known of cuBLASLt's choices depends on it. */
+enum lce_role { LCE_LOGITS, LCE_DINPUT, LCE_DWEIGHT };
+
 /* out[m, n] = a[m, k] b[k, n], all row-major; a may be stored as [k, m], b as [n, k].  Strides in elements.
  */
 struct lce_product {
     int64_t m, n, k;
     int64_t out_stride, a_stride, b_stride;
-    unsigned int proposal; /* which of cuBLASLt's, 0 .. 15 */
-    int dtype, out_dtype;  /* enum lce_dtype of a and b, of out */
-    uint32_t alignment;    /* bytes that the addresses of all three are multiples of */
+    unsigned int proposal; /* which of cuBLASLt's, 1 .. 15; 0: the one that does best here, see gemm.c */
+    enum lce_role role;
+    int dtype, out_dtype; /* enum lce_dtype of a and b, of out */
+    uint32_t alignment;   /* bytes that the addresses of all three are multiples of */
     bool transpose_a, transpose_b;
     bool tf32;
     bool device_factors; /* alpha and beta are in device memory */

@@ -51,6 +51,9 @@
        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,                         \
        cublasLtMatmulPreference_t preference, int asked, cublasLtMatmulHeuristicResult_t results[],          \
        int *found))                                                                                          \
+    X(cublasLtMatmulAlgoConfigGetAttribute, algorithm_get, cublasStatus_t,                                   \
+      (const cublasLtMatmulAlgo_t *algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, void *value,   \
+       size_t size, size_t *written))                                                                        \
     X(cublasLtMatmul, matmul, cublasStatus_t,                                                                \
       (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,                 \
        cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,    \

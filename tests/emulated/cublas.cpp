@@ -94,6 +94,11 @@ API cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cubla
     results[0].workspaceSize = 0;
     return OK;
 }
+API cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *, cublasLtMatmulAlgoConfigAttributes_t,
+                                         void *, size_t, size_t *)
+{
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
 
 /* Row I of op(A), or column I of op(B), as fp32: its elements lie STEP apart. */
 static std::vector<float> widened(const void *matrix, const Layout &l, bool along_columns)

@@ -31,6 +31,10 @@ static struct {
     size_t scratch; /* that each product's algorithm takes */
     int products, launches;
     int refuse_launch, refuse_product, no_algorithm;
+    struct proposal {
+        uint32_t tile;
+        float rounds;
+    } proposals[8]; /* all but the first end at a tile of 0 */
     CUcontext current;
 } seen;
 
@@ -147,8 +151,23 @@ static cublasStatus_t fake_heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc
                                      cublasLtMatmulPreference_t preference, int asked,
                                      cublasLtMatmulHeuristicResult_t results[], int *found)
 {
-    *found = !seen.no_algorithm;
-    results[0].workspaceSize = seen.scratch;
+    int n = 0;
+    for (; n < asked && n < 8 && !seen.no_algorithm && (n == 0 || seen.proposals[n].tile); n++)
+        results[n] = (cublasLtMatmulHeuristicResult_t){.algo.data[0] = seen.proposals[n].tile,
+                                                       .workspaceSize = seen.scratch + (size_t)n * 256,
+                                                       .wavesCount = seen.proposals[n].rounds};
+    *found = n;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_algorithm_get(const cublasLtMatmulAlgo_t *algorithm,
+                                         cublasLtMatmulAlgoConfigAttributes_t attribute, void *value,
+                                         size_t size, size_t *written)
+{
+    assert_int_equal(attribute, CUBLASLT_ALGO_CONFIG_TILE_ID);
+    assert_int_equal(size, sizeof(uint32_t));
+    const uint32_t tile = (uint32_t)algorithm->data[0];
+    memcpy(value, &tile, *written = sizeof tile);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -208,6 +227,7 @@ static struct cuda_library library = {
              .preference_destroy = fake_preference_destroy,
              .preference_set = fake_preference_set,
              .heuristic = fake_heuristic,
+             .algorithm_get = fake_algorithm_get,
              .matmul = fake_matmul},
     .processors = 132,
 };
@@ -505,6 +525,53 @@ static void refused(const struct lce_problem *p)
     cuda_plan_destroy(plan);
 }
 
+static int chosen(enum lce_role role, unsigned int asked_for)
+{
+    const struct lce_product product = {.m = 2048,
+                                        .n = 128256,
+                                        .k = 4096,
+                                        .out_stride = 128256,
+                                        .a_stride = 4096,
+                                        .b_stride = 4096,
+                                        .proposal = asked_for,
+                                        .role = role,
+                                        .dtype = LCE_BF16,
+                                        .out_dtype = LCE_BF16,
+                                        .alignment = 16,
+                                        .transpose_b = true};
+    struct lce_gemm gemm;
+    assert_int_equal(lce_gemm_create(&library.blas, NULL, &product, 1 << 20, &gemm), LCE_OK);
+    const size_t scratch = gemm.workspace_size;
+    const int tile = (int)gemm.algorithm.data[0];
+    lce_gemm_destroy(&library.blas, &gemm);
+    for (int i = 0; i < 8; i++)
+        if ((int)seen.proposals[i].tile == tile && scratch == seen.scratch + (size_t)i * 256)
+            return i;
+    return -1;
+}
+
+static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic(void **state)
+{
+    memset(&seen, 0, sizeof seen);
+    const struct proposal as_on_an_h200[8] = {
+        {CUBLASLT_MATMUL_TILE_320x128, 49}, {CUBLASLT_MATMUL_TILE_256x128, 61},
+        {CUBLASLT_MATMUL_TILE_128x256, 61}, {CUBLASLT_MATMUL_TILE_128x160, 81},
+        {CUBLASLT_MATMUL_TILE_176x128, 88}, {CUBLASLT_MATMUL_TILE_168x128, 93},
+        {CUBLASLT_MATMUL_TILE_144x128, 5}, /* few rounds: the last may be all but empty */
+        {CUBLASLT_MATMUL_TILE_192x128, 81}};
+    memcpy(seen.proposals, as_on_an_h200, sizeof as_on_an_h200);
+    assert_int_equal(chosen(LCE_LOGITS, 0), 5);
+    assert_int_equal(chosen(LCE_DWEIGHT, 0), 3);
+    assert_int_equal(chosen(LCE_DINPUT, 0), 0);
+    assert_int_equal(chosen(LCE_LOGITS, 2), 2);
+    assert_int_equal(chosen(LCE_DWEIGHT, 15), 7); /* the last that there is */
+    seen.proposals[6].rounds = 108;
+    assert_int_equal(chosen(LCE_LOGITS, 0), 6);
+    seen.proposals[1].tile = 0; /* the only one */
+    assert_int_equal(chosen(LCE_LOGITS, 0), 0);
+    assert_int_equal(chosen(LCE_DWEIGHT, 0), 0);
+}
+
 static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void **state)
 {
     struct lce_problem p = problem_of(100, 8, 500, LCE_BF16, 0);
@@ -529,6 +596,7 @@ int main(void)
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),
+        cmocka_unit_test(of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic),
         cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);
