@@ -166,6 +166,7 @@ METHODS = {
     "ours lean": ours(K.LEAN),
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
     "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
+    "ours, 256 MiB": ours(K.AUTO, budget=256 << 20),
     "ours lean, 61 MiB": ours(K.LEAN, budget=61 << 20),
     "ours, 16 MiB": ours(K.AUTO, budget=16 << 20),
     "ours, 1.5 MiB": ours(K.AUTO, budget=3 << 19),
