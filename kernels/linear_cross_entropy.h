@@ -160,11 +160,10 @@ struct lce_problem {
     int32_t label_dtype;       /* enum lce_label_dtype; default int64 */
     int32_t grad_weight_dtype; /* of dweight and dbias: dtype's or LCE_F32; default -1, dtype's */
     int32_t reduction;         /* enum lce_reduction; default mean */
-    /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 .. 15
-       that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that it
-       does not have is its last.
-       Bit 12: another softmax pass for 16-bit logits, where V is at most 131072.  Bits 16-31: slabs of
-       so many times 64 classes (CUDA).  Default 0. */
+    /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
+       15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
+       it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
+       131072.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value; multiples of 8 are fastest. */
     int64_t tokens, hidden, vocab;
