@@ -1,0 +1,411 @@
+/*
+ * arena.c - the functions of arena.h: the lock, the checks, the figures; policy.c decides.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define DEFAULT_SMALL    (256u << 10)
+#define DEFAULT_SLACK    15
+#define DEFAULT_WAIT     40
+#define DEFAULT_MARK     (32u << 20)
+#define DEFAULT_MAPPINGS 450000u
+#define LEAST_SLOTS      64u
+#define MOST_SLOTS       (1u << 19) /* of a heap */
+
+/* ---- making and unmaking ---- */
+
+/* Arrays by slot are reserved whole: what is never touched costs nothing, and nothing ever moves. */
+struct array {
+    void **at;
+    size_t bytes;
+};
+
+#define ARRAYS (8 + LEVELS)
+
+static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
+{
+    size_t home = a->home_slots, all = a->slots, bits = all;
+    struct array arrays[8] = {
+        {(void **)&a->starts, all * sizeof *a->starts},
+        {(void **)&a->used, home},
+        {(void **)&a->user, home},
+        {(void **)&a->picked, home},
+        {(void **)&a->seq, home * sizeof *a->seq},
+        {(void **)&a->atom_of, home * sizeof *a->atom_of},
+        {(void **)&a->handle, home * sizeof *a->handle},
+        {(void **)&a->aliased, (home / 64 + 1) * 8},
+    };
+    for (int i = 0; i < LEVELS; i++) {
+        bits = (bits + 63) / 64;
+        list[8 + i] = (struct array){(void **)&a->starting[i], (bits + 1) * 8};
+    }
+    memcpy(list, arrays, sizeof arrays);
+}
+
+static void unmap_arrays(struct vs_arena *a)
+{
+    struct array list[ARRAYS];
+    list_arrays(a, list);
+    for (int i = 0; i < ARRAYS; i++)
+        if (*list[i].at)
+            munmap(*list[i].at, list[i].bytes);
+}
+
+static int map_arrays(struct vs_arena *a)
+{
+    struct array list[ARRAYS];
+    list_arrays(a, list);
+    for (int i = 0; i < ARRAYS; i++) {
+        void *p = mmap(NULL, list[i].bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            return VS_BACKING_OUT_OF_MEMORY;
+        *list[i].at = p;
+    }
+    return 0;
+}
+
+static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
+{
+    struct vs_arena_config *c = &a->config;
+    *c = *given;
+    c->small = c->small ? c->small : DEFAULT_SMALL;
+    c->slack = c->slack ? c->slack : DEFAULT_SLACK;
+    c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
+    c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
+    c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
+}
+
+/* A window has room for half as much again as the device: places given back leave gaps. */
+static void lay_out(struct vs_arena *a)
+{
+    uint64_t want = a->config.capacity / granule_bytes(a) * 3 / 2, slots = LEAST_SLOTS;
+    while (slots < want && slots < MOST_SLOTS)
+        slots *= 2;
+    a->heap_shift = (unsigned)__builtin_ctzll(slots);
+    a->home_slots = (uint32_t)(slots * HEAPS);
+    for (uint32_t h = 0; h <= HEAPS; h++)
+        a->heap[h] = (struct heap){0, (uint32_t)(h * slots), 0, (uint32_t)slots, NIL, NIL, NIL};
+    a->heap[ALIASES].limit = (uint32_t)(slots * 8);
+    a->slots = a->home_slots + a->heap[ALIASES].limit;
+}
+
+int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const struct vs_arena_config *c)
+{
+    if (b->granule < 2 * VS_ARENA_UNIT || b->granule & (b->granule - 1) || c->small >= b->granule)
+        return VS_BACKING_INVALID;
+    struct vs_arena *a =
+        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (a == MAP_FAILED)
+        return VS_BACKING_OUT_OF_MEMORY;
+    a->backing = *b;
+    a->shift = (unsigned)__builtin_ctzll(b->granule);
+    a->random = 2463534242u;
+    a->spare_tiles = a->spare_atoms = a->spare_views = a->oldest_idle = a->youngest_idle = NIL;
+    a->lane[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;
+    fill_config(a, c);
+    lay_out(a);
+    if (map_arrays(a) != 0) {
+        unmap_arrays(a);
+        munmap(a, sizeof *a);
+        return VS_BACKING_OUT_OF_MEMORY;
+    }
+    *arena = a;
+    return 0;
+}
+
+static void unmap_views(struct vs_arena *a)
+{
+    for (uint32_t i = 0; i < a->views; i++) {
+        struct view *v = &a->view[i];
+        if (!v->count)
+            continue;
+        a->backing.unmap(a->backing.context, address_of(a, a->tile[v->tile].at), place_of(a, v->count));
+        vs_meta_give(&a->meta, v->run, v->run_room * sizeof *v->run);
+    }
+}
+
+static void release_granules(struct vs_arena *a)
+{
+    for (uint32_t i = 0; i < a->borns; i++) {
+        uint32_t g = a->born[i];
+        if (a->used[g] == ABSENT)
+            continue;
+        a->used[g] = ABSENT; /* one that was given back and created anew stands there twice */
+        a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), granule_bytes(a));
+        a->backing.release(a->backing.context, a->handle[g]);
+    }
+}
+
+static void forget_marks(struct vs_arena *a)
+{
+    for (uint32_t i = 0; i < LANES; i++)
+        for (struct lane *l = &a->lane[i]; l->marks; l->marks--, l->first_mark = (l->first_mark + 1) % MARKS)
+            a->backing.forget(a->backing.context, l->mark[l->first_mark].handle);
+}
+
+static void give_books(struct vs_arena *a)
+{
+    struct vs_meta *m = &a->meta;
+    for (uint32_t i = 0; i < a->atoms; i++)
+        vs_meta_give(m, a->atom[i].views, a->atom[i].capacity * sizeof *a->atom[i].views);
+    for (uint32_t i = 0; i < a->classes; i++) {
+        struct view_class *c = &a->class[i];
+        vs_meta_give(m, c->views, c->capacity * sizeof *c->views);
+        vs_meta_give(m, c->bits[0], c->words * sizeof **c->bits);
+        vs_meta_give(m, c->bits[1], c->words * sizeof **c->bits);
+    }
+    for (uint32_t i = 0; i < LANES; i++) {
+        vs_meta_give(m, a->lane[i].record, RECORDS * sizeof *a->lane[i].record);
+        vs_meta_give(m, a->lane[i].class, a->lane[i].class_room * sizeof *a->lane[i].class);
+    }
+    vs_meta_give(m, a->tile, a->tile_room * sizeof *a->tile);
+    vs_meta_give(m, a->born, a->born_room * sizeof *a->born);
+    vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
+    vs_meta_give(m, a->view, a->view_room * sizeof *a->view);
+    vs_meta_give(m, a->class, a->class_room * sizeof *a->class);
+    vs_meta_give(m, a->deferred, a->deferred_room * sizeof *a->deferred);
+    vs_meta_give(m, a->cell, a->cell ? (a->cell_mask + 1ull) * sizeof *a->cell : 0);
+    vs_meta_destroy(m);
+}
+
+void vs_arena_destroy(struct vs_arena *a)
+{
+    unmap_views(a);
+    release_granules(a);
+    forget_marks(a);
+    for (uint32_t h = 0; h <= HEAPS; h++)
+        if (a->heap[h].base)
+            a->backing.unreserve(a->backing.context, a->heap[h].base, place_of(a, a->heap[h].limit));
+    give_books(a);
+    unmap_arrays(a);
+    munmap(a, sizeof *a);
+}
+
+/* ---- blocks ---- */
+
+static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64_t size, uint64_t *address)
+{
+    uint32_t tile;
+    struct vs_arena_stats *s = &a->stats;
+    if (lane >= LANES || (lane && !a->lane[lane].open))
+        return VS_BACKING_INVALID;
+    if (!a->lane[lane].open)
+        vs_lane_begin(a, lane);
+    if (vs_blocks_reserve(a) != 0 ||
+        vs_tiles_reserve(a, s->blocks + 1, a->live_views, a->home_tiles_top) != 0)
+        return VS_BACKING_OUT_OF_MEMORY;
+    uint64_t peak = s->peak_allocated;
+    s->allocated += size;
+    s->peak_allocated =
+        s->allocated > peak ? s->allocated : peak; /* how much is live tells how much may be held */
+    int status = vs_policy_place(a, lane, size, &tile);
+    if (status != 0) {
+        s->allocated -= size;
+        s->peak_allocated = peak;
+        return status;
+    }
+    struct tile *t = &a->tile[tile];
+    t->asked = asked;
+    t->lane = (uint8_t)lane;
+    *address = address_of(a, t->at);
+    vs_blocks_put(a, *address, tile);
+    s->blocks++;
+    s->mallocs++;
+    return 0;
+}
+
+int vs_arena_malloc(struct vs_arena *a, uint32_t lane, uint64_t size, uint64_t *address)
+{
+    if (size > place_of(a, a->heap[0].limit)) /* more than any device has */
+        return VS_BACKING_OUT_OF_MEMORY;
+    vs_lock_take(&a->lock);
+    int status = place_block(a, lane, size, rounded(size), address);
+    vs_lock_give(&a->lock);
+    return status;
+}
+
+static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes)
+{
+    if (vs_deferred_add(a, tile, lanes) == 0)
+        return 0;
+    if (!a->tile[tile].pins && vs_order_settle(a) == 0) { /* no memory to remember it: wait instead */
+        vs_policy_free(a, tile);
+        return 0;
+    }
+    a->stats.lost_blocks++;
+    a->tile[tile].doomed = true;
+    return 0;
+}
+
+static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
+{
+    uint32_t tile = vs_blocks_get(a, address);
+    if (tile == NIL || a->tile[tile].doomed || lane >= LANES)
+        return VS_BACKING_INVALID;
+    const struct tile *t = &a->tile[tile];
+    uint32_t others = t->others;
+    if (lane != t->lane && lane != VS_ARENA_ANY)
+        others |= 1u << lane;
+    a->stats.frees++;
+    a->stats.allocated -= rounded(t->asked);
+    if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
+        return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others);
+    vs_policy_free(a, tile);
+    return 0;
+}
+
+static void trim_now_and_then(struct vs_arena *a)
+{
+    if (a->idle <= a->config.trim_above >> a->shift || ++a->frees % 64 != 0)
+        return;
+    vs_order_poll(a, NIL);
+    vs_supply_give_back(a, (a->config.trim_above >> a->shift) * 3 / 4);
+}
+
+int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
+{
+    vs_lock_take(&a->lock);
+    int status = free_block(a, address, lane, flags);
+    if (a->config.trim_above)
+        trim_now_and_then(a);
+    vs_lock_give(&a->lock);
+    return status;
+}
+
+/* The tile of the live block that begins at ADDRESS, or NIL. */
+static uint32_t live_at(const struct vs_arena *a, uint64_t address)
+{
+    uint32_t tile = vs_blocks_get(a, address);
+    return tile != NIL && !a->tile[tile].doomed ? tile : NIL;
+}
+
+int vs_arena_use(struct vs_arena *a, uint64_t address, uint32_t lane)
+{
+    vs_lock_take(&a->lock);
+    uint32_t tile = live_at(a, address);
+    bool valid = tile != NIL && lane < LANES && a->lane[lane].open;
+    if (valid && lane != a->tile[tile].lane)
+        a->tile[tile].others |= 1u << lane;
+    vs_lock_give(&a->lock);
+    return valid ? 0 : VS_BACKING_INVALID;
+}
+
+int vs_arena_pin(struct vs_arena *a, uint64_t address)
+{
+    vs_lock_take(&a->lock);
+    uint32_t tile = live_at(a, address);
+    bool valid = tile != NIL && a->tile[tile].pins < UINT16_MAX;
+    if (valid)
+        a->tile[tile].pins++;
+    vs_lock_give(&a->lock);
+    return valid ? 0 : VS_BACKING_INVALID;
+}
+
+int vs_arena_unpin(struct vs_arena *a, uint64_t address)
+{
+    vs_lock_take(&a->lock);
+    uint32_t tile = vs_blocks_get(a, address);
+    bool valid = tile != NIL && a->tile[tile].pins;
+    if (valid && --a->tile[tile].pins == 0 && a->tile[tile].doomed)
+        vs_deferred_poll(a);
+    vs_lock_give(&a->lock);
+    return valid ? 0 : VS_BACKING_INVALID;
+}
+
+/* ---- looking up ---- */
+
+/* The place of an address; false where it is in no window. */
+static bool find_place(const struct vs_arena *a, uint64_t address, uint64_t *place)
+{
+    for (uint32_t h = 0; h <= HEAPS; h++) {
+        const struct heap *x = &a->heap[h];
+        if (x->base && address >= x->base && address - x->base < place_of(a, x->top)) {
+            *place = place_of(a, x->first) + (address - x->base);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *block)
+{
+    uint64_t place;
+    bool found = false;
+    vs_lock_take(&a->lock);
+    if (find_place(a, address, &place)) {
+        const struct tile *t = &a->tile[vs_tile_at(a, place)];
+        uint64_t start = address_of(a, t->at);
+        found = live_at(a, start) != NIL && address - start < t->asked;
+        *block = (struct vs_arena_block){start, t->asked, t->lane, t->pins};
+    }
+    vs_lock_give(&a->lock);
+    return found;
+}
+
+/* ---- the whole ---- */
+
+uint64_t vs_arena_ticket(struct vs_arena *a)
+{
+    vs_lock_take(&a->lock);
+    uint64_t ticket = a->seq_now;
+    vs_lock_give(&a->lock);
+    return ticket;
+}
+
+void vs_arena_settled(struct vs_arena *a, uint64_t ticket)
+{
+    vs_lock_take(&a->lock);
+    if (ticket <= a->seq_now)
+        vs_order_settled(a, ticket);
+    vs_lock_give(&a->lock);
+}
+
+int vs_arena_trim(struct vs_arena *a, uint64_t keep)
+{
+    vs_lock_take(&a->lock);
+    int status = vs_order_settle(a);
+    if (status == 0)
+        vs_supply_give_back(a, keep >> a->shift);
+    vs_lock_give(&a->lock);
+    return status;
+}
+
+static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
+{
+    const struct heap *h = &a->heap[heap];
+    int status = 0;
+    for (uint32_t tile = h->top ? h->last : NIL; tile != NIL && status == 0; tile = a->tile[tile].prev) {
+        const struct tile *t = &a->tile[tile];
+        uint32_t first = slot_of(a, t->at + granule_bytes(a) - 1), end = slot_of(a, t->at + t->size - 1) + 1;
+        bool mapped = heap == ALIASES ? t->view != NIL : t->state != TILE_VACANT;
+        if (mapped && first < end) /* a granule belongs to the tile that it begins in */
+            status = a->backing.access(a->backing.context, address_of(a, place_of(a, first)),
+                                       place_of(a, end - first), peers);
+    }
+    return status;
+}
+
+int vs_arena_set_peers(struct vs_arena *a, uint64_t peers)
+{
+    int status = 0;
+    vs_lock_take(&a->lock);
+    for (uint32_t h = 0; h <= HEAPS && status == 0; h++)
+        status = grant_heap(a, h, peers);
+    if (status == 0)
+        a->peers = peers;
+    vs_lock_give(&a->lock);
+    return status;
+}
+
+void vs_arena_stats(struct vs_arena *a, struct vs_arena_stats *stats)
+{
+    vs_lock_take(&a->lock);
+    *stats = a->stats;
+    stats->idle = a->idle << a->shift;
+    stats->views = a->live_views;
+    vs_lock_give(&a->lock);
+}

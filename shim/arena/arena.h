@@ -1,0 +1,122 @@
+/*
+ * arena.h - an allocator of device memory that needs hardly more than what is live.
+ *
+ * Physical memory comes in granules (2 MiB).  Each lane, which is a stream, has two heaps: one for blocks up
+ * to `small` bytes, one for the others.  A heap is a window of addresses; granules are appended at its top,
+ * and stay there.  Requests take the best fitting hole.  Where none fits but enough granules lie idle, these
+ * are mapped a second time, side by side: a view.  Nothing that the program holds ever moves, and a loop that
+ * repeats itself comes to a point where no call of the driver is needed any more.
+ *
+ *      heap of lane 1   |AAAA|....|BBBB|....|CCCC|      two granules idle, not side by side
+ *      a view                |....|....|                 the same two, for a block of two granules
+ *
+ * Caveats
+ *  - A block freed on a lane is given to the same lane at once, to another only when that free is known to be
+ *    complete, or after the other was made to wait for it.
+ *  - VS_ARENA_ANY is the lane of memory without a stream: its blocks may be touched by all, so its frees must
+ * be complete when they are told (the caller has waited), or be told with VS_FREE_DEFER.
+ *  - What a lane opened with VS_LANE_PRIVATE holds is lent to nobody and never given back before it is
+ * retired: a graph that was captured goes on using its addresses.
+ *  - Of the host's memory only mmap is used, of its locks none.  free allocates nothing that it could not do
+ * without.
+ *
+ * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
+ * arena is one device's) is held meanwhile, calls of the backing included.
+ *
+ * Sizes are bytes.  Functions return 0 or a status of backing.h.
+ */
+#ifndef VS_ARENA_ARENA_H
+#define VS_ARENA_ARENA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backing.h"
+
+#define VS_ARENA_LANES 32
+#define VS_ARENA_ANY   0u
+#define VS_ARENA_UNIT  512u /* blocks begin and end at multiples of it */
+
+struct vs_arena;
+
+struct vs_arena_config {
+    uint64_t capacity;     /* physical bytes of the device: how large address windows are */
+    uint64_t small;        /* the largest block of a small heap; 0 = 256 KiB */
+    uint32_t slack;        /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
+    uint32_t wait_slack;   /* beyond this much, pending frees are waited for instead; 0 = 40 */
+    uint64_t mark_bytes;   /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
+    uint64_t trim_above;   /* idle bytes beyond which granules are given back unasked; 0 = never */
+    uint64_t max_mappings; /* of granules; beyond, views that were long not used are unmapped; 0 = 450,000 */
+};
+
+int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
+                    const struct vs_arena_config *c);
+/* Unmaps and releases all, blocks still live included: nothing may use them any more. */
+void vs_arena_destroy(struct vs_arena *arena);
+
+/* ---- lanes ---- */
+
+enum vs_lane_flags { VS_LANE_PRIVATE = 1 };
+
+/* A lane for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */
+int vs_arena_open_lane(struct vs_arena *arena, uint64_t stream, unsigned flags, uint32_t *lane);
+/* The stream is gone, its work may still run.  Blocks of the lane stay; it is given to another stream later.
+ */
+void vs_arena_retire_lane(struct vs_arena *arena, uint32_t lane);
+
+/* ---- blocks ---- */
+
+enum vs_free_flags { VS_FREE_DEFER = 1 };
+
+int vs_arena_malloc(struct vs_arena *arena, uint32_t lane, uint64_t size, uint64_t *address);
+/* Frees what begins at ADDRESS, after the work that LANE was given up to now.  VS_FREE_DEFER: after all work
+ * of the device instead, when that is known to be done.  INVALID where no block begins there. */
+int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t lane, unsigned flags);
+/* Work of LANE touches the block: its free waits for that lane too. */
+int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t lane);
+/* A block that others hold (exported) is not reused before its last unpin, whoever frees it. */
+int vs_arena_pin(struct vs_arena *arena, uint64_t address);
+int vs_arena_unpin(struct vs_arena *arena, uint64_t address);
+
+struct vs_arena_block {
+    uint64_t address, size; /* as asked for */
+    uint32_t lane, pins;
+};
+/* The live block that holds ADDRESS, which may be inside it. */
+bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
+
+/* ---- order ---- */
+
+/* A caller that waits for the device asks for the ticket before, and says so after: every free that was told
+ * before the ticket is complete. */
+uint64_t vs_arena_ticket(struct vs_arena *arena);
+void vs_arena_settled(struct vs_arena *arena, uint64_t ticket);
+
+/* ---- the whole ---- */
+
+/* Gives physical memory back until at most KEEP bytes lie idle, as far as possible; waits for pending frees.
+ */
+int vs_arena_trim(struct vs_arena *arena, uint64_t keep);
+/* From now on every mapping, those that exist included, is accessible from the devices of these bits.  After
+ * an error some of those that exist are, and the old set holds for new ones. */
+int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
+
+struct vs_arena_stats {
+    uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is told */
+    uint64_t reserved, peak_reserved;   /* physical granules */
+    uint64_t idle;                      /* of reserved: granules in which no block is */
+    uint64_t deferred;                  /* freed, and waiting for lanes, the device or an unpin */
+    uint64_t blocks, lanes, views;
+    uint64_t mappings, peak_mappings; /* granules mapped, second mappings included */
+    uint64_t mallocs, frees;
+    uint64_t hits;      /* from a hole, no call of the driver */
+    uint64_t view_hits; /* from a view that was there, no call of the driver */
+    uint64_t created, released, aliased, unmapped;
+    uint64_t follows, settles; /* waits: of a stream, of the host */
+    uint64_t evicted;          /* views */
+    uint64_t lost;             /* granules that could not be released, or unmapped */
+    uint64_t lost_blocks;      /* whose deferred free could not be remembered: never reused */
+};
+void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * backing.h - what the arena stands on: addresses, physical granules, mappings, and the order of streams.
+ *
+ * The arena itself decides only; whoever makes one gives it these functions.  Live they are the driver's, in
+ * replay counters (backing_count.c), in tests a model that checks every call.  The arena calls them with its
+ * lock held and never from two threads at once.
+ *
+ * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
+ * would have given it.  The arena knows two of them.
+ *
+ * A granule is one physical piece of `granule` bytes.  Mapping it at several addresses is what the arena
+ * lives on: a write through one is seen through the others once the work that wrote has ended.
+ */
+#ifndef VS_ARENA_BACKING_H
+#define VS_ARENA_BACKING_H
+
+#include <stdint.h>
+
+enum vs_backing_status {
+    VS_BACKING_OK = 0,
+    VS_BACKING_INVALID = 1,
+    VS_BACKING_OUT_OF_MEMORY = 2,
+    VS_BACKING_NOT_READY = 600, /* cannot be had now: a mark not reached, a stream that is being captured */
+};
+
+#define VS_BACKING_DEVICE UINT64_MAX
+
+struct vs_backing {
+    void *context;
+    uint64_t granule; /* bytes, a power of two */
+
+    /* addresses */
+    int (*reserve)(void *context, uint64_t size, uint64_t *address); /* aligned to a granule */
+    void (*unreserve)(void *context, uint64_t address, uint64_t size);
+
+    /* physical memory */
+    int (*create)(void *context, uint64_t *handle);
+    int (*release)(void *context, uint64_t handle); /* after its last mapping */
+
+    /* mappings: one granule at an address; then access for a range of them, at once.  `peers`: the bits of
+     * the devices beside the own one that shall reach it; every mapping of a granule is given all of them */
+    int (*map)(void *context, uint64_t address, uint64_t handle);
+    int (*access)(void *context, uint64_t address, uint64_t size, uint64_t peers);
+    int (*unmap)(void *context, uint64_t address, uint64_t size);
+
+    /* order.  A mark stands for all that STREAM (VS_BACKING_DEVICE: all streams) was given before it;
+     * NOT_READY where none can be made (now) */
+    int (*mark)(void *context, uint64_t stream, uint64_t *mark);
+    int (*reached)(void *context, uint64_t mark);                 /* 0: it is done; NOT_READY: not yet */
+    int (*follow)(void *context, uint64_t stream, uint64_t mark); /* what STREAM is given next waits for it */
+    void (*forget)(void *context, uint64_t mark);
+    /* waits for all that the device was given by anyone; NOT_READY where that must not be done now */
+    int (*settle)(void *context);
+};
+
+#endif

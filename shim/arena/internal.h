@@ -1,0 +1,382 @@
+/*
+ * internal.h - what the parts of the arena share.  Who includes it is a part, or a test that looks inside.
+ *
+ * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
+ * for one granule.  Every heap has slots_per_heap of them; the addresses of all views are one more window.
+ * The granule that was created for a slot of a heap bears the slot's number, and is mapped there as long as
+ * it exists: its home.
+ *
+ * Tiles cover a heap from its bottom to its top without gaps: a live block, or a hole.  The window of views
+ * is tiled in the same way, by the addresses of views and by addresses that are free.
+ *
+ *      part         knows                                                    file
+ *      holes        trees of tiles by size                                   holes.c
+ *      tiles        what lies where in a window, cutting and joining         tiles.c
+ *      granules     in use or not, last used by whom, aliased by which views granules.c, atoms.c
+ *      views        second mappings: finding, making, using, removing        views.c, view_classes.c,
+ * view_build.c order        which free is complete for whom                          order.c, deferred.c
+ *      supply       creating granules and giving them back                   supply.c, trim.c
+ *      policy       which of these a request is served from                  policy.c
+ *      arena        the functions of arena.h                                 arena.c, lanes.c
+ *
+ * Errors.  What can fail (the backing, memory for the books) is done first; from the first change to the last
+ * of an operation nothing can fail.
+ */
+#ifndef VS_ARENA_INTERNAL_H
+#define VS_ARENA_INTERNAL_H
+
+#include "arena.h"
+#include "lock.h"
+#include "meta.h"
+
+#define NIL     UINT32_MAX
+#define LANES   VS_ARENA_LANES
+#define HEAPS   (2 * LANES)
+#define ALIASES HEAPS /* the window of views */
+#define RECORDS 16384 /* frees of aliased granules that a lane remembers for the others */
+#define MARKS   32
+#define LEVELS  5 /* of the trees of bits: 64 to the power of it slots */
+
+enum tile_state {
+    TILE_USED = 1, /* a block, or what is left of one whose free is deferred */
+    TILE_FREE,     /* a hole that the heap's lane may use */
+    TILE_SHADOW,   /* whole granules that a view uses, or that the lane may not use yet */
+    TILE_VACANT,   /* slots without granules: they were given back */
+    TILE_VIEW,     /* the addresses of a view */
+};
+
+/* One cache line.  In a tree while it is FREE or VACANT. */
+struct tile {
+    uint64_t at, size;
+    uint64_t asked;      /* bytes, of a block */
+    uint32_t prev, next; /* neighbours in the window; next: also the list of unused tiles */
+    uint32_t left, right, priority;
+    uint32_t view;   /* TILE_VIEW */
+    uint32_t others; /* bits of the lanes beside the own one that use the block */
+    uint16_t pins;
+    uint8_t state, heap, lane;
+    bool doomed; /* its free was told and is not carried out yet */
+};
+
+struct heap {
+    uint64_t base;              /* address; 0 = there is no window yet */
+    uint32_t first, top, limit; /* slots: number of the first, how many are tiled, how many fit */
+    uint32_t free, vacant;      /* roots of trees */
+    uint32_t last;              /* topmost tile */
+};
+
+/* A run of granules that the same views alias. */
+struct atom {
+    uint32_t first, count;
+    uint32_t used, capacity;
+    uint32_t *views;
+};
+
+struct run {
+    uint32_t first, count;
+};
+
+enum view_status { VIEW_CLOSED, VIEW_OPEN, VIEW_WAITING };
+
+struct view {
+    uint64_t age;            /* order of creation: the older serves first */
+    uint64_t last_free;      /* sequence of the last free of a block in it */
+    uint32_t tile, count;    /* its addresses; granules */
+    uint32_t busy, hidden;   /* granules in use by others; idle, but the lane may not use them yet */
+    uint32_t class, index;   /* its place in the class */
+    uint32_t runs, run_room; /* of `run`; as allocated */
+    struct run *run;
+    uint32_t older, younger; /* among idle views, by last use */
+    uint32_t claimed;        /* granules of the live block in it; 0 = idle */
+    uint8_t lane, status;
+};
+
+/* Views of one lane and one number of granules, in order of creation; NIL where one was removed. */
+struct view_class {
+    uint32_t count; /* granules */
+    uint32_t used, capacity, words;
+    uint32_t *views;
+    uint64_t *bits[2];   /* which are open, which are waiting */
+    uint32_t members[2]; /* how many */
+};
+
+struct mark {
+    uint64_t seq, handle;
+};
+
+/* A free of aliased granules: when another lane learns that it is complete, it may use them. */
+struct record {
+    uint64_t seq;
+    uint32_t first, count; /* home granules; or the first `count` of a view */
+    uint32_t view;         /* NIL: home */
+};
+
+struct lane {
+    uint64_t stream;
+    bool open, retired, private;
+    uint64_t freed, marked; /* sequence of the last free; of what the last mark covers */
+    uint64_t wanted;        /* a deferred free waits for a mark that covers this */
+    uint64_t unmarked;      /* bytes freed since */
+    uint64_t done;          /* frees up to this sequence are complete */
+    uint64_t sees[LANES];   /* frees of lane q up to sees[q] are complete for this lane */
+
+    struct mark mark[MARKS];
+    uint32_t first_mark, marks;
+
+    struct record *record; /* a ring; NULL while there was only one lane */
+    uint64_t recorded;
+    uint64_t read[LANES]; /* how far each lane has read them */
+    bool overrun;         /* some did not fit: all is looked over again when a free completes */
+
+    uint32_t *class; /* numbers of its view classes, by count */
+    uint32_t classes, class_room;
+};
+
+struct deferred {
+    uint64_t seq;
+    uint32_t tile;
+    uint32_t lanes; /* bits; ALL_LANES: the device */
+};
+#define ALL_LANES UINT32_MAX
+
+struct cell {
+    uint64_t address;
+    uint32_t tile; /* NIL: free */
+};
+
+struct vs_arena {
+    struct vs_lock lock;
+    struct vs_backing backing;
+    struct vs_arena_config config;
+    struct vs_meta meta;
+    unsigned shift;             /* log2 of a granule */
+    unsigned heap_shift;        /* log2 of slots per heap */
+    uint32_t home_slots, slots; /* of all heaps; with those of views */
+    uint64_t peers;
+
+    struct heap heap[HEAPS + 1];
+    struct lane lane[LANES];
+    uint32_t lanes; /* that were ever used: while there is one, nothing is hidden from anyone */
+
+    struct tile *tile;
+    uint32_t tiles, tile_room, spare_tiles; /* used so far; allocated; list of unused */
+    uint32_t home_tiles_top;                /* sum of the heaps' tops */
+    uint32_t random;
+
+    /* by slot: which tile begins last in it, and whether any does (tiles.c) */
+    uint32_t *starts;
+    uint64_t *starting[LEVELS];
+
+    /* by granule */
+    uint8_t *used; /* 0 idle, 1 used, ABSENT */
+    uint8_t *user; /* lane of the last use */
+    uint8_t *picked;
+    uint64_t *seq; /* of the free that ended it */
+    uint32_t *atom_of;
+    uint64_t *aliased; /* bits */
+    uint64_t *handle;
+
+    uint32_t *born; /* granules in order of creation */
+    uint32_t borns, born_room;
+    bool born_stale; /* some were given back */
+
+    struct atom *atom;
+    uint32_t atoms, atom_room, spare_atoms;
+
+    struct view *view;
+    uint32_t views, view_room, spare_views, live_views;
+    uint32_t oldest_idle, youngest_idle;
+    uint64_t ages;
+    struct view_class *class;
+    uint32_t classes, class_room;
+
+    struct deferred *deferred;
+    uint32_t deferreds, deferred_room;
+
+    struct cell *cell; /* live blocks by address */
+    uint32_t cell_mask, cells;
+
+    uint64_t seq_now;
+    uint64_t idle;  /* granules */
+    uint32_t frees; /* since the last look at what could be trimmed */
+    struct vs_arena_stats stats;
+};
+
+#define ABSENT 0xff
+
+/* ---- places ---- */
+
+static inline uint64_t granule_bytes(const struct vs_arena *a)
+{
+    return a->backing.granule;
+}
+
+static inline uint32_t slot_of(const struct vs_arena *a, uint64_t place)
+{
+    return (uint32_t)(place >> a->shift);
+}
+
+static inline uint64_t place_of(const struct vs_arena *a, uint32_t slot)
+{
+    return (uint64_t)slot << a->shift;
+}
+
+static inline uint32_t granules_for(const struct vs_arena *a, uint64_t bytes)
+{
+    return (uint32_t)((bytes + granule_bytes(a) - 1) >> a->shift);
+}
+
+static inline uint32_t heap_of(const struct vs_arena *a, uint32_t slot)
+{
+    return slot >> a->heap_shift;
+}
+
+static inline uint32_t home_lane(const struct vs_arena *a, uint32_t granule)
+{
+    return heap_of(a, granule) >> 1;
+}
+
+static inline bool is_small_heap(uint32_t heap)
+{
+    return heap & 1;
+}
+
+static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
+{
+    const struct heap *h =
+        &a->heap[slot_of(a, place) >= a->home_slots ? ALIASES : heap_of(a, slot_of(a, place))];
+    return h->base + (place - place_of(a, h->first));
+}
+
+static inline uint64_t rounded(uint64_t size)
+{
+    return size ? (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1) : VS_ARENA_UNIT;
+}
+
+/* ---- holes.c ---- */
+
+void vs_holes_insert(struct vs_arena *a, uint32_t *root, uint32_t tile);
+void vs_holes_remove(struct vs_arena *a, uint32_t *root, uint32_t tile);
+/* The smallest of at least SIZE bytes, of those the lowest. */
+uint32_t vs_holes_fit(const struct vs_arena *a, uint32_t root, uint64_t size);
+
+/* ---- tiles.c ---- */
+
+/* Room for all tiles that any change of now LIVE blocks, VIEWS views and SLOTS heap slots can need. */
+int vs_tiles_reserve(struct vs_arena *a, uint64_t blocks, uint64_t views, uint64_t slots);
+uint32_t vs_tile_at(const struct vs_arena *a, uint64_t place); /* the tile that holds PLACE */
+uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state);
+uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place); /* what begins at PLACE */
+uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state);
+void vs_tile_take(struct vs_arena *a, uint32_t tile); /* out of its tree */
+/* Whole slots of one hole: SHADOW becomes FREE, FREE becomes SHADOW or VACANT, VACANT becomes FREE. */
+void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state);
+
+/* ---- granules.c ---- */
+
+static inline bool visible(const struct vs_arena *a, uint32_t granule, uint32_t lane)
+{
+    uint32_t q = a->user[granule];
+    return q == lane || a->seq[granule] <= a->lane[lane].sees[q];
+}
+
+void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
+/* Idle from now on; whether any is aliased. */
+bool vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lane, uint32_t self);
+/* The home heap's view of them: SHADOW or FREE, where its lane may use them. */
+void vs_granules_shadow(struct vs_arena *a, uint32_t first, uint32_t end, enum tile_state state);
+/* LANE learns that the free SEQ of lane Q is complete: what is still idle since. */
+void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t q, uint64_t seq,
+                        uint32_t lane);
+/* Is all work that used it done? */
+bool vs_granule_complete(const struct vs_arena *a, uint32_t granule);
+void vs_granules_recount(struct vs_arena *a); /* every count and shadow anew */
+struct idle_count {
+    uint32_t visible, hidden;
+};
+struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane);
+
+/* ---- atoms.c ---- */
+
+/* Room to add one view to each of the granules; atoms end at FIRST and END afterwards. */
+int vs_atoms_prepare(struct vs_arena *a, uint32_t first, uint32_t end);
+/* Undoes it, where no view was added. */
+void vs_atoms_cancel(struct vs_arena *a, uint32_t first, uint32_t end);
+void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view);
+/* FIRST and END are bounds of atoms, or `vs_atoms_prepare` was called for them. */
+void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view);
+int vs_atoms_split(struct vs_arena *a, uint32_t granule); /* an atom begins there, if any is there */
+uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
+                       uint32_t end); /* the next aliased one, or END */
+
+/* ---- views.c ---- */
+
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, enum view_status status);
+/* The live block of SIZE bytes in it: its tile. */
+uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size);
+void vs_view_release(struct vs_arena *a, uint32_t view);
+void vs_view_refresh(struct vs_arena *a, struct view *v);
+/* Unmaps all but the first KEEP granules; 0 removes the view. */
+int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
+/* Removes views until COUNT more granules can be mapped, the longest unused first; waits for their work if
+ * need be. */
+void vs_views_make_room(struct vs_arena *a, uint32_t count);
+/* A view of COUNT idle granules that LANE may use; so many there must be. */
+int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *view);
+void vs_view_idle_add(struct vs_arena *a, uint32_t view); /* as the youngest of the idle ones */
+void vs_view_idle_remove(struct vs_arena *a, uint32_t view);
+
+/* ---- view_classes.c ---- */
+
+int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count,
+                  uint32_t *class); /* with room for one more */
+void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view);
+void vs_class_remove(struct vs_arena *a, uint32_t view);
+void vs_class_flip(struct vs_arena *a, const struct view *v,
+                   enum view_status status); /* in or out of its bits */
+
+/* ---- order.c ---- */
+
+void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes); /* before the granules are released */
+void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count, uint32_t view);
+int vs_order_mark(struct vs_arena *a, uint32_t lane);
+void vs_order_poll(struct vs_arena *a, uint32_t lane);               /* what is complete now; LANE is short */
+void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is complete */
+/* LANE waits for the frees of each lane q up to need[q]: its stream does, or the host. */
+int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
+int vs_order_settle(struct vs_arena *a); /* the host waits for all */
+void vs_order_settled(struct vs_arena *a, uint64_t seq);
+
+/* ---- lanes.c ---- */
+
+int vs_lane_begin(struct vs_arena *a, uint32_t lane);
+
+/* ---- deferred.c ---- */
+
+int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes);
+void vs_deferred_poll(struct vs_arena *a);
+
+/* ---- supply.c, trim.c ---- */
+
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap,
+                        uint64_t size);                                /* granules to create for SIZE bytes */
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint64_t size);  /* a hole of SIZE bytes */
+int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle granules */
+int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
+/* Gives back idle granules whose work is done until at most KEEP are idle. */
+void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
+
+/* ---- policy.c ---- */
+
+int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile);
+void vs_policy_free(struct vs_arena *a, uint32_t tile);
+void vs_policy_take_hole(struct vs_arena *a, uint32_t hole, uint64_t size);
+
+/* ---- blocks.c ---- */
+
+int vs_blocks_reserve(struct vs_arena *a);
+void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t tile);
+uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address);
+void vs_blocks_remove(struct vs_arena *a, uint64_t address);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * order.c - which free is complete, and for whom.
+ *
+ * Frees are numbered.  A mark in a lane's stream covers all frees that were told up to it: once it is reached
+ * they are complete for everyone; a stream that was made to follow it sees them complete from then on,
+ * without anybody waiting. Marks are made now and then, not at every free, and looked at only when somebody
+ * is short of memory.
+ *
+ *      done      of a lane: frees up to this number are complete
+ *      sees[q]   of a lane: frees of lane q up to this number are complete for it; done of q or later
+ *
+ * What becomes visible to a lane must reach its views and its heap.  So each lane keeps a ring of its last
+ * frees of aliased granules, and each other lane reads it up to what it sees.  A ring that runs over is no
+ * loss: all is then counted anew when something completes.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+/* ---- what others must learn ---- */
+
+static uint64_t slowest_reader(const struct vs_arena *a, uint32_t lane)
+{
+    const struct lane *q = &a->lane[lane];
+    uint64_t slowest = q->recorded;
+    for (uint32_t s = 0; s < LANES; s++)
+        if (a->lane[s].open && s != lane && q->read[s] < slowest)
+            slowest = q->read[s];
+    return slowest;
+}
+
+void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count, uint32_t view)
+{
+    struct lane *q = &a->lane[lane];
+    if (a->lanes < 2 || lane == VS_ARENA_ANY)
+        return; /* everyone sees it at once */
+    if (!q->record || q->overrun || q->recorded - slowest_reader(a, lane) == RECORDS) {
+        q->overrun = true;
+        return;
+    }
+    q->record[q->recorded++ % RECORDS] = (struct record){a->seq_now, first, count, view};
+}
+
+static void read_record(struct vs_arena *a, uint32_t lane, uint32_t q, const struct record *r)
+{
+    if (r->view == NIL) {
+        vs_granules_reveal(a, r->first, r->first + r->count, q, r->seq, lane);
+        return;
+    }
+    const struct view *v = &a->view[r->view];
+    uint32_t left = r->count;
+    for (const struct run *run = v->run; left; run++) {
+        uint32_t n = run->count < left ? run->count : left;
+        vs_granules_reveal(a, run->first, run->first + n, q, r->seq, lane);
+        left -= n;
+    }
+}
+
+/* Counts everything anew; what is still hidden has to be counted again when it completes. */
+static void catch_up(struct vs_arena *a)
+{
+    for (uint32_t q = 0; q < LANES; q++) {
+        struct lane *l = &a->lane[q];
+        l->overrun = l->overrun || l->recorded > slowest_reader(a, q);
+        l->overrun = l->overrun && l->done < l->freed;
+        for (uint32_t s = 0; s < LANES; s++)
+            l->read[s] = l->recorded;
+    }
+    vs_granules_recount(a);
+}
+
+static void see(struct vs_arena *a, uint32_t lane, uint32_t q, uint64_t seq)
+{
+    struct lane *l = &a->lane[lane], *from = &a->lane[q];
+    if (seq <= l->sees[q])
+        return;
+    l->sees[q] = seq;
+    while (!from->overrun && from->read[lane] < from->recorded) {
+        const struct record *r = &from->record[from->read[lane] % RECORDS];
+        if (r->seq > seq)
+            break;
+        from->read[lane]++;
+        read_record(a, lane, q, r);
+    }
+}
+
+void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
+{
+    struct lane *q = &a->lane[lane];
+    bool overrun = q->overrun;
+    if (seq <= q->done)
+        return;
+    q->done = seq;
+    for (uint32_t s = 0; s < LANES; s++)
+        if (a->lane[s].open && s != lane)
+            see(a, s, lane, seq);
+    if (overrun)
+        catch_up(a);
+}
+
+/* ---- marks ---- */
+
+static void forget_oldest(struct vs_arena *a, struct lane *q)
+{
+    a->backing.forget(a->backing.context, q->mark[q->first_mark].handle);
+    q->first_mark = (q->first_mark + 1) % MARKS;
+    q->marks--;
+}
+
+static struct mark *youngest(struct lane *q)
+{
+    return &q->mark[(q->first_mark + q->marks - 1) % MARKS];
+}
+
+int vs_order_mark(struct vs_arena *a, uint32_t lane)
+{
+    struct lane *q = &a->lane[lane];
+    uint64_t handle;
+    if (q->retired)
+        return VS_BACKING_NOT_READY;
+    int status = a->backing.mark(a->backing.context, q->stream, &handle);
+    if (status != 0)
+        return status;
+    if (q->marks == MARKS) { /* the youngest gives way: this one covers what it does */
+        a->backing.forget(a->backing.context, youngest(q)->handle);
+        q->marks--;
+    }
+    q->marks++;
+    *youngest(q) = (struct mark){a->seq_now, handle};
+    q->marked = a->seq_now;
+    q->unmarked = 0;
+    return 0;
+}
+
+void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
+{
+    struct lane *q = &a->lane[lane];
+    q->freed = ++a->seq_now;
+    q->unmarked += bytes;
+    if (a->lanes > 1 && lane != VS_ARENA_ANY && q->unmarked >= a->config.mark_bytes)
+        vs_order_mark(a, lane); /* none now: then at the next free, or when somebody is short */
+}
+
+static void look_at_marks(struct vs_arena *a, uint32_t lane)
+{
+    struct lane *q = &a->lane[lane];
+    uint64_t done = q->done;
+    while (q->marks && a->backing.reached(a->backing.context, q->mark[q->first_mark].handle) == 0) {
+        done = q->mark[q->first_mark].seq;
+        forget_oldest(a, q);
+    }
+    for (uint32_t i = 0; lane == VS_ARENA_ANY && i < LANES; i++) /* the device did: each of them did */
+        vs_order_done(a, i, done);
+    vs_order_done(a, lane, done);
+}
+
+void vs_order_poll(struct vs_arena *a, uint32_t lane)
+{
+    for (uint32_t i = 0; i < LANES; i++) {
+        struct lane *q = &a->lane[i];
+        bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
+        if (q->marks)
+            look_at_marks(a, i);
+        if (short_of_it || q->wanted > q->marked)
+            vs_order_mark(a, i);
+    }
+    if (a->deferreds)
+        vs_deferred_poll(a);
+}
+
+/* ---- waiting ---- */
+
+void vs_order_settled(struct vs_arena *a, uint64_t seq)
+{
+    for (uint32_t i = 0; i < LANES; i++) {
+        struct lane *q = &a->lane[i];
+        while (q->marks && q->mark[q->first_mark].seq <= seq)
+            forget_oldest(a, q);
+        vs_order_done(a, i, seq);
+    }
+    if (a->deferreds)
+        vs_deferred_poll(a);
+}
+
+int vs_order_settle(struct vs_arena *a)
+{
+    int status = a->backing.settle(a->backing.context);
+    if (status != 0)
+        return status;
+    a->stats.settles++;
+    vs_order_settled(a, a->seq_now);
+    vs_order_settled(a, a->seq_now); /* what was deferred has been freed meanwhile, and is as complete */
+    return 0;
+}
+
+static int follow(struct vs_arena *a, uint32_t lane, uint32_t other, uint64_t seq)
+{
+    struct lane *q = &a->lane[other];
+    uint32_t i = 0;
+    if (q->marked < seq || q->marks == 0) {
+        int status = vs_order_mark(a, other);
+        if (status != 0)
+            return status;
+    }
+    while (i + 1 < q->marks && q->mark[(q->first_mark + i) % MARKS].seq < seq)
+        i++;
+    struct mark m = q->mark[(q->first_mark + i) % MARKS];
+    int status = a->backing.follow(a->backing.context, a->lane[lane].stream, m.handle);
+    if (status != 0)
+        return status;
+    a->stats.follows++;
+    bool overrun = q->overrun;
+    see(a, lane, other, m.seq);
+    if (overrun)
+        catch_up(a);
+    return 0;
+}
+
+int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES])
+{
+    if (lane == VS_ARENA_ANY || a->lane[lane].retired) /* there is no stream that could follow */
+        return vs_order_settle(a);
+    for (uint32_t q = 0; q < LANES; q++) {
+        if (need[q] <= a->lane[lane].sees[q] || q == lane)
+            continue;
+        int status = follow(a, lane, q, need[q]);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}

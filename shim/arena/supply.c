@@ -1,0 +1,174 @@
+/*
+ * supply.c - creating granules: at the top of a heap, or where some were given back.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+int vs_supply_window(struct vs_arena *a, uint32_t heap)
+{
+    struct heap *h = &a->heap[heap];
+    if (h->base)
+        return 0;
+    return a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
+}
+
+struct spot {
+    uint32_t slot, count; /* what to create, and where */
+    bool vacant;
+};
+
+/* Behind the hole at the top, or in the smallest vacant place: what needs fewer granules. */
+static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint64_t size)
+{
+    const struct heap *h = &a->heap[heap];
+    const struct tile *last = h->top ? &a->tile[h->last] : NULL;
+    uint64_t hole = last && last->state == TILE_FREE ? last->size : 0;
+    struct spot top = {h->first + h->top, granules_for(a, size - hole), false};
+    uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
+    bool full = h->top + (uint64_t)top.count > h->limit;
+    if (vacant != NIL && (count <= top.count || full))
+        return (struct spot){slot_of(a, a->tile[vacant].at), count, true};
+    if (full)
+        top.count = 0;
+    return top;
+}
+
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint64_t size)
+{
+    struct spot spot = find_spot(a, heap, size);
+    return spot.count ? spot.count : granules_for(a, size);
+}
+
+/* Undoes what was done.  How many granules are still mapped: all that were, where unmapping fails. */
+static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint32_t mapped, uint32_t created)
+{
+    const struct vs_backing *b = &a->backing;
+    uint32_t stay = 0;
+    if (mapped && b->unmap(b->context, address_of(a, place_of(a, slot)), place_of(a, mapped)) != 0)
+        stay = mapped;
+    for (uint32_t i = stay; i < created; i++)
+        if (b->release(b->context, a->handle[slot + i]) != 0)
+            a->stats.lost++;
+    return stay;
+}
+
+/* *STUCK: how many were made and can neither be used nor undone. */
+static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *stuck)
+{
+    const struct vs_backing *b = &a->backing;
+    uint64_t address = address_of(a, place_of(a, slot));
+    for (uint32_t i = 0; i < count; i++) {
+        int status = b->create(b->context, &a->handle[slot + i]);
+        bool created = status == 0;
+        if (created)
+            status = b->map(b->context, address + place_of(a, i), a->handle[slot + i]);
+        if (status != 0) {
+            *stuck = uncreate(a, slot, i, i + created);
+            return status;
+        }
+    }
+    int status = b->access(b->context, address, place_of(a, count), a->peers);
+    if (status != 0)
+        *stuck = uncreate(a, slot, count, count);
+    return status;
+}
+
+static void drop_stale(struct vs_arena *a)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < a->borns; i++)
+        if (a->used[a->born[i]] != ABSENT)
+            a->born[kept++] = a->born[i];
+    a->borns = kept;
+    a->born_stale = false;
+}
+
+static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
+{
+    struct vs_arena_stats *s = &a->stats;
+    uint32_t lane = home_lane(a, slot);
+    for (uint32_t g = slot; g < slot + count; g++) {
+        a->user[g] = (uint8_t)lane;
+        a->seq[g] = 0;
+        a->atom_of[g] = 0;
+        a->born[a->borns++] = g;
+    }
+    memset(a->used + slot, 0, count);
+    a->idle += count;
+    s->created += count;
+    s->reserved += place_of(a, count);
+    s->mappings += count;
+    if (s->reserved > s->peak_reserved)
+        s->peak_reserved = s->reserved;
+    if (s->mappings > s->peak_mappings)
+        s->peak_mappings = s->mappings;
+}
+
+/* Created granules become a hole. */
+static void open_up(struct vs_arena *a, uint32_t heap, struct spot spot)
+{
+    account(a, spot.slot, spot.count);
+    if (spot.vacant)
+        vs_tile_change(a, spot.slot, spot.count, TILE_FREE);
+    else
+        vs_tile_append(a, heap, spot.count, TILE_FREE);
+}
+
+/* What is stuck stays out of use, like a block that nobody frees: its addresses cannot be mapped again. */
+static void shut_off(struct vs_arena *a, uint32_t heap, struct spot spot)
+{
+    open_up(a, heap, spot);
+    uint64_t from = place_of(a, spot.slot), to = from + place_of(a, spot.count);
+    uint32_t tile = vs_tile_at(a, from);
+    vs_tile_take(a, tile);
+    if (a->tile[tile].at < from) {
+        uint32_t stuck = vs_tile_cut(a, tile, from);
+        a->tile[stuck].state = TILE_USED;
+        vs_tile_give(a, tile, TILE_FREE);
+        tile = stuck;
+    }
+    a->tile[tile].state = TILE_USED;
+    if (a->tile[tile].at + a->tile[tile].size > to)
+        vs_tile_give(a, vs_tile_cut(a, tile, to), TILE_FREE);
+    vs_granules_claim(a, spot.slot, spot.slot + spot.count, NIL);
+    a->stats.lost += spot.count;
+}
+
+static int supply(struct vs_arena *a, uint32_t heap, struct spot spot)
+{
+    uint32_t stuck = 0;
+    if (a->born_stale)
+        drop_stale(a);
+    if (!spot.count || vs_supply_window(a, heap) != 0 ||
+        vs_meta_fit(&a->meta, (void **)&a->born, &a->born_room, sizeof *a->born, a->borns + spot.count) !=
+            0 ||
+        vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views, a->home_tiles_top + (uint64_t)spot.count) !=
+            0)
+        return VS_BACKING_OUT_OF_MEMORY;
+    if (!spot.vacant)
+        memset(a->used + spot.slot, ABSENT, spot.count);
+    int status = create(a, spot.slot, spot.count, &stuck);
+    if (status == 0)
+        open_up(a, heap, spot);
+    else if (stuck)
+        shut_off(a, heap, (struct spot){spot.slot, stuck, spot.vacant});
+    return status;
+}
+
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint64_t size)
+{
+    return supply(a, heap, find_spot(a, heap, size));
+}
+
+int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count)
+{
+    const struct heap *h = &a->heap[heap];
+    struct spot top = {h->first + h->top, count, false};
+    uint32_t vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
+    if (vacant != NIL)
+        top = (struct spot){slot_of(a, a->tile[vacant].at), count, true};
+    else if (h->top + (uint64_t)count > h->limit)
+        top.count = 0;
+    return supply(a, heap, top);
+}

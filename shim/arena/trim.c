@@ -1,0 +1,96 @@
+/*
+ * trim.c - giving granules back to the device.
+ *
+ * Only granules that are idle, and whose last use is done, can go; every mapping of them must go first.  So
+ * those that no view aliases go first, from the tops of the heaps down; then, if need be, the views of others
+ * are removed, or shortened where a live block needs only their beginning.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+static bool can_go(const struct vs_arena *a, uint32_t granule)
+{
+    const struct tile *t;
+    if (a->used[granule] || !vs_granule_complete(a, granule) || a->lane[home_lane(a, granule)].private)
+        return false;
+    t = &a->tile[vs_tile_at(a, place_of(a, granule))];
+    return t->state == TILE_FREE;
+}
+
+static bool is_aliased(const struct vs_arena *a, uint32_t granule)
+{
+    return a->aliased[granule >> 6] >> (granule & 63) & 1;
+}
+
+/* How many granules of the view come before this one. */
+static uint32_t position(const struct view *v, uint32_t granule)
+{
+    uint32_t before = 0;
+    for (const struct run *r = v->run;; before += r->count, r++)
+        if (granule >= r->first && granule < r->first + r->count)
+            return before + granule - r->first;
+}
+
+/* Removes the granule from every view that has it: shortens those that are live, removes the others. */
+static int unalias(struct vs_arena *a, uint32_t granule)
+{
+    while (is_aliased(a, granule)) {
+        const struct atom *atom = &a->atom[a->atom_of[granule]];
+        uint32_t view = atom->views[atom->used - 1];
+        const struct view *v = &a->view[view];
+        if (v->lane != VS_ARENA_ANY && v->last_free > a->lane[v->lane].done)
+            return VS_BACKING_NOT_READY;
+        int status = vs_view_shorten(a, view, v->claimed ? position(v, granule) : 0);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
+{
+    const struct vs_backing *b = &a->backing;
+    struct vs_arena_stats *s = &a->stats;
+    int status = b->unmap(b->context, address_of(a, place_of(a, first)), place_of(a, count));
+    if (status != 0)
+        return status;
+    for (uint32_t g = first; g < first + count; g++)
+        if (b->release(b->context, a->handle[g]) == 0)
+            s->released++;
+        else
+            s->lost++;
+    memset(a->used + first, ABSENT, count);
+    a->born_stale = true;
+    a->idle -= count;
+    s->unmapped += count;
+    s->mappings -= count;
+    s->reserved -= place_of(a, count);
+    vs_tile_change(a, first, count, TILE_VACANT);
+    return 0;
+}
+
+/* One heap, from its top down. */
+static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep, bool aliased)
+{
+    const struct heap *h = &a->heap[heap];
+    uint32_t slot = h->first + h->top;
+    while (slot > h->first && a->idle > keep) {
+        uint32_t end = slot--;
+        if (!can_go(a, slot) || (is_aliased(a, slot) && (!aliased || unalias(a, slot) != 0)))
+            continue;
+        while (slot > h->first && a->idle - (end - slot) > keep && can_go(a, slot - 1) &&
+               !is_aliased(a, slot - 1))
+            slot--;
+        if (let_go(a, slot, end - slot) != 0)
+            return;
+    }
+}
+
+void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
+{
+    for (int aliased = 0; aliased < 2; aliased++)
+        for (uint32_t heap = HEAPS; heap-- > 0;)
+            if (a->heap[heap].top)
+                trim_heap(a, heap, keep, aliased);
+}

@@ -1,0 +1,147 @@
+/*
+ * view_classes.c - the views of a lane, by number of granules.
+ *
+ * A request of n granules takes the oldest view of n to 2n granules that is open.  Views of one size are a
+ * class, in order of creation, with a bit for each that is open and one for each that only waits for pending
+ * frees; a lane has its classes in order of size, as many as there are.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+static uint32_t lower_bound(const struct vs_arena *a, const struct lane *l, uint32_t count)
+{
+    uint32_t low = 0, high = l->classes;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (a->class[l->class[middle]].count < count)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint32_t oldest(const struct view_class *c, int which)
+{
+    for (uint32_t w = 0; c->members[which] && w < c->words; w++)
+        if (c->bits[which][w])
+            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[which][w])];
+    return NIL;
+}
+
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, enum view_status status)
+{
+    const struct lane *l = &a->lane[lane];
+    uint32_t best = NIL;
+    for (uint32_t i = lower_bound(a, l, count); i < l->classes; i++) {
+        const struct view_class *c = &a->class[l->class[i]];
+        if (c->count > 2 * (uint64_t)count)
+            break;
+        uint32_t view = oldest(c, status - VIEW_OPEN);
+        if (view != NIL && (best == NIL || a->view[view].age < a->view[best].age))
+            best = view;
+    }
+    return best;
+}
+
+/* Closes the gaps that removed views left, once they are half of it. */
+static void close_gaps(struct vs_arena *a, struct view_class *c)
+{
+    uint32_t kept = 0;
+    for (int b = 0; b < 2; b++)
+        memset(c->bits[b], 0, c->words * sizeof **c->bits);
+    for (uint32_t i = 0; i < c->used; i++) {
+        if (c->views[i] == NIL)
+            continue;
+        struct view *v = &a->view[c->views[i]];
+        v->index = kept;
+        c->views[kept] = c->views[i];
+        if (v->status != VIEW_CLOSED)
+            c->bits[v->status - VIEW_OPEN][kept >> 6] |= 1ull << (kept & 63);
+        kept++;
+    }
+    c->used = kept;
+}
+
+static int fit_bits(struct vs_arena *a, struct view_class *c, uint32_t words)
+{
+    for (int b = 0; b < 2; b++) {
+        uint32_t room = c->words; /* of both, until both have grown */
+        if (vs_meta_fit(&a->meta, (void **)&c->bits[b], &room, sizeof **c->bits, words) != 0)
+            return -1;
+        if (b == 1)
+            c->words = room;
+    }
+    return 0;
+}
+
+static int make_room(struct vs_arena *a, struct view_class *c)
+{
+    uint32_t living = 0;
+    if (c->used < c->capacity)
+        return 0;
+    for (uint32_t i = 0; i < c->used; i++)
+        living += c->views[i] != NIL;
+    if (c->used && living <= c->used / 2) {
+        close_gaps(a, c);
+        return 0;
+    }
+    uint32_t room = c->capacity;
+    if (room / 64 >= c->words && fit_bits(a, c, c->words + 1) != 0)
+        return -1;
+    if (vs_meta_fit(&a->meta, (void **)&c->views, &room, sizeof *c->views, c->used + 1) != 0)
+        return -1;
+    c->capacity = room < c->words * 64 ? room : c->words * 64;
+    return 0;
+}
+
+int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *class)
+{
+    struct lane *l = &a->lane[lane];
+    uint32_t at = lower_bound(a, l, count);
+    if (at < l->classes && a->class[l->class[at]].count == count) {
+        *class = l->class[at];
+        return make_room(a, &a->class[*class]);
+    }
+    if (vs_meta_fit(&a->meta, (void **)&l->class, &l->class_room, sizeof *l->class, l->classes + 1) != 0 ||
+        vs_meta_fit(&a->meta, (void **)&a->class, &a->class_room, sizeof *a->class, a->classes + 1) != 0)
+        return -1;
+    memmove(l->class + at + 1, l->class + at, (l->classes - at) * sizeof *l->class);
+    l->class[at] = *class = a->classes++;
+    l->classes++;
+    a->class[*class] = (struct view_class){.count = count};
+    return make_room(a, &a->class[*class]);
+}
+
+void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view)
+{
+    struct view_class *c = &a->class[class];
+    a->view[view].class = class;
+    a->view[view].index = c->used;
+    c->views[c->used++] = view;
+}
+
+void vs_class_remove(struct vs_arena *a, uint32_t view)
+{
+    struct view *v = &a->view[view];
+    struct view_class *c = &a->class[v->class];
+    vs_class_flip(a, v, v->status);
+    v->status = VIEW_CLOSED;
+    c->views[v->index] = NIL;
+    while (c->used && c->views[c->used - 1] == NIL)
+        c->used--;
+}
+
+void vs_class_flip(struct vs_arena *a, const struct view *v, enum view_status status)
+{
+    struct view_class *c = &a->class[v->class];
+    if (status == VIEW_CLOSED)
+        return;
+    uint64_t *word = &c->bits[status - VIEW_OPEN][v->index >> 6], bit = 1ull << (v->index & 63);
+    *word ^= bit;
+    if (*word & bit)
+        c->members[status - VIEW_OPEN]++;
+    else
+        c->members[status - VIEW_OPEN]--;
+}

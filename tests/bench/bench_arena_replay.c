@@ -1,0 +1,194 @@
+/*
+ * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
+ * the peak.
+ *
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [check] TRACE...
+ *
+ * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
+ * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
+ * left and begin again from that state.  lag: marks are reached so many events later.  Where there are
+ * several streams, each is a lane.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "arena/arena.h"
+#include "arena/backing_count.h"
+
+struct event {
+    uint64_t size;
+    uint32_t id;
+    int stream; /* -1: free */
+};
+
+struct trace {
+    struct event *event;
+    uint32_t first, count, ids;
+};
+
+static struct vs_arena_config config = {.capacity = 192ull << 30};
+static uint64_t lag;
+static int passes = 1;
+
+static bool read_event(FILE *f, struct event *e)
+{
+    char what;
+    unsigned long long size;
+    if (fscanf(f, " %c %u", &what, &e->id) != 2)
+        return false;
+    e->stream = -1;
+    if (what == 'f')
+        return true;
+    if (fscanf(f, "%llu %d", &size, &e->stream) != 2)
+        return false;
+    e->size = size;
+    return true;
+}
+
+static bool read_trace(const char *path, struct trace *t)
+{
+    FILE *f = fopen(path, "r");
+    bool good = f && fscanf(f, "%u %u", &t->first, &t->count) == 2;
+    t->event = good ? calloc(t->count + 1, sizeof *t->event) : NULL;
+    for (uint32_t i = 0; good && i < t->count; i++) {
+        good = read_event(f, &t->event[i]);
+        if (t->event[i].id >= t->ids)
+            t->ids = t->event[i].id + 1;
+    }
+    if (f)
+        fclose(f);
+    return good;
+}
+
+struct replay {
+    struct vs_arena *arena;
+    struct vs_backing_count count;
+    uint32_t lane[64]; /* of a stream */
+    uint64_t *address; /* of an id; 0 = not live */
+    uint8_t *stream;
+};
+
+static void allocate(struct replay *r, const struct event *e)
+{
+    if (!r->lane[e->stream])
+        if (vs_arena_open_lane(r->arena, (uint64_t)e->stream, 0, &r->lane[e->stream]) != 0)
+            exit(2);
+    if (vs_arena_malloc(r->arena, r->lane[e->stream], e->size, &r->address[e->id]) != 0)
+        exit(3);
+    r->stream[e->id] = (uint8_t)e->stream;
+}
+
+static void release(struct replay *r, uint32_t id)
+{
+    if (vs_arena_free(r->arena, r->address[id], r->lane[r->stream[id]], 0) != 0)
+        exit(4);
+    r->address[id] = 0;
+}
+
+static void play(struct replay *r, const struct trace *t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        r->count.now++;
+        if (t->event[i].stream >= 0)
+            allocate(r, &t->event[i]);
+        else
+            release(r, t->event[i].id);
+    }
+}
+
+/* What the run left goes; what was there at its beginning comes back. */
+static void rewind_to_start(struct replay *r, const struct trace *t)
+{
+    uint8_t *initial = calloc(t->ids, 1);
+    for (uint32_t i = 0; i < t->first; i++)
+        initial[t->event[i].id] = 1;
+    for (uint32_t id = 0; id < t->ids; id++)
+        if (r->address[id] && !initial[id])
+            release(r, id);
+    for (uint32_t i = 0; i < t->first; i++)
+        if (!r->address[t->event[i].id])
+            allocate(r, &t->event[i]);
+    free(initial);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void say(const char *path, const struct replay *r, uint64_t calls, uint32_t events, double ns,
+                double last)
+{
+    struct vs_arena_stats s;
+    const char *name = strrchr(path, '/');
+    vs_arena_stats(r->arena, &s);
+    printf(
+        "%-24s live %9.1f MiB R %.4f calls/1000 %8.1f last pass %6llu hits %.4f views %5llu mappings %.2f x "
+        "follows %llu settles %llu evicted %llu ns/event %.0f last pass %.0f\n",
+        name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
+        (double)s.peak_reserved / (double)s.peak_allocated, 1000.0 * (double)calls / events,
+        (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
+        (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
+        (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted, ns,
+        last);
+}
+
+static void run(const char *path)
+{
+    struct trace t = {0};
+    struct replay r = {.count = {.lag = lag}};
+    if (!read_trace(path, &t)) {
+        fprintf(stderr, "%s: no trace: write one with bench_arena_trace.py\n", path);
+        exit(1);
+    }
+    struct vs_backing b = vs_backing_of_counters(&r.count, 2u << 20);
+    if (vs_arena_create(&r.arena, &b, &config) != 0)
+        exit(2);
+    r.address = calloc(t.ids, sizeof *r.address);
+    r.stream = calloc(t.ids, 1);
+    uint32_t third = t.first + (t.count - t.first) / 10 * 3;
+    uint64_t begin = now_ns(), calls = 0, before = 0, last_begin = begin;
+    play(&r, &t, 0, third);
+    before = r.count.calls;
+    play(&r, &t, third, t.count);
+    calls = r.count.calls - before;
+    uint64_t end = now_ns(), events = t.count;
+    for (int i = 1; i < passes; i++) {
+        rewind_to_start(&r, &t);
+        before = r.count.calls;
+        last_begin = now_ns();
+        play(&r, &t, t.first, t.count);
+    }
+    uint64_t last = r.count.calls - before;
+    double last_ns = (double)(now_ns() - last_begin) / (t.count - t.first);
+    r.count.calls = calls + (passes > 1 ? last : 0);
+    say(path, &r, calls, t.count - third, (double)(end - begin) / (double)events, last_ns);
+    vs_arena_destroy(r.arena);
+    free(r.address);
+    free(r.stream);
+    free(t.event);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = strchr(argv[i], '=');
+        uint64_t n = value ? strtoull(value + 1, NULL, 0) : 0;
+        if (!strncmp(argv[i], "passes=", 7))
+            passes = (int)n;
+        else if (!strncmp(argv[i], "lag=", 4))
+            lag = n;
+        else if (!strncmp(argv[i], "mark=", 5))
+            config.mark_bytes = n;
+        else if (!strncmp(argv[i], "slack=", 6))
+            config.slack = (uint32_t)n;
+        else
+            run(argv[i]);
+    }
+    return 0;
+}

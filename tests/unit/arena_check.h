@@ -1,0 +1,143 @@
+/*
+ * arena_check.h - the invariants of the arena's books, each counted from scratch.
+ */
+#ifndef ARENA_CHECK_H
+#define ARENA_CHECK_H
+
+#include "arena_kit.h"
+
+/* Every tile of a heap adjoins the next, holes of a kind do not touch, and granules in holes are as the hole
+ * says. */
+static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_tile)
+{
+    const struct heap *h = &a->heap[heap];
+    uint64_t end = place_of(a, h->first + h->top);
+    enum tile_state above = 0;
+    for (uint32_t i = h->top ? h->last : NIL; i != NIL; i = a->tile[i].prev) {
+        const struct tile *t = &a->tile[i];
+        KIT_CHECK(t->at + t->size == end && t->size > 0 && t->heap == heap);
+        KIT_CHECK(t->state != above || t->state == TILE_USED || t->state == TILE_VIEW);
+        KIT_CHECK(t->prev == NIL || a->tile[t->prev].next == i);
+        KIT_CHECK(vs_tile_at(a, t->at) == i && vs_tile_at(a, end - 1) == i);
+        above = t->state;
+        end = t->at;
+        if (heap == ALIASES) {
+            KIT_CHECK(t->state == TILE_VIEW || t->state == TILE_FREE);
+            continue;
+        }
+        uint32_t whole_first = slot_of(a, t->at + granule_bytes(a) - 1),
+                 whole_end = slot_of(a, t->at + t->size);
+        KIT_CHECK(t->state == TILE_USED || t->state == TILE_FREE ||
+                  (t->at | t->size) % granule_bytes(a) == 0);
+        if (t->state == TILE_USED)
+            for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
+                by_tile[g] = 1;
+        for (uint32_t g = whole_first; t->state != TILE_USED && g < whole_end; g++) {
+            KIT_CHECK((t->state == TILE_VACANT) == (a->used[g] == ABSENT));
+            if (t->state == TILE_FREE)
+                KIT_CHECK(a->used[g] == 0 && visible(a, g, heap >> 1));
+            if (t->state == TILE_SHADOW && !a->lane[heap >> 1].overrun)
+                KIT_CHECK(a->used[g] == 1 || !visible(a, g, heap >> 1));
+        }
+    }
+    KIT_CHECK(h->top == 0 || end == place_of(a, h->first));
+}
+
+static uint32_t count_tree(const struct vs_arena *a, uint32_t root, enum tile_state state)
+{
+    if (root == NIL)
+        return 0;
+    const struct tile *t = &a->tile[root];
+    KIT_CHECK(t->state == state);
+    return 1 + count_tree(a, t->left, state) + count_tree(a, t->right, state);
+}
+
+static void check_trees(const struct vs_arena *a, uint32_t heap)
+{
+    const struct heap *h = &a->heap[heap];
+    uint32_t holes = 0, vacant = 0;
+    for (uint32_t i = h->top ? h->last : NIL; i != NIL; i = a->tile[i].prev) {
+        holes += a->tile[i].state == TILE_FREE;
+        vacant += a->tile[i].state == TILE_VACANT;
+    }
+    KIT_CHECK(count_tree(a, h->free, TILE_FREE) == holes && count_tree(a, h->vacant, TILE_VACANT) == vacant);
+}
+
+static bool atom_has(const struct vs_arena *a, uint32_t granule, uint32_t view)
+{
+    const struct atom *x = &a->atom[a->atom_of[granule]];
+    int found = 0;
+    KIT_CHECK(a->aliased[granule >> 6] >> (granule & 63) & 1);
+    KIT_CHECK(granule >= x->first && granule < x->first + x->count);
+    for (uint32_t i = 0; i < x->used; i++)
+        found += x->views[i] == view;
+    return found == 1;
+}
+
+/* Whether records that were dropped keep counts of the view higher than they need be. */
+static bool any_overrun(const struct vs_arena *a)
+{
+    for (uint32_t q = 0; q < LANES; q++)
+        if (a->lane[q].overrun)
+            return true;
+    return false;
+}
+
+static void check_view(const struct vs_arena *a, uint32_t view, uint8_t *by_tile, uint32_t *aliases)
+{
+    const struct view *v = &a->view[view];
+    const struct view_class *c = &a->class[v->class];
+    uint32_t busy = 0, hidden = 0, at = 0;
+    KIT_CHECK(c->count == v->count && c->views[v->index] == view && a->tile[v->tile].view == view);
+    KIT_CHECK(a->tile[v->tile].size == place_of(a, v->count) && v->claimed <= v->count);
+    for (uint32_t r = 0; r < v->runs; r++)
+        for (uint32_t g = v->run[r].first; g < v->run[r].first + v->run[r].count; g++, at++) {
+            KIT_CHECK(a->used[g] != ABSENT && atom_has(a, g, view));
+            aliases[g]++;
+            if (at < v->claimed) {
+                KIT_CHECK(!by_tile[g] && a->used[g] == 1);
+                by_tile[g] = 2;
+                continue;
+            }
+            busy += a->used[g] == 1;
+            hidden += a->used[g] == 0 && !visible(a, g, v->lane);
+        }
+    KIT_CHECK(at == v->count && busy == v->busy);
+    KIT_CHECK(hidden == v->hidden || (any_overrun(a) && hidden < v->hidden));
+    enum view_status status = v->claimed || v->busy ? VIEW_CLOSED : v->hidden ? VIEW_WAITING : VIEW_OPEN;
+    KIT_CHECK(v->status == status);
+    for (int b = 0; b < 2; b++)
+        KIT_CHECK((c->bits[b][v->index >> 6] >> (v->index & 63) & 1) == (v->status == VIEW_OPEN + b));
+}
+
+static void arena_check(struct vs_arena *a)
+{
+    uint8_t *by_tile = calloc(a->home_slots, 1);
+    uint32_t *aliases = calloc(a->home_slots, sizeof *aliases), views = 0;
+    uint64_t held = 0, idle = 0, mapped = 0;
+    for (uint32_t h = 0; h <= HEAPS; h++) {
+        check_heap(a, h, by_tile);
+        check_trees(a, h);
+    }
+    for (uint32_t v = 0; v < a->views; v++)
+        if (a->view[v].count) {
+            check_view(a, v, by_tile, aliases);
+            mapped += a->view[v].count;
+            views++;
+        }
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++) {
+            KIT_CHECK((a->used[g] == 1) == (by_tile[g] != 0));
+            KIT_CHECK((a->aliased[g >> 6] >> (g & 63) & 1) == (aliases[g] > 0));
+            KIT_CHECK(!aliases[g] || a->atom[a->atom_of[g]].used == aliases[g]);
+            KIT_CHECK(!a->picked[g]);
+            held += a->used[g] != ABSENT;
+            idle += a->used[g] == 0;
+        }
+    KIT_CHECK(a->stats.reserved == held * granule_bytes(a) && a->idle == idle && a->live_views == views);
+    KIT_CHECK(a->stats.mappings == held + mapped);
+    free(by_tile);
+    free(aliases);
+}
+
+#endif

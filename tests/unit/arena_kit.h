@@ -1,0 +1,395 @@
+/*
+ * arena_kit.h - a backing that checks every call, and a reference that is as simple as the rules.
+ *
+ * The backing keeps what is mapped where, which handles live, and how far each stream is.  The reference
+ * divides physical memory into units and knows of each who owns it and whose work touched it last.  A block
+ * that the arena hands out must be mapped and accessible in whole, owned by nobody, and touched by no work
+ * that its stream may not know to be done.  Any call can be made to fail.
+ */
+#ifndef ARENA_KIT_H
+#define ARENA_KIT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena/internal.h"
+
+#define KIT_GRANULE 4096ull
+#define KIT_UNITS   (KIT_GRANULE / VS_ARENA_UNIT)
+#define KIT_PLACES  90000 /* granules of addresses */
+#define KIT_HANDLES 512   /* alive at once */
+#define KIT_STREAMS 40    /* number 0: the device, what lane ANY is */
+#define KIT_MARKS   4096
+#define KIT_BASE    0x10000000000ull
+#define KIT_ERROR   719 /* some error that is not a lack of memory */
+
+struct kit_unit {
+    uint32_t owner;  /* block + 1 */
+    uint64_t users;  /* bits of the streams whose work touched it, as of the last free */
+    uint64_t freed;  /* which free that was */
+    bool everywhere; /* the device's work, whatever stream */
+};
+
+/* Reached, what its stream had waited for before is done as well. */
+struct kit_mark {
+    bool used;
+    uint64_t stream, freed;
+    uint64_t known[KIT_STREAMS];
+};
+
+struct kit {
+    struct vs_arena *arena;
+    /* physical memory and mappings */
+    struct {
+        bool alive;
+        int maps;
+        struct kit_unit unit[KIT_UNITS];
+    } handle[KIT_HANDLES];
+    struct {
+        uint32_t handle; /* + 1 */
+        bool access;
+        uint64_t peers;
+    } place[KIT_PLACES];
+    uint64_t next_place, reserved_places, granules, capacity;
+    uint64_t calls, driver_calls, aliases;
+    /* order */
+    uint64_t freed;                           /* frees told so far */
+    uint64_t done[KIT_STREAMS];               /* how far each stream really is */
+    uint64_t known[KIT_STREAMS][KIT_STREAMS]; /* how far [s] may know [q] to be */
+    struct kit_mark mark[KIT_MARKS];
+    int marks, lag; /* alive; in 1/100: how often a mark is found not reached */
+    bool capturing; /* no marks, no waits */
+    /* faults */
+    uint64_t fail_at; /* the call with this number fails; 0 = none */
+    int fail_with, fail_percent;
+    bool faults_seen, unmap_failed;
+    uint64_t random;
+};
+
+static inline uint32_t kit_random(struct kit *k, uint32_t below)
+{
+    k->random = k->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(k->random >> 33) % below;
+}
+
+#define KIT_CHECK(condition)                                                                                 \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                          \
+            abort();                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+/* The status that this call shall fail with, or 0. */
+static inline int kit_fault(struct kit *k)
+{
+    k->calls++;
+    bool fails =
+        k->calls == k->fail_at || (k->fail_percent && kit_random(k, 1000) < (uint32_t)k->fail_percent);
+    if (!fails)
+        return 0;
+    k->faults_seen = true;
+    return k->fail_with ? k->fail_with : kit_random(k, 2) ? VS_BACKING_OUT_OF_MEMORY : KIT_ERROR;
+}
+
+static inline uint64_t kit_place(uint64_t address)
+{
+    KIT_CHECK(address >= KIT_BASE && address % KIT_GRANULE == 0);
+    KIT_CHECK((address - KIT_BASE) / KIT_GRANULE < KIT_PLACES);
+    return (address - KIT_BASE) / KIT_GRANULE;
+}
+
+static int kit_reserve(void *context, uint64_t size, uint64_t *address)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    if (status != 0)
+        return status;
+    KIT_CHECK(size % KIT_GRANULE == 0 && k->next_place + size / KIT_GRANULE <= KIT_PLACES);
+    *address = KIT_BASE + k->next_place * KIT_GRANULE;
+    k->next_place += size / KIT_GRANULE;
+    k->reserved_places += size / KIT_GRANULE;
+    return 0;
+}
+
+static void kit_unreserve(void *context, uint64_t address, uint64_t size)
+{
+    struct kit *k = context;
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++)
+        KIT_CHECK(!k->place[p].handle || k->unmap_failed);
+    k->reserved_places -= size / KIT_GRANULE;
+}
+
+static int kit_create(void *context, uint64_t *handle)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    k->driver_calls++;
+    if (status != 0 || k->granules == k->capacity)
+        return status ? status : VS_BACKING_OUT_OF_MEMORY;
+    uint32_t h = 0;
+    while (k->handle[h].alive || k->handle[h].maps)
+        h++;
+    memset(&k->handle[h], 0, sizeof k->handle[h]);
+    k->handle[h].alive = true;
+    k->granules++;
+    *handle = h + 1;
+    return 0;
+}
+
+static int kit_release(void *context, uint64_t handle)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    k->driver_calls++;
+    KIT_CHECK(k->handle[handle - 1].alive);
+    if (status != 0)
+        return status;
+    KIT_CHECK(k->handle[handle - 1].maps == 0 || k->unmap_failed);
+    for (uint32_t u = 0; u < KIT_UNITS; u++)
+        KIT_CHECK(!k->handle[handle - 1].unit[u].owner);
+    k->handle[handle - 1].alive = false;
+    k->granules--;
+    return 0;
+}
+
+static int kit_map(void *context, uint64_t address, uint64_t handle)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    k->driver_calls++;
+    uint64_t p = kit_place(address);
+    KIT_CHECK(k->handle[handle - 1].alive && p < k->next_place);
+    KIT_CHECK(!k->place[p].handle || k->unmap_failed);
+    if (status != 0 || k->place[p].handle)
+        return status ? status : KIT_ERROR;
+    k->aliases += k->handle[handle - 1].maps > 0;
+    k->place[p].handle = (uint32_t)handle;
+    k->place[p].access = false;
+    k->handle[handle - 1].maps++;
+    return 0;
+}
+
+static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t peers)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    k->driver_calls++;
+    KIT_CHECK(size > 0 && size % KIT_GRANULE == 0);
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++) {
+        KIT_CHECK(k->place[p].handle);
+        if (status == 0) {
+            k->place[p].access = true;
+            k->place[p].peers = peers;
+        }
+    }
+    return status;
+}
+
+/* Whether work that may still run touched the unit. */
+static inline bool kit_in_use(const struct kit *k, const struct kit_unit *u)
+{
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        if ((u->users >> q & 1 || (u->everywhere && q)) && u->freed > k->done[q])
+            return true;
+    return u->owner != 0;
+}
+
+static int kit_unmap(void *context, uint64_t address, uint64_t size)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    k->driver_calls++;
+    k->unmap_failed |= status != 0;
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++) {
+        KIT_CHECK(k->place[p].handle);
+        if (status != 0)
+            continue;
+        k->handle[k->place[p].handle - 1].maps--;
+        k->place[p].handle = 0;
+    }
+    return status;
+}
+
+/* ---- order ---- */
+
+static int kit_mark(void *context, uint64_t stream, uint64_t *mark)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    if (status != 0 || k->capturing)
+        return status ? status : VS_BACKING_NOT_READY;
+    if (stream == VS_BACKING_DEVICE && k->random % 2)
+        return VS_BACKING_NOT_READY;
+    uint32_t m = 0;
+    while (k->mark[m].used)
+        m++;
+    KIT_CHECK(m < KIT_MARKS);
+    k->mark[m] = (struct kit_mark){true, stream, k->freed, {0}};
+    if (stream != VS_BACKING_DEVICE)
+        memcpy(k->mark[m].known, k->known[stream], sizeof k->mark[m].known);
+    k->marks++;
+    *mark = m;
+    return 0;
+}
+
+static inline void kit_learn(struct kit *k, uint32_t q, uint64_t freed)
+{
+    if (k->done[q] < freed)
+        k->done[q] = freed;
+    for (uint32_t s = 0; s < KIT_STREAMS; s++)
+        if (k->known[s][q] < freed)
+            k->known[s][q] = freed;
+}
+
+static inline void kit_learn_all(struct kit *k, uint64_t freed)
+{
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        kit_learn(k, q, freed);
+}
+
+static int kit_reached(void *context, uint64_t mark)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    const struct kit_mark *m = &k->mark[mark];
+    KIT_CHECK(m->used);
+    if (status != 0)
+        return status;
+    bool device = m->stream == VS_BACKING_DEVICE;
+    if ((device || k->done[m->stream] < m->freed) && kit_random(k, 100) < (uint32_t)k->lag)
+        return VS_BACKING_NOT_READY;
+    if (device)
+        kit_learn_all(k, m->freed);
+    else
+        kit_learn(k, (uint32_t)m->stream, m->freed);
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        kit_learn(k, q, m->known[q]);
+    return 0;
+}
+
+static int kit_follow(void *context, uint64_t stream, uint64_t mark)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    const struct kit_mark *m = &k->mark[mark];
+    KIT_CHECK(m->used && stream < KIT_STREAMS && stream != 0);
+    if (status != 0 || k->capturing)
+        return status ? status : VS_BACKING_NOT_READY;
+    if (k->known[stream][m->stream] < m->freed)
+        k->known[stream][m->stream] = m->freed;
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        if (k->known[stream][q] < m->known[q])
+            k->known[stream][q] = m->known[q];
+    return 0;
+}
+
+static void kit_forget(void *context, uint64_t mark)
+{
+    struct kit *k = context;
+    KIT_CHECK(k->mark[mark].used);
+    k->mark[mark].used = false;
+    k->marks--;
+}
+
+static int kit_settle(void *context)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    if (status != 0 || k->capturing)
+        return status ? status : VS_BACKING_NOT_READY;
+    kit_learn_all(k, k->freed);
+    return 0;
+}
+
+/* ---- the reference ---- */
+
+static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_t peers)
+{
+    uint64_t p = kit_place(address & ~(KIT_GRANULE - 1));
+    KIT_CHECK(k->place[p].handle && k->place[p].access);
+    KIT_CHECK(k->place[p].peers == peers || k->faults_seen);
+    KIT_CHECK(k->handle[k->place[p].handle - 1].alive);
+    return &k->handle[k->place[p].handle - 1].unit[address % KIT_GRANULE / VS_ARENA_UNIT];
+}
+
+static inline void kit_check_known(const struct kit *k, const struct kit_unit *u, uint32_t stream)
+{
+    for (uint32_t q = 0; q < KIT_STREAMS; q++) {
+        bool touched = u->users >> q & 1 || (u->everywhere && q);
+        if (touched && (q != stream || q == 0))
+            KIT_CHECK(u->freed <= k->known[stream][q]);
+    }
+}
+
+/* The block was handed out to STREAM. */
+static inline void kit_own(struct kit *k, uint64_t address, uint64_t size, uint32_t block, uint32_t stream)
+{
+    KIT_CHECK(address % VS_ARENA_UNIT == 0);
+    for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
+        struct kit_unit *u = kit_unit(k, at, k->arena->peers);
+        KIT_CHECK(!u->owner);
+        kit_check_known(k, u, stream);
+        u->owner = block + 1;
+    }
+}
+
+/* Its free is told: work of these streams touched it before. */
+static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, uint32_t block, uint64_t users,
+                              bool everywhere)
+{
+    k->freed++;
+    for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
+        struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers);
+        KIT_CHECK(u->owner == block + 1);
+        *u = (struct kit_unit){0, users, k->freed, everywhere};
+    }
+}
+
+/* Who owns the units of a block that was freed; 0: nobody. */
+static inline void kit_hold(struct kit *k, uint64_t address, uint64_t size, uint32_t owner)
+{
+    for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT)
+        kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers)->owner = owner;
+}
+
+static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_arena_config *config)
+{
+    struct vs_arena_config c = config ? *config : (struct vs_arena_config){0};
+    memset(k, 0, sizeof *k);
+    k->capacity = capacity;
+    k->random = 1;
+    c.capacity = capacity * KIT_GRANULE;
+    if (!c.small)
+        c.small = 1024;
+    struct vs_backing b = {k,           KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,
+                           kit_release, kit_map,     kit_access,  kit_unmap,     kit_mark,
+                           kit_reached, kit_follow,  kit_forget,  kit_settle};
+    KIT_CHECK(vs_arena_create(&k->arena, &b, &c) == 0);
+}
+
+static inline void kit_end(struct kit *k)
+{
+    k->fail_at = 0;
+    k->fail_percent = 0;
+    for (uint32_t h = 0; h < KIT_HANDLES; h++) /* the end does not care who owns what */
+        for (uint32_t u = 0; u < KIT_UNITS; u++)
+            k->handle[h].unit[u].owner = 0;
+    vs_arena_destroy(k->arena);
+    KIT_CHECK(k->reserved_places == 0 && k->marks == 0);
+    KIT_CHECK(k->faults_seen || k->granules == 0);
+    for (uint32_t p = 0; p < KIT_PLACES; p++)
+        KIT_CHECK(!k->place[p].handle || k->unmap_failed);
+}
+
+static inline uint64_t kit_rounded(uint64_t size)
+{
+    return size ? (size + VS_ARENA_UNIT - 1) / VS_ARENA_UNIT * VS_ARENA_UNIT : VS_ARENA_UNIT;
+}
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * test_arena_model.c - millions of random operations against the reference of arena_kit.h.
+ *
+ * Each run draws its own ways: how many streams, how large blocks are, how far the device is behind, whether
+ * calls fail.  Checked at every block: nobody owns it, its stream knows that all earlier work is done, it is
+ * mapped for all.  Now and then: every count of the books from scratch, and all figures.  At the end nothing
+ * is left.
+ *
+ * ARENA_OPERATIONS: how many in all (default 100,000).
+ */
+#include "arena_check.h"
+
+#define BLOCKS 300
+
+struct block {
+    uint64_t address, asked, users;
+    uint32_t lane, pins;
+    uint32_t stream;
+    bool live, pinned;
+};
+
+struct ways {
+    uint32_t streams, large, percent_free;
+    uint64_t capacity;
+    bool defers, pins, shares, trims, captures, retires, privates;
+};
+
+struct trial {
+    struct kit kit;
+    struct ways w;
+    struct block block[BLOCKS];
+    uint32_t lane[KIT_STREAMS]; /* of a stream; 0: none */
+    bool private[VS_ARENA_LANES];
+    uint64_t allocated;
+    uint64_t refused, served;
+};
+
+static uint32_t rnd(struct trial *r, uint32_t below)
+{
+    return kit_random(&r->kit, below);
+}
+
+static uint64_t random_size(struct trial *r)
+{
+    switch (rnd(r, 8)) {
+    case 0:
+        return 1 + rnd(r, 1024);
+    case 1:
+    case 2:
+        return 1 + rnd(r, 3 * KIT_GRANULE);
+    case 3:
+        return KIT_GRANULE * (1 + rnd(r, 6));
+    case 4:
+        return (1 + rnd(r, 4)) * 3 * VS_ARENA_UNIT; /* few sizes, met again */
+    default:
+        return 1 + rnd(r, r->w.large * KIT_GRANULE);
+    }
+}
+
+static uint32_t pick_stream(struct trial *r)
+{
+    uint32_t s = rnd(r, r->w.streams + 1);
+    if (s && !r->lane[s]) {
+        unsigned flags = r->w.privates && rnd(r, 4) == 0 ? VS_LANE_PRIVATE : 0;
+        if (vs_arena_open_lane(r->kit.arena, s, flags, &r->lane[s]) != 0)
+            return 0;
+    }
+    return s;
+}
+
+static void check_found(struct trial *r, const struct block *b)
+{
+    struct vs_arena_block found;
+    uint64_t inside = b->address + rnd(r, (uint32_t)(b->asked ? b->asked : 1));
+    KIT_CHECK(b->asked == 0 || vs_arena_find(r->kit.arena, inside, &found));
+    KIT_CHECK(b->asked == 0 ||
+              (found.address == b->address && found.size == b->asked && found.lane == b->lane));
+}
+
+static void allocate(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    uint32_t s = pick_stream(r);
+    uint64_t size = random_size(r), faults = r->kit.faults_seen;
+    r->kit.faults_seen = false;
+    int status = vs_arena_malloc(r->kit.arena, r->lane[s], size, &b->address);
+    bool fault = r->kit.faults_seen;
+    r->kit.faults_seen |= faults;
+    if (status != 0) {
+        KIT_CHECK(fault || r->kit.unmap_failed || status == VS_BACKING_OUT_OF_MEMORY);
+        if (!r->kit.faults_seen && !r->kit.capturing && !r->w.privates) /* then the device is full indeed */
+            KIT_CHECK(granules_for(r->kit.arena, size) > r->kit.capacity - r->kit.granules);
+        r->refused++;
+        return;
+    }
+    r->served++;
+    *b = (struct block){b->address, size, 1ull << s, r->lane[s], 0, s, true, false};
+    r->allocated += kit_rounded(size);
+    kit_own(&r->kit, b->address, kit_rounded(size), i, s);
+    check_found(r, b);
+}
+
+static void release(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER : 0;
+    uint32_t s = r->w.shares && rnd(r, 10) == 0 ? rnd(r, r->w.streams + 1) : b->stream;
+    uint64_t users = b->users | 1ull << s;
+    if (s && !r->lane[s])
+        s = b->stream, users = b->users;
+    if (!flags)
+        users &= ~1ull; /* whoever frees without a stream has waited for what has none */
+    kit_disown(&r->kit, b->address, kit_rounded(b->asked), i, users, flags != 0);
+    if (b->pinned)
+        kit_hold(&r->kit, b->address, kit_rounded(b->asked), i + 1);
+    r->allocated -= kit_rounded(b->asked);
+    KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->lane[s], flags) == 0);
+    b->live = false;
+}
+
+static void unpin(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    b->pinned = false;
+    if (!b->live)
+        kit_hold(&r->kit, b->address, kit_rounded(b->asked), 0);
+    KIT_CHECK(vs_arena_unpin(r->kit.arena, b->address) == 0);
+}
+
+/* A free that is not told of a block: refused, whatever the address. */
+static void release_wrongly(struct trial *r, uint32_t i)
+{
+    struct vs_arena_block found;
+    uint64_t address = r->block[i].address + rnd(r, 3) * VS_ARENA_UNIT;
+    bool begins = vs_arena_find(r->kit.arena, address, &found) && found.address == address;
+    for (uint32_t j = 0; j < BLOCKS; j++) /* one of no bytes is found nowhere */
+        begins = begins || (r->block[j].live && r->block[j].address == address);
+    if (!begins)
+        KIT_CHECK(vs_arena_free(r->kit.arena, address, 0, 0) == VS_BACKING_INVALID);
+}
+
+static void share(struct trial *r, uint32_t i)
+{
+    uint32_t s = rnd(r, r->w.streams + 1);
+    if (!r->block[i].live || !s || !r->lane[s])
+        return;
+    KIT_CHECK(vs_arena_use(r->kit.arena, r->block[i].address, r->lane[s]) == 0);
+    r->block[i].users |= 1ull << s;
+}
+
+/* A pinned block stays somebody's after its free. */
+static void pin(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    if (!b->pinned && b->live) {
+        KIT_CHECK(vs_arena_pin(r->kit.arena, b->address) == 0);
+        b->pinned = true;
+    } else if (b->pinned && rnd(r, 4) == 0) {
+        unpin(r, i);
+    }
+}
+
+static void wait_for_device(struct trial *r)
+{
+    uint64_t ticket = vs_arena_ticket(r->kit.arena);
+    kit_learn_all(&r->kit, r->kit.freed);
+    vs_arena_settled(r->kit.arena, ticket);
+}
+
+static void retire(struct trial *r)
+{
+    uint32_t s = 1 + rnd(r, r->w.streams);
+    if (!r->lane[s])
+        return;
+    vs_arena_retire_lane(r->kit.arena, r->lane[s]);
+    for (uint32_t i = 0; i < BLOCKS; i++) /* nothing uses the lane any more */
+        if (r->block[i].live && r->block[i].users >> s & 1)
+            release(r, i);
+    r->lane[s] = 0;
+}
+
+static void check_figures(struct trial *r)
+{
+    struct vs_arena_stats s;
+    vs_arena_stats(r->kit.arena, &s);
+    KIT_CHECK(s.allocated == r->allocated && s.reserved <= s.peak_reserved &&
+              s.allocated <= s.peak_allocated);
+    KIT_CHECK(s.reserved == r->kit.granules * KIT_GRANULE || r->kit.faults_seen);
+    KIT_CHECK(s.allocated + s.deferred <= s.reserved);
+}
+
+static void rare(struct trial *r)
+{
+    switch (rnd(r, 12)) {
+    case 0:
+        if (r->w.trims)
+            vs_arena_trim(r->kit.arena, rnd(r, 4) * 4 * KIT_GRANULE);
+        break;
+    case 1:
+        wait_for_device(r);
+        break;
+    case 2:
+        r->kit.capturing = r->w.captures && rnd(r, 2);
+        break;
+    case 3:
+        if (r->w.retires)
+            retire(r);
+        break;
+    case 4:
+        if (rnd(r, 20) == 0)
+            vs_arena_set_peers(r->kit.arena, rnd(r, 8));
+        break;
+    default:
+        check_figures(r);
+        break;
+    }
+}
+
+static void operate(struct trial *r, uint32_t operations)
+{
+    for (uint32_t n = 0; n < operations; n++) {
+        uint32_t i = rnd(r, BLOCKS), what = rnd(r, 100);
+        struct block *b = &r->block[i];
+        if (what < 2)
+            rare(r);
+        else if (what < 5 && r->w.shares)
+            share(r, i);
+        else if (what < 8 && r->w.pins)
+            pin(r, i);
+        else if (what < 9)
+            release_wrongly(r, i);
+        else if (b->live && rnd(r, 100) < r->w.percent_free)
+            release(r, i);
+        else if (!b->live && !b->pinned)
+            allocate(r, i);
+        if (n % 512 == 0)
+            arena_check(r->kit.arena);
+    }
+}
+
+static void finish(struct trial *r)
+{
+    r->kit.capturing = false;
+    r->kit.fail_percent = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        struct block *b = &r->block[i];
+        if (b->live)
+            release(r, i);
+        if (b->pinned)
+            unpin(r, i);
+    }
+    check_figures(r);
+    for (uint32_t s = 1; s <= r->w.streams; s++)
+        if (r->lane[s])
+            vs_arena_retire_lane(r->kit.arena, r->lane[s]);
+    KIT_CHECK(vs_arena_trim(r->kit.arena, 0) == 0);
+    arena_check(r->kit.arena);
+    struct vs_arena_stats s;
+    vs_arena_stats(r->kit.arena, &s);
+    KIT_CHECK(s.allocated == 0 && s.deferred == 0 && s.blocks == 0);
+    KIT_CHECK(s.reserved == 0 || r->kit.unmap_failed);
+    kit_end(&r->kit);
+}
+
+static struct ways draw(uint32_t seed, uint64_t random)
+{
+    struct ways w = {.streams = seed % 4 == 0   ? 0
+                                : seed % 4 == 1 ? 1
+                                : seed % 4 == 2 ? 3
+                                                : 9,
+                     .large = 2 + random % 12,
+                     .percent_free = 40 + random / 16 % 50,
+                     .capacity = 20 + random / 1024 % 380};
+    w.defers = random >> 20 & 1;
+    w.pins = random >> 21 & 1;
+    w.shares = random >> 22 & 1;
+    w.trims = random >> 23 & 1;
+    w.captures = random >> 24 & 1;
+    w.privates = random >> 26 & 1;
+    w.retires = w.streams && random >> 25 & 1;
+    return w;
+}
+
+static uint64_t operations(void)
+{
+    const char *given = getenv("ARENA_OPERATIONS");
+    return given ? strtoull(given, NULL, 0) : 100000;
+}
+
+static void random_runs(int percent_faults)
+{
+    static struct trial r;
+    uint64_t served = 0, refused = 0, aliases = 0, follows = 0, runs = operations() / 10000;
+    for (uint32_t seed = 0; seed < runs; seed++) {
+        uint64_t random = (seed + 1) * 0x9e3779b97f4a7c15ull;
+        random ^= random >> 31;
+        struct vs_arena_config c = {.mark_bytes = random >> 40 & 1 ? 1 : 4 * KIT_GRANULE,
+                                    .trim_above = random >> 41 & 1 ? 20 * KIT_GRANULE : 0,
+                                    .max_mappings = random >> 42 & 1 ? 600 : 0};
+        memset(&r, 0, sizeof r);
+        r.w = draw(seed, random);
+        kit_begin(&r.kit, r.w.capacity, &c);
+        r.kit.random = random;
+        r.kit.lag = (int)(random >> 43) % 100;
+        r.kit.fail_percent = percent_faults;
+        operate(&r, 10000);
+        struct vs_arena_stats s;
+        vs_arena_stats(r.kit.arena, &s);
+        served += r.served, refused += r.refused, aliases += s.aliased, follows += s.follows;
+        finish(&r);
+    }
+    printf("%llu served, %llu refused, %llu aliased, %llu follows\n", (unsigned long long)served,
+           (unsigned long long)refused, (unsigned long long)aliases, (unsigned long long)follows);
+    assert_true(runs == 0 || (served > 0 && aliases > 0));
+}
+
+static void blocks_never_overlap_and_are_never_reused_too_early(void **state)
+{
+    random_runs(0);
+}
+
+static void calls_that_fail_leave_the_arena_consistent(void **state)
+{
+    random_runs(20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_never_overlap_and_are_never_reused_too_early),
+        cmocka_unit_test(calls_that_fail_leave_the_arena_consistent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
