@@ -14,6 +14,7 @@
 #define DEFAULT_MAPPINGS 450000u
 #define LEAST_SLOTS      64u
 #define MOST_SLOTS       (1u << 19) /* of a heap */
+#define MOST_ALIASES     (1u << 21)
 
 /* ---- making and unmaking ---- */
 
@@ -89,7 +90,9 @@ static void lay_out(struct vs_arena *a)
     a->home_slots = (uint32_t)(slots * HEAPS);
     for (uint32_t h = 0; h <= HEAPS; h++)
         a->heap[h] = (struct heap){0, (uint32_t)(h * slots), 0, (uint32_t)slots, NIL, NIL, NIL};
-    a->heap[ALIASES].limit = (uint32_t)(slots * 8);
+    for (slots = LEAST_SLOTS; slots < 2 * a->config.max_mappings && slots < MOST_ALIASES;)
+        slots *= 2; /* twice what may be mapped: removed views leave gaps, too */
+    a->heap[ALIASES].limit = (uint32_t)slots;
     a->slots = a->home_slots + a->heap[ALIASES].limit;
 }
 

@@ -318,7 +318,7 @@ void vs_view_release(struct vs_arena *a, uint32_t view);
 void vs_view_refresh(struct vs_arena *a, struct view *v);
 /* Unmaps all but the first KEEP granules; 0 removes the view. */
 int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
-/* Removes views until COUNT more granules can be mapped, the longest unused first; waits for their work if
+/* Removes views until there are addresses for COUNT granules and they can be mapped, the longest unused first; waits for their work if
  * need be. */
 void vs_views_make_room(struct vs_arena *a, uint32_t count);
 /* A view of COUNT idle granules that LANE may use; so many there must be. */

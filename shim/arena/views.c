@@ -152,12 +152,19 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep)
     return 0;
 }
 
+static bool has_addresses(const struct vs_arena *a, uint32_t count)
+{
+    const struct heap *h = &a->heap[ALIASES];
+    return h->top + (uint64_t)count <= h->limit || vs_holes_fit(a, h->free, place_of(a, count)) != NIL;
+}
+
 void vs_views_make_room(struct vs_arena *a, uint32_t count)
 {
     uint64_t most = a->config.max_mappings, target = most - most / 16;
     if (a->stats.mappings + count <= most)
-        return;
-    for (uint32_t view = a->oldest_idle; view != NIL && a->stats.mappings + count > target;) {
+        target = most;
+    for (uint32_t view = a->oldest_idle;
+         view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
         uint32_t younger = a->view[view].younger, lane = a->view[view].lane;
         if (a->view[view].last_free > a->lane[lane].done && lane != VS_ARENA_ANY && vs_order_settle(a) != 0)
             return;

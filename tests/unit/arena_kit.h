@@ -9,10 +9,7 @@
 #ifndef ARENA_KIT_H
 #define ARENA_KIT_H
 
-#include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,13 +355,18 @@ static inline void kit_hold(struct kit *k, uint64_t address, uint64_t size, uint
         kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers)->owner = owner;
 }
 
+/* K is zero, or was used before. */
 static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_arena_config *config)
 {
     struct vs_arena_config c = config ? *config : (struct vs_arena_config){0};
-    memset(k, 0, sizeof *k);
+    memset(k->place, 0, k->next_place * sizeof *k->place);
+    memset(k, 0, offsetof(struct kit, place));
+    memset((char *)k + offsetof(struct kit, next_place), 0, sizeof *k - offsetof(struct kit, next_place));
     k->capacity = capacity;
     k->random = 1;
     c.capacity = capacity * KIT_GRANULE;
+    if (!c.max_mappings)
+        c.max_mappings = 8 * capacity;
     if (!c.small)
         c.small = 1024;
     struct vs_backing b = {k,           KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,
@@ -383,7 +385,7 @@ static inline void kit_end(struct kit *k)
     vs_arena_destroy(k->arena);
     KIT_CHECK(k->reserved_places == 0 && k->marks == 0);
     KIT_CHECK(k->faults_seen || k->granules == 0);
-    for (uint32_t p = 0; p < KIT_PLACES; p++)
+    for (uint32_t p = 0; p < k->next_place; p++)
         KIT_CHECK(!k->place[p].handle || k->unmap_failed);
 }
 

@@ -8,6 +8,11 @@
  *
  * ARENA_OPERATIONS: how many in all (default 100,000).
  */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
 #include "arena_check.h"
 
 #define BLOCKS 300
@@ -297,7 +302,7 @@ static void random_runs(int percent_faults)
         struct vs_arena_config c = {.mark_bytes = random >> 40 & 1 ? 1 : 4 * KIT_GRANULE,
                                     .trim_above = random >> 41 & 1 ? 20 * KIT_GRANULE : 0,
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
-        memset(&r, 0, sizeof r);
+        memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);
         kit_begin(&r.kit, r.w.capacity, &c);
         r.kit.random = random;

@@ -1,0 +1,521 @@
+/*
+ * test_arena.c - what the arena promises, one promise each.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "arena/backing_count.h"
+#include "arena_check.h"
+
+#define G KIT_GRANULE
+
+static struct kit k;
+
+static uint64_t take(uint32_t lane, uint64_t size)
+{
+    uint64_t address = 0;
+    assert_int_equal(vs_arena_malloc(k.arena, lane, size, &address), 0);
+    assert_true(address >= KIT_BASE);
+    return address;
+}
+
+static void give(uint64_t address, uint32_t lane)
+{
+    k.freed++;
+    assert_int_equal(vs_arena_free(k.arena, address, lane, 0), 0);
+}
+
+static uint32_t lane_of(uint64_t stream, unsigned flags)
+{
+    uint32_t lane;
+    assert_int_equal(vs_arena_open_lane(k.arena, stream, flags, &lane), 0);
+    return lane;
+}
+
+static struct vs_arena_stats stats(void)
+{
+    struct vs_arena_stats s;
+    vs_arena_stats(k.arena, &s);
+    return s;
+}
+
+static void begin(uint64_t granules)
+{
+    kit_begin(&k, granules, NULL);
+}
+
+static void end(void)
+{
+    arena_check(k.arena);
+    kit_end(&k);
+}
+
+/* COUNT blocks of SIZE bytes, then every second of them freed: idle granules that are apart. */
+static void make_gaps(uint32_t lane, uint64_t size, int count, uint64_t *blocks)
+{
+    for (int i = 0; i < count; i++)
+        blocks[i] = take(lane, size);
+    for (int i = 0; i < count; i += 2)
+        give(blocks[i], lane);
+}
+
+/* ---- heaps ---- */
+
+static void blocks_begin_at_multiples_of_512_and_keep_their_size(void **state)
+{
+    static const uint64_t sizes[] = {0, 1, 511, 512, 513, 1024, 1025, G, G + 1, 3 * G - 1};
+    begin(32);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct vs_arena_block b;
+        uint64_t address = take(VS_ARENA_ANY, sizes[i]);
+        assert_int_equal(address % 512, 0);
+        if (sizes[i]) {
+            assert_true(vs_arena_find(k.arena, address + sizes[i] - 1, &b));
+            assert_int_equal(b.size, sizes[i]);
+            assert_int_equal(b.address, address);
+        }
+        assert_false(vs_arena_find(k.arena, address + sizes[i], &b) && b.address == address);
+    }
+    end();
+}
+
+static void small_blocks_share_a_granule(void **state)
+{
+    begin(32);
+    for (int i = 0; i < 8; i++)
+        take(VS_ARENA_ANY, 512);
+    assert_int_equal(stats().reserved, G);
+    end();
+}
+
+static void the_smallest_hole_that_fits_is_taken_and_the_lowest_of_equals(void **state)
+{
+    begin(64);
+    uint64_t b[9];
+    static const uint64_t units[] = {8, 3, 12, 3, 9, 3, 9, 3, 20};
+    for (int i = 0; i < 9; i++)
+        b[i] = take(VS_ARENA_ANY, units[i] * 512);
+    for (int i = 0; i < 9; i += 2)
+        give(b[i], VS_ARENA_ANY);
+    assert_int_equal(take(VS_ARENA_ANY, 9 * 512), b[4]);
+    assert_int_equal(take(VS_ARENA_ANY, 9 * 512), b[6]);
+    assert_int_equal(take(VS_ARENA_ANY, 9 * 512), b[2]);
+    end();
+}
+
+static void neighbouring_holes_become_one(void **state)
+{
+    begin(64);
+    uint64_t b[4];
+    for (int i = 0; i < 4; i++)
+        b[i] = take(VS_ARENA_ANY, G);
+    give(b[0], VS_ARENA_ANY);
+    give(b[2], VS_ARENA_ANY);
+    give(b[1], VS_ARENA_ANY);
+    assert_int_equal(take(VS_ARENA_ANY, 3 * G), b[0]);
+    assert_int_equal(stats().reserved, 4 * G);
+    end();
+}
+
+static void a_heap_that_grows_uses_the_hole_at_its_top(void **state)
+{
+    begin(64);
+    uint64_t first = take(VS_ARENA_ANY, G + 512);
+    assert_int_equal(take(VS_ARENA_ANY, 2 * G), first + G + 512);
+    assert_int_equal(stats().reserved, 4 * G);
+    end();
+}
+
+/* ---- views ---- */
+
+static void idle_granules_that_are_apart_serve_a_large_block(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    uint64_t calls = k.driver_calls, view = take(VS_ARENA_ANY, 5 * G - 512);
+    assert_int_equal(stats().reserved, 16 * G);
+    assert_int_equal(stats().aliased, 5);
+    assert_int_equal(k.driver_calls - calls, 6); /* five maps, one access */
+    kit_own(&k, view, 5 * G - 512, 1, 0);
+    arena_check(k.arena);
+    end();
+}
+
+static void a_view_serves_again_without_a_call(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    uint64_t view = take(VS_ARENA_ANY, 6 * G);
+    give(view, VS_ARENA_ANY);
+    uint64_t calls = k.calls;
+    assert_int_equal(take(VS_ARENA_ANY, 4 * G), view); /* not less than half of it */
+    assert_int_equal(k.calls, calls);
+    assert_int_equal(stats().view_hits, 1);
+    end();
+}
+
+static void a_hole_under_a_live_view_is_no_hole(void **state)
+{
+    uint64_t b[16];
+    begin(16);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 8 * G); /* all that is idle */
+    uint64_t address;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, G, &address), VS_BACKING_OUT_OF_MEMORY);
+    end();
+}
+
+static void a_loop_that_repeats_itself_needs_no_call(void **state)
+{
+    static uint64_t live[64];
+    uint64_t before = 0, after = 0;
+    begin(400);
+    memset(live, 0, sizeof live);
+    for (int pass = 0; pass < 12; pass++) {
+        k.random = 77; /* the same choices each time */
+        before = k.calls;
+        for (int n = 0; n < 3000; n++) {
+            uint32_t i = kit_random(&k, 64), size = 1 + kit_random(&k, 9 * G);
+            if (live[i])
+                give(live[i], VS_ARENA_ANY);
+            live[i] = live[i] ? 0 : take(VS_ARENA_ANY, size);
+        }
+        for (int i = 0; i < 64; i++) {
+            if (live[i])
+                give(live[i], VS_ARENA_ANY);
+            live[i] = 0;
+        }
+        after = k.calls;
+    }
+    assert_true(stats().aliased > 0);
+    assert_int_equal(after, before);
+    end();
+}
+
+static void there_may_be_any_number_of_view_sizes(void **state)
+{
+    struct vs_backing_count c = {0};
+    struct vs_backing b = vs_backing_of_counters(&c, G);
+    struct vs_arena_config config = {.capacity = 2000 * G, .small = 1024, .slack = 1};
+    struct vs_arena *a;
+    struct vs_arena_stats s;
+    static uint64_t block[1400];
+    assert_int_equal(vs_arena_create(&a, &b, &config), 0);
+    for (int i = 0; i < 1400; i++)
+        assert_int_equal(vs_arena_malloc(a, VS_ARENA_ANY, G, &block[i]), 0);
+    for (int i = 0; i < 1400; i += 2)
+        assert_int_equal(vs_arena_free(a, block[i], VS_ARENA_ANY, 0), 0);
+    for (uint64_t n = 2; n < 700; n++) {
+        uint64_t address;
+        assert_int_equal(vs_arena_malloc(a, VS_ARENA_ANY, n * G, &address), 0);
+        assert_int_equal(vs_arena_free(a, address, VS_ARENA_ANY, 0), 0);
+    }
+    vs_arena_stats(a, &s);
+    assert_int_equal(s.views, 698);
+    assert_int_equal(s.reserved, 1400 * G);
+    arena_check(a);
+    vs_arena_destroy(a);
+    assert_int_equal(c.granules, 0);
+}
+
+static void mappings_stay_under_their_limit(void **state)
+{
+    struct vs_arena_config config = {.max_mappings = 64};
+    uint64_t b[32];
+    kit_begin(&k, 40, &config);
+    make_gaps(VS_ARENA_ANY, G, 32, b);
+    for (uint64_t n = 2; n <= 16; n++) {
+        give(take(VS_ARENA_ANY, n * G), VS_ARENA_ANY);
+        assert_true(stats().mappings <= 64);
+    }
+    assert_true(stats().evicted > 0);
+    end();
+}
+
+/* ---- order ---- */
+
+static void another_stream_gets_memory_only_when_the_free_is_complete(void **state)
+{
+    begin(8);
+    k.lag = 100; /* nothing is ever reached by itself */
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint64_t first = take(one, 8 * G), second;
+    give(first, one);
+    assert_int_equal(take(one, 8 * G), first); /* its own stream: at once */
+    give(first, one);
+    k.capturing = true; /* nothing can be waited for */
+    assert_int_equal(vs_arena_malloc(k.arena, two, 4 * G, &second), VS_BACKING_OUT_OF_MEMORY);
+    k.capturing = false;
+    assert_int_equal(vs_arena_malloc(k.arena, two, 4 * G, &second), 0);
+    assert_int_equal(stats().reserved, 8 * G);
+    assert_int_equal(stats().follows + stats().settles, 1);
+    end();
+}
+
+static void what_the_caller_waited_for_is_complete_for_all(void **state)
+{
+    begin(8);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    give(take(one, 8 * G), one);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    take(two, 8 * G);
+    assert_int_equal(stats().follows + stats().settles, 0);
+    end();
+}
+
+static void a_free_is_not_covered_by_a_ticket_that_is_older(void **state)
+{
+    begin(8);
+    k.lag = 100;
+    k.capturing = true;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint64_t first = take(one, 8 * G), ticket = vs_arena_ticket(k.arena), second;
+    give(first, one);
+    vs_arena_settled(k.arena, ticket);
+    assert_int_equal(vs_arena_malloc(k.arena, two, G, &second), VS_BACKING_OUT_OF_MEMORY);
+    end();
+}
+
+static void a_deferred_free_waits_for_the_device(void **state)
+{
+    begin(8);
+    k.capturing = true;
+    uint64_t block = take(VS_ARENA_ANY, 8 * G), again;
+    assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, VS_FREE_DEFER), 0);
+    assert_int_equal(stats().allocated, 0);
+    assert_int_equal(stats().deferred, 8 * G);
+    assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, 0), VS_BACKING_INVALID); /* twice */
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, G, &again), VS_BACKING_OUT_OF_MEMORY);
+    k.capturing = false;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, G, &again), 0);
+    assert_int_equal(again, block);
+    assert_int_equal(stats().deferred, 0);
+    end();
+}
+
+static void a_block_that_another_stream_uses_waits_for_it(void **state)
+{
+    begin(8);
+    k.capturing = true;
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint64_t block = take(one, 8 * G), again;
+    assert_int_equal(vs_arena_use(k.arena, block, two), 0);
+    give(block, one);
+    assert_int_equal(vs_arena_malloc(k.arena, one, G, &again), VS_BACKING_OUT_OF_MEMORY);
+    k.capturing = false;
+    k.lag = 0;
+    assert_int_equal(take(one, 8 * G), block);
+    end();
+}
+
+static void a_pinned_block_is_not_reused_before_the_last_unpin(void **state)
+{
+    uint64_t again;
+    begin(8);
+    uint64_t block = take(VS_ARENA_ANY, 8 * G);
+    assert_int_equal(vs_arena_unpin(k.arena, block), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_pin(k.arena, block), 0);
+    assert_int_equal(vs_arena_pin(k.arena, block), 0);
+    give(block, VS_ARENA_ANY);
+    assert_int_equal(vs_arena_pin(k.arena, block), VS_BACKING_INVALID); /* it is nobody's any more */
+    assert_int_equal(vs_arena_unpin(k.arena, block), 0);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, G, &again), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(vs_arena_unpin(k.arena, block), 0);
+    assert_int_equal(take(VS_ARENA_ANY, 8 * G), block);
+    end();
+}
+
+static void forgotten_records_are_made_up_for(void **state)
+{
+    uint64_t b[16], view;
+    begin(64);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    view = take(two, 8 * G); /* of the first one's granules */
+    give(view, two);
+    for (int i = 0; i < RECORDS + 10; i++)
+        give(take(two, 8 * G), two);
+    assert_true(k.arena->lane[two].overrun);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_false(k.arena->lane[two].overrun);
+    uint64_t calls = k.calls;
+    for (int i = 0; i < 16; i += 2) /* the holes are there again */
+        assert_int_equal(take(one, G), b[i]);
+    assert_int_equal(k.calls, calls);
+    end();
+}
+
+/* ---- lanes ---- */
+
+static void a_private_lane_lends_nothing_until_it_is_retired(void **state)
+{
+    uint64_t address;
+    begin(8);
+    uint32_t one = lane_of(1, 0), own = lane_of(2, VS_LANE_PRIVATE);
+    give(take(own, 8 * G), own);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 8 * G);
+    assert_int_equal(k.aliases, 0);
+    vs_arena_retire_lane(k.arena, own);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), 0);
+    end();
+}
+
+static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
+{
+    uint32_t lane[VS_ARENA_LANES], more;
+    begin(8);
+    for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
+        lane[i] = lane_of(i, 0);
+    assert_int_equal(vs_arena_open_lane(k.arena, 39, 0, &more), VS_BACKING_OUT_OF_MEMORY);
+    uint64_t kept = take(lane[7], G);
+    give(take(lane[7], 3 * G), lane[7]);
+    vs_arena_retire_lane(k.arena, lane[7]);
+    assert_int_equal(lane_of(39, 0), lane[7]);
+    kit_own(&k, take(lane[7], 3 * G), 3 * G, 1, 39); /* with no work of the old stream in it */
+    give(kept, lane[7]);
+    end();
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+    uint64_t address;
+    begin(8);
+    uint64_t block = take(VS_ARENA_ANY, 2 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, 5, G, &address), VS_BACKING_INVALID); /* no such lane */
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_LANES, G, &address), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, UINT64_MAX, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(vs_arena_free(k.arena, block + 512, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, 0, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_use(k.arena, block, 9), VS_BACKING_INVALID);
+    give(block, VS_ARENA_ANY);
+    assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    end();
+}
+
+/* ---- out of memory, giving back ---- */
+
+static void before_an_error_everything_idle_is_given_back(void **state)
+{
+    uint64_t address;
+    begin(20);
+    uint64_t block = take(VS_ARENA_ANY, 4 * G), idle = take(VS_ARENA_ANY, 10 * G);
+    give(idle, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 14 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 17 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(stats().reserved, 4 * G);
+    assert_int_equal(stats().allocated, 4 * G);
+    assert_int_equal(stats().peak_allocated, 14 * G); /* what was refused was never live */
+    give(block, VS_ARENA_ANY);
+    take(VS_ARENA_ANY, 17 * G);
+    end();
+}
+
+static void small_blocks_get_the_granules_of_large_ones(void **state)
+{
+    uint64_t b[8];
+    begin(8);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 512);
+    assert_true(stats().reserved <= 8 * G);
+    end();
+}
+
+static void the_error_is_the_one_that_the_call_gave(void **state)
+{
+    uint64_t address;
+    begin(8);
+    take(VS_ARENA_ANY, G);
+    k.fail_with = KIT_ERROR;
+    k.fail_at = k.calls + 1;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 3 * G, &address), KIT_ERROR);
+    arena_check(k.arena);
+    take(VS_ARENA_ANY, 3 * G);
+    kit_end(&k);
+}
+
+static void idle_memory_above_the_threshold_is_given_back(void **state)
+{
+    struct vs_arena_config config = {.trim_above = 16 * G};
+    uint64_t b[200];
+    kit_begin(&k, 300, &config);
+    for (int i = 0; i < 200; i++)
+        b[i] = take(VS_ARENA_ANY, G);
+    for (int i = 0; i < 200; i++)
+        give(b[i], VS_ARENA_ANY);
+    assert_true(stats().idle < (16 + 64) * G);
+    end();
+}
+
+static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    give(take(VS_ARENA_ANY, 8 * G), VS_ARENA_ANY);
+    uint64_t view = take(VS_ARENA_ANY, 5 * G);
+    assert_int_equal(stats().view_hits, 1);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 13 * G);
+    kit_own(&k, view, 5 * G, 1, 0);
+    end();
+}
+
+static void every_mapping_gets_the_peers(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 4 * G); /* a view */
+    assert_int_equal(vs_arena_set_peers(k.arena, 6), 0);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 7 * G);
+    for (uint64_t p = 0; p < k.next_place; p++)
+        if (k.place[p].handle)
+            assert_int_equal(k.place[p].peers, 6);
+    assert_int_equal(k.aliases, 11);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_begin_at_multiples_of_512_and_keep_their_size),
+        cmocka_unit_test(small_blocks_share_a_granule),
+        cmocka_unit_test(the_smallest_hole_that_fits_is_taken_and_the_lowest_of_equals),
+        cmocka_unit_test(neighbouring_holes_become_one),
+        cmocka_unit_test(a_heap_that_grows_uses_the_hole_at_its_top),
+        cmocka_unit_test(idle_granules_that_are_apart_serve_a_large_block),
+        cmocka_unit_test(a_view_serves_again_without_a_call),
+        cmocka_unit_test(a_hole_under_a_live_view_is_no_hole),
+        cmocka_unit_test(a_loop_that_repeats_itself_needs_no_call),
+        cmocka_unit_test(there_may_be_any_number_of_view_sizes),
+        cmocka_unit_test(mappings_stay_under_their_limit),
+        cmocka_unit_test(another_stream_gets_memory_only_when_the_free_is_complete),
+        cmocka_unit_test(what_the_caller_waited_for_is_complete_for_all),
+        cmocka_unit_test(a_free_is_not_covered_by_a_ticket_that_is_older),
+        cmocka_unit_test(a_deferred_free_waits_for_the_device),
+        cmocka_unit_test(a_block_that_another_stream_uses_waits_for_it),
+        cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
+        cmocka_unit_test(forgotten_records_are_made_up_for),
+        cmocka_unit_test(a_private_lane_lends_nothing_until_it_is_retired),
+        cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
+        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(before_an_error_everything_idle_is_given_back),
+        cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
+        cmocka_unit_test(idle_memory_above_the_threshold_is_given_back),
+        cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
+        cmocka_unit_test(every_mapping_gets_the_peers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

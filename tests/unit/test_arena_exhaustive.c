@@ -1,0 +1,147 @@
+/*
+ * test_arena_exhaustive.c - every sequence of few operations on a tiny device, against the reference.
+ *
+ * Four granules, two streams and memory without one, three sizes, frees, a wait of the caller, a trim: all
+ * sequences of ARENA_DEPTH operations (default 4), with a device that is infinitely slow and with one that is
+ * done at once.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "arena_check.h"
+
+#define G       KIT_GRANULE
+#define LIVE    8
+#define SIZES   3
+#define STREAMS 3
+#define MALLOCS (SIZES * STREAMS)
+#define CHOICES (MALLOCS + LIVE + 2)
+
+static struct kit k;
+static struct {
+    uint64_t address, size;
+    uint32_t stream;
+} block[LIVE];
+
+static const uint64_t sizes[SIZES] = {512, G + 512, 3 * G};
+static uint32_t lane[STREAMS];
+
+static bool allocate(uint32_t stream, uint64_t size)
+{
+    for (uint32_t i = 0; i < LIVE; i++) {
+        if (block[i].size)
+            continue;
+        uint64_t address;
+        if (stream && !lane[stream])
+            KIT_CHECK(vs_arena_open_lane(k.arena, stream, 0, &lane[stream]) == 0);
+        int status = vs_arena_malloc(k.arena, lane[stream], size, &address);
+        KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
+        if (status != 0) {
+            KIT_CHECK(granules_for(k.arena, size) > k.capacity - k.granules);
+            return true;
+        }
+        kit_own(&k, address, kit_rounded(size), i, stream);
+        block[i].address = address;
+        block[i].size = size;
+        block[i].stream = stream;
+        return true;
+    }
+    return false;
+}
+
+static bool release(uint32_t i)
+{
+    if (!block[i].size)
+        return false;
+    uint32_t s = block[i].stream;
+    kit_disown(&k, block[i].address, kit_rounded(block[i].size), i, s ? 1ull << s : 0, false);
+    KIT_CHECK(vs_arena_free(k.arena, block[i].address, lane[s], 0) == 0);
+    block[i].size = 0;
+    return true;
+}
+
+/* False where the operation does not apply: the sequence is another one's. */
+static bool operate(uint32_t choice)
+{
+    if (choice < MALLOCS)
+        return allocate(choice / SIZES, sizes[choice % SIZES]);
+    if (choice < MALLOCS + LIVE)
+        return release(choice - MALLOCS);
+    if (choice == CHOICES - 1)
+        return vs_arena_trim(k.arena, 0) == 0;
+    uint64_t ticket = vs_arena_ticket(k.arena);
+    kit_learn_all(&k, k.freed);
+    vs_arena_settled(k.arena, ticket);
+    return true;
+}
+
+static void finish(void)
+{
+    for (uint32_t i = 0; i < LIVE; i++)
+        release(i);
+    KIT_CHECK(vs_arena_trim(k.arena, 0) == 0 && k.granules == 0);
+    arena_check(k.arena);
+    kit_end(&k);
+}
+
+/* How many operations of the sequence apply; all of them: it was played to its end, and checked. */
+static int play(const uint32_t *choice, int depth, int lag)
+{
+    int done = 0;
+    kit_begin(&k, 4, NULL);
+    k.lag = lag;
+    memset(block, 0, sizeof block);
+    memset(lane, 0, sizeof lane);
+    while (done < depth && operate(choice[done]))
+        done++;
+    if (done == depth)
+        arena_check(k.arena);
+    finish();
+    return done;
+}
+
+/* The next sequence that differs from this one before or at operation AT; false after the last. */
+static bool next(uint32_t *choice, int depth, int at)
+{
+    for (int i = at + 1; i < depth; i++)
+        choice[i] = 0;
+    while (at >= 0 && ++choice[at] == CHOICES)
+        choice[at--] = 0;
+    return at >= 0;
+}
+
+static void all(int lag)
+{
+    const char *given = getenv("ARENA_DEPTH");
+    int depth = given ? atoi(given) : 4, done;
+    uint32_t choice[16] = {0};
+    uint64_t played = 0;
+    KIT_CHECK(depth > 0 && depth <= 16);
+    do {
+        done = play(choice, depth, lag);
+        played += done == depth;
+    } while (next(choice, depth, done < depth ? done : depth - 1));
+    printf("%llu sequences of %d\n", (unsigned long long)played, depth);
+    assert_true(played > 0);
+}
+
+static void every_sequence_is_right_while_the_device_is_behind(void **state)
+{
+    all(100);
+}
+
+static void every_sequence_is_right_when_the_device_is_quick(void **state)
+{
+    all(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_sequence_is_right_while_the_device_is_behind),
+        cmocka_unit_test(every_sequence_is_right_when_the_device_is_quick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

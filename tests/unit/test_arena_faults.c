@@ -1,0 +1,167 @@
+/*
+ * test_arena_faults.c - every call that can fail fails once, at every place of a run, and nothing comes of
+ * it.
+ *
+ * One run goes through all that the arena does: growing, views, other streams, waiting, deferred frees,
+ * trimming, running out of memory.  It is played once for each call of the backing in it, that call failing,
+ * and once for each piece of memory that the books ask for, that being refused.  Each time: only the request
+ * that needed it may fail, with that error or for lack of memory; the books are right after every step; the
+ * run goes on.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "arena_check.h"
+
+#define G      KIT_GRANULE
+#define BLOCKS 64
+
+static struct kit k;
+static struct {
+    uint64_t address, size;
+    uint32_t stream;
+} block[BLOCKS];
+static uint32_t lane[4];
+static int refused, last_error;
+
+static void take(uint32_t i, uint32_t stream, uint64_t size)
+{
+    uint64_t address;
+    if (stream && !lane[stream] && vs_arena_open_lane(k.arena, stream, 0, &lane[stream]) != 0)
+        return;
+    int status = vs_arena_malloc(k.arena, lane[stream], size, &address);
+    if (status != 0) {
+        refused++;
+        last_error = status;
+        return;
+    }
+    kit_own(&k, address, kit_rounded(size), i, stream);
+    block[i].address = address;
+    block[i].size = size;
+    block[i].stream = stream;
+}
+
+static void give(uint32_t i, unsigned flags)
+{
+    uint32_t s = block[i].stream;
+    if (!block[i].size)
+        return;
+    kit_disown(&k, block[i].address, kit_rounded(block[i].size), i, 1ull << s & ~1ull, flags != 0);
+    KIT_CHECK(vs_arena_free(k.arena, block[i].address, lane[s], flags) == 0);
+    block[i].size = 0;
+}
+
+static void fill(uint32_t stream)
+{
+    for (uint32_t i = 0; i < 20; i++)
+        take(i, stream, i % 3 ? G : 700);
+    arena_check(k.arena);
+    for (uint32_t i = 0; i < 20; i += 2)
+        give(i, 0);
+}
+
+static void the_run(void)
+{
+    fill(1);
+    take(30, 1, 4 * G); /* a view */
+    arena_check(k.arena);
+    give(30, 0);
+    take(31, 2, 5 * G); /* of another stream */
+    arena_check(k.arena);
+    give(31, VS_FREE_DEFER);
+    take(32, 0, 3 * G);
+    take(33, 2, 6 * G);
+    arena_check(k.arena);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (i % 4)
+            give(i, 0);
+    vs_arena_set_peers(k.arena, 2);
+    vs_arena_trim(k.arena, 4 * G);
+    arena_check(k.arena);
+    fill(2);
+    take(40, 2, 60 * G); /* more than there is */
+    arena_check(k.arena);
+    take(41, 1, 12 * G);
+    take(42, 0, 9 * G);
+    arena_check(k.arena);
+}
+
+static void finish(void)
+{
+    k.fail_at = 0;
+    k.arena->meta.fail_after = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        give(i, 0);
+    KIT_CHECK(vs_arena_trim(k.arena, 0) == 0);
+    arena_check(k.arena);
+    KIT_CHECK(k.arena->stats.allocated == 0 && k.arena->stats.deferred == 0);
+    KIT_CHECK(k.granules == 0 || k.unmap_failed || k.arena->stats.lost);
+    kit_end(&k);
+}
+
+static void start(void)
+{
+    kit_begin(&k, 40, NULL);
+    k.lag = 50;
+    memset(block, 0, sizeof block);
+    memset(lane, 0, sizeof lane);
+    refused = last_error = 0;
+}
+
+static void every_call_may_fail_once(int with)
+{
+    uint64_t calls;
+    start();
+    the_run();
+    calls = k.calls;
+    assert_int_equal(refused, 1);
+    finish();
+    for (uint64_t at = 1; at <= calls; at++) {
+        start();
+        k.fail_at = at;
+        k.fail_with = with;
+        the_run();
+        KIT_CHECK(refused <= 3 || k.unmap_failed);
+        finish();
+    }
+    printf("%llu calls\n", (unsigned long long)calls);
+    assert_true(calls > 100);
+}
+
+static void a_call_that_runs_out_of_memory_harms_nothing(void **state)
+{
+    every_call_may_fail_once(VS_BACKING_OUT_OF_MEMORY);
+}
+
+static void a_call_that_fails_harms_nothing(void **state)
+{
+    every_call_may_fail_once(KIT_ERROR);
+}
+
+static void books_that_get_no_memory_harm_nothing(void **state)
+{
+    uint64_t at = 1;
+    for (bool reached = true; reached; at++) {
+        start();
+        k.arena->meta.fail_after = at;
+        the_run();
+        reached = k.arena->meta.fail_after == 0;
+        KIT_CHECK(refused <= 3);
+        KIT_CHECK(refused == 0 || last_error == VS_BACKING_OUT_OF_MEMORY);
+        finish();
+    }
+    printf("%llu requests\n", (unsigned long long)at);
+    assert_true(at > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_that_runs_out_of_memory_harms_nothing),
+        cmocka_unit_test(a_call_that_fails_harms_nothing),
+        cmocka_unit_test(books_that_get_no_memory_harm_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/*
+ * test_arena_threads.c - threads on one arena: every byte has one owner at a time.
+ *
+ * Every thread takes and frees blocks of its own lane, some in other threads' lanes, and marks each 512 bytes
+ * of addresses with its number by compare-and-swap: a byte that two own at once is found, and under the
+ * thread sanitizer any access of the arena's books without the lock.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "arena/arena.h"
+#include "arena/backing_count.h"
+#include "arena_check.h"
+
+#define THREADS 6
+#define BLOCKS  40
+#define ROUNDS  6000
+#define G       (64u << 10)
+#define BASE    0x700000000000ull
+#define UNITS   (1u << 22)
+
+static struct vs_arena *arena;
+static uint8_t *owner; /* by unit of the first windows */
+static uint64_t wrong;
+
+struct worker {
+    pthread_t thread;
+    uint32_t lane;
+    uint64_t random;
+};
+
+static void own(uint64_t address, uint64_t size, uint8_t from, uint8_t to)
+{
+    uint64_t first = (address - BASE) / VS_ARENA_UNIT, end = first + kit_rounded(size) / VS_ARENA_UNIT;
+    for (uint64_t u = first; u < end && u < UNITS; u++) {
+        uint8_t was = from;
+        /* relaxed: the arena's lock orders what one thread frees and another gets */
+        if (!__atomic_compare_exchange_n(&owner[u], &was, to, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static uint32_t rnd(struct worker *w, uint32_t below)
+{
+    w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(w->random >> 33) % below;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct {
+        uint64_t address, size;
+        uint32_t lane;
+    } block[BLOCKS] = {{0, 0, 0}};
+    for (int n = 0; n < ROUNDS; n++) {
+        uint32_t i = rnd(w, BLOCKS);
+        if (block[i].size) {
+            own(block[i].address, block[i].size, (uint8_t)w->lane, 0);
+            if (vs_arena_free(arena, block[i].address, block[i].lane, 0) != 0)
+                __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+            block[i].size = 0;
+            continue;
+        }
+        uint64_t size = rnd(w, 3) ? 1 + rnd(w, 4 * G) : 1 + rnd(w, 4096);
+        uint32_t lane = rnd(w, 8) ? w->lane : 1 + rnd(w, THREADS);
+        if (vs_arena_malloc(arena, lane, size, &block[i].address) != 0)
+            continue;
+        block[i].size = size;
+        block[i].lane = lane;
+        own(block[i].address, size, 0, (uint8_t)w->lane);
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (block[i].size) {
+            own(block[i].address, block[i].size, (uint8_t)w->lane, 0);
+            vs_arena_free(arena, block[i].address, block[i].lane, 0);
+        }
+    return NULL;
+}
+
+static void no_byte_has_two_owners(void **state)
+{
+    struct vs_backing_count c = {.capacity = 500};
+    struct vs_backing b = vs_backing_of_counters(&c, G);
+    struct vs_arena_config config = {.capacity = 500 * G, .small = 4096};
+    struct worker w[THREADS];
+    struct vs_arena_stats s;
+    owner = calloc(UNITS, 1);
+    assert_int_equal(vs_arena_create(&arena, &b, &config), 0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.random = i};
+        assert_int_equal(vs_arena_open_lane(arena, i, 0, &w[i].lane), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+    for (uint32_t i = 0; i < THREADS; i++)
+        pthread_join(w[i].thread, NULL);
+    vs_arena_stats(arena, &s);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(s.allocated, 0);
+    assert_true(s.aliased > 0);
+    arena_check(arena);
+    vs_arena_destroy(arena);
+    assert_int_equal(c.granules, 0);
+    free(owner);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_has_two_owners)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
