@@ -40,6 +40,7 @@ struct kit_mark {
 };
 
 struct kit {
+    struct kit_mark mark[KIT_MARKS]; /* at the end of a run none is used */
     struct vs_arena *arena;
     /* physical memory and mappings */
     struct {
@@ -58,9 +59,8 @@ struct kit {
     uint64_t freed;                           /* frees told so far */
     uint64_t done[KIT_STREAMS];               /* how far each stream really is */
     uint64_t known[KIT_STREAMS][KIT_STREAMS]; /* how far [s] may know [q] to be */
-    struct kit_mark mark[KIT_MARKS];
-    int marks, lag; /* alive; in 1/100: how often a mark is found not reached */
-    bool capturing; /* no marks, no waits */
+    int marks, lag;                           /* alive; in 1/100: how often a mark is found not reached */
+    bool capturing;                           /* no marks, no waits */
     /* faults */
     uint64_t fail_at; /* the call with this number fails; 0 = none */
     int fail_with, fail_percent;
@@ -360,7 +360,7 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
 {
     struct vs_arena_config c = config ? *config : (struct vs_arena_config){0};
     memset(k->place, 0, k->next_place * sizeof *k->place);
-    memset(k, 0, offsetof(struct kit, place));
+    memset(&k->arena, 0, offsetof(struct kit, place) - offsetof(struct kit, arena));
     memset((char *)k + offsetof(struct kit, next_place), 0, sizeof *k - offsetof(struct kit, next_place));
     k->capacity = capacity;
     k->random = 1;

@@ -1,0 +1,256 @@
+/*
+ * bench_arena.c - what a malloc and a free of the arena cost where no call of the driver is needed.
+ *
+ *      bench_arena [rounds]
+ *
+ * One thread: the same block over and over; a working set of random sizes out of heaps; large blocks out of
+ * views; and that working set while ten lanes take turns.  Then 1, 2, 8 and 16 threads, each on its own lane
+ * with a working set of its own: wall time of a pair as its thread sees it, processor time of a pair (with
+ * more threads than cores the first one says little), and what all make together.  Medians of the rounds. The
+ * backing is counters.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arena/arena.h"
+#include "arena/backing_count.h"
+
+#define PAIRS       200000
+#define SET         512
+#define ROUNDS_MAX  51
+#define THREADS_MAX 16
+#define MIB         (1u << 20)
+
+static struct vs_backing_count counters;
+static struct vs_arena *arena;
+
+struct set {
+    uint64_t address[SET];
+    uint64_t size[SET];
+    uint32_t lane[SET];
+    uint64_t random;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t rnd(struct set *s, uint32_t below)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(s->random >> 33) % below;
+}
+
+static uint64_t take(uint32_t lane, uint64_t size)
+{
+    uint64_t address;
+    if (vs_arena_malloc(arena, lane, size, &address) != 0)
+        exit(2);
+    return address;
+}
+
+static void give(uint64_t address, uint32_t lane)
+{
+    if (vs_arena_free(arena, address, lane, 0) != 0)
+        exit(3);
+}
+
+/* As tensors are: mostly small, some of many MiB. */
+static uint64_t random_size(struct set *s)
+{
+    uint32_t kind = rnd(s, 10);
+    return kind < 5 ? 1 + rnd(s, 64u << 10) : kind < 8 ? 1 + rnd(s, 4 * MIB) : 1 + rnd(s, 64 * MIB);
+}
+
+static void fill(struct set *s, uint32_t lanes, uint32_t first)
+{
+    for (uint32_t i = 0; i < SET; i++) {
+        s->size[i] = random_size(s);
+        s->lane[i] = first + i % lanes;
+        s->address[i] = take(s->lane[i], s->size[i]);
+    }
+}
+
+static void empty(struct set *s)
+{
+    for (uint32_t i = 0; i < SET; i++)
+        give(s->address[i], s->lane[i]);
+}
+
+/* Two random blocks of a lane are freed and taken again, each in the other's size. */
+static void turn_over(struct set *s, uint32_t turns, uint32_t lanes)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        uint32_t i = rnd(s, SET - 2 * lanes), j = i + lanes * (1 + rnd(s, (SET - 1 - i) / lanes));
+        uint64_t size = s->size[i];
+        give(s->address[i], s->lane[i]);
+        give(s->address[j], s->lane[j]);
+        s->size[i] = s->size[j];
+        s->size[j] = size;
+        s->address[i] = take(s->lane[i], s->size[i]);
+        s->address[j] = take(s->lane[j], s->size[j]);
+    }
+}
+
+static void begin(uint32_t lanes)
+{
+    uint32_t lane;
+    struct vs_arena_config config = {.capacity = 192ull << 30};
+    counters = (struct vs_backing_count){0};
+    struct vs_backing b = vs_backing_of_counters(&counters, 2 * MIB);
+    if (vs_arena_create(&arena, &b, &config) != 0)
+        exit(1);
+    for (uint32_t i = 0; i < lanes; i++)
+        vs_arena_open_lane(arena, i, 0, &lane);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+/* ---- one thread ---- */
+
+static void same_block(int rounds, uint64_t size)
+{
+    double ns[ROUNDS_MAX];
+    begin(1);
+    for (int r = 0; r < rounds; r++) {
+        uint64_t t = clock_ns(CLOCK_MONOTONIC);
+        for (int n = 0; n < PAIRS; n++)
+            give(take(1, size), 1);
+        ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / PAIRS;
+    }
+    printf("one block of %8llu bytes            %7.1f ns a pair\n", (unsigned long long)size,
+           median(ns, rounds));
+    vs_arena_destroy(arena);
+}
+
+static void working_set(int rounds, uint32_t lanes)
+{
+    static struct set s;
+    double ns[ROUNDS_MAX];
+    s = (struct set){.random = 1};
+    begin(lanes);
+    fill(&s, lanes, 1);
+    turn_over(&s, PAIRS, lanes);
+    uint64_t calls = counters.calls, pairs = 0;
+    for (int r = 0; r < rounds; r++) {
+        uint64_t t = clock_ns(CLOCK_MONOTONIC);
+        turn_over(&s, PAIRS / 4, lanes);
+        ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 2);
+        pairs += PAIRS / 2;
+    }
+    printf("%d blocks of random sizes, %2u lanes   %7.1f ns a pair, %.2f driver calls per 1000\n", SET, lanes,
+           median(ns, rounds), 1000.0 * (double)(counters.calls - calls) / (double)pairs);
+    vs_arena_destroy(arena);
+}
+
+/* Idle granules that are apart, and one block out of a view of them. */
+static void out_of_a_view(int rounds, uint32_t granules)
+{
+    double ns[ROUNDS_MAX];
+    uint64_t address[2 * 1024], size = (uint64_t)granules * 2 * MIB;
+    begin(1);
+    for (uint32_t i = 0; i < 2 * granules; i++)
+        address[i] = take(1, 2 * MIB);
+    for (uint32_t i = 0; i < 2 * granules; i += 2)
+        give(address[i], 1);
+    give(take(1, size), 1);
+    uint64_t calls = counters.calls;
+    for (int r = 0; r < rounds; r++) {
+        uint64_t t = clock_ns(CLOCK_MONOTONIC);
+        for (int n = 0; n < PAIRS / 50; n++)
+            give(take(1, size), 1);
+        ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 50);
+    }
+    printf("a view of %4u granules, none adjoining %6.1f ns a pair, %llu driver calls\n", granules,
+           median(ns, rounds), (unsigned long long)(counters.calls - calls));
+    vs_arena_destroy(arena);
+}
+
+/* ---- several threads ---- */
+
+struct worker {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    struct set set;
+    uint32_t lane;
+    double wall, cpu;
+};
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    fill(&w->set, 1, w->lane);
+    turn_over(&w->set, PAIRS / 10, 1);
+    pthread_barrier_wait(w->barrier);
+    uint64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    turn_over(&w->set, PAIRS / 10, 1);
+    w->wall = (double)(clock_ns(CLOCK_MONOTONIC) - wall) / (PAIRS / 5);
+    w->cpu = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu) / (PAIRS / 5);
+    pthread_barrier_wait(w->barrier);
+    empty(&w->set);
+    return NULL;
+}
+
+static void threads(int rounds, uint32_t count)
+{
+    static struct worker w[THREADS_MAX];
+    double wall[ROUNDS_MAX], cpu[ROUNDS_MAX], all[ROUNDS_MAX];
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, count);
+    for (int r = 0; r < rounds; r++) {
+        double slowest = 0, sum = 0;
+        begin(count);
+        for (uint32_t i = 0; i < count; i++) {
+            w[i] = (struct worker){.barrier = &barrier, .lane = i + 1, .set = {.random = i}};
+            pthread_create(&w[i].thread, NULL, work, &w[i]);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            pthread_join(w[i].thread, NULL);
+            slowest = w[i].wall > slowest ? w[i].wall : slowest;
+            sum += w[i].cpu;
+        }
+        wall[r] = slowest;
+        cpu[r] = sum / count;
+        all[r] = count / slowest * 1000;
+        vs_arena_destroy(arena);
+    }
+    pthread_barrier_destroy(&barrier);
+    printf("%2u threads   %8.1f ns a pair   %7.1f ns of processor   %6.2f million pairs a second\n", count,
+           median(wall, rounds), median(cpu, rounds), median(all, rounds));
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 7;
+    static const uint32_t counts[] = {1, 2, 8, 16};
+    rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
+    printf("%ld cores\n", sysconf(_SC_NPROCESSORS_ONLN));
+    same_block(rounds, 4096);
+    same_block(rounds, 4 * MIB);
+    same_block(rounds, 64 * MIB);
+    working_set(rounds, 1);
+    working_set(rounds, 10);
+    out_of_a_view(rounds, 16);
+    out_of_a_view(rounds, 256);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        threads(rounds > 5 ? 5 : rounds, counts[i]);
+    return 0;
+}
