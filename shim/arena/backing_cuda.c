@@ -1,0 +1,253 @@
+/*
+ * backing_cuda.c - see backing_cuda.h.
+ *
+ * Granules are created so that they can be reached by everything that may want to: with a handle that can be
+ * exported, and for RDMA, where the device can.  A mark is an event without timing; spent ones are kept for
+ * the next.
+ */
+#include "backing_cuda.h"
+
+#include <string.h>
+
+#define PEERS_MAX 64
+
+/* ---- the thread's state around a call ---- */
+
+struct state {
+    bool pushed, relaxed;
+    CUstreamCaptureMode mode;
+};
+
+static CUresult enter(struct vs_backing_cuda *b, struct state *s)
+{
+    CUcontext current = NULL;
+    *s = (struct state){false, false, CU_STREAM_CAPTURE_MODE_RELAXED};
+    CUresult status = b->call.cuCtxGetCurrent(&current);
+    if (status == CUDA_SUCCESS && current != b->context) {
+        status = b->call.cuCtxPushCurrent_v2(b->context);
+        s->pushed = status == CUDA_SUCCESS;
+    }
+    if (status == CUDA_SUCCESS)
+        s->relaxed = b->call.cuThreadExchangeStreamCaptureMode(&s->mode) == CUDA_SUCCESS;
+    return status;
+}
+
+static void leave(struct vs_backing_cuda *b, struct state *s)
+{
+    CUcontext popped;
+    if (s->relaxed)
+        b->call.cuThreadExchangeStreamCaptureMode(&s->mode);
+    if (s->pushed)
+        b->call.cuCtxPopCurrent_v2(&popped);
+}
+
+/* CALL as the status of this function's one call, between the two. */
+#define AROUND(b, CALL)                                                                                      \
+    do {                                                                                                     \
+        struct state state_;                                                                                 \
+        CUresult status_ = enter(b, &state_);                                                                \
+        if (status_ == CUDA_SUCCESS)                                                                         \
+            status_ = (CALL);                                                                                \
+        leave(b, &state_);                                                                                   \
+        return (int)status_;                                                                                 \
+    } while (0)
+
+/* ---- memory ---- */
+
+static int reserve(void *context, uint64_t size, uint64_t *address)
+{
+    struct vs_backing_cuda *b = context;
+    CUdeviceptr at = 0;
+    struct state s;
+    CUresult status = enter(b, &s);
+    if (status == CUDA_SUCCESS)
+        status = b->call.cuMemAddressReserve(&at, size, 0, 0, 0);
+    leave(b, &s);
+    *address = at;
+    return (int)status;
+}
+
+static void unreserve(void *context, uint64_t address, uint64_t size)
+{
+    struct vs_backing_cuda *b = context;
+    struct state s;
+    if (enter(b, &s) == CUDA_SUCCESS)
+        b->call.cuMemAddressFree(address, size);
+    leave(b, &s);
+}
+
+static int create(void *context, uint64_t *handle)
+{
+    struct vs_backing_cuda *b = context;
+    CUmemGenericAllocationHandle made = 0;
+    struct state s;
+    CUresult status = enter(b, &s);
+    if (status == CUDA_SUCCESS)
+        status = b->call.cuMemCreate(&made, b->granule, &b->prop, 0);
+    leave(b, &s);
+    *handle = made;
+    return (int)status;
+}
+
+static int release(void *context, uint64_t handle)
+{
+    struct vs_backing_cuda *b = context;
+    AROUND(b, b->call.cuMemRelease(handle));
+}
+
+static int map(void *context, uint64_t address, uint64_t handle)
+{
+    struct vs_backing_cuda *b = context;
+    AROUND(b, b->call.cuMemMap(address, b->granule, 0, handle, 0));
+}
+
+static CUmemAccessDesc access_from(int device)
+{
+    return (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+static int set_access(void *context, uint64_t address, uint64_t size, uint64_t peers)
+{
+    struct vs_backing_cuda *b = context;
+    CUmemAccessDesc list[PEERS_MAX + 1] = {access_from(b->device)};
+    size_t count = 1;
+    for (int device = 0; device < PEERS_MAX; device++)
+        if (peers >> device & 1 && device != b->device)
+            list[count++] = access_from(device);
+    AROUND(b, b->call.cuMemSetAccess(address, size, list, count));
+}
+
+static int unmap(void *context, uint64_t address, uint64_t size)
+{
+    struct vs_backing_cuda *b = context;
+    AROUND(b, b->call.cuMemUnmap(address, size));
+}
+
+/* ---- order ---- */
+
+/* An error says that a capture is under way that involves the legacy stream. */
+static bool is_capturing(struct vs_backing_cuda *b, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return b->call.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static CUresult take_event(struct vs_backing_cuda *b, CUevent *event)
+{
+    if (b->spares) {
+        *event = b->spare[--b->spares];
+        return CUDA_SUCCESS;
+    }
+    return b->call.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+}
+
+static void forget(void *context, uint64_t mark)
+{
+    struct vs_backing_cuda *b = context;
+    struct state s;
+    if (b->spares < VS_ARENA_SPARE_EVENTS) {
+        b->spare[b->spares++] = (CUevent)(uintptr_t)mark;
+        return;
+    }
+    if (enter(b, &s) == CUDA_SUCCESS)
+        b->call.cuEventDestroy_v2((CUevent)(uintptr_t)mark);
+    leave(b, &s);
+}
+
+static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mark)
+{
+    CUevent event;
+    if (is_capturing(b, stream))
+        return CUDA_ERROR_NOT_READY;
+    CUresult status = take_event(b, &event);
+    if (status != CUDA_SUCCESS)
+        return status;
+    *mark = (uint64_t)(uintptr_t)event;
+    status = b->call.cuEventRecord(event, stream);
+    if (status != CUDA_SUCCESS)
+        forget(b, *mark);
+    return status;
+}
+
+static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
+{
+    struct vs_backing_cuda *b = context;
+    if (stream == VS_BACKING_DEVICE)
+        return VS_BACKING_NOT_READY; /* no event covers streams that are not known */
+    AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark));
+}
+
+static int reached(void *context, uint64_t mark)
+{
+    struct vs_backing_cuda *b = context;
+    AROUND(b, b->call.cuEventQuery((CUevent)(uintptr_t)mark));
+}
+
+static CUresult wait_in(struct vs_backing_cuda *b, CUstream stream, uint64_t mark)
+{
+    return is_capturing(b, stream) ? CUDA_ERROR_NOT_READY
+                                   : b->call.cuStreamWaitEvent(stream, (CUevent)(uintptr_t)mark, 0);
+}
+
+static int follow(void *context, uint64_t stream, uint64_t mark)
+{
+    struct vs_backing_cuda *b = context;
+    AROUND(b, wait_in(b, (CUstream)(uintptr_t)stream, mark));
+}
+
+static int settle(void *context)
+{
+    struct vs_backing_cuda *b = context;
+    /* acquire: who began the capture that is over did so before */
+    if (__atomic_load_n(&b->captures, __ATOMIC_ACQUIRE) || is_capturing(b, NULL))
+        return VS_BACKING_NOT_READY;
+    AROUND(b, b->call.cuCtxSynchronize());
+}
+
+/* ---- making one ---- */
+
+static bool can(const struct vs_backing_cuda *b, CUdevice_attribute attribute)
+{
+    int value = 0;
+    return b->call.cuDeviceGetAttribute(&value, attribute, b->device) == CUDA_SUCCESS && value;
+}
+
+static void fill_prop(struct vs_backing_cuda *b)
+{
+    memset(&b->prop, 0, sizeof b->prop);
+    b->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    b->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    b->prop.location.id = b->device;
+    if (can(b, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+        b->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (can(b, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+        b->prop.allocFlags.gpuDirectRDMACapable = 1;
+}
+
+CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing)
+{
+    size_t granule = 0;
+    if (!can(b, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    fill_prop(b);
+    CUresult status =
+        b->call.cuMemGetAllocationGranularity(&granule, &b->prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (status != CUDA_SUCCESS)
+        return status;
+    b->granule = granule;
+    b->spares = 0;
+    *backing = (struct vs_backing){b,          granule, reserve,     unreserve, create, release, map,
+                                   set_access, unmap,   mark_stream, reached,   follow, forget,  settle};
+    return CUDA_SUCCESS;
+}
+
+void vs_backing_cuda_end(struct vs_backing_cuda *b)
+{
+    struct state s;
+    if (enter(b, &s) == CUDA_SUCCESS)
+        while (b->spares)
+            b->call.cuEventDestroy_v2(b->spare[--b->spares]);
+    leave(b, &s);
+}

@@ -1,0 +1,72 @@
+/*
+ * backing_cuda.h - the arena's backing on a device: virtual memory management and events of the CUDA driver.
+ *
+ * One per device.  The driver's functions come as a table, so that whoever makes one decides which they are:
+ * the real ones behind the hooks, never the hooked ones.  Calls are made with the given context current and,
+ * because the program may be capturing a graph in this thread, in the relaxed capture mode; both are put
+ * back.
+ *
+ * While a capture is under way anywhere in the context, waiting for the device would spoil it: `captures`
+ * says how many there are, and is the maker's to keep.
+ */
+#ifndef VS_ARENA_BACKING_CUDA_H
+#define VS_ARENA_BACKING_CUDA_H
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#include <cuda.h>
+
+#include "arena.h"
+
+/* X(symbol, (parameters)) */
+#define VS_ARENA_CALLS(X)                                                                                    \
+    X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                                           \
+    X(cuMemGetAllocationGranularity,                                                                         \
+      (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags))                             \
+    X(cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long))                 \
+    X(cuMemAddressFree, (CUdeviceptr, size_t))                                                               \
+    X(cuMemCreate,                                                                                           \
+      (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long))             \
+    X(cuMemRelease, (CUmemGenericAllocationHandle))                                                          \
+    X(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))             \
+    X(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                                \
+    X(cuMemUnmap, (CUdeviceptr, size_t))                                                                     \
+    X(cuCtxGetCurrent, (CUcontext *))                                                                        \
+    X(cuCtxPushCurrent_v2, (CUcontext))                                                                      \
+    X(cuCtxPopCurrent_v2, (CUcontext *))                                                                     \
+    X(cuCtxSynchronize, (void))                                                                              \
+    X(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *))                                            \
+    X(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *))                                              \
+    X(cuStreamWaitEvent, (CUstream, CUevent, unsigned int))                                                  \
+    X(cuEventCreate, (CUevent *, unsigned int))                                                              \
+    X(cuEventRecord, (CUevent, CUstream))                                                                    \
+    X(cuEventQuery, (CUevent))                                                                               \
+    X(cuEventDestroy_v2, (CUevent))
+
+struct vs_arena_calls {
+#define X(symbol, parameters) CUresult(*symbol) parameters;
+    VS_ARENA_CALLS(X)
+#undef X
+};
+
+#define VS_ARENA_SPARE_EVENTS 64
+
+struct vs_backing_cuda {
+    struct vs_arena_calls call;
+    CUcontext context;
+    CUdevice device;
+    CUmemAllocationProp prop;
+    uint64_t granule;
+    CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
+    uint32_t spares;
+    uint32_t captures; /* under way in the context; atomic */
+};
+
+/* Fills B, whose `call`, `context` and `device` stand there, and *BACKING over it.  Where the device cannot
+ * do it: the driver's status (CUDA_ERROR_NOT_SUPPORTED). */
+CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing);
+/* After the arena was destroyed. */
+void vs_backing_cuda_end(struct vs_backing_cuda *b);
+
+#endif

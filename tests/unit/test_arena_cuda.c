@@ -1,0 +1,239 @@
+/*
+ * test_arena_cuda.c - the arena over the simulated driver: real mappings, real streams, real words.
+ *
+ * Every block is filled by its stream when it is handed out, and words of it are read back by its stream just
+ * before it is freed, all without waiting: a block that two own at once, a granule mapped at a wrong place,
+ * or memory that another stream gets too early shows as a wrong word.  Also: what the driver says of the
+ * arena's calls, refused ones included.
+ */
+#include "simcuda_kit.h"
+
+#include "arena/backing_cuda.h"
+
+#define STREAMS 4
+#define BLOCKS  48
+#define WORDS   6 /* read back of each block */
+#define ROUNDS  3000
+
+static struct vs_backing_cuda cuda;
+static struct vs_arena *arena;
+
+static void open_arena(uint64_t capacity)
+{
+    struct vs_backing backing;
+    struct vs_arena_config config = {.capacity = capacity, .mark_bytes = 4 * MIB};
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&cuda.context, 0));
+#define X(symbol, parameters) cuda.call.symbol = symbol;
+    VS_ARENA_CALLS(X)
+#undef X
+    OK(vs_backing_cuda_init(&cuda, &backing));
+    CHECK(vs_arena_create(&arena, &backing, &config) == 0);
+}
+
+static void close_arena(void)
+{
+    size_t free_bytes, total;
+    vs_arena_destroy(arena);
+    vs_backing_cuda_end(&cuda);
+    OK(cuCtxSetCurrent(cuda.context));
+    OK(cuMemGetInfo_v2(&free_bytes, &total));
+}
+
+static uint64_t used_bytes(void)
+{
+    size_t free_bytes, total;
+    OK(cuMemGetInfo_v2(&free_bytes, &total));
+    return total - free_bytes;
+}
+
+static uint64_t random_state = 1;
+
+static uint32_t rnd(uint32_t below)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % below;
+}
+
+/* ---- words ---- */
+
+static struct block {
+    uint64_t address, size;
+    uint32_t stream, lane, id;
+} block[BLOCKS];
+static CUstream stream[STREAMS];
+static uint32_t lane[STREAMS];
+static uint32_t (*seen)[WORDS], *wanted; /* by free */
+static uint32_t frees, ids;
+
+static void take(struct block *b)
+{
+    uint32_t s = rnd(STREAMS);
+    uint64_t size = rnd(3) ? 4 + rnd(12 * MIB) : 4 + rnd(300000);
+    if (vs_arena_malloc(arena, lane[s], size, &b->address) != 0)
+        return;
+    *b = (struct block){b->address, size & ~3ull, s, lane[s], ++ids};
+    OK(cuMemsetD32Async(b->address, b->id, b->size / 4, stream[s]));
+}
+
+static void give(struct block *b)
+{
+    for (int i = 0; i < WORDS; i++) {
+        uint64_t at = i == 0 ? 0 : i == 1 ? b->size - 4 : (uint64_t)rnd((uint32_t)(b->size / 4)) * 4;
+        OK(cuMemcpyDtoHAsync_v2(&seen[frees][i], b->address + at, 4, stream[b->stream]));
+    }
+    wanted[frees++] = b->id;
+    CHECK(vs_arena_free(arena, b->address, b->lane, 0) == 0);
+    b->size = 0;
+}
+
+static void no_word_is_ever_anothers(void)
+{
+    open_arena(512 * MIB);
+    OK(cuCtxSetCurrent(cuda.context));
+    for (int i = 0; i < STREAMS; i++) {
+        OK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+        CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream[i], 0, &lane[i]) == 0);
+    }
+    OK(cuMemHostAlloc((void **)&seen, ROUNDS * sizeof *seen, 0));
+    wanted = calloc(ROUNDS, sizeof *wanted);
+    for (int n = 0; n < ROUNDS; n++) {
+        struct block *b = &block[rnd(BLOCKS)];
+        if (b->size)
+            give(b);
+        else
+            take(b);
+    }
+    OK(cuCtxSynchronize());
+    for (uint32_t f = 0; f < frees; f++)
+        for (int i = 0; i < WORDS; i++)
+            CHECK(seen[f][i] == wanted[f]);
+    struct vs_arena_stats s;
+    vs_arena_stats(arena, &s);
+    CHECK(frees > ROUNDS / 3 && s.aliased > 0 && s.follows > 0);
+    close_arena();
+}
+
+/* ---- the driver's view ---- */
+
+static void all_memory_goes_back_to_the_device(void)
+{
+    uint64_t address[20];
+    open_arena(512 * MIB);
+    OK(cuCtxSetCurrent(cuda.context));
+    uint64_t before = used_bytes();
+    for (int i = 0; i < 20; i++)
+        CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address[i]) == 0);
+    CHECK(used_bytes() == before + 40 * MIB);
+    for (int i = 0; i < 20; i += 2)
+        CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 16 * MIB, &address[0]) == 0); /* a view */
+    CHECK(used_bytes() == before + 40 * MIB);
+    OK(cuMemsetD32_v2(address[0], 7, 4 * MIB)); /* one block, whatever lies behind it */
+    CHECK(vs_arena_trim(arena, 0) == 0);
+    CHECK(used_bytes() == before + 36 * MIB);
+    vs_arena_destroy(arena);
+    vs_backing_cuda_end(&cuda);
+    CHECK(used_bytes() == before);
+}
+
+static void the_driver_refuses_and_the_caller_is_told(void)
+{
+    uint64_t address;
+    open_arena(512 * MIB);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 100 * MIB, &address) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 600 * MIB, &address) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 300 * MIB, &address) == 0);
+    close_arena();
+}
+
+static void an_error_of_the_driver_is_handed_on(void)
+{
+    uint64_t address;
+    open_arena(512 * MIB);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address) == 719);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address) == 0);
+    close_arena();
+}
+
+/* A thread that has no context, or another one, is left as it was. */
+static void the_threads_context_stays(void)
+{
+    uint64_t address;
+    CUcontext current = NULL;
+    open_arena(512 * MIB);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address) == 0);
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current == NULL);
+    close_arena();
+}
+
+/* While a stream is captured no event is recorded in it, and nobody waits for the device. */
+static void a_capture_is_not_spoilt(void)
+{
+    uint64_t first, second;
+    uint32_t one, two;
+    CUstream a, b;
+    CUgraph graph;
+    open_arena(16 * MIB);
+    OK(cuCtxSetCurrent(cuda.context));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)a, 0, &one) == 0);
+    CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)b, 0, &two) == 0);
+    CHECK(vs_arena_malloc(arena, one, 12 * MIB, &first) == 0);
+    OK(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    cuda.captures = 1;
+    OK(cuMemsetD32Async(first, 7, 4, a));
+    CHECK(vs_arena_free(arena, first, one, 0) == 0);
+    CHECK(vs_arena_malloc(arena, two, 8 * MIB, &second) != 0 || second != first);
+    cuda.captures = 0;
+    OK(cuStreamEndCapture(a, &graph)); /* and was not invalidated */
+    CHECK(graph != NULL);
+    close_arena();
+}
+
+static void in_a_child(void (*body)(void), const char *name, const char *value)
+{
+    assert_int_equal(child_status(body, name, value), 0);
+}
+
+static void words(void **state)
+{
+    in_a_child(no_word_is_ever_anothers, "SIMCUDA_CAPACITY", "256MiB");
+}
+
+static void accounts(void **state)
+{
+    in_a_child(all_memory_goes_back_to_the_device, "SIMCUDA_CAPACITY", "1GiB");
+}
+
+static void refusals(void **state)
+{
+    in_a_child(the_driver_refuses_and_the_caller_is_told, "SIMCUDA_CAPACITY", "512MiB");
+}
+
+static void errors(void **state)
+{
+    in_a_child(an_error_of_the_driver_is_handed_on, "SIMCUDA_FAIL", "cuMemCreate:2=719");
+}
+
+static void contexts(void **state)
+{
+    in_a_child(the_threads_context_stays, NULL, NULL);
+}
+
+static void captures(void **state)
+{
+    in_a_child(a_capture_is_not_spoilt, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words),  cmocka_unit_test(accounts), cmocka_unit_test(refusals),
+        cmocka_unit_test(errors), cmocka_unit_test(contexts), cmocka_unit_test(captures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
