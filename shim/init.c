@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "arena/serve.h"
 #include "framework/ranges.h"
 #include "hooks/cuda.h"
 #include "log.h"
@@ -38,6 +39,8 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)
         vs_options_print();
+    if (vs_options.allocator == VS_ALLOCATOR_ARENA)
+        vs_serve_install();
     vs_hooks_init();
     if (vs_hooks_late()) /* by the driver, as its injection library, or by NVTX: see injection.c */
         atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);

@@ -206,6 +206,11 @@ static int settle(void *context)
     AROUND(b, b->call.cuCtxSynchronize());
 }
 
+int vs_backing_cuda_settle(struct vs_backing_cuda *b)
+{
+    return settle(b);
+}
+
 /* ---- making one ---- */
 
 static bool can(const struct vs_backing_cuda *b, CUdevice_attribute attribute)

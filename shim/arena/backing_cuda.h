@@ -66,6 +66,8 @@ struct vs_backing_cuda {
 /* Fills B, whose `call`, `context` and `device` stand there, and *BACKING over it.  Where the device cannot
  * do it: the driver's status (CUDA_ERROR_NOT_SUPPORTED). */
 CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing);
+/* Waits for all that the context was given: VS_BACKING_NOT_READY where a capture is under way. */
+int vs_backing_cuda_settle(struct vs_backing_cuda *b);
 /* After the arena was destroyed. */
 void vs_backing_cuda_end(struct vs_backing_cuda *b);
 

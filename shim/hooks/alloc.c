@@ -18,6 +18,9 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
 {
     vs_place_prepare(status);
     struct vs_place place = vs_place_current();
+    if (vs_override_space != VS_SPACE_NONE)
+        space = vs_override_space;
+    vs_override_space = VS_SPACE_NONE;
     struct vs_event event = {.op = VS_OP_ALLOC,
                              .space = space,
                              .device = on_device(space) ? place.device : VS_DEVICE_UNKNOWN,
@@ -27,6 +30,8 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
                              .size = size,
                              .arg1 = api};
     vs_record(&event);
+    if (vs_override_after)
+        vs_override_after();
     vs_sample_after(status);
 }
 
@@ -47,6 +52,8 @@ uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uin
 
 void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult status)
 {
+    if (vs_override_after)
+        vs_override_after();
     if (status == CUDA_SUCCESS) {
         vs_sample_if_asked();
         return;

@@ -88,6 +88,14 @@ bool vs_place_announced(int device);
 /* Opens the recording if this call is the one that starts it: ids of contexts need the journal. */
 void vs_place_prepare(CUresult status);
 
+/* ---- what stands in the driver's place (table.c) ---- */
+
+/* Where the call that this thread has just made took memory from, if not from where the function says; reset
+ * by who reads it. */
+extern __thread uint8_t vs_override_space;
+/* Called after the event of an allocation or a free, where something stands in the driver's place. */
+extern void (*vs_override_after)(void);
+
 /* ---- events ---- */
 
 /* after the real call (alloc.c) */

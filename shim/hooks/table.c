@@ -25,6 +25,13 @@ const size_t vs_row_count = sizeof(vs_rows) / sizeof(vs_rows[0]);
 _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];
 
+/* What stands in the driver's place, and what it stands for.  The first is written before anybody learns, the
+ * second with the table itself. */
+static void *override[VS_API_END];
+static _Atomic(void *) under[VS_API_END];
+__thread uint8_t vs_override_space;
+void (*vs_override_after)(void);
+
 /* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
  * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest.
  */
@@ -76,13 +83,27 @@ static void learn_from(void *handle, const struct vs_object *driver)
         VS_CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < vs_row_count; i++)
-        atomic_store_explicit(&vs_real_table[vs_rows[i].api], own_symbol(handle, driver, vs_rows[i].symbol),
-                              memory_order_relaxed);
+    for (size_t i = 0; i < vs_row_count; i++) {
+        enum vs_api api = vs_rows[i].api;
+        void *own = own_symbol(handle, driver, vs_rows[i].symbol);
+        atomic_store_explicit(&under[api], own, memory_order_relaxed);
+        atomic_store_explicit(&vs_real_table[api], own != NULL && override[api] != NULL ? override[api] : own,
+                              memory_order_release); /* with `under`, for who is called through it */
+    }
     for (size_t i = 0; i < VS_CALL_END; i++)
         atomic_store_explicit(&vs_call_table[i], own_symbol(handle, driver, calls[i]), memory_order_relaxed);
     /* a name that an older driver lacks has left an error for the host's next dlerror() */
     dlerror();
+}
+
+void vs_override(enum vs_api api, void *function)
+{
+    override[api] = function;
+}
+
+void *vs_real_under(enum vs_api api)
+{
+    return atomic_load_explicit(&under[api], memory_order_relaxed);
 }
 
 bool vs_driver_learn(void)
