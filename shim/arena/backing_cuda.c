@@ -201,7 +201,7 @@ static int settle(void *context)
 {
     struct vs_backing_cuda *b = context;
     /* acquire: who began the capture that is over did so before */
-    if (__atomic_load_n(&b->captures, __ATOMIC_ACQUIRE) || is_capturing(b, NULL))
+    if ((b->captures && __atomic_load_n(b->captures, __ATOMIC_ACQUIRE)) || is_capturing(b, NULL))
         return VS_BACKING_NOT_READY;
     AROUND(b, b->call.cuCtxSynchronize());
 }

@@ -60,7 +60,7 @@ struct vs_backing_cuda {
     uint64_t granule;
     CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
     uint32_t spares;
-    uint32_t captures; /* under way in the context; atomic */
+    const uint32_t *captures; /* how many are under way; atomic; NULL: never any */
 };
 
 /* Fills B, whose `call`, `context` and `device` stand there, and *BACKING over it.  Where the device cannot

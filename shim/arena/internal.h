@@ -318,8 +318,8 @@ void vs_view_release(struct vs_arena *a, uint32_t view);
 void vs_view_refresh(struct vs_arena *a, struct view *v);
 /* Unmaps all but the first KEEP granules; 0 removes the view. */
 int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
-/* Removes views until there are addresses for COUNT granules and they can be mapped, the longest unused first; waits for their work if
- * need be. */
+/* Removes views until there are addresses for COUNT granules and they can be mapped: the longest unused
+ * first, waiting for their work if need be. */
 void vs_views_make_room(struct vs_arena *a, uint32_t count);
 /* A view of COUNT idle granules that LANE may use; so many there must be. */
 int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *view);

@@ -5,6 +5,8 @@
  * there can be none (a device without virtual memory management, no room for the books), the driver serves as
  * ever.
  *
+ * While a graph is being captured the driver serves.
+ *
  * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
  * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer never waits: freed blocks are
@@ -15,36 +17,15 @@
  */
 #include "serve.h"
 
-#include "arena.h"
-#include "backing_cuda.h"
-#include "hooks/cuda.h"
-#include "hooks/hook.h"
-#include "lock.h"
 #include "log.h"
 #include "options.h"
+#include "served.h"
 
-#include <stdatomic.h>
-#include <string.h>
+#define PITCH 512u
 
-#define DEVICES 64
-#define PITCH   512u
-
-struct served {
-    _Atomic(struct vs_arena *) arena; /* published last */
-    bool refused;                     /* there can be none */
-    struct vs_backing_cuda cuda;
-    uint64_t peers;         /* devices that asked for access before there was an arena */
-    struct vs_lock telling; /* what is read is told before anybody reads again */
-    uint64_t told;          /* reserved bytes, as last recorded */
-};
-
-static struct served device_of[DEVICES];
+struct vs_served vs_served[VS_SERVED_DEVICES];
+__thread bool vs_serving;
 static struct vs_lock making;
-static __thread bool inside; /* this thread's calls of the driver are ours */
-
-/* ---- the driver under us ---- */
-
-#define REAL(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))
 
 static bool fill_calls(struct vs_arena_calls *calls)
 {
@@ -57,15 +38,15 @@ static bool fill_calls(struct vs_arena_calls *calls)
 
 /* ---- arenas ---- */
 
-static struct served *current(void)
+static struct vs_served *current(void)
 {
     CUdevice device = -1;
-    if (vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= DEVICES)
+    if (vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= VS_SERVED_DEVICES)
         return NULL;
-    return &device_of[device];
+    return &vs_served[device];
 }
 
-static int make_arena(struct served *s, CUdevice device)
+static int make_arena(struct vs_served *s, CUdevice device)
 {
     struct vs_backing backing;
     struct vs_arena *arena;
@@ -75,6 +56,7 @@ static int make_arena(struct served *s, CUdevice device)
         vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
     s->cuda.device = device;
+    s->cuda.captures = &vs_served_captures;
     config.capacity = total;
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)
@@ -87,46 +69,43 @@ static int make_arena(struct served *s, CUdevice device)
     return status;
 }
 
-/* The arena of the current device; NULL: the driver serves. */
-static struct vs_arena *arena_here(struct served **out)
+struct vs_arena *vs_served_here(struct vs_served **out)
 {
-    struct served *s = current();
+    struct vs_served *s = current();
     *out = s;
     if (!s)
         return NULL;
-    /* acquire: pairs with make_arena's release */
-    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_acquire);
+    struct vs_arena *arena = vs_served_arena(s);
     if (arena)
         return arena;
     vs_lock_take(&making);
     arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* under the lock that it is stored under */
     if (!arena && !s->refused) {
-        int status = make_arena(s, (CUdevice)(s - device_of));
+        int status = make_arena(s, (CUdevice)(s - vs_served));
         s->refused = status != 0;
         if (status != 0)
             vs_log("device %d can have no arena (error %d): the driver's own allocator serves it",
-                   (int)(s - device_of), status);
+                   (int)(s - vs_served), status);
         arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     }
     vs_lock_give(&making);
     return arena;
 }
 
-/* The device whose arena has a live block that begins at ADDRESS. */
-static struct served *owner_of(CUdeviceptr address, struct vs_arena_block *block)
+struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block)
 {
-    for (int i = 0; i < DEVICES; i++) {
-        struct vs_arena *arena = atomic_load_explicit(&device_of[i].arena, memory_order_acquire);
-        if (arena && vs_arena_find(arena, address, block) && block->address == address)
-            return &device_of[i];
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
+        if (arena && vs_arena_find(arena, address, block))
+            return &vs_served[i];
     }
     return NULL;
 }
 
 /* ---- the record ---- */
 
-static void tell(struct served *s)
+static void tell(struct vs_served *s)
 {
     struct vs_arena_stats stats;
     vs_lock_take(&s->telling);
@@ -134,7 +113,7 @@ static void tell(struct served *s)
     if (stats.reserved != s->told) {
         struct vs_event event = {.op = VS_OP_POOL_RESERVED,
                                  .space = VS_SPACE_POOL,
-                                 .device = (int8_t)(s - device_of),
+                                 .device = (int8_t)(s - vs_served),
                                  .address = (uint64_t)(uintptr_t)s,
                                  .size = stats.reserved,
                                  .arg0 = stats.allocated};
@@ -147,25 +126,33 @@ static void tell(struct served *s)
 /* After the event of a call that an arena served. */
 static void tell_all(void)
 {
-    for (int i = 0; i < DEVICES; i++)
-        if (atomic_load_explicit(&device_of[i].arena, memory_order_acquire))
-            tell(&device_of[i]);
+    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+        if (vs_served_arena(&vs_served[i]))
+            tell(&vs_served[i]);
 }
 
 /* ---- what stands in the driver's place ---- */
 
+/* While a graph is being captured the driver serves: it refuses where the capture's mode forbids allocations,
+ * and what the graph may come to hold is lent to nobody. */
+static bool capturing(void)
+{
+    /* relaxed: who captures and allocates in another thread orders the two himself */
+    return __atomic_load_n(&vs_served_captures, __ATOMIC_RELAXED) != 0;
+}
+
 static CUresult serve_alloc(CUdeviceptr *out, size_t size)
 {
-    struct served *s;
-    if (inside || !out || size == 0)
-        return REAL(cuMemAlloc_v2)(out, size);
-    inside = true;
-    struct vs_arena *arena = arena_here(&s);
+    struct vs_served *s;
+    if (vs_serving || !out || size == 0 || capturing())
+        return VS_UNDER(cuMemAlloc_v2)(out, size);
+    vs_serving = true;
+    struct vs_arena *arena = vs_served_here(&s);
     uint64_t address = 0;
     int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : 0;
-    inside = false;
+    vs_serving = false;
     if (!arena)
-        return REAL(cuMemAlloc_v2)(out, size);
+        return VS_UNDER(cuMemAlloc_v2)(out, size);
     if (status == 0) {
         *out = address;
         vs_override_space = VS_SPACE_POOL;
@@ -178,9 +165,10 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 {
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     size_t line = (width + PITCH - 1) & ~(size_t)(PITCH - 1), size;
-    struct served *s;
-    if (inside || !valid || line < width || __builtin_mul_overflow(line, height, &size) || !arena_here(&s))
-        return REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
+    struct vs_served *s;
+    if (vs_serving || !valid || capturing() || line < width || __builtin_mul_overflow(line, height, &size) ||
+        !vs_served_here(&s))
+        return VS_UNDER(cuMemAllocPitch_v2)(out, pitch, width, height, element);
     CUresult status = serve_alloc(out, size);
     if (status == CUDA_SUCCESS)
         *pitch = line;
@@ -188,7 +176,7 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 }
 
 /* Waits for the device as the driver's free does.  NOT_READY: nothing can be waited for now. */
-static CUresult wait_for_device(struct served *s, struct vs_arena *arena)
+static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
     CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
@@ -200,12 +188,12 @@ static CUresult wait_for_device(struct served *s, struct vs_arena *arena)
 static CUresult serve_free(CUdeviceptr address)
 {
     struct vs_arena_block block;
-    struct served *s = address && !inside ? owner_of(address, &block) : NULL;
-    if (!s)
-        return REAL(cuMemFree_v2)(address);
+    struct vs_served *s = address && !vs_serving ? vs_served_owner(address, &block) : NULL;
+    if (!s || block.address != address)
+        return VS_UNDER(cuMemFree_v2)(address);
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     unsigned flags = VS_FREE_DEFER;
-    inside = true;
+    vs_serving = true;
     CUresult status = CUDA_SUCCESS;
     if (vs_options.arena_free == VS_ARENA_FREE_WAIT) {
         status = wait_for_device(s, arena);
@@ -216,7 +204,7 @@ static CUresult serve_free(CUdeviceptr address)
     }
     if (status == CUDA_SUCCESS)
         status = (CUresult)vs_arena_free(arena, address, VS_ARENA_ANY, flags);
-    inside = false;
+    vs_serving = false;
     return status;
 }
 
@@ -235,19 +223,19 @@ static int device_of_context(CUcontext context)
 static CUresult serve_peer(CUcontext peer, unsigned int flags)
 {
     CUdevice from = -1;
-    CUresult status = REAL(cuCtxEnablePeerAccess)(peer, flags);
+    CUresult status = VS_UNDER(cuCtxEnablePeerAccess)(peer, flags);
     if (status != CUDA_SUCCESS || vs_drv_cuCtxGetDevice(&from) != CUDA_SUCCESS)
         return status;
     int device = device_of_context(peer);
-    if (device < 0 || device >= DEVICES || from < 0 || from >= DEVICES)
+    if (device < 0 || device >= VS_SERVED_DEVICES || from < 0 || from >= VS_SERVED_DEVICES)
         return status;
-    struct served *s = &device_of[device];
+    struct vs_served *s = &vs_served[device];
     vs_lock_take(&making);
     s->peers |= 1ull << from;
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
-    inside = true;
+    vs_serving = true;
     int granted = arena ? vs_arena_set_peers(arena, s->peers) : 0;
-    inside = false;
+    vs_serving = false;
     vs_lock_give(&making);
     return (CUresult)granted;
 }
@@ -259,4 +247,6 @@ void vs_serve_install(void)
     vs_override(VS_API_cuMemFree_v2, (void *)serve_free);
     vs_override(VS_API_cuCtxEnablePeerAccess, (void *)serve_peer);
     vs_override_after = tell_all;
+    vs_serve_install_streams();
+    vs_serve_install_asks();
 }

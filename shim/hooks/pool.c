@@ -171,6 +171,8 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
                              .arg0 = (uint64_t)(uintptr_t)stream,
                              .arg1 = api};
     vs_record(&event);
+    if (vs_override_after)
+        vs_override_after();
     if (status != CUDA_SUCCESS)
         vs_sample_after(status);
     if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && capture == VS_CAPTURE_NO)

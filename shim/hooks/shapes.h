@@ -162,6 +162,9 @@
     vs_hook_leave();                                                                                         \
     return status;
 
+/* nothing is recorded: something may stand in the driver's place */
+#define VS_SHAPE_PASS(CALL, unused) return CALL;
+
 /* ---- contexts, limits, modules ---- */
 
 /* A call that may take device memory beside what it says: `cost` is what it took (overhead.h), measured on

@@ -5,7 +5,7 @@
 
 # the same program, served by the driver and by the arena, waiting for the device at a free or not
 for free in wait defer; do
-    shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE=$free SIMCUDA_CAPACITY=1GiB)
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=1GiB)
     [ $free = wait ] || program=gaps
     run_shimmed "$tests/prog_arena" ${program:+"$program"}
     expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND space <> 'pool'" 0
@@ -24,6 +24,17 @@ shim_env=()
 run_shimmed "$tests/prog_arena" gaps
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND space = 'device'" 25
 
+# stream-ordered memory: the same words, and none of it the driver's pool's
+for free in wait defer; do
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=256MiB)
+    run_shimmed "$tests/prog_arena_async"
+    # the driver serves cuMemAlloc while a graph is captured
+    expect_sql "SELECT count(*), sum(size_bytes) / 1048576 FROM event WHERE op = 'alloc' AND status = 0 AND space NOT IN ('pool', 'pinned')" '1|6'
+    expect_sql "SELECT count(DISTINCT address) FROM event WHERE op = 'pool_reserved' AND size_bytes > 0" 1
+    expect_sql "SELECT allocated_bytes FROM event WHERE device = 0 AND op = 'free' ORDER BY seq DESC LIMIT 1" 0
+    expect_clean
+done
+
 # what the driver refuses the arena is the program's error
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_FAIL=cuMemCreate:1=719)
 shimmed "$tests/prog_arena" gaps
@@ -31,7 +42,7 @@ shimmed "$tests/prog_arena" gaps
 grep -q 'gave 719' "$run/err" || fail "the driver's error did not reach the program"
 
 # other programs of the tests are served as well
-for program in prog_threads prog_linked prog_steps prog_caching; do
+for program in prog_threads prog_linked prog_steps prog_caching prog_async prog_capture prog_graphs prog_vmm prog_devices prog_arrays prog_host; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena)
     run_shimmed "$tests/$program"
 done

@@ -16,6 +16,7 @@
 #define ROUNDS  3000
 
 static struct vs_backing_cuda cuda;
+static uint32_t capturing;
 static struct vs_arena *arena;
 
 static void open_arena(uint64_t capacity)
@@ -27,6 +28,7 @@ static void open_arena(uint64_t capacity)
 #define X(symbol, parameters) cuda.call.symbol = symbol;
     VS_ARENA_CALLS(X)
 #undef X
+    cuda.captures = &capturing;
     OK(vs_backing_cuda_init(&cuda, &backing));
     CHECK(vs_arena_create(&arena, &backing, &config) == 0);
 }
@@ -184,11 +186,11 @@ static void a_capture_is_not_spoilt(void)
     CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)b, 0, &two) == 0);
     CHECK(vs_arena_malloc(arena, one, 12 * MIB, &first) == 0);
     OK(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    cuda.captures = 1;
+    capturing = 1;
     OK(cuMemsetD32Async(first, 7, 4, a));
     CHECK(vs_arena_free(arena, first, one, 0) == 0);
     CHECK(vs_arena_malloc(arena, two, 8 * MIB, &second) != 0 || second != first);
-    cuda.captures = 0;
+    capturing = 0;
     OK(cuStreamEndCapture(a, &graph)); /* and was not invalidated */
     CHECK(graph != NULL);
     close_arena();

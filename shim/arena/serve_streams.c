@@ -1,0 +1,222 @@
+/*
+ * serve_streams.c - stream-ordered allocations out of the arena: each stream is a lane.
+ *
+ * A stream's lane is opened when it first allocates, and retired when the stream is destroyed, before its
+ * handle can come again for another one.  Not every handle is one stream: the per-thread default stream is
+ * another in each thread, and in another context than the arena's the default stream is another as well. Such
+ * streams have no lane: they get memory that is complete for all, and what is freed on them waits until the
+ * device is known to be done.
+ *
+ * On a stream that is being captured the driver serves, as a graph's node.  How many captures are under way
+ * is counted here, because nobody may wait for the device meanwhile.
+ */
+#include "served.h"
+
+uint32_t vs_served_captures;
+
+static bool has_lane(const struct vs_served *s, CUstream stream)
+{
+    CUcontext context = NULL;
+    if (stream == CU_STREAM_PER_THREAD)
+        return false;
+    return vs_drv_cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == s->cuda.context;
+}
+
+static uint32_t find_lane(const struct vs_served *s, CUstream stream)
+{
+    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
+        if (s->used[lane] && s->stream_of[lane] == stream)
+            return lane;
+    return VS_ARENA_ANY;
+}
+
+uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
+{
+    uint32_t lane = VS_ARENA_ANY;
+    if (stream == CU_STREAM_LEGACY)
+        stream = NULL; /* two names of one stream */
+    if (!has_lane(s, stream))
+        return lane;
+    vs_lock_take(&s->streams);
+    lane = find_lane(s, stream);
+    if (lane == VS_ARENA_ANY && open &&
+        vs_arena_open_lane(vs_served_arena(s), (uint64_t)(uintptr_t)stream, 0, &lane) == 0) {
+        s->stream_of[lane] = stream;
+        s->used[lane] = true;
+    }
+    vs_lock_give(&s->streams);
+    return lane;
+}
+
+static CUresult alloc(CUdeviceptr *out, size_t size, CUstream stream, bool *served)
+{
+    struct vs_served *s;
+    uint64_t address = 0;
+    *served = false;
+    if (vs_serving || !out || size == 0 || vs_capturing(stream) != VS_CAPTURE_NO)
+        return CUDA_SUCCESS;
+    vs_serving = true;
+    struct vs_arena *arena = vs_served_here(&s);
+    int status = 0;
+    if (arena) {
+        status = vs_arena_malloc(arena, vs_served_lane(s, stream, true), size, &address);
+        *served = true;
+    }
+    vs_serving = false;
+    if (*served && status == 0)
+        *out = address;
+    return (CUresult)status;
+}
+
+static CUresult serve_alloc(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    bool served;
+    CUresult status = alloc(out, size, stream, &served);
+    return served ? status : VS_UNDER(cuMemAllocAsync)(out, size, stream);
+}
+
+static CUresult serve_alloc_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    bool served;
+    CUresult status = alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, &served);
+    return served ? status : VS_UNDER(cuMemAllocAsync_ptsz)(out, size, stream);
+}
+
+static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
+{
+    struct vs_arena_block block;
+    struct vs_served *s = address && !vs_serving ? vs_served_owner(address, &block) : NULL;
+    *served = s && block.address == address && vs_capturing(stream) == VS_CAPTURE_NO;
+    if (!*served)
+        return CUDA_SUCCESS;
+    vs_serving = true;
+    uint32_t lane = vs_served_lane(s, stream, true);
+    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
+    CUresult status = (CUresult)vs_arena_free(vs_served_arena(s), address, lane, flags);
+    vs_serving = false;
+    return status;
+}
+
+static CUresult serve_free(CUdeviceptr address, CUstream stream)
+{
+    bool served;
+    CUresult status = release(address, stream, &served);
+    return served ? status : VS_UNDER(cuMemFreeAsync)(address, stream);
+}
+
+static CUresult serve_free_ptsz(CUdeviceptr address, CUstream stream)
+{
+    bool served;
+    CUresult status = release(address, stream != NULL ? stream : CU_STREAM_PER_THREAD, &served);
+    return served ? status : VS_UNDER(cuMemFreeAsync_ptsz)(address, stream);
+}
+
+/* ---- streams that end ---- */
+
+static void forget_stream(CUstream stream)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_served *s = &vs_served[i];
+        struct vs_arena *arena = vs_served_arena(s);
+        if (!arena)
+            continue;
+        vs_lock_take(&s->streams);
+        uint32_t lane = find_lane(s, stream);
+        if (lane != VS_ARENA_ANY) {
+            s->used[lane] = false;
+            vs_serving = true;
+            vs_arena_retire_lane(arena, lane);
+            vs_serving = false;
+        }
+        vs_lock_give(&s->streams);
+    }
+}
+
+static bool real_stream(CUstream stream)
+{
+    return stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+}
+
+static void end_capture_of(CUstream stream)
+{
+    if (vs_capturing(stream) == VS_CAPTURE_YES)
+        __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE); /* after the captured calls */
+}
+
+static CUresult serve_destroy(CUstream stream)
+{
+    if (real_stream(stream)) {
+        end_capture_of(stream);
+        forget_stream(stream);
+    }
+    return VS_UNDER(cuStreamDestroy_v2)(stream);
+}
+
+static CUresult serve_destroy_old(CUstream stream)
+{
+    if (real_stream(stream)) {
+        end_capture_of(stream);
+        forget_stream(stream);
+    }
+    return VS_UNDER(cuStreamDestroy)(stream);
+}
+
+/* ---- captures ---- */
+
+/* Counted before it begins, so that nobody waits in between; not at all where it does not begin. */
+#define BEGIN(symbol, parameters, arguments)                                                                 \
+    static CUresult begin_##symbol parameters                                                                \
+    {                                                                                                        \
+        __atomic_fetch_add(&vs_served_captures, 1, __ATOMIC_ACQ_REL);                                        \
+        CUresult status = VS_UNDER(symbol) arguments;                                                        \
+        if (status != CUDA_SUCCESS)                                                                          \
+            __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE);                                    \
+        return status;                                                                                       \
+    }
+#define TO_GRAPH                                                                                             \
+    (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,          \
+     size_t count, CUstreamCaptureMode mode)
+
+BEGIN(cuStreamBeginCapture, (CUstream stream), (stream))
+BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+BEGIN(cuStreamBeginCaptureToGraph, TO_GRAPH, (stream, graph, dependencies, edges, count, mode))
+BEGIN(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, (stream, graph, dependencies, edges, count, mode))
+
+/* An end that finds nothing to end ends nothing; one that fails otherwise does. */
+static CUresult ended(CUresult status)
+{
+    if (status != CUDA_ERROR_ILLEGAL_STATE && status != CUDA_ERROR_INVALID_VALUE &&
+        status != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE); /* after the captured calls */
+    return status;
+}
+
+static CUresult end_capture(CUstream stream, CUgraph *graph)
+{
+    return ended(VS_UNDER(cuStreamEndCapture)(stream, graph));
+}
+
+static CUresult end_capture_ptsz(CUstream stream, CUgraph *graph)
+{
+    return ended(VS_UNDER(cuStreamEndCapture_ptsz)(stream, graph));
+}
+
+void vs_serve_install_streams(void)
+{
+    vs_override(VS_API_cuMemAllocAsync, (void *)serve_alloc);
+    vs_override(VS_API_cuMemAllocAsync_ptsz, (void *)serve_alloc_ptsz);
+    vs_override(VS_API_cuMemFreeAsync, (void *)serve_free);
+    vs_override(VS_API_cuMemFreeAsync_ptsz, (void *)serve_free_ptsz);
+    vs_override(VS_API_cuStreamDestroy, (void *)serve_destroy_old);
+    vs_override(VS_API_cuStreamDestroy_v2, (void *)serve_destroy);
+    vs_override(VS_API_cuStreamBeginCapture, (void *)begin_cuStreamBeginCapture);
+    vs_override(VS_API_cuStreamBeginCapture_ptsz, (void *)begin_cuStreamBeginCapture_ptsz);
+    vs_override(VS_API_cuStreamBeginCapture_v2, (void *)begin_cuStreamBeginCapture_v2);
+    vs_override(VS_API_cuStreamBeginCapture_v2_ptsz, (void *)begin_cuStreamBeginCapture_v2_ptsz);
+    vs_override(VS_API_cuStreamBeginCaptureToGraph, (void *)begin_cuStreamBeginCaptureToGraph);
+    vs_override(VS_API_cuStreamBeginCaptureToGraph_ptsz, (void *)begin_cuStreamBeginCaptureToGraph_ptsz);
+    vs_override(VS_API_cuStreamEndCapture, (void *)end_capture);
+    vs_override(VS_API_cuStreamEndCapture_ptsz, (void *)end_capture_ptsz);
+}
