@@ -23,7 +23,7 @@ static CUresult enter(struct vs_backing_cuda *b, struct state *s)
     CUcontext current = NULL;
     *s = (struct state){false, false, CU_STREAM_CAPTURE_MODE_RELAXED};
     CUresult status = b->call.cuCtxGetCurrent(&current);
-    if (status == CUDA_SUCCESS && current != b->context) {
+    if (status == CUDA_SUCCESS && b->context && current != b->context) {
         status = b->call.cuCtxPushCurrent_v2(b->context);
         s->pushed = status == CUDA_SUCCESS;
     }
@@ -147,6 +147,8 @@ static void forget(void *context, uint64_t mark)
 {
     struct vs_backing_cuda *b = context;
     struct state s;
+    if (!b->context) /* it went with the context */
+        return;
     if (b->spares < VS_ARENA_SPARE_EVENTS) {
         b->spare[b->spares++] = (CUevent)(uintptr_t)mark;
         return;

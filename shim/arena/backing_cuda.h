@@ -54,7 +54,7 @@ struct vs_arena_calls {
 
 struct vs_backing_cuda {
     struct vs_arena_calls call;
-    CUcontext context;
+    CUcontext context; /* NULL: it is gone; what remains is to destroy the arena */
     CUdevice device;
     CUmemAllocationProp prop;
     uint64_t granule;

@@ -21,6 +21,8 @@
 #include "options.h"
 #include "served.h"
 
+#include <string.h>
+
 #define PITCH 512u
 
 struct vs_served vs_served[VS_SERVED_DEVICES];
@@ -38,23 +40,29 @@ static bool fill_calls(struct vs_arena_calls *calls)
 
 /* ---- arenas ---- */
 
-static struct vs_served *current(void)
+/* Whether CONTEXT is the primary one of DEVICE.  Looked at only while that is active, so nothing comes of it.
+ */
+static bool is_primary(CUcontext context, CUdevice device)
 {
-    CUdevice device = -1;
-    if (vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= VS_SERVED_DEVICES)
-        return NULL;
-    return &vs_served[device];
+    CUcontext primary = NULL;
+    unsigned flags;
+    int active = 0;
+    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
+        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+        return false;
+    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
+    return primary == context;
 }
 
-static int make_arena(struct vs_served *s, CUdevice device)
+static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
 {
     struct vs_backing backing;
     struct vs_arena *arena;
     struct vs_arena_config config = {.capacity = 0};
     size_t total = 0;
-    if (!fill_calls(&s->cuda.call) || vs_drv_cuCtxGetCurrent(&s->cuda.context) != CUDA_SUCCESS ||
-        vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+    if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
+    s->cuda.context = context;
     s->cuda.device = device;
     s->cuda.captures = &vs_served_captures;
     config.capacity = total;
@@ -69,28 +77,41 @@ static int make_arena(struct vs_served *s, CUdevice device)
     return status;
 }
 
-struct vs_arena *vs_served_here(struct vs_served **out)
+static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
 {
-    struct vs_served *s = current();
-    *out = s;
-    if (!s)
+    CUdevice device = -1;
+    if (vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= VS_SERVED_DEVICES)
         return NULL;
-    struct vs_arena *arena = vs_served_arena(s);
-    if (arena)
-        return arena;
+    struct vs_served *s = *out = &vs_served[device];
     vs_lock_take(&making);
-    arena =
-        atomic_load_explicit(&s->arena, memory_order_relaxed); /* under the lock that it is stored under */
-    if (!arena && !s->refused) {
-        int status = make_arena(s, (CUdevice)(s - vs_served));
+    struct vs_arena *arena =
+        atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
+    if (!arena && !s->refused && is_primary(context, device)) {
+        int status = make_arena(s, device, context);
         s->refused = status != 0;
         if (status != 0)
-            vs_log("device %d can have no arena (error %d): the driver's own allocator serves it",
-                   (int)(s - vs_served), status);
+            vs_log("device %d can have no arena (error %d): the driver's own allocator serves it", device,
+                   status);
         arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     }
+    bool ours = arena && s->cuda.context == context;
     vs_lock_give(&making);
-    return arena;
+    return ours ? arena : NULL;
+}
+
+struct vs_arena *vs_served_here(struct vs_served **out)
+{
+    CUcontext context = NULL;
+    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return NULL;
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
+        if (arena && vs_served[i].cuda.context == context) {
+            *out = &vs_served[i];
+            return arena;
+        }
+    }
+    return first_here(out, context);
 }
 
 struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block)
@@ -105,11 +126,12 @@ struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *bl
 
 /* ---- the record ---- */
 
-static void tell(struct vs_served *s)
+static void tell(struct vs_served *s, struct vs_arena *arena)
 {
-    struct vs_arena_stats stats;
+    struct vs_arena_stats stats = {0};
     vs_lock_take(&s->telling);
-    vs_arena_stats(atomic_load_explicit(&s->arena, memory_order_relaxed), &stats);
+    if (arena)
+        vs_arena_stats(arena, &stats);
     if (stats.reserved != s->told) {
         struct vs_event event = {.op = VS_OP_POOL_RESERVED,
                                  .space = VS_SPACE_POOL,
@@ -126,9 +148,11 @@ static void tell(struct vs_served *s)
 /* After the event of a call that an arena served. */
 static void tell_all(void)
 {
-    for (int i = 0; i < VS_SERVED_DEVICES; i++)
-        if (vs_served_arena(&vs_served[i]))
-            tell(&vs_served[i]);
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
+        if (arena)
+            tell(&vs_served[i], arena);
+    }
 }
 
 /* ---- what stands in the driver's place ---- */
@@ -240,12 +264,74 @@ static CUresult serve_peer(CUcontext peer, unsigned int flags)
     return (CUresult)granted;
 }
 
+/* ---- the end of a primary context: its memory goes with it ---- */
+
+static void end_arena(CUdevice device)
+{
+    if (device < 0 || device >= VS_SERVED_DEVICES)
+        return;
+    struct vs_served *s = &vs_served[device];
+    vs_lock_take(&making);
+    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
+    if (arena) {
+        vs_serving = true;
+        s->cuda.context = NULL;
+        atomic_store_explicit(&s->arena, NULL, memory_order_release);
+        memset(s->used, 0, sizeof s->used);
+        vs_arena_destroy(arena);
+        s->cuda.spares = 0; /* events went with the context */
+        tell(s, NULL);
+        vs_serving = false;
+    }
+    vs_lock_give(&making);
+}
+
+static CUresult after_release(CUresult status, CUdevice device)
+{
+    unsigned flags;
+    int active = 1;
+    if (status == CUDA_SUCCESS &&
+        vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
+        end_arena(device);
+    return status;
+}
+
+static CUresult serve_release(CUdevice device)
+{
+    return after_release(VS_UNDER(cuDevicePrimaryCtxRelease_v2)(device), device);
+}
+
+static CUresult serve_release_old(CUdevice device)
+{
+    return after_release(VS_UNDER(cuDevicePrimaryCtxRelease)(device), device);
+}
+
+static CUresult serve_reset(CUdevice device)
+{
+    CUresult status = VS_UNDER(cuDevicePrimaryCtxReset_v2)(device);
+    if (status == CUDA_SUCCESS)
+        end_arena(device);
+    return status;
+}
+
+static CUresult serve_reset_old(CUdevice device)
+{
+    CUresult status = VS_UNDER(cuDevicePrimaryCtxReset)(device);
+    if (status == CUDA_SUCCESS)
+        end_arena(device);
+    return status;
+}
+
 void vs_serve_install(void)
 {
     vs_override(VS_API_cuMemAlloc_v2, (void *)serve_alloc);
     vs_override(VS_API_cuMemAllocPitch_v2, (void *)serve_pitch);
     vs_override(VS_API_cuMemFree_v2, (void *)serve_free);
     vs_override(VS_API_cuCtxEnablePeerAccess, (void *)serve_peer);
+    vs_override(VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old);
+    vs_override(VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release);
+    vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
+    vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
     vs_override_after = tell_all;
     vs_serve_install_streams();
     vs_serve_install_asks();

@@ -5,6 +5,7 @@
  * an address it would name one of them.  And what the arena holds but nobody uses is free to the program that
  * asks how much is.
  */
+#include "log.h"
 #include "served.h"
 
 static CUresult serve_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
@@ -68,8 +69,21 @@ static CUresult serve_info(size_t *free_bytes, size_t *total)
     return status;
 }
 
+/* The driver makes such handles for memory of its own only. */
+static CUresult serve_ipc(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    struct vs_arena_block block;
+    if (!vs_serving && vs_served_owner(address, &block) &&
+        !atomic_flag_test_and_set_explicit(&said, memory_order_relaxed))
+        vs_log("cuIpcGetMemHandle: the arena's memory cannot be shared so: run without "
+               "VRAMSCOPE_ALLOCATOR=arena");
+    return VS_UNDER(cuIpcGetMemHandle)(handle, address);
+}
+
 void vs_serve_install_asks(void)
 {
+    vs_override(VS_API_cuIpcGetMemHandle, (void *)serve_ipc);
     vs_override(VS_API_cuMemGetAddressRange_v2, (void *)serve_range);
     vs_override(VS_API_cuPointerGetAttribute, (void *)serve_attribute);
     vs_override(VS_API_cuPointerGetAttributes, (void *)serve_attributes);

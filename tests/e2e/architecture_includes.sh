@@ -24,6 +24,7 @@ mapfile -t trace < <(files shim/trace)
 mapfile -t analyzer < <(files analyzer)
 mapfile -t hooks < <(files shim/hooks)
 mapfile -t kernels < <(files kernels)
+mapfile -t arena < <(files shim/arena | grep -vE '/(backing_cuda|serve[a-z_]*|served)\.[ch]$')
 mapfile -t readers < <(files analyzer | grep -vE '/(trace|symbols)[^/]*\.[ch]$')
 if [ ${#trace[@]} -eq 0 ]; then
     echo "shim/trace is empty: this test looks at the wrong place"
@@ -33,6 +34,9 @@ fi
 forbid "shim/trace must know no CUDA header" '# *include *[<"](cuda|nvtx|nvml|cudaTypedefs)' "${trace[@]}"
 forbid "shim/trace must know nothing of the rest of the shim" \
     '# *include *".*(record|hooks/|framework/|stacks/|options|init)[^"]*\.(h|def)"' "${trace[@]}"
+forbid "the arena's core must know no CUDA header, and of the shim only its own folder" \
+    '# *include *[<"](cuda|nvtx|nvml)|# *include *".*(record|hooks/|framework/|trace/|stacks/|options|log)[^"]*\.(h|def)"' "${arena[@]}"
+forbid "the arena's core must call no malloc" '\b(malloc|calloc|realloc|free|qsort|strdup)\(' "${arena[@]}"
 forbid "hooks must know neither SQLite nor the store" '# *include *[<"].*(sqlite3|store|writer|ledger)\.h' "${hooks[@]}"
 forbid "kernels must know neither the shim nor the analyzer" '# *include *".*(shim|analyzer|trace)/' "${kernels[@]}"
 forbid "reports and plots must know no SQL (only analyzer/trace*.c and symbols*.c read the database)" \
