@@ -11,6 +11,7 @@
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
 #define DEFAULT_MARK     (32u << 20)
+#define DEFAULT_DEFER    (64u << 20)
 #define DEFAULT_MAPPINGS 450000u
 #define LEAST_SLOTS      64u
 #define MOST_SLOTS       (1u << 19) /* of a heap */
@@ -77,6 +78,7 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->slack = c->slack ? c->slack : DEFAULT_SLACK;
     c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
     c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
+    c->defer_bytes = c->defer_bytes ? c->defer_bytes : DEFAULT_DEFER;
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
 }
 
@@ -265,6 +267,9 @@ static void trim_now_and_then(struct vs_arena *a)
 {
     if (a->idle <= a->config.trim_above >> a->shift || ++a->frees % 64 != 0)
         return;
+    for (uint32_t i = 1; i < LANES; i++)
+        if (a->lane[i].freed > a->lane[i].marked)
+            vs_order_mark(a, i); /* so that what is freed now can go the next time */
     vs_order_poll(a, NIL);
     vs_supply_give_back(a, (a->config.trim_above >> a->shift) * 3 / 4);
 }

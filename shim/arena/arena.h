@@ -45,6 +45,7 @@ struct vs_arena_config {
     uint32_t slack;        /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
     uint32_t wait_slack;   /* beyond this much, pending frees are waited for instead; 0 = 40 */
     uint64_t mark_bytes;   /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
+    uint64_t defer_bytes;  /* deferred frees that make a request that misses wait for them; 0 = 64 MiB */
     uint64_t trim_above;   /* idle bytes beyond which granules are given back unasked; 0 = never */
     uint64_t max_mappings; /* of granules; beyond, views that were long not used are unmapped; 0 = 450,000 */
 };

@@ -148,7 +148,9 @@ void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32
 bool vs_granule_complete(const struct vs_arena *a, uint32_t granule)
 {
     uint32_t q = a->user[granule];
-    return q == VS_ARENA_ANY || a->seq[granule] <= a->lane[q].done;
+    /* while there is one lane its frees are not stamped: any may be the granule's */
+    uint64_t seq = a->lanes > 1 ? a->seq[granule] : a->lane[q].freed;
+    return q == VS_ARENA_ANY || seq <= a->lane[q].done;
 }
 
 struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane)

@@ -192,6 +192,7 @@ struct vs_arena {
 
     struct deferred *deferred;
     uint32_t deferreds, deferred_room;
+    uint64_t defer_rest; /* bytes that the last wait for deferred frees left: pinned ones */
 
     struct cell *cell; /* live blocks by address */
     uint32_t cell_mask, cells;

@@ -72,10 +72,14 @@ void vs_policy_free(struct vs_arena *a, uint32_t tile)
 
 /* ---- large requests ---- */
 
+/* Deferred frees, up to the size that is waited for, count as live: else each request would wait for the last
+ * free. */
 static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
 {
-    uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)granules);
-    return reserved <= a->stats.peak_allocated + a->stats.peak_allocated * slack / 1000;
+    const struct vs_arena_stats *s = &a->stats;
+    uint64_t reserved = s->reserved + place_of(a, (uint32_t)granules);
+    uint64_t deferred = s->deferred < a->config.defer_bytes ? s->deferred : a->config.defer_bytes;
+    return reserved <= s->peak_allocated + s->peak_allocated * slack / 1000 + deferred;
 }
 
 static uint32_t use_view(struct vs_arena *a, uint32_t view, uint64_t size)
@@ -164,11 +168,8 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t 
             return 0;
         }
     }
-    if (idle.visible < count && (idle.hidden || a->deferreds) && !within(a, need, a->config.wait_slack)) {
-        if (idle.hidden)
-            wait_for_granules(a, lane, count - idle.visible);
-        else
-            vs_order_settle(a);
+    if (idle.visible < count && idle.hidden && !within(a, need, a->config.wait_slack)) {
+        wait_for_granules(a, lane, count - idle.visible);
         if ((*tile = fit(a, lane * 2, size)) != NIL)
             return 0;
         idle = vs_granules_count(a, lane);
@@ -208,10 +209,20 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
     return grow(a, lane * 2 + small, size, tile);
 }
 
+/* One wait for many deferred frees, before they add up to much. */
+static void settle_deferred(struct vs_arena *a)
+{
+    if (a->stats.deferred <= a->defer_rest + a->config.defer_bytes)
+        return;
+    vs_order_settle(a);
+    a->defer_rest = a->stats.deferred;
+}
+
 /* More is tried only where the device had no memory for us. */
 static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, uint32_t *tile)
 {
     vs_order_poll(a, lane);
+    settle_deferred(a);
     int status = serve(a, lane, size, small, NORMAL, tile);
     if (status != VS_BACKING_OUT_OF_MEMORY)
         return status;

@@ -139,6 +139,15 @@ static int kit_create(void *context, uint64_t *handle)
     return 0;
 }
 
+/* Whether work that may still run touched the unit. */
+static inline bool kit_in_use(const struct kit *k, const struct kit_unit *u)
+{
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        if ((u->users >> q & 1 || (u->everywhere && q)) && u->freed > k->done[q])
+            return true;
+    return u->owner != 0;
+}
+
 static int kit_release(void *context, uint64_t handle)
 {
     struct kit *k = context;
@@ -149,7 +158,7 @@ static int kit_release(void *context, uint64_t handle)
         return status;
     KIT_CHECK(k->handle[handle - 1].maps == 0 || k->unmap_failed);
     for (uint32_t u = 0; u < KIT_UNITS; u++)
-        KIT_CHECK(!k->handle[handle - 1].unit[u].owner);
+        KIT_CHECK(!kit_in_use(k, &k->handle[handle - 1].unit[u]));
     k->handle[handle - 1].alive = false;
     k->granules--;
     return 0;
@@ -186,15 +195,6 @@ static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t p
         }
     }
     return status;
-}
-
-/* Whether work that may still run touched the unit. */
-static inline bool kit_in_use(const struct kit *k, const struct kit_unit *u)
-{
-    for (uint32_t q = 0; q < KIT_STREAMS; q++)
-        if ((u->users >> q & 1 || (u->everywhere && q)) && u->freed > k->done[q])
-            return true;
-    return u->owner != 0;
 }
 
 static int kit_unmap(void *context, uint64_t address, uint64_t size)
@@ -367,6 +367,8 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
     c.capacity = capacity * KIT_GRANULE;
     if (!c.max_mappings)
         c.max_mappings = 8 * capacity;
+    if (!c.defer_bytes)
+        c.defer_bytes = 4 * KIT_GRANULE;
     if (!c.small)
         c.small = 1024;
     struct vs_backing b = {k,           KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,
@@ -379,6 +381,7 @@ static inline void kit_end(struct kit *k)
 {
     k->fail_at = 0;
     k->fail_percent = 0;
+    kit_learn_all(k, k->freed);
     for (uint32_t h = 0; h < KIT_HANDLES; h++) /* the end does not care who owns what */
         for (uint32_t u = 0; u < KIT_UNITS; u++)
             k->handle[h].unit[u].owner = 0;

@@ -456,6 +456,42 @@ static void idle_memory_above_the_threshold_is_given_back(void **state)
     end();
 }
 
+static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void **state)
+{
+    struct vs_arena_config config = {.trim_above = 16 * G};
+    uint64_t b[200];
+    kit_begin(&k, 300, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 200; i++) {
+            b[i] = take(one, G);
+            kit_own(&k, b[i], G, i, 1);
+        }
+        for (uint32_t i = 0; i < 200; i++) {
+            kit_disown(&k, b[i], G, i, 1 << 1, false);
+            assert_int_equal(vs_arena_free(k.arena, b[i], one, 0), 0);
+        }
+        assert_int_equal(stats().released > 0, round);
+        k.lag = 0;
+    }
+    end();
+}
+
+static void deferred_frees_do_not_pile_up(void **state)
+{
+    struct vs_arena_config config = {.defer_bytes = 8 * G};
+    kit_begin(&k, 300, &config);
+    for (int i = 0; i < 3000; i++) {
+        uint64_t block = take(VS_ARENA_ANY, i % 2 ? 1000 : 2 * G);
+        k.freed++;
+        assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, VS_FREE_DEFER), 0);
+    }
+    assert_true(stats().peak_reserved < 24 * G);
+    assert_true(stats().settles > 10 && stats().settles < 800);
+    end();
+}
+
 static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
 {
     uint64_t b[16];
@@ -514,6 +550,8 @@ int main(void)
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
         cmocka_unit_test(idle_memory_above_the_threshold_is_given_back),
+        cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
+        cmocka_unit_test(deferred_frees_do_not_pile_up),
         cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
         cmocka_unit_test(every_mapping_gets_the_peers),
     };
