@@ -370,6 +370,22 @@ static void a_private_lane_lends_nothing_until_it_is_retired(void **state)
     end();
 }
 
+static void a_private_lanes_granules_are_in_no_view(void **state)
+{
+    uint64_t b[8], address;
+    begin(24);
+    uint32_t one = lane_of(1, 0), own = lane_of(2, VS_LANE_PRIVATE);
+    make_gaps(one, G, 8, b);
+    give(take(own, 8 * G), own); /* the newest, which a view would take first */
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    uint64_t first = k.arena->heap[2 * own].first;
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), 0);
+    assert_int_equal(k.aliases, 4);
+    for (uint64_t g = first; g < first + 8; g++)
+        assert_int_equal(k.arena->used[g], 0);
+    end();
+}
+
 static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
 {
     uint32_t lane[VS_ARENA_LANES], more;
@@ -377,8 +393,11 @@ static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
     for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
         lane[i] = lane_of(i, 0);
     assert_int_equal(vs_arena_open_lane(k.arena, 39, 0, &more), VS_BACKING_OUT_OF_MEMORY);
-    uint64_t kept = take(lane[7], G);
-    give(take(lane[7], 3 * G), lane[7]);
+    uint64_t kept = take(lane[7], G), freed = take(lane[7], 3 * G);
+    k.lag = 100;
+    kit_own(&k, freed, 3 * G, 0, 7);
+    kit_disown(&k, freed, 3 * G, 0, 1 << 7, false);
+    assert_int_equal(vs_arena_free(k.arena, freed, lane[7], 0), 0);
     vs_arena_retire_lane(k.arena, lane[7]);
     assert_int_equal(lane_of(39, 0), lane[7]);
     kit_own(&k, take(lane[7], 3 * G), 3 * G, 1, 39); /* with no work of the old stream in it */
@@ -544,6 +563,7 @@ int main(void)
         cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
         cmocka_unit_test(forgotten_records_are_made_up_for),
         cmocka_unit_test(a_private_lane_lends_nothing_until_it_is_retired),
+        cmocka_unit_test(a_private_lanes_granules_are_in_no_view),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),

@@ -34,7 +34,8 @@ struct trial {
     struct kit kit;
     struct ways w;
     struct block block[BLOCKS];
-    uint32_t lane[KIT_STREAMS]; /* of a stream; 0: none */
+    uint32_t lane[KIT_STREAMS];  /* of a stream; 0: none */
+    uint32_t place[16], streams; /* the streams that are there now; how many there ever were */
     bool private[VS_ARENA_LANES];
     uint64_t allocated;
     uint64_t refused, served;
@@ -64,7 +65,7 @@ static uint64_t random_size(struct trial *r)
 
 static uint32_t pick_stream(struct trial *r)
 {
-    uint32_t s = rnd(r, r->w.streams + 1);
+    uint32_t s = r->place[rnd(r, r->w.streams + 1)];
     if (s && !r->lane[s]) {
         unsigned flags = r->w.privates && rnd(r, 4) == 0 ? VS_LANE_PRIVATE : 0;
         if (vs_arena_open_lane(r->kit.arena, s, flags, &r->lane[s]) != 0)
@@ -109,7 +110,7 @@ static void release(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
     unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER : 0;
-    uint32_t s = r->w.shares && rnd(r, 10) == 0 ? rnd(r, r->w.streams + 1) : b->stream;
+    uint32_t s = r->w.shares && rnd(r, 10) == 0 ? r->place[rnd(r, r->w.streams + 1)] : b->stream;
     uint64_t users = b->users | 1ull << s;
     if (s && !r->lane[s])
         s = b->stream, users = b->users;
@@ -146,7 +147,7 @@ static void release_wrongly(struct trial *r, uint32_t i)
 
 static void share(struct trial *r, uint32_t i)
 {
-    uint32_t s = rnd(r, r->w.streams + 1);
+    uint32_t s = r->place[rnd(r, r->w.streams + 1)];
     if (!r->block[i].live || !s || !r->lane[s])
         return;
     KIT_CHECK(vs_arena_use(r->kit.arena, r->block[i].address, r->lane[s]) == 0);
@@ -174,14 +175,15 @@ static void wait_for_device(struct trial *r)
 
 static void retire(struct trial *r)
 {
-    uint32_t s = 1 + rnd(r, r->w.streams);
-    if (!r->lane[s])
+    uint32_t at = 1 + rnd(r, r->w.streams), s = r->place[at];
+    if (!r->lane[s] || r->streams + 1 == KIT_STREAMS)
         return;
     vs_arena_retire_lane(r->kit.arena, r->lane[s]);
     for (uint32_t i = 0; i < BLOCKS; i++) /* nothing uses the lane any more */
         if (r->block[i].live && r->block[i].users >> s & 1)
             release(r, i);
     r->lane[s] = 0;
+    r->place[at] = ++r->streams; /* another one, perhaps with its lane */
 }
 
 static void check_figures(struct trial *r)
@@ -255,7 +257,7 @@ static void finish(struct trial *r)
             unpin(r, i);
     }
     check_figures(r);
-    for (uint32_t s = 1; s <= r->w.streams; s++)
+    for (uint32_t s = 1; s <= r->streams; s++)
         if (r->lane[s])
             vs_arena_retire_lane(r->kit.arena, r->lane[s]);
     KIT_CHECK(vs_arena_trim(r->kit.arena, 0) == 0);
@@ -304,6 +306,8 @@ static void random_runs(int percent_faults)
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
         memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);
+        for (r.streams = 0; r.streams < r.w.streams; r.streams++)
+            r.place[r.streams + 1] = r.streams + 1;
         kit_begin(&r.kit, r.w.capacity, &c);
         r.kit.random = random;
         r.kit.lag = (int)(random >> 43) % 100;
