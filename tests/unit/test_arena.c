@@ -405,6 +405,30 @@ static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
     end();
 }
 
+/* What the old stream was made to wait for, the new one was not. */
+static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **state)
+{
+    uint64_t b[2], address;
+    begin(12);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        b[i] = take(one, i ? 4 * G : 8 * G);
+        kit_own(&k, b[i], i ? 4 * G : 8 * G, i, 1);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        kit_disown(&k, b[i], i ? 4 * G : 8 * G, i, 1 << 1, false);
+        assert_int_equal(vs_arena_free(k.arena, b[i], one, 0), 0);
+    }
+    take(two, 8 * G);
+    assert_int_equal(stats().follows, 1);
+    vs_arena_retire_lane(k.arena, two);
+    uint32_t three = lane_of(3, 0);
+    assert_int_equal(vs_arena_malloc(k.arena, three, 4 * G, &address), 0);
+    kit_own(&k, address, 4 * G, 5, 3);
+    end();
+}
+
 static void what_is_wrong_is_refused(void **state)
 {
     uint64_t address;
@@ -565,6 +589,7 @@ int main(void)
         cmocka_unit_test(a_private_lane_lends_nothing_until_it_is_retired),
         cmocka_unit_test(a_private_lanes_granules_are_in_no_view),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
+        cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
