@@ -8,9 +8,13 @@
 int vs_supply_window(struct vs_arena *a, uint32_t heap)
 {
     struct heap *h = &a->heap[heap];
-    if (h->base)
-        return 0;
-    return a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
+    int status = h->base ? 0 : a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
+    /* views do with less: where addresses are scarce, each try is for half as many */
+    while (status != 0 && heap == ALIASES && h->limit > a->heap[0].limit) {
+        h->limit /= 2;
+        status = a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
+    }
+    return status;
 }
 
 struct spot {

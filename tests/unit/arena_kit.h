@@ -42,7 +42,7 @@ struct kit_mark {
 struct kit {
     struct kit_mark mark[KIT_MARKS]; /* at the end of a run none is used */
     struct vs_arena *arena;
-    /* physical memory and mappings */
+    /* physical memory and mappings.  most_places: that can be reserved at once; 0 = any number */
     struct {
         bool alive;
         int maps;
@@ -53,7 +53,7 @@ struct kit {
         bool access;
         uint64_t peers;
     } place[KIT_PLACES];
-    uint64_t next_place, reserved_places, granules, capacity;
+    uint64_t next_place, most_places, reserved_places, granules, capacity;
     uint64_t calls, driver_calls, aliases;
     /* order */
     uint64_t freed;                           /* frees told so far */
@@ -107,6 +107,8 @@ static int kit_reserve(void *context, uint64_t size, uint64_t *address)
     int status = kit_fault(k);
     if (status != 0)
         return status;
+    if (k->most_places && size / KIT_GRANULE > k->most_places)
+        return VS_BACKING_OUT_OF_MEMORY;
     KIT_CHECK(size % KIT_GRANULE == 0 && k->next_place + size / KIT_GRANULE <= KIT_PLACES);
     *address = KIT_BASE + k->next_place * KIT_GRANULE;
     k->next_place += size / KIT_GRANULE;

@@ -196,6 +196,17 @@ static void a_loop_that_repeats_itself_needs_no_call(void **state)
     end();
 }
 
+static void where_addresses_are_scarce_views_do_with_fewer(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    k.most_places = k.arena->heap[ALIASES].limit / 2;
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 8 * G);
+    assert_int_equal(k.aliases, 8);
+    end();
+}
+
 static void there_may_be_any_number_of_view_sizes(void **state)
 {
     struct vs_backing_count c = {0};
@@ -577,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_view_serves_again_without_a_call),
         cmocka_unit_test(a_hole_under_a_live_view_is_no_hole),
         cmocka_unit_test(a_loop_that_repeats_itself_needs_no_call),
+        cmocka_unit_test(where_addresses_are_scarce_views_do_with_fewer),
         cmocka_unit_test(there_may_be_any_number_of_view_sizes),
         cmocka_unit_test(mappings_stay_under_their_limit),
         cmocka_unit_test(another_stream_gets_memory_only_when_the_free_is_complete),

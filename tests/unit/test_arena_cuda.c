@@ -13,7 +13,7 @@
 #define STREAMS 4
 #define BLOCKS  48
 #define WORDS   6 /* read back of each block */
-#define ROUNDS  3000
+#define ROUNDS  700
 
 static struct vs_backing_cuda cuda;
 static uint32_t capturing;
@@ -71,7 +71,7 @@ static uint32_t frees, ids;
 static void take(struct block *b)
 {
     uint32_t s = rnd(STREAMS);
-    uint64_t size = rnd(3) ? 4 + rnd(12 * MIB) : 4 + rnd(300000);
+    uint64_t size = rnd(3) ? 4 + rnd(5 * MIB) : 4 + rnd(300000);
     if (vs_arena_malloc(arena, lane[s], size, &b->address) != 0)
         return;
     *b = (struct block){b->address, size & ~3ull, s, lane[s], ++ids};
@@ -91,6 +91,7 @@ static void give(struct block *b)
 
 static void no_word_is_ever_anothers(void)
 {
+    alarm(80); /* the thread sanitizer looks at every word */
     open_arena(512 * MIB);
     OK(cuCtxSetCurrent(cuda.context));
     for (int i = 0; i < STREAMS; i++) {
@@ -203,7 +204,7 @@ static void in_a_child(void (*body)(void), const char *name, const char *value)
 
 static void words(void **state)
 {
-    in_a_child(no_word_is_ever_anothers, "SIMCUDA_CAPACITY", "256MiB");
+    in_a_child(no_word_is_ever_anothers, "SIMCUDA_CAPACITY", "96MiB");
 }
 
 static void accounts(void **state)
