@@ -7,6 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
 #define DEFAULT_SMALL    (256u << 10)
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
@@ -106,6 +110,8 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
         mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a == MAP_FAILED)
         return VS_BACKING_OUT_OF_MEMORY;
+    madvise(&a->gate, sizeof a->gate, MADV_WIPEONFORK);
+    a->gate.here = 1;
     a->backing = *b;
     a->shift = (unsigned)__builtin_ctzll(b->granule);
     a->random = 2463534242u;
@@ -179,6 +185,8 @@ static void give_books(struct vs_arena *a)
 
 void vs_arena_destroy(struct vs_arena *a)
 {
+    if (!a->gate.here)
+        return;
     unmap_views(a);
     release_granules(a);
     forget_marks(a);
@@ -227,9 +235,10 @@ int vs_arena_malloc(struct vs_arena *a, uint32_t lane, uint64_t size, uint64_t *
 {
     if (size > place_of(a, a->heap[0].limit)) /* more than any device has */
         return VS_BACKING_OUT_OF_MEMORY;
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     int status = place_block(a, lane, size, rounded(size), address);
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return status;
 }
 
@@ -276,11 +285,12 @@ static void trim_now_and_then(struct vs_arena *a)
 
 int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     int status = free_block(a, address, lane, flags);
     if (a->config.trim_above)
         trim_now_and_then(a);
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return status;
 }
 
@@ -293,34 +303,37 @@ static uint32_t live_at(const struct vs_arena *a, uint64_t address)
 
 int vs_arena_use(struct vs_arena *a, uint64_t address, uint32_t lane)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     uint32_t tile = live_at(a, address);
     bool valid = tile != NIL && lane < LANES && a->lane[lane].open;
     if (valid && lane != a->tile[tile].lane)
         a->tile[tile].others |= 1u << lane;
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
 }
 
 int vs_arena_pin(struct vs_arena *a, uint64_t address)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     uint32_t tile = live_at(a, address);
     bool valid = tile != NIL && a->tile[tile].pins < UINT16_MAX;
     if (valid)
         a->tile[tile].pins++;
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
 }
 
 int vs_arena_unpin(struct vs_arena *a, uint64_t address)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     uint32_t tile = vs_blocks_get(a, address);
     bool valid = tile != NIL && a->tile[tile].pins;
     if (valid && --a->tile[tile].pins == 0 && a->tile[tile].doomed)
         vs_deferred_poll(a);
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
 }
 
@@ -343,14 +356,15 @@ bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *
 {
     uint64_t place;
     bool found = false;
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return false;
     if (find_place(a, address, &place)) {
         const struct tile *t = &a->tile[vs_tile_at(a, place)];
         uint64_t start = address_of(a, t->at);
         found = live_at(a, start) != NIL && address - start < t->asked;
         *block = (struct vs_arena_block){start, t->asked, t->lane, t->pins};
     }
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return found;
 }
 
@@ -358,27 +372,30 @@ bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *
 
 uint64_t vs_arena_ticket(struct vs_arena *a)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return 0;
     uint64_t ticket = a->seq_now;
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return ticket;
 }
 
 void vs_arena_settled(struct vs_arena *a, uint64_t ticket)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return;
     if (ticket <= a->seq_now)
         vs_order_settled(a, ticket);
-    vs_lock_give(&a->lock);
+    vs_leave(a);
 }
 
 int vs_arena_trim(struct vs_arena *a, uint64_t keep)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     int status = vs_order_settle(a);
     if (status == 0)
         vs_supply_give_back(a, keep >> a->shift);
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return status;
 }
 
@@ -400,20 +417,23 @@ static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
 int vs_arena_set_peers(struct vs_arena *a, uint64_t peers)
 {
     int status = 0;
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     for (uint32_t h = 0; h <= HEAPS && status == 0; h++)
         status = grant_heap(a, h, peers);
     if (status == 0)
         a->peers = peers;
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return status;
 }
 
 void vs_arena_stats(struct vs_arena *a, struct vs_arena_stats *stats)
 {
-    vs_lock_take(&a->lock);
+    *stats = (struct vs_arena_stats){0};
+    if (!vs_enter(a))
+        return;
     *stats = a->stats;
     stats->idle = a->idle << a->shift;
     stats->views = a->live_views;
-    vs_lock_give(&a->lock);
+    vs_leave(a);
 }

@@ -23,6 +23,9 @@
  * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
  * arena is one device's) is held meanwhile, calls of the backing included.
  *
+ * Fork: in a child there is no arena, as there is no driver.  Functions answer NOT_INITIALIZED, no block is
+ * found, no lock is waited for.
+ *
  * Sizes are bytes.  Functions return 0 or a status of backing.h.
  */
 #ifndef VS_ARENA_ARENA_H

@@ -6,7 +6,7 @@
  * lock held and never from two threads at once.
  *
  * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
- * would have given it.  The arena knows two of them.
+ * would have given it.  The arena knows some of them.
  *
  * A granule is one physical piece of `granule` bytes.  Mapping it at several addresses is what the arena
  * lives on: a write through one is seen through the others once the work that wrote has ended.
@@ -20,6 +20,7 @@ enum vs_backing_status {
     VS_BACKING_OK = 0,
     VS_BACKING_INVALID = 1,
     VS_BACKING_OUT_OF_MEMORY = 2,
+    VS_BACKING_NOT_INITIALIZED = 3, /* a child of fork has no driver */
     VS_BACKING_NOT_READY = 600, /* cannot be had now: a mark not reached, a stream that is being captured */
 };
 

@@ -144,8 +144,19 @@ struct cell {
     uint32_t tile; /* NIL: free */
 };
 
+/* A page that the kernel wipes in a child of fork, whoever else held the lock then: there the arena is gone,
+ * as the driver is, and nobody waits for a thread that is not there.  A child that was forked in the middle
+ * of one of our functions, by a handler of a signal, goes on with a copy of its own. */
+union gate {
+    struct {
+        struct vs_lock lock;
+        uint32_t here;
+    };
+    char page[4096];
+};
+
 struct vs_arena {
-    struct vs_lock lock;
+    union gate gate;
     struct vs_backing backing;
     struct vs_arena_config config;
     struct vs_meta meta;
@@ -252,6 +263,21 @@ static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
 static inline uint64_t rounded(uint64_t size)
 {
     return size ? (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1) : VS_ARENA_UNIT;
+}
+
+/* False: there is no arena here, and no lock is held. */
+static inline bool vs_enter(struct vs_arena *a)
+{
+    vs_lock_take(&a->gate.lock);
+    if (__builtin_expect(a->gate.here, 1))
+        return true;
+    vs_lock_give(&a->gate.lock);
+    return false;
+}
+
+static inline void vs_leave(struct vs_arena *a)
+{
+    vs_lock_give(&a->gate.lock);
 }
 
 /* ---- holes.c ---- */

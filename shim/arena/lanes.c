@@ -80,7 +80,8 @@ static uint32_t find_lane(struct vs_arena *a)
 
 int vs_arena_open_lane(struct vs_arena *a, uint64_t stream, unsigned flags, uint32_t *lane)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
     uint32_t found = find_lane(a);
     if (found != NIL) {
         struct lane *l = &a->lane[found];
@@ -90,18 +91,19 @@ int vs_arena_open_lane(struct vs_arena *a, uint64_t stream, unsigned flags, uint
         vs_lane_begin(a, found);
         *lane = found;
     }
-    vs_lock_give(&a->lock);
+    vs_leave(a);
     return found == NIL ? VS_BACKING_OUT_OF_MEMORY : 0;
 }
 
 void vs_arena_retire_lane(struct vs_arena *a, uint32_t lane)
 {
-    vs_lock_take(&a->lock);
+    if (!vs_enter(a))
+        return;
     if (lane && lane < LANES && a->lane[lane].open) {
         if (a->lanes > 1 && a->lane[lane].freed > a->lane[lane].marked)
             vs_order_mark(a, lane); /* the last that can be made */
         a->lane[lane].retired = true;
         a->lane[lane].private = false;
     }
-    vs_lock_give(&a->lock);
+    vs_leave(a);
 }

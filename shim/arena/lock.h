@@ -1,57 +1,47 @@
 /*
- * lock.h - a mutex of one word: a compare-and-swap where nobody else wants it, a futex where somebody does.
+ * lock.h - a mutex of two words: a compare-and-swap where nobody else wants it.
  *
- * glibc's would do; this one costs half of it where it is free, and a look at the word tells whether it is.
- * State: 0 free, 1 held, 2 held and somebody may be asleep.
+ * Where somebody does he spins for a moment, since it is mostly held for some ten nanoseconds, and then
+ * sleeps (lock.c).  Sleepers are counted, and woken one at a time: while one is on his way, whoever gives the
+ * lock makes no system call.  So many threads at once cost little more than one.  It is not fair: a thread
+ * that comes may go before one that wakes.
+ *
+ * Zero is free.  errno stays as it was.
  */
 #ifndef VS_ARENA_LOCK_H
 #define VS_ARENA_LOCK_H
 
-#include <linux/futex.h>
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#define VS_LOCK_HELD    1u
+#define VS_LOCK_WAKING  2u /* a sleeper was woken and has neither taken it nor gone to sleep again */
+#define VS_LOCK_SLEEPER 4u /* one of them */
 
 struct vs_lock {
-    uint32_t state;
+    uint32_t state; /* HELD | WAKING | SLEEPER times how many sleep, or are about to or just woke */
+    uint32_t wakes; /* how often one was woken: what sleepers sleep on */
 };
 
-#define VS_LOCK_SPINS 100
-
-static inline void vs_lock_pause(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
-static __attribute__((noinline)) void vs_lock_slow(struct vs_lock *l)
-{
-    for (int i = 0; i < VS_LOCK_SPINS; i++) { /* held for some ten nanoseconds, most of the time */
-        uint32_t was = 0;
-        if (__atomic_load_n(&l->state, __ATOMIC_RELAXED) == 0 &&
-            __atomic_compare_exchange_n(&l->state, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return;
-        vs_lock_pause();
-    }
-    /* acquire: what the last holder wrote is seen.  Taken as 2, since others may be asleep as well */
-    while (__atomic_exchange_n(&l->state, 2, __ATOMIC_ACQUIRE) != 0)
-        syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, 2, 0, 0, 0);
-}
+void vs_lock_take_slow(struct vs_lock *l);
+void vs_lock_give_slow(struct vs_lock *l);
 
 static inline void vs_lock_take(struct vs_lock *l)
 {
     uint32_t was = 0;
-    if (__builtin_expect(
-            !__atomic_compare_exchange_n(&l->state, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
-        vs_lock_slow(l);
+    /* acquire: what the last holder wrote is seen */
+    if (__builtin_expect(!__atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE,
+                                                      __ATOMIC_RELAXED),
+                         0))
+        vs_lock_take_slow(l);
 }
 
 static inline void vs_lock_give(struct vs_lock *l)
 {
+    uint32_t was = VS_LOCK_HELD;
     /* release: what was written is seen by who takes it next */
-    if (__builtin_expect(__atomic_exchange_n(&l->state, 0, __ATOMIC_RELEASE) == 2, 0))
-        syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+    if (__builtin_expect(
+            !__atomic_compare_exchange_n(&l->state, &was, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED), 0))
+        vs_lock_give_slow(l);
 }
 
 #endif

@@ -4,10 +4,11 @@
  *      bench_arena [rounds]
  *
  * One thread: the same block over and over; a working set of random sizes out of heaps; large blocks out of
- * views; and that working set while ten lanes take turns.  Then 1, 2, 8 and 16 threads, each on its own lane
+ * views; and that working set while ten lanes take turns.  Then 1 to 16 threads, each on its own lane
  * with a working set of its own: wall time of a pair as its thread sees it, processor time of a pair (with
- * more threads than cores the first one says little), and what all make together.  Medians of the rounds. The
- * backing is counters.
+ * more threads than cores the first one says little), and what all make together.  Beside it the locks alone,
+ * the arena's and glibc's, around some ten nanoseconds of work.  Medians of the rounds, least and most in
+ * brackets.  The backing is counters.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,6 +20,7 @@
 
 #include "arena/arena.h"
 #include "arena/backing_count.h"
+#include "arena/lock.h"
 
 #define PAIRS       200000
 #define SET         512
@@ -124,6 +126,13 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
+/* "median [least, most]" */
+static void say(double *v, int n, const char *unit)
+{
+    double middle = median(v, n);
+    printf("%9.1f [%.1f, %.1f] %s", middle, v[0], v[n - 1], unit);
+}
+
 /* ---- one thread ---- */
 
 static void same_block(int rounds, uint64_t size)
@@ -136,8 +145,8 @@ static void same_block(int rounds, uint64_t size)
             give(take(1, size), 1);
         ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / PAIRS;
     }
-    printf("one block of %8llu bytes            %7.1f ns a pair\n", (unsigned long long)size,
-           median(ns, rounds));
+    printf("one block of %8llu bytes             ", (unsigned long long)size);
+    say(ns, rounds, "ns a pair\n");
     vs_arena_destroy(arena);
 }
 
@@ -156,8 +165,9 @@ static void working_set(int rounds, uint32_t lanes)
         ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 2);
         pairs += PAIRS / 2;
     }
-    printf("%d blocks of random sizes, %2u lanes   %7.1f ns a pair, %.2f driver calls per 1000\n", SET, lanes,
-           median(ns, rounds), 1000.0 * (double)(counters.calls - calls) / (double)pairs);
+    printf("%d blocks of random sizes, %2u lanes    ", SET, lanes);
+    say(ns, rounds, "ns a pair");
+    printf(", %.2f driver calls per 1000\n", 1000.0 * (double)(counters.calls - calls) / (double)pairs);
     vs_arena_destroy(arena);
 }
 
@@ -179,8 +189,9 @@ static void out_of_a_view(int rounds, uint32_t granules)
             give(take(1, size), 1);
         ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 50);
     }
-    printf("a view of %4u granules, none adjoining %6.1f ns a pair, %llu driver calls\n", granules,
-           median(ns, rounds), (unsigned long long)(counters.calls - calls));
+    printf("a view of %4u granules, none adjoining ", granules);
+    say(ns, rounds, "ns a pair");
+    printf(", %llu driver calls\n", (unsigned long long)(counters.calls - calls));
     vs_arena_destroy(arena);
 }
 
@@ -233,16 +244,93 @@ static void threads(int rounds, uint32_t count)
         vs_arena_destroy(arena);
     }
     pthread_barrier_destroy(&barrier);
-    printf("%2u threads   %8.1f ns a pair   %7.1f ns of processor   %6.2f million pairs a second\n", count,
-           median(wall, rounds), median(cpu, rounds), median(all, rounds));
+    printf("%2u threads  ", count);
+    say(wall, rounds, "ns a pair");
+    printf("   %7.1f ns of processor   %6.2f million pairs a second\n", median(cpu, rounds),
+           median(all, rounds));
+}
+
+/* ---- locks alone ---- */
+
+static struct vs_lock own_lock;
+static pthread_mutex_t glibc_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t guarded[8];
+
+/* What a malloc does under the lock costs about as much. */
+static void guarded_work(void)
+{
+    for (int i = 0; i < 40; i++)
+        guarded[i % 8] = guarded[(i + 1) % 8] * 6364136223846793005u + 1;
+    __asm__ volatile("" : : "r"(guarded) : "memory");
+}
+
+struct turner {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    bool own;
+    uint64_t begin, end;
+};
+
+static void *take_turns(void *arg)
+{
+    struct turner *t = arg;
+    pthread_barrier_wait(t->barrier);
+    t->begin = clock_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < PAIRS; i++)
+        if (t->own) {
+            vs_lock_take(&own_lock);
+            guarded_work();
+            vs_lock_give(&own_lock);
+        } else {
+            pthread_mutex_lock(&glibc_lock);
+            guarded_work();
+            pthread_mutex_unlock(&glibc_lock);
+        }
+    t->end = clock_ns(CLOCK_MONOTONIC);
+    return NULL;
+}
+
+/* From the first that begins to the last that ends, by all turns. */
+static double lock_turns(bool own, uint32_t count)
+{
+    struct turner t[THREADS_MAX];
+    uint64_t begin = UINT64_MAX, end = 0;
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, count);
+    for (uint32_t i = 0; i < count; i++) {
+        t[i] = (struct turner){.barrier = &barrier, .own = own};
+        pthread_create(&t[i].thread, NULL, take_turns, &t[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_join(t[i].thread, NULL);
+        begin = t[i].begin < begin ? t[i].begin : begin;
+        end = t[i].end > end ? t[i].end : end;
+    }
+    pthread_barrier_destroy(&barrier);
+    return (double)(end - begin) / PAIRS / count;
+}
+
+static void locks(int rounds, uint32_t count)
+{
+    double own[ROUNDS_MAX], glibc[ROUNDS_MAX];
+    for (int r = 0; r < rounds; r++) {
+        own[r] = lock_turns(true, count);
+        glibc[r] = lock_turns(false, count);
+    }
+    printf("%2u threads, lock and work:", count);
+    say(own, rounds, "ns a turn, arena's;");
+    say(glibc, rounds, "ns, glibc's\n");
 }
 
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 7;
-    static const uint32_t counts[] = {1, 2, 8, 16};
+    static const uint32_t counts[] = {1, 2, 4, 8, 16};
     rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
-    printf("%ld cores\n", sysconf(_SC_NPROCESSORS_ONLN));
+    double load[3] = {0};
+    getloadavg(load, 3);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("%ld cores, load %.1f, %d rounds\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], rounds);
     same_block(rounds, 4096);
     same_block(rounds, 4 * MIB);
     same_block(rounds, 64 * MIB);
@@ -251,6 +339,8 @@ int main(int argc, char **argv)
     out_of_a_view(rounds, 16);
     out_of_a_view(rounds, 256);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        threads(rounds > 5 ? 5 : rounds, counts[i]);
+        threads(rounds, counts[i]);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        locks(rounds, counts[i]);
     return 0;
 }

@@ -1,0 +1,88 @@
+/*
+ * lock.c - the mutex where it is contended; see lock.h.
+ *
+ * Nobody sleeps on: who is about to sleep reads `wakes`, then counts himself in `state` while it is held, so
+ * its holder will see him; who wakes him changes `wakes` first, and a sleep on the old number ends at once.
+ * WAKING is taken back by the woken one, when he gets the lock, or while it is held, so that its holder wakes
+ * the next.
+ */
+#define _GNU_SOURCE
+#include "lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ROUNDS 4 /* of spinning, each twice as long: some microseconds in all */
+#define FIRST  4 /* pauses; so long that the holder can give and take it a few times with its data at hand */
+
+static void pause_a_moment(int n)
+{
+    for (int i = 0; i < n; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb");
+#endif
+    }
+}
+
+/* Acquire, as in vs_lock_take; nothing is published by a change that does not take the lock. */
+static bool change(struct vs_lock *l, uint32_t *was, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&l->state, was, to, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* LESS: what this thread has in the state, which goes when it takes the lock. */
+static bool spin(struct vs_lock *l, uint32_t less, uint32_t *state)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        *state = __atomic_load_n(&l->state, __ATOMIC_RELAXED);
+        if (!(*state & VS_LOCK_HELD)) {
+            uint32_t rest = less ? (*state - VS_LOCK_SLEEPER) & ~VS_LOCK_WAKING : *state;
+            if (change(l, state, rest | VS_LOCK_HELD))
+                return true;
+        }
+        pause_a_moment(FIRST << round);
+    }
+    return false;
+}
+
+void vs_lock_take_slow(struct vs_lock *l)
+{
+    uint32_t state, sleeper = 0;
+    int error = errno;
+    while (!spin(l, sleeper, &state)) {
+        /* acquire: `state` is read after it */
+        uint32_t wakes = __atomic_load_n(&l->wakes, __ATOMIC_ACQUIRE);
+        state = __atomic_load_n(&l->state, __ATOMIC_RELAXED);
+        if (!(state & VS_LOCK_HELD) ||
+            !change(l, &state, sleeper ? state & ~VS_LOCK_WAKING : state + VS_LOCK_SLEEPER))
+            continue;
+        sleeper = VS_LOCK_SLEEPER;
+        syscall(SYS_futex, &l->wakes, FUTEX_WAIT_PRIVATE, wakes, 0, 0, 0);
+    }
+    errno = error;
+}
+
+static void wake(struct vs_lock *l, uint32_t state)
+{
+    do
+        if (state & (VS_LOCK_HELD | VS_LOCK_WAKING) || state < VS_LOCK_SLEEPER)
+            return; /* whoever holds it now will wake, or somebody is awake */
+    while (!change(l, &state, state | VS_LOCK_WAKING));
+    int error = errno;
+    /* release: who sees it sees WAKING, and takes that back */
+    __atomic_fetch_add(&l->wakes, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &l->wakes, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+    errno = error;
+}
+
+/* No subtraction: in a child of fork the lock may have become free under whoever held it (internal.h). */
+void vs_lock_give_slow(struct vs_lock *l)
+{
+    /* release: as in vs_lock_give */
+    wake(l, __atomic_and_fetch(&l->state, ~VS_LOCK_HELD, __ATOMIC_RELEASE));
+}
