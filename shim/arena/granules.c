@@ -25,31 +25,45 @@ static uint32_t same_use(const struct vs_arena *a, uint32_t granule, uint32_t en
     return granule;
 }
 
+/* The lanes that may not use it yet. */
+static uint32_t hidden_from(const struct vs_arena *a, uint32_t granule)
+{
+    uint32_t q = a->user[granule], lanes = 0;
+    uint64_t seq = a->seq[granule];
+    if (a->lanes < 2 || q == VS_ARENA_ANY || seq <= a->lane[q].done)
+        return 0;
+    for (uint32_t rest = a->open & ~bit_of(q); rest;) {
+        uint32_t s = next_bit(&rest);
+        lanes |= seq > a->seen[q][s] ? bit_of(s) : 0;
+    }
+    return lanes;
+}
+
 static void tell_taken(struct vs_arena *a, const struct atom *atom, uint32_t granule, uint32_t n,
                        uint32_t self)
 {
+    uint32_t hidden = hidden_from(a, granule);
     for (uint32_t i = 0; i < atom->used; i++) {
         struct view *v = &a->view[atom->views[i]];
         if (atom->views[i] == self)
             continue;
         v->busy += n;
-        if (!visible(a, granule, v->lane))
-            v->hidden -= n;
-        if (v->busy == n || v->status != VIEW_CLOSED)
+        v->hidden -= hidden & bit_of(v->lane) ? n : 0;
+        if (v->status != VIEW_CLOSED)
             vs_view_refresh(a, v);
     }
 }
 
-static void tell_idle(struct vs_arena *a, const struct atom *atom, uint32_t granule, uint32_t n,
-                      uint32_t self)
+/* After a free that was told just now: only its lane may use them, or, if it has no stream, all. */
+static void tell_idle(struct vs_arena *a, const struct atom *atom, uint32_t lane, uint32_t n, uint32_t self)
 {
+    uint32_t hidden = a->lanes < 2 || lane == VS_ARENA_ANY ? 0 : ~bit_of(lane);
     for (uint32_t i = 0; i < atom->used; i++) {
         struct view *v = &a->view[atom->views[i]];
         if (atom->views[i] == self)
             continue;
         v->busy -= n;
-        if (!visible(a, granule, v->lane))
-            v->hidden += n;
+        v->hidden += hidden & bit_of(v->lane) ? n : 0;
         if (v->busy == 0)
             vs_view_refresh(a, v);
     }
@@ -82,7 +96,7 @@ bool vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint3
     for (uint32_t g = vs_atoms_next(a, first, end); g < end; g = vs_atoms_next(a, g, end)) {
         const struct atom *atom = &a->atom[a->atom_of[g]];
         uint32_t stop = atom->first + atom->count < end ? atom->first + atom->count : end;
-        tell_idle(a, atom, g, stop - g, self);
+        tell_idle(a, atom, lane, stop - g, self);
         aliased = true;
         g = stop;
     }
@@ -110,14 +124,14 @@ static bool idle_since(const struct vs_arena *a, uint32_t granule, uint32_t q, u
     return a->used[granule] == 0 && a->user[granule] == q && a->seq[granule] == seq;
 }
 
-static void reveal_to_views(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lane)
+static void reveal_to_views(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lanes)
 {
     for (uint32_t g = vs_atoms_next(a, first, end); g < end; g = vs_atoms_next(a, g, end)) {
         const struct atom *atom = &a->atom[a->atom_of[g]];
         uint32_t stop = atom->first + atom->count < end ? atom->first + atom->count : end;
         for (uint32_t i = 0; i < atom->used; i++) {
             struct view *v = &a->view[atom->views[i]];
-            if (v->lane != lane)
+            if (!(lanes & bit_of(v->lane)))
                 continue;
             v->hidden -= stop - g;
             if (v->hidden == 0)
@@ -128,7 +142,7 @@ static void reveal_to_views(struct vs_arena *a, uint32_t first, uint32_t end, ui
 }
 
 void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t q, uint64_t seq,
-                        uint32_t lane)
+                        uint32_t lanes)
 {
     while (first < end) {
         if (!idle_since(a, first, q, seq)) {
@@ -138,8 +152,8 @@ void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32
         uint32_t stop = first + 1;
         while (stop < end && idle_since(a, stop, q, seq))
             stop++;
-        reveal_to_views(a, first, stop, lane);
-        if (home_lane(a, first) == lane)
+        reveal_to_views(a, first, stop, lanes);
+        if (lanes & bit_of(home_lane(a, first)))
             vs_tile_change(a, first, stop - first, TILE_FREE);
         first = stop;
     }

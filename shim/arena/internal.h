@@ -118,7 +118,6 @@ struct lane {
     uint64_t wanted;        /* a deferred free waits for a mark that covers this */
     uint64_t unmarked;      /* bytes freed since */
     uint64_t done;          /* frees up to this sequence are complete */
-    uint64_t sees[LANES];   /* frees of lane q up to sees[q] are complete for this lane */
 
     struct mark mark[MARKS];
     uint32_t first_mark, marks;
@@ -167,7 +166,9 @@ struct vs_arena {
 
     struct heap heap[HEAPS + 1];
     struct lane lane[LANES];
-    uint32_t lanes; /* that were ever used: while there is one, nothing is hidden from anyone */
+    uint32_t lanes;              /* that were ever used: while there is one, nothing is hidden from anyone */
+    uint32_t open;               /* their bits */
+    uint64_t seen[LANES][LANES]; /* frees of lane q up to seen[q][s] are complete for lane s */
 
     struct tile *tile;
     uint32_t tiles, tile_room, spare_tiles; /* used so far; allocated; list of unused */
@@ -260,6 +261,19 @@ static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
     return h->base + (place - place_of(a, h->first));
 }
 
+static inline uint32_t bit_of(uint32_t lane)
+{
+    return 1u << lane;
+}
+
+/* The lowest of some bits, which goes. */
+static inline uint32_t next_bit(uint32_t *bits)
+{
+    uint32_t bit = (uint32_t)__builtin_ctz(*bits);
+    *bits &= *bits - 1;
+    return bit;
+}
+
 static inline uint64_t rounded(uint64_t size)
 {
     return size ? (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1) : VS_ARENA_UNIT;
@@ -304,7 +318,7 @@ void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile
 static inline bool visible(const struct vs_arena *a, uint32_t granule, uint32_t lane)
 {
     uint32_t q = a->user[granule];
-    return q == lane || a->seq[granule] <= a->lane[lane].sees[q];
+    return q == lane || a->seq[granule] <= a->seen[q][lane];
 }
 
 void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
@@ -312,9 +326,9 @@ void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
 bool vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lane, uint32_t self);
 /* The home heap's view of them: SHADOW or FREE, where its lane may use them. */
 void vs_granules_shadow(struct vs_arena *a, uint32_t first, uint32_t end, enum tile_state state);
-/* LANE learns that the free SEQ of lane Q is complete: what is still idle since. */
+/* LANES (bits) learn that the free SEQ of lane Q is complete: what is still idle since. */
 void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t q, uint64_t seq,
-                        uint32_t lane);
+                        uint32_t lanes);
 /* Is all work that used it done? */
 bool vs_granule_complete(const struct vs_arena *a, uint32_t granule);
 void vs_granules_recount(struct vs_arena *a); /* every count and shadow anew */

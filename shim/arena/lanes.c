@@ -34,10 +34,11 @@ static void begin(struct vs_arena *a, uint32_t lane)
 {
     struct lane *l = &a->lane[lane];
     l->open = true;
+    a->open |= bit_of(lane);
     a->lanes++;
     a->stats.lanes++;
     for (uint32_t q = 0; q < LANES; q++) {
-        l->sees[q] = q == VS_ARENA_ANY ? UINT64_MAX : a->lane[q].done;
+        a->seen[q][lane] = q == VS_ARENA_ANY ? UINT64_MAX : a->lane[q].done;
         a->lane[q].read[lane] = a->lane[q].recorded;
     }
 }
@@ -60,7 +61,8 @@ static uint32_t find_retired(struct vs_arena *a)
         const struct lane *l = &a->lane[i];
         bool complete = l->retired && l->done >= l->freed;
         for (uint32_t q = 1; complete && q < LANES; q++)
-            complete = q == i || l->sees[q] <= a->lane[q].done; /* what it waited for, the next one has not */
+            complete =
+                q == i || a->seen[q][i] <= a->lane[q].done; /* what it waited for, the next one has not */
         if (complete)
             return i;
     }

@@ -7,11 +7,11 @@
  * is short of memory.
  *
  *      done      of a lane: frees up to this number are complete
- *      sees[q]   of a lane: frees of lane q up to this number are complete for it; done of q or later
+ *      seen[q]   for a lane: frees of lane q up to this number are complete for it; done of q or later
  *
  * What becomes visible to a lane must reach its views and its heap.  So each lane keeps a ring of its last
- * frees of aliased granules, and each other lane reads it up to what it sees.  A ring that runs over is no
- * loss: all is then counted anew when something completes.
+ * frees of aliased granules, and each other lane reads it up to what it sees: all at once where all learn it.
+ * A ring that runs over is no loss: all is then counted anew when something completes.
  */
 #include "internal.h"
 
@@ -41,17 +41,18 @@ void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t
     q->record[q->recorded++ % RECORDS] = (struct record){a->seq_now, first, count, view};
 }
 
-static void read_record(struct vs_arena *a, uint32_t lane, uint32_t q, const struct record *r)
+/* For LANES (bits). */
+static void read_record(struct vs_arena *a, uint32_t q, const struct record *r, uint32_t lanes)
 {
     if (r->view == NIL) {
-        vs_granules_reveal(a, r->first, r->first + r->count, q, r->seq, lane);
+        vs_granules_reveal(a, r->first, r->first + r->count, q, r->seq, lanes);
         return;
     }
     const struct view *v = &a->view[r->view];
     uint32_t left = r->count;
     for (const struct run *run = v->run; left; run++) {
         uint32_t n = run->count < left ? run->count : left;
-        vs_granules_reveal(a, run->first, run->first + n, q, r->seq, lane);
+        vs_granules_reveal(a, run->first, run->first + n, q, r->seq, lanes);
         left -= n;
     }
 }
@@ -69,19 +70,47 @@ static void catch_up(struct vs_arena *a)
     vs_granules_recount(a);
 }
 
-static void see(struct vs_arena *a, uint32_t lane, uint32_t q, uint64_t seq)
+/* Those of LANES that have not read the record. */
+static uint32_t readers(const struct lane *q, uint64_t record, uint32_t lanes)
 {
-    struct lane *l = &a->lane[lane], *from = &a->lane[q];
-    if (seq <= l->sees[q])
-        return;
-    l->sees[q] = seq;
-    while (!from->overrun && from->read[lane] < from->recorded) {
-        const struct record *r = &from->record[from->read[lane] % RECORDS];
-        if (r->seq > seq)
-            break;
-        from->read[lane]++;
-        read_record(a, lane, q, r);
+    uint32_t some = 0;
+    while (lanes) {
+        uint32_t s = next_bit(&lanes);
+        some |= q->read[s] <= record ? bit_of(s) : 0;
     }
+    return some;
+}
+
+/* LANES read the frees of lane Q up to SEQ. */
+static void read_up_to(struct vs_arena *a, uint32_t q, uint64_t seq, uint32_t lanes)
+{
+    struct lane *l = &a->lane[q];
+    uint64_t at = l->recorded;
+    for (uint32_t rest = lanes; rest;) {
+        uint64_t read = l->read[next_bit(&rest)];
+        at = read < at ? read : at;
+    }
+    for (; at < l->recorded && l->record[at % RECORDS].seq <= seq; at++)
+        read_record(a, q, &l->record[at % RECORDS], readers(l, at, lanes));
+    while (lanes) {
+        uint32_t s = next_bit(&lanes);
+        l->read[s] = l->read[s] < at ? at : l->read[s];
+    }
+}
+
+/* LANES learn that the frees of lane Q up to SEQ are complete. */
+static void see(struct vs_arena *a, uint32_t q, uint64_t seq, uint32_t lanes)
+{
+    uint32_t news = 0;
+    while (lanes) {
+        uint32_t s = next_bit(&lanes);
+        if (seq <= a->seen[q][s])
+            continue;
+        a->seen[q][s] = seq;
+        news |= bit_of(s);
+    }
+    if (news && !a->lane[q].overrun)
+        read_up_to(a, q, seq, news);
 }
 
 void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
@@ -91,9 +120,7 @@ void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
     if (seq <= q->done)
         return;
     q->done = seq;
-    for (uint32_t s = 0; s < LANES; s++)
-        if (a->lane[s].open && s != lane)
-            see(a, s, lane, seq);
+    see(a, lane, seq, a->open & ~bit_of(lane));
     if (overrun)
         catch_up(a);
 }
@@ -156,7 +183,8 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
 
 void vs_order_poll(struct vs_arena *a, uint32_t lane)
 {
-    for (uint32_t i = 0; i < LANES; i++) {
+    for (uint32_t rest = a->open; rest;) {
+        uint32_t i = next_bit(&rest);
         struct lane *q = &a->lane[i];
         bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
         if (q->marks)
@@ -210,7 +238,7 @@ static int follow(struct vs_arena *a, uint32_t lane, uint32_t other, uint64_t se
         return status;
     a->stats.follows++;
     bool overrun = q->overrun;
-    see(a, lane, other, m.seq);
+    see(a, other, m.seq, bit_of(lane));
     if (overrun)
         catch_up(a);
     return 0;
@@ -221,7 +249,7 @@ int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES])
     if (lane == VS_ARENA_ANY || a->lane[lane].retired) /* there is no stream that could follow */
         return vs_order_settle(a);
     for (uint32_t q = 0; q < LANES; q++) {
-        if (need[q] <= a->lane[lane].sees[q] || q == lane)
+        if (need[q] <= a->seen[q][lane] || q == lane)
             continue;
         int status = follow(a, lane, q, need[q]);
         if (status != 0)

@@ -2,12 +2,13 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [check] TRACE...
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [trim=BYTES] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
  * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
  * left and begin again from that state.  lag: marks are reached so many events later.  Where there are
- * several streams, each is a lane.
+ * several streams, each is a lane.  The TRACE training:N is made up: a training loop on N streams
+ * (training_trace.h).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,23 +18,13 @@
 
 #include "arena/arena.h"
 #include "arena/backing_count.h"
-
-struct event {
-    uint64_t size;
-    uint32_t id;
-    int stream; /* -1: free */
-};
-
-struct trace {
-    struct event *event;
-    uint32_t first, count, ids;
-};
+#include "training_trace.h"
 
 static struct vs_arena_config config = {.capacity = 192ull << 30};
 static uint64_t lag;
 static int passes = 1;
 
-static bool read_event(FILE *f, struct event *e)
+static bool read_event(FILE *f, struct trace_event *e)
 {
     char what;
     unsigned long long size;
@@ -50,6 +41,11 @@ static bool read_event(FILE *f, struct event *e)
 
 static bool read_trace(const char *path, struct trace *t)
 {
+    if (!strncmp(path, "training:", 9)) {
+        uint32_t streams = (uint32_t)atoi(path + 9);
+        *t = training_trace(&(struct training){streams ? streams : 1, 44, 24, 2048, 5504, 32000});
+        return streams <= 64;
+    }
     FILE *f = fopen(path, "r");
     bool good = f && fscanf(f, "%u %u", &t->first, &t->count) == 2;
     t->event = good ? calloc(t->count + 1, sizeof *t->event) : NULL;
@@ -71,7 +67,7 @@ struct replay {
     uint8_t *stream;
 };
 
-static void allocate(struct replay *r, const struct event *e)
+static void allocate(struct replay *r, const struct trace_event *e)
 {
     if (!r->lane[e->stream])
         if (vs_arena_open_lane(r->arena, (uint64_t)e->stream, 0, &r->lane[e->stream]) != 0)
@@ -185,6 +181,8 @@ int main(int argc, char **argv)
             lag = n;
         else if (!strncmp(argv[i], "mark=", 5))
             config.mark_bytes = n;
+        else if (!strncmp(argv[i], "trim=", 5))
+            config.trim_above = n;
         else if (!strncmp(argv[i], "slack=", 6))
             config.slack = (uint32_t)n;
         else
