@@ -124,6 +124,7 @@ struct lane {
 
     struct record *record; /* a ring; NULL while there was only one lane */
     uint64_t recorded;
+    uint64_t kept_from;   /* the records from this one on are still to be read by somebody, or were lately */
     uint64_t read[LANES]; /* how far each lane has read them */
     bool overrun;         /* some did not fit: all is looked over again when a free completes */
 

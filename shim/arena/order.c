@@ -23,10 +23,19 @@ static uint64_t slowest_reader(const struct vs_arena *a, uint32_t lane)
 {
     const struct lane *q = &a->lane[lane];
     uint64_t slowest = q->recorded;
-    for (uint32_t s = 0; s < LANES; s++)
-        if (a->lane[s].open && s != lane && q->read[s] < slowest)
-            slowest = q->read[s];
+    for (uint32_t rest = a->open & ~bit_of(lane); rest;) {
+        uint64_t read = q->read[next_bit(&rest)];
+        slowest = read < slowest ? read : slowest;
+    }
     return slowest;
+}
+
+/* Whether its ring has no room for one more record. */
+static bool is_full(const struct vs_arena *a, struct lane *q, uint32_t lane)
+{
+    if (q->recorded - q->kept_from == RECORDS)
+        q->kept_from = slowest_reader(a, lane);
+    return q->recorded - q->kept_from == RECORDS;
 }
 
 void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count, uint32_t view)
@@ -34,7 +43,7 @@ void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t
     struct lane *q = &a->lane[lane];
     if (a->lanes < 2 || lane == VS_ARENA_ANY)
         return; /* everyone sees it at once */
-    if (!q->record || q->overrun || q->recorded - slowest_reader(a, lane) == RECORDS) {
+    if (!q->record || q->overrun || is_full(a, q, lane)) {
         q->overrun = true;
         return;
     }
