@@ -17,6 +17,8 @@
 #define DEFAULT_MARK     (32u << 20)
 #define DEFAULT_DEFER    (64u << 20)
 #define DEFAULT_MAPPINGS 450000u
+#define DEFAULT_TRIM     64 /* of so many parts of the device, one */
+#define LEAST_TRIM       (64u << 20)
 #define LEAST_SLOTS      64u
 #define MOST_SLOTS       (1u << 19) /* of a heap */
 #define MOST_ALIASES     (1u << 21)
@@ -83,6 +85,8 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
     c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
     c->defer_bytes = c->defer_bytes ? c->defer_bytes : DEFAULT_DEFER;
+    uint64_t part = c->capacity / DEFAULT_TRIM;
+    c->trim_above = c->trim_above ? c->trim_above : part > LEAST_TRIM ? part : LEAST_TRIM;
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
 }
 
@@ -119,6 +123,8 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     a->lane[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;
     fill_config(a, c);
     lay_out(a);
+    vs_surplus_begin(a);
+    a->lane[VS_ARENA_ANY].plain = c->plain;
     if (map_arrays(a) != 0) {
         unmap_arrays(a);
         munmap(a, sizeof *a);
@@ -272,24 +278,13 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsig
     return 0;
 }
 
-static void trim_now_and_then(struct vs_arena *a)
-{
-    if (a->idle <= a->config.trim_above >> a->shift || ++a->frees % 64 != 0)
-        return;
-    for (uint32_t i = 1; i < LANES; i++)
-        if (a->lane[i].freed > a->lane[i].marked)
-            vs_order_mark(a, i); /* so that what is freed now can go the next time */
-    vs_order_poll(a, NIL);
-    vs_supply_give_back(a, (a->config.trim_above >> a->shift) * 3 / 4);
-}
-
 int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     int status = free_block(a, address, lane, flags);
-    if (a->config.trim_above)
-        trim_now_and_then(a);
+    if (__builtin_expect(--a->surplus.left == 0, 0))
+        vs_surplus_look(a);
     vs_leave(a);
     return status;
 }

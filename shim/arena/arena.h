@@ -43,13 +43,16 @@
 struct vs_arena;
 
 struct vs_arena_config {
-    uint64_t capacity;     /* physical bytes of the device: how large address windows are */
-    uint64_t small;        /* the largest block of a small heap; 0 = 256 KiB */
-    uint32_t slack;        /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
-    uint32_t wait_slack;   /* beyond this much, pending frees are waited for instead; 0 = 40 */
-    uint64_t mark_bytes;   /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
-    uint64_t defer_bytes;  /* deferred frees that make a request that misses wait for them; 0 = 64 MiB */
-    uint64_t trim_above;   /* idle bytes beyond which granules are given back unasked; 0 = never */
+    uint64_t capacity;    /* physical bytes of the device: how large address windows are */
+    uint64_t small;       /* the largest block of a small heap; 0 = 256 KiB */
+    uint32_t slack;       /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
+    uint32_t wait_slack;  /* beyond this much, pending frees are waited for instead; 0 = 40 */
+    uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
+    uint64_t defer_bytes; /* deferred frees that make a request that misses wait for them; 0 = 64 MiB */
+    uint64_t trim_above; /* bytes that were idle for long beyond this many are given back unasked: 0 = 1/64 of
+                            the device and 64 MiB at least; UINT64_MAX = never */
+    uint32_t trim_window;  /* for long: in so many frees; 0 = 65,536 */
+    bool plain;            /* as if every lane were opened with VS_LANE_PLAIN */
     uint64_t max_mappings; /* of granules; beyond, views that were long not used are unmapped; 0 = 450,000 */
 };
 
@@ -60,7 +63,13 @@ void vs_arena_destroy(struct vs_arena *arena);
 
 /* ---- lanes ---- */
 
-enum vs_lane_flags { VS_LANE_PRIVATE = 1 };
+enum vs_lane_flags {
+    VS_LANE_PRIVATE = 1,
+    /* Its memory is mapped once: no views for it, and none of its granules.  For a stream whose kernels
+     * overlap (programmatic dependent launch): they would write through one mapping while others read
+     * another.  It costs what views save. */
+    VS_LANE_PLAIN = 2,
+};
 
 /* A lane for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */
 int vs_arena_open_lane(struct vs_arena *arena, uint64_t stream, unsigned flags, uint32_t *lane);

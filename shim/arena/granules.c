@@ -82,6 +82,8 @@ void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
     }
     memset(a->used + first, 1, end - first);
     a->idle -= end - first;
+    if (a->idle < a->surplus.least)
+        a->surplus.least = a->idle;
 }
 
 bool vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lane, uint32_t self)
@@ -172,7 +174,7 @@ struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane)
     struct idle_count n = {0, 0};
     for (uint32_t i = 0; i < a->borns; i++) {
         uint32_t g = a->born[i];
-        if (a->used[g] || a->lane[home_lane(a, g)].private)
+        if (a->used[g] || !is_lent(a, g))
             continue;
         if (visible(a, g, lane))
             n.visible++;

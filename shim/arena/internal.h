@@ -15,7 +15,7 @@
  *      granules     in use or not, last used by whom, aliased by which views granules.c, atoms.c
  *      views        second mappings: finding, making, using, removing        views.c, view_classes.c,
  * view_build.c order        which free is complete for whom                          order.c, deferred.c
- *      supply       creating granules and giving them back                   supply.c, trim.c
+ *      supply       creating granules and giving them back                   supply.c, trim.c, surplus.c
  *      policy       which of these a request is served from                  policy.c
  *      arena        the functions of arena.h                                 arena.c, lanes.c
  *
@@ -113,7 +113,9 @@ struct record {
 
 struct lane {
     uint64_t stream;
-    bool open, retired, private;
+    bool open, retired;
+    bool private; /* its granules are lent to nobody, not even to its own views; and not given back */
+    bool plain;   /* nor are this one's, which may be given back */
     uint64_t freed, marked; /* sequence of the last free; of what the last mark covers */
     uint64_t wanted;        /* a deferred free waits for a mark that covers this */
     uint64_t unmarked;      /* bytes freed since */
@@ -130,6 +132,16 @@ struct lane {
 
     uint32_t *class; /* numbers of its view classes, by count */
     uint32_t classes, class_room;
+};
+
+/* Idle memory that goes back to the device (surplus.c).  Granules, but for the first line: frees. */
+struct surplus {
+    uint32_t left, window; /* to the next look; length of a window */
+    uint32_t looks;        /* in this window */
+    bool regretted;        /* some were created that had been given back */
+    uint64_t least;        /* that were idle in this window */
+    uint64_t spare;        /* to be given back in this window */
+    uint64_t given;        /* were, and have not been created anew */
 };
 
 struct deferred {
@@ -211,8 +223,8 @@ struct vs_arena {
     uint32_t cell_mask, cells;
 
     uint64_t seq_now;
-    uint64_t idle;  /* granules */
-    uint32_t frees; /* since the last look at what could be trimmed */
+    uint64_t idle; /* granules */
+    struct surplus surplus;
     struct vs_arena_stats stats;
 };
 
@@ -293,6 +305,13 @@ static inline bool vs_enter(struct vs_arena *a)
 static inline void vs_leave(struct vs_arena *a)
 {
     vs_lock_give(&a->gate.lock);
+}
+
+/* Whether others may use the granule, or a view. */
+static inline bool is_lent(const struct vs_arena *a, uint32_t granule)
+{
+    const struct lane *l = &a->lane[home_lane(a, granule)];
+    return !l->private && !l->plain;
 }
 
 /* ---- holes.c ---- */
@@ -407,6 +426,14 @@ int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT 
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
 /* Gives back idle granules whose work is done until at most KEEP are idle. */
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
+/* Removes the granules of LANE from all views; NOT_READY where one is in use. */
+int vs_trim_views(struct vs_arena *a, uint32_t lane);
+
+/* ---- surplus.c ---- */
+
+void vs_surplus_begin(struct vs_arena *a);
+void vs_surplus_look(struct vs_arena *a);                    /* every now and then, after a free */
+void vs_surplus_created(struct vs_arena *a, uint32_t count); /* where some had been given */
 
 /* ---- policy.c ---- */
 

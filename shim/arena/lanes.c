@@ -54,29 +54,36 @@ int vs_lane_begin(struct vs_arena *a, uint32_t lane)
     return 0;
 }
 
-/* A lane whose stream is gone and whose frees are all complete, for everyone. */
-static uint32_t find_retired(struct vs_arena *a)
+/* Its stream is gone, and its frees are all complete, for everyone. */
+static bool is_over(const struct vs_arena *a, uint32_t lane)
 {
-    for (uint32_t i = 1; i < LANES; i++) {
-        const struct lane *l = &a->lane[i];
-        bool complete = l->retired && l->done >= l->freed;
-        for (uint32_t q = 1; complete && q < LANES; q++)
-            complete =
-                q == i || a->seen[q][i] <= a->lane[q].done; /* what it waited for, the next one has not */
-        if (complete)
+    const struct lane *l = &a->lane[lane];
+    bool over = l->retired && l->done >= l->freed;
+    for (uint32_t q = 1; over && q < LANES; q++)
+        over =
+            q == lane || a->seen[q][lane] <= a->lane[q].done; /* what it waited for, the next one has not */
+    return over;
+}
+
+/* ALONE: no view may have granules of it. */
+static uint32_t find_over(struct vs_arena *a, bool alone)
+{
+    for (uint32_t i = 1; i < LANES; i++)
+        if (is_over(a, i) && (!alone || vs_trim_views(a, i) == 0))
             return i;
-    }
     return NIL;
 }
 
-static uint32_t find_lane(struct vs_arena *a)
+static uint32_t find_lane(struct vs_arena *a, bool alone)
 {
-    uint32_t lane = find_retired(a);
+    uint32_t lane = alone ? NIL : find_over(a, false);
     for (uint32_t i = 1; lane == NIL && i < LANES; i++)
         if (!a->lane[i].open)
             lane = i;
+    if (lane == NIL && alone)
+        lane = find_over(a, true);
     if (lane == NIL && vs_order_settle(a) == 0)
-        lane = find_retired(a);
+        lane = find_over(a, alone);
     return lane;
 }
 
@@ -84,12 +91,14 @@ int vs_arena_open_lane(struct vs_arena *a, uint64_t stream, unsigned flags, uint
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    uint32_t found = find_lane(a);
+    bool plain = flags & VS_LANE_PLAIN || a->config.plain, private = flags & VS_LANE_PRIVATE;
+    uint32_t found = find_lane(a, plain || private);
     if (found != NIL) {
         struct lane *l = &a->lane[found];
         l->stream = stream;
         l->retired = false;
-        l->private = flags & VS_LANE_PRIVATE;
+        l->private = private;
+        l->plain = plain;
         vs_lane_begin(a, found);
         *lane = found;
     }
@@ -105,7 +114,7 @@ void vs_arena_retire_lane(struct vs_arena *a, uint32_t lane)
         if (a->lanes > 1 && a->lane[lane].freed > a->lane[lane].marked)
             vs_order_mark(a, lane); /* the last that can be made */
         a->lane[lane].retired = true;
-        a->lane[lane].private = false;
+        a->lane[lane].private = a->lane[lane].plain = false;
     }
     vs_leave(a);
 }

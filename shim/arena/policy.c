@@ -115,7 +115,7 @@ static int wait_for_granules(struct vs_arena *a, uint32_t lane, uint32_t count)
     uint64_t need[LANES] = {0};
     for (uint32_t i = a->borns; i-- > 0 && count;) {
         uint32_t g = a->born[i];
-        if (a->used[g] || a->lane[home_lane(a, g)].private || visible(a, g, lane))
+        if (a->used[g] || !is_lent(a, g) || visible(a, g, lane))
             continue;
         need_granules(a, lane, g, 1, need);
         count--;
@@ -202,7 +202,7 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
 {
     if ((*tile = fit(a, lane * 2 + small, size)) != NIL)
         return 0;
-    if (!small && !a->lane[lane].private && effort != GIVEN_BACK)
+    if (!small && !a->lane[lane].private && !a->lane[lane].plain && effort != GIVEN_BACK)
         return serve_large(a, lane, size, tile);
     if (small && effort != NORMAL && (*tile = fit(a, lane * 2, size)) != NIL)
         return 0; /* better than none */

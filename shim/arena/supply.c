@@ -99,6 +99,8 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
         a->born[a->borns++] = g;
     }
     memset(a->used + slot, 0, count);
+    if (a->surplus.given)
+        vs_surplus_created(a, count);
     a->idle += count;
     s->created += count;
     s->reserved += place_of(a, count);

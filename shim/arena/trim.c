@@ -48,6 +48,19 @@ static int unalias(struct vs_arena *a, uint32_t granule)
     return 0;
 }
 
+int vs_trim_views(struct vs_arena *a, uint32_t lane)
+{
+    for (uint32_t heap = 2 * lane; heap < 2 * lane + 2; heap++) {
+        const struct heap *h = &a->heap[heap];
+        for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {
+            int status = a->used[g] ? VS_BACKING_NOT_READY : unalias(a, g);
+            if (status != 0)
+                return status;
+        }
+    }
+    return 0;
+}
+
 static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
 {
     const struct vs_backing *b = &a->backing;

@@ -14,7 +14,7 @@ enum wish { OWN_PENDING, ANY_LARGE, ANY_SMALL, WISHES };
 static bool wished(const struct vs_arena *a, uint32_t g, uint32_t lane, enum wish wish)
 {
     uint32_t heap = heap_of(a, g);
-    if (a->used[g] || a->picked[g] || a->lane[heap >> 1].private || !visible(a, g, lane))
+    if (a->used[g] || a->picked[g] || !is_lent(a, g) || !visible(a, g, lane))
         return false;
     if (is_small_heap(heap))
         return wish == ANY_SMALL;

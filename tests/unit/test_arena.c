@@ -397,6 +397,53 @@ static void a_private_lanes_granules_are_in_no_view(void **state)
     end();
 }
 
+/* A lane whose granules were lent before it became private: the views that have them are none of it any more.
+ */
+static void a_lane_that_was_lent_from_becomes_private_without_the_views(void **state)
+{
+    uint64_t b[8], address;
+    begin(40);
+    uint32_t lane[VS_ARENA_LANES], again;
+    for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
+        lane[i] = lane_of(i, 0);
+    make_gaps(lane[1], G, 8, b);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    uint64_t view = take(lane[2], 4 * G);
+    assert_int_equal(k.aliases, 4);
+    for (int i = 1; i < 8; i += 2)
+        give(b[i], lane[1]);
+    vs_arena_retire_lane(k.arena, lane[1]);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(vs_arena_open_lane(k.arena, 39, VS_LANE_PRIVATE, &again), VS_BACKING_OUT_OF_MEMORY);
+    give(view, lane[2]); /* nobody uses the granules now */
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(lane_of(39, VS_LANE_PRIVATE), lane[1]);
+    uint64_t graph = take(lane[1], 8 * G);
+    assert_int_equal(stats().reserved, 8 * G); /* out of what the lane has */
+    give(graph, lane[1]);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(vs_arena_malloc(k.arena, lane[2], 4 * G, &address), 0);
+    assert_int_equal(stats().reserved, 12 * G); /* and not out of that */
+    end();
+}
+
+static void a_plain_lanes_memory_is_mapped_once(void **state)
+{
+    uint64_t b[16], address;
+    begin(24);
+    uint32_t one = lane_of(1, 0), plain = lane_of(2, VS_LANE_PLAIN);
+    make_gaps(plain, G, 16, b);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    take(plain, 4 * G);
+    take(one, 4 * G);
+    assert_int_equal(k.aliases, 0);
+    assert_int_equal(stats().reserved, 24 * G);
+    take(plain, 4 * G); /* what idles goes back to the device first */
+    assert_int_equal(vs_arena_malloc(k.arena, one, 5 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(k.aliases, 0);
+    end();
+}
+
 static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
 {
     uint32_t lane[VS_ARENA_LANES], more;
@@ -497,36 +544,81 @@ static void the_error_is_the_one_that_the_call_gave(void **state)
     kit_end(&k);
 }
 
-static void idle_memory_above_the_threshold_is_given_back(void **state)
+/* ---- giving back unasked ---- */
+
+static void begin_trimming(uint32_t window)
 {
-    struct vs_arena_config config = {.trim_above = 16 * G};
+    struct vs_arena_config config = {.trim_above = 16 * G, .trim_window = window};
+    kit_begin(&k, 400, &config);
+}
+
+static void turn(uint64_t times, uint32_t lane)
+{
+    for (uint64_t i = 0; i < times; i++)
+        give(take(lane, G), lane);
+}
+
+static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void **state)
+{
     uint64_t b[200];
-    kit_begin(&k, 300, &config);
+    begin_trimming(1600);
     for (int i = 0; i < 200; i++)
         b[i] = take(VS_ARENA_ANY, G);
     for (int i = 0; i < 200; i++)
         give(b[i], VS_ARENA_ANY);
-    assert_true(stats().idle < (16 + 64) * G);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 200 * G); /* not long yet */
+    turn(3000, VS_ARENA_ANY);
+    assert_in_range(stats().reserved, 16 * G, 17 * G);
+    uint64_t calls = k.driver_calls;
+    turn(10000, VS_ARENA_ANY);
+    assert_int_equal(k.driver_calls, calls);
+    end();
+}
+
+/* A loop whose idle memory swings far above the threshold, and that is longer than a window. */
+static void a_loop_is_not_given_back_what_it_needs_again(void **state)
+{
+    uint64_t b[200], calls = 0, after = 0;
+    begin_trimming(160);
+    for (int step = 0; step < 40; step++) {
+        calls = k.driver_calls;
+        for (int i = 0; i < 200; i++)
+            b[i] = take(VS_ARENA_ANY, G);
+        for (int i = 0; i < 200; i++)
+            give(b[i], VS_ARENA_ANY);
+        turn(800, VS_ARENA_ANY);
+        after += step >= 8 ? k.driver_calls - calls : 0;
+    }
+    assert_true(stats().released > 0); /* it was tried */
+    assert_int_equal(after, 0);
+    assert_int_equal(stats().reserved, 200 * G);
+    end();
+}
+
+static void nothing_is_given_back_where_that_is_not_wanted(void **state)
+{
+    struct vs_arena_config config = {.trim_above = UINT64_MAX, .trim_window = 16};
+    kit_begin(&k, 400, &config);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().released, 0);
     end();
 }
 
 static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void **state)
 {
-    struct vs_arena_config config = {.trim_above = 16 * G};
-    uint64_t b[200];
-    kit_begin(&k, 300, &config);
-    k.lag = 100;
+    uint64_t address;
+    begin_trimming(160);
     uint32_t one = lane_of(1, 0);
+    k.lag = 100;
+    address = take(one, 200 * G);
+    kit_own(&k, address, 200 * G, 0, 1);
+    kit_disown(&k, address, 200 * G, 0, 1 << 1, false);
+    assert_int_equal(vs_arena_free(k.arena, address, one, 0), 0);
     for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < 200; i++) {
-            b[i] = take(one, G);
-            kit_own(&k, b[i], G, i, 1);
-        }
-        for (uint32_t i = 0; i < 200; i++) {
-            kit_disown(&k, b[i], G, i, 1 << 1, false);
-            assert_int_equal(vs_arena_free(k.arena, b[i], one, 0), 0);
-        }
-        assert_int_equal(stats().released > 0, round);
+        turn(1000, VS_ARENA_ANY);
+        assert_int_equal(stats().reserved < 200 * G, round);
         k.lag = 0;
     }
     end();
@@ -600,13 +692,17 @@ int main(void)
         cmocka_unit_test(forgotten_records_are_made_up_for),
         cmocka_unit_test(a_private_lane_lends_nothing_until_it_is_retired),
         cmocka_unit_test(a_private_lanes_granules_are_in_no_view),
+        cmocka_unit_test(a_lane_that_was_lent_from_becomes_private_without_the_views),
+        cmocka_unit_test(a_plain_lanes_memory_is_mapped_once),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
         cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
-        cmocka_unit_test(idle_memory_above_the_threshold_is_given_back),
+        cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
+        cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
+        cmocka_unit_test(nothing_is_given_back_where_that_is_not_wanted),
         cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
         cmocka_unit_test(deferred_frees_do_not_pile_up),
         cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),

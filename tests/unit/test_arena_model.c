@@ -67,7 +67,7 @@ static uint32_t pick_stream(struct trial *r)
 {
     uint32_t s = r->place[rnd(r, r->w.streams + 1)];
     if (s && !r->lane[s]) {
-        unsigned flags = r->w.privates && rnd(r, 4) == 0 ? VS_LANE_PRIVATE : 0;
+        unsigned flags = r->w.privates && rnd(r, 4) == 0 ? 1 + rnd(r, 3) : 0;
         if (vs_arena_open_lane(r->kit.arena, s, flags, &r->lane[s]) != 0)
             return 0;
     }
@@ -303,6 +303,7 @@ static void random_runs(int percent_faults)
         random ^= random >> 31;
         struct vs_arena_config c = {.mark_bytes = random >> 40 & 1 ? 1 : 4 * KIT_GRANULE,
                                     .trim_above = random >> 41 & 1 ? 20 * KIT_GRANULE : 0,
+                                    .trim_window = 32,
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
         memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);
