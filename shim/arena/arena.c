@@ -71,6 +71,7 @@ static int map_arrays(struct vs_arena *a)
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
             return VS_BACKING_OUT_OF_MEMORY;
+        madvise(p, list[i].bytes, MADV_NOHUGEPAGE); /* each heap touches a little of its part */
         *list[i].at = p;
     }
     return 0;

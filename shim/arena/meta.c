@@ -14,6 +14,13 @@ static void *map(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void *map_large(struct vs_meta *m, size_t bytes)
+{
+    void *p = map(bytes);
+    m->held += p ? bytes : 0;
+    return p;
+}
+
 static unsigned class_of(size_t bytes)
 {
     unsigned c = LEAST;
@@ -41,6 +48,7 @@ static int refill(struct vs_meta *m)
     if (!chunk)
         return -1;
     spend_rest(m);
+    m->held += CHUNK;
     *(void **)chunk = m->chunks;
     m->chunks = chunk;
     m->at = chunk + 64;
@@ -72,6 +80,7 @@ void vs_meta_give(struct vs_meta *m, void *piece, size_t bytes)
         return;
     if (bytes >= VS_META_LARGE) {
         munmap(piece, bytes);
+        m->held -= bytes;
         return;
     }
     unsigned c = class_of(bytes);
@@ -85,9 +94,10 @@ void *vs_meta_resize(struct vs_meta *m, void *old, size_t old_bytes, size_t new_
         return NULL;
     if (old && old_bytes >= VS_META_LARGE && new_bytes >= VS_META_LARGE) {
         void *moved = mremap(old, old_bytes, new_bytes, MREMAP_MAYMOVE);
+        m->held += moved == MAP_FAILED ? 0 : new_bytes - old_bytes;
         return moved == MAP_FAILED ? NULL : moved;
     }
-    void *piece = new_bytes >= VS_META_LARGE ? map(new_bytes) : take_small(m, class_of(new_bytes));
+    void *piece = new_bytes >= VS_META_LARGE ? map_large(m, new_bytes) : take_small(m, class_of(new_bytes));
     if (piece && old) {
         memcpy(piece, old, old_bytes < new_bytes ? old_bytes : new_bytes);
         vs_meta_give(m, old, old_bytes);

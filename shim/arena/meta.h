@@ -19,6 +19,7 @@ struct vs_meta {
     void *chunks;                  /* all chunks: the first word of each points to the next */
     char *at;                      /* what is left of the newest */
     size_t left;
+    uint64_t held;       /* bytes of chunks and large pieces */
     uint64_t fail_after; /* tests: the call after so many fails; 0 = never */
 };
 

@@ -195,6 +195,30 @@ static void out_of_a_view(int rounds, uint32_t granules)
     vs_arena_destroy(arena);
 }
 
+/* ---- the books ---- */
+
+static double resident_bytes(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void books(const char *what, uint64_t size, uint32_t count)
+{
+    begin(1);
+    double before = resident_bytes();
+    for (uint32_t i = 0; i < count; i++)
+        take(1, size);
+    double after = resident_bytes();
+    printf("host memory for %u blocks of %s: %.1f bytes a block\n", count, what, (after - before) / count);
+    vs_arena_destroy(arena);
+}
+
 /* ---- several threads ---- */
 
 struct worker {
@@ -338,6 +362,8 @@ int main(int argc, char **argv)
     working_set(rounds, 10);
     out_of_a_view(rounds, 16);
     out_of_a_view(rounds, 256);
+    books("512 bytes", 512, 1000000);
+    books("2 MiB", 2 * MIB, 90000);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         threads(rounds, counts[i]);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)

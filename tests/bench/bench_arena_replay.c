@@ -2,7 +2,8 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [trim=BYTES] TRACE...
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES] [trim=BYTES]
+ * TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
  * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
@@ -183,6 +184,8 @@ int main(int argc, char **argv)
             config.mark_bytes = n;
         else if (!strncmp(argv[i], "trim=", 5))
             config.trim_above = n;
+        else if (!strncmp(argv[i], "small=", 6))
+            config.small = n;
         else if (!strncmp(argv[i], "slack=", 6))
             config.slack = (uint32_t)n;
         else

@@ -1,0 +1,205 @@
+/*
+ * test_arena_steady.c - long runs: a loop that repeats itself comes to need no call of the driver, what is
+ * held stays near what is live, and neither memory nor the books grow with time.
+ *
+ * ARENA_OPERATIONS: how many random operations (default 400,000).
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../bench/training_trace.h"
+#include "arena/backing_count.h"
+#include "arena/internal.h"
+
+#define PASSES  6
+#define STREAMS 16
+#define MIB     (1ull << 20)
+
+static struct vs_backing_count count;
+static struct vs_arena *arena;
+static uint32_t lane[STREAMS];
+
+static void begin(uint64_t lag, const struct vs_arena_config *config)
+{
+    count = (struct vs_backing_count){.lag = lag};
+    struct vs_backing b = vs_backing_of_counters(&count, 2 * MIB);
+    memset(lane, 0, sizeof lane);
+    assert_int_equal(vs_arena_create(&arena, &b, config), 0);
+}
+
+static uint32_t lane_of(int stream)
+{
+    if (!lane[stream])
+        assert_int_equal(vs_arena_open_lane(arena, (uint64_t)stream, 0, &lane[stream]), 0);
+    return lane[stream];
+}
+
+static double held_over_live(void)
+{
+    struct vs_arena_stats s;
+    vs_arena_stats(arena, &s);
+    return (double)s.peak_reserved / (double)s.peak_allocated;
+}
+
+/* ---- loops ---- */
+
+static void play(const struct trace *t, uint32_t from, uint32_t to, uint64_t *address, int *stream)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const struct trace_event *e = &t->event[i];
+        count.now++;
+        if (e->stream >= 0) {
+            stream[e->id] = e->stream;
+            assert_int_equal(vs_arena_malloc(arena, lane_of(e->stream), e->size, &address[e->id]), 0);
+        } else {
+            assert_int_equal(vs_arena_free(arena, address[e->id], lane_of(stream[e->id]), 0), 0);
+        }
+    }
+}
+
+/* The calls of each pass. */
+static void repeat(const struct trace *t, uint64_t calls[PASSES])
+{
+    uint64_t *address = calloc(t->ids, sizeof *address);
+    int *stream = calloc(t->ids, sizeof *stream);
+    play(t, 0, t->first, address, stream);
+    for (int pass = 0; pass < PASSES; pass++) {
+        uint64_t before = count.calls;
+        play(t, t->first, t->count, address, stream);
+        calls[pass] = count.calls - before;
+    }
+    free(address);
+    free(stream);
+}
+
+static void repeats_without_a_call(uint32_t streams, uint64_t lag, double most)
+{
+    struct trace t = training_trace(&(struct training){streams, 44, 24, 2048, 5504, 32000});
+    struct vs_arena_config config = {.capacity = 128ull << 30};
+    uint64_t calls[PASSES];
+    begin(lag, &config);
+    repeat(&t, calls);
+    printf("%u streams, %u events, %llu behind: R %.4f, calls", streams, t.count, (unsigned long long)lag,
+           held_over_live());
+    for (int pass = 0; pass < PASSES; pass++)
+        printf(" %llu", (unsigned long long)calls[pass]);
+    printf("\n");
+    assert_true(calls[0] > 0);
+    for (int pass = 3; pass < PASSES; pass++)
+        assert_int_equal(calls[pass], 0);
+    assert_true(held_over_live() <= most);
+    vs_arena_destroy(arena);
+    free(t.event);
+}
+
+static void a_training_loop_comes_to_need_no_call_and_wastes_little(void **state)
+{
+    repeats_without_a_call(1, 0, 1.015);
+    repeats_without_a_call(1, 100, 1.015);
+}
+
+static void so_does_one_on_ten_streams(void **state)
+{
+    repeats_without_a_call(10, 0, 1.04);
+    repeats_without_a_call(10, 20, 1.04);
+    repeats_without_a_call(10, 100, 1.04);
+}
+
+/* ---- random, for long ---- */
+
+#define BLOCKS 3000
+#define LIVE   (8ull << 30)
+
+static uint64_t random_state = 1;
+
+static uint32_t rnd(uint32_t below)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % below;
+}
+
+/* Log-uniform from 512 bytes to 64 MiB. */
+static uint64_t random_size(void)
+{
+    uint64_t base = 512ull << rnd(17);
+    return base + base * rnd(1000) / 1000;
+}
+
+struct block {
+    uint64_t address, size;
+    uint32_t lane;
+};
+
+static uint64_t churn(struct block *b, uint64_t live, uint64_t operations, int streams)
+{
+    for (uint64_t n = 0; n < operations; n++) {
+        struct block *x = &b[rnd(BLOCKS)];
+        count.now++;
+        if (x->size) {
+            assert_int_equal(vs_arena_free(arena, x->address, x->lane, 0), 0);
+            live -= x->size;
+            x->size = 0;
+            continue;
+        }
+        uint64_t size = random_size();
+        if (live + size > LIVE)
+            continue;
+        *x = (struct block){0, size, lane_of((int)rnd((uint32_t)streams))};
+        assert_int_equal(vs_arena_malloc(arena, x->lane, size, &x->address), 0);
+        live += size;
+    }
+    return live;
+}
+
+/* Bytes of the books that were asked of the system. */
+static uint64_t books(void)
+{
+    return arena->meta.held;
+}
+
+static void nothing_creeps(int streams, double most)
+{
+    static struct block b[BLOCKS];
+    const char *given = getenv("ARENA_OPERATIONS");
+    uint64_t all = given ? strtoull(given, NULL, 0) : 400000, live = 0, early_books = 0;
+    struct vs_arena_config config = {.capacity = 128ull << 30, .max_mappings = 40000};
+    double early = 0;
+    memset(b, 0, sizeof b);
+    begin(50, &config);
+    for (int part = 0; part < 20; part++) {
+        live = churn(b, live, all / 20, streams);
+        if (part == 3) {
+            early = held_over_live();
+            early_books = books();
+        }
+    }
+    printf(
+        "%d streams, %llu operations: R %.4f, %.4f after a fifth; books %llu KiB, %llu KiB after a fifth\n",
+        streams, (unsigned long long)all, held_over_live(), early, (unsigned long long)books() >> 10,
+        (unsigned long long)early_books >> 10);
+    assert_true(held_over_live() <= early + 0.01);
+    assert_true(held_over_live() <= most);
+    assert_true(books() <= 2 * early_books);
+    vs_arena_destroy(arena);
+}
+
+static void random_requests_for_long_do_not_creep(void **state)
+{
+    nothing_creeps(1, 1.06);
+    nothing_creeps(4, 1.08);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_training_loop_comes_to_need_no_call_and_wastes_little),
+        cmocka_unit_test(so_does_one_on_ten_streams),
+        cmocka_unit_test(random_requests_for_long_do_not_creep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
