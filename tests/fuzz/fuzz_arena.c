@@ -3,19 +3,23 @@
  *
  * The first four bytes choose the device's size, how far it is behind, and which call fails.  Three bytes
  * make an operation. The backing and the reference are the unit tests' (arena_kit.h): what is wrong aborts.
+ * Byte 3 also says which streams get lanes of another kind.
  */
 #include "../unit/arena_check.h"
 
 #define BLOCKS  32
 #define STREAMS 4
+#define MORE    (KIT_STREAMS - STREAMS) /* streams that take the place of others */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct kit k;
 static uint32_t lane[STREAMS];
+static uint32_t stream_of[STREAMS], streams; /* which stream is in a place now; how many there were */
+static unsigned kinds;
 static struct {
     uint64_t address, size;
-    uint32_t stream;
+    uint32_t place;
 } block[BLOCKS];
 
 static uint64_t size_of(uint8_t b)
@@ -23,32 +27,51 @@ static uint64_t size_of(uint8_t b)
     return b < 64 ? b * 40u : b < 128 ? (b - 64) * 300u : (b - 128) * VS_ARENA_UNIT;
 }
 
-static void take(uint32_t i, uint32_t stream, uint64_t size)
+static unsigned kind_of(uint32_t place)
+{
+    return kinds >> 2 * place & 3;
+}
+
+static void take(uint32_t i, uint32_t place, uint64_t size)
 {
     uint64_t address;
-    if (stream && !lane[stream] && vs_arena_open_lane(k.arena, stream, 0, &lane[stream]) != 0)
+    if (place && !lane[place] &&
+        vs_arena_open_lane(k.arena, stream_of[place], kind_of(place), &lane[place]) != 0)
         return;
-    if (vs_arena_malloc(k.arena, lane[stream], size, &address) != 0)
+    if (vs_arena_malloc(k.arena, lane[place], size, &address) != 0)
         return;
     block[i].address = address;
     block[i].size = kit_rounded(size);
-    block[i].stream = stream;
-    kit_own(&k, address, block[i].size, i, stream);
+    block[i].place = place;
+    kit_own(&k, address, block[i].size, i, stream_of[place]);
 }
 
 static void give(uint32_t i, uint32_t by, unsigned flags)
 {
-    uint32_t stream = by && lane[by] ? by : block[i].stream;
-    kit_disown(&k, block[i].address, block[i].size, i, (1ull << stream | 1ull << block[i].stream) & ~1ull,
-               flags != 0);
-    if (vs_arena_free(k.arena, block[i].address, lane[stream], flags) != 0)
+    uint32_t place = by && lane[by] ? by : block[i].place;
+    uint64_t users = 1ull << stream_of[place] | 1ull << stream_of[block[i].place];
+    kit_disown(&k, block[i].address, block[i].size, i, users & ~1ull, flags != 0);
+    if (vs_arena_free(k.arena, block[i].address, lane[place], flags) != 0)
         abort();
     block[i].size = 0;
 }
 
+/* Its blocks go, and another stream comes. */
+static void retire(uint32_t place)
+{
+    if (!lane[place] || streams == MORE)
+        return;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (block[i].size && block[i].place == place)
+            give(i, 0, 0);
+    vs_arena_retire_lane(k.arena, lane[place]);
+    lane[place] = 0;
+    stream_of[place] = STREAMS + streams++;
+}
+
 static void operate(const uint8_t *b)
 {
-    uint32_t i = b[1] % BLOCKS, stream = b[1] / BLOCKS % STREAMS;
+    uint32_t i = b[1] % BLOCKS, place = b[1] / BLOCKS % STREAMS;
     uint64_t ticket;
     switch (b[0] % 16) {
     case 0:
@@ -65,11 +88,14 @@ static void operate(const uint8_t *b)
     case 3:
         vs_arena_set_peers(k.arena, b[2]);
         break;
+    case 5:
+        retire(b[1] % STREAMS);
+        break;
     default:
         if (block[i].size)
             give(i, b[2] < 40 ? b[2] % STREAMS : 0, b[0] % 16 == 4 ? VS_FREE_DEFER : 0);
         else
-            take(i, stream, size_of(b[2]));
+            take(i, place, size_of(b[2]));
     }
 }
 
@@ -77,9 +103,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 4)
         return 0;
-    kit_begin(&k, 4 + data[0] % 60, NULL);
+    struct vs_arena_config config = {.trim_above = 4 * KIT_GRANULE, .trim_window = 16};
+    kit_begin(&k, 4 + data[0] % 60, &config);
     memset(block, 0, sizeof block);
     memset(lane, 0, sizeof lane);
+    for (uint32_t i = 0; i < STREAMS; i++)
+        stream_of[i] = i;
+    streams = 0;
+    kinds = data[3] & ~3u; /* place 0 has no stream */
     k.lag = data[1] % 101;
     k.fail_at = data[2];
     k.fail_with = data[3] & 1 ? VS_BACKING_OUT_OF_MEMORY : KIT_ERROR;
