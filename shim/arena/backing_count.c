@@ -60,18 +60,22 @@ static int unmap(void *context, uint64_t address, uint64_t size)
 static int mark(void *context, uint64_t stream, uint64_t *out)
 {
     struct vs_backing_count *c = context;
+    c->marks++;
     *out = c->now + c->lag;
     return VS_BACKING_OK;
 }
 
 static int reached(void *context, uint64_t at)
 {
-    const struct vs_backing_count *c = context;
+    struct vs_backing_count *c = context;
+    c->looks++;
     return c->now >= at ? VS_BACKING_OK : VS_BACKING_NOT_READY;
 }
 
 static int follow(void *context, uint64_t stream, uint64_t at)
 {
+    struct vs_backing_count *c = context;
+    c->follows++;
     return VS_BACKING_OK;
 }
 

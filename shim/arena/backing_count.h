@@ -15,6 +15,7 @@ struct vs_backing_count {
     uint64_t now, lag;
     uint64_t calls; /* of the driver: create, release, map, access, unmap */
     uint64_t maps, accesses;
+    uint64_t marks, looks, follows; /* made, looked at, followed by a stream: calls of another kind */
 };
 
 /* C must live as long as the backing is used. */

@@ -123,6 +123,7 @@ struct lane {
 
     struct mark mark[MARKS];
     uint32_t first_mark, marks;
+    uint32_t polls, patience; /* since the last look at them; how many until the next */
 
     struct record *record; /* a ring; NULL while there was only one lane */
     uint64_t recorded;

@@ -34,6 +34,7 @@ static void begin(struct vs_arena *a, uint32_t lane)
 {
     struct lane *l = &a->lane[lane];
     l->open = true;
+    l->patience = 1;
     a->open |= bit_of(lane);
     a->lanes++;
     a->stats.lanes++;

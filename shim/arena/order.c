@@ -17,6 +17,9 @@
 
 #include <string.h>
 
+#define PATIENCE                                                                                             \
+    16 /* a mark that was not reached is looked at again after 2, 4, ... so many polls: looks cost */
+
 /* ---- what others must learn ---- */
 
 static uint64_t slowest_reader(const struct vs_arena *a, uint32_t lane)
@@ -181,10 +184,15 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
 {
     struct lane *q = &a->lane[lane];
     uint64_t done = q->done;
+    q->polls = 0;
     while (q->marks && a->backing.reached(a->backing.context, q->mark[q->first_mark].handle) == 0) {
         done = q->mark[q->first_mark].seq;
         forget_oldest(a, q);
     }
+    if (done > q->done || !q->marks)
+        q->patience = 1;
+    else if (q->patience < PATIENCE)
+        q->patience *= 2;
     for (uint32_t i = 0; lane == VS_ARENA_ANY && i < LANES; i++) /* the device did: each of them did */
         vs_order_done(a, i, done);
     vs_order_done(a, lane, done);
@@ -196,7 +204,7 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
         uint32_t i = next_bit(&rest);
         struct lane *q = &a->lane[i];
         bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
-        if (q->marks)
+        if (q->marks && ++q->polls >= q->patience)
             look_at_marks(a, i);
         if (short_of_it || q->wanted > q->marked)
             vs_order_mark(a, i);

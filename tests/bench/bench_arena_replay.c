@@ -126,13 +126,13 @@ static void say(const char *path, const struct replay *r, uint64_t calls, uint32
     vs_arena_stats(r->arena, &s);
     printf(
         "%-24s live %9.1f MiB R %.4f calls/1000 %8.1f last pass %6llu hits %.4f views %5llu mappings %.2f x "
-        "follows %llu settles %llu evicted %llu ns/event %.0f last pass %.0f\n",
+        "follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event %.0f last pass %.0f\n",
         name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
         (double)s.peak_reserved / (double)s.peak_allocated, 1000.0 * (double)calls / events,
         (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
         (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
-        (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted, ns,
-        last);
+        (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted,
+        (unsigned long long)r->count.marks, (unsigned long long)r->count.looks, ns, last);
 }
 
 static void run(const char *path)
