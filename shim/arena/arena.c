@@ -265,7 +265,7 @@ static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes)
 static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
     uint32_t tile = vs_blocks_get(a, address);
-    if (tile == NIL || a->tile[tile].doomed || lane >= LANES)
+    if (tile == NIL || a->tile[tile].doomed || lane >= LANES || (lane && !a->lane[lane].open))
         return VS_BACKING_INVALID;
     const struct tile *t = &a->tile[tile];
     uint32_t others = t->others;

@@ -112,8 +112,8 @@ void vs_arena_retire_lane(struct vs_arena *a, uint32_t lane)
     if (!vs_enter(a))
         return;
     if (lane && lane < LANES && a->lane[lane].open) {
-        if (a->lanes > 1 && a->lane[lane].freed > a->lane[lane].marked)
-            vs_order_mark(a, lane); /* the last that can be made */
+        a->lane[lane].freed = ++a->seq_now; /* its work up to now may use blocks of others */
+        vs_order_mark(a, lane);             /* the last that can be made */
         a->lane[lane].retired = true;
         a->lane[lane].private = a->lane[lane].plain = false;
     }

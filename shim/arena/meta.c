@@ -109,6 +109,8 @@ int vs_meta_fit(struct vs_meta *m, void **array, uint32_t *capacity, size_t elem
 {
     if (count <= *capacity)
         return 0;
+    if (count > 1u << 31) /* doubling would not come to it */
+        return -1;
     uint32_t more = *capacity ? *capacity : 4;
     while (more < count)
         more *= 2;

@@ -487,6 +487,31 @@ static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **sta
     end();
 }
 
+/* A stream that ends may still be using a block of another one's, and its lane may have gone to a third. */
+static void what_a_stream_used_before_its_end_is_waited_for(void **state)
+{
+    uint64_t blocks[2];
+    begin(64);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0), three;
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = take(one, 4 * G);
+        assert_int_equal(vs_arena_use(k.arena, blocks[i], two), 0);
+    }
+    vs_arena_retire_lane(k.arena, two); /* it never freed anything */
+    three = lane_of(3, 0);
+    assert_int_not_equal(three, two); /* its work is not known to be done */
+    give(blocks[0], one);
+    take(one, 4 * G);
+    assert_int_equal(stats().reserved, 12 * G);
+    assert_int_equal(stats().deferred, 4 * G);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(stats().deferred, 0);
+    assert_int_equal(lane_of(4, 0), two);
+    give(blocks[1], one);
+    end();
+}
+
 static void what_is_wrong_is_refused(void **state)
 {
     uint64_t address;
@@ -498,6 +523,10 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(vs_arena_free(k.arena, block + 512, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_free(k.arena, 0, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_use(k.arena, block, 9), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, block, 9, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, block, UINT32_MAX, 0), VS_BACKING_INVALID);
+    vs_arena_retire_lane(k.arena, 9);
+    vs_arena_retire_lane(k.arena, UINT32_MAX);
     give(block, VS_ARENA_ANY);
     assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
     end();
@@ -696,6 +725,7 @@ int main(void)
         cmocka_unit_test(a_plain_lanes_memory_is_mapped_once),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
         cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
+        cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
