@@ -4,6 +4,7 @@ vs_unit_test(arena_exhaustive LIBS vs_arena)
 vs_unit_test(arena_faults LIBS vs_arena)
 vs_unit_test(arena_threads LIBS vs_arena)
 vs_unit_test(arena_lock LIBS vs_arena)
+vs_unit_test(arena_hostile LIBS vs_arena)
 vs_unit_test(arena_steady LIBS vs_arena)
 
 vs_unit_test(arena_cuda SOURCES shim/arena/backing_cuda.c LIBS vs_arena simcuda)
