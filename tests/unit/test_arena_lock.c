@@ -21,7 +21,8 @@
 #define ROUNDS  40000
 
 static struct vs_lock lock;
-static uint64_t counter, errors; /* guarded by the lock */
+static uint64_t counter; /* guarded by the lock */
+static uint64_t errors;
 static uint64_t turns[THREADS];
 
 static void *count_up(void *arg)
@@ -38,7 +39,8 @@ static void *count_up(void *arg)
         counter = was + 1;
         ++*mine;
         vs_lock_give(&lock);
-        errors += errno != 42 && random >> 20 != 7;
+        if (errno != 42 && random >> 20 != 7)
+            __atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED);
     }
     return NULL;
 }
