@@ -207,6 +207,13 @@ void vs_arena_destroy(struct vs_arena *a)
 
 /* ---- blocks ---- */
 
+static void note_peak(struct vs_arena *a)
+{
+    a->stats.at_peak_reserved = a->stats.reserved;
+    a->stats.at_peak_idle = a->idle << a->shift;
+    a->stats.at_peak_deferred = a->stats.deferred;
+}
+
 static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64_t size, uint64_t *address)
 {
     uint32_t tile;
@@ -233,6 +240,8 @@ static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64
     t->lane = (uint8_t)lane;
     *address = address_of(a, t->at);
     vs_blocks_put(a, *address, tile);
+    if (s->allocated > peak)
+        note_peak(a);
     s->blocks++;
     s->mallocs++;
     return 0;
@@ -423,13 +432,34 @@ int vs_arena_set_peers(struct vs_arena *a, uint64_t peers)
     return status;
 }
 
+static void read_stats(const struct vs_arena *a, struct vs_arena_stats *stats)
+{
+    *stats = a->stats;
+    stats->idle = a->idle << a->shift;
+    stats->views = a->live_views;
+}
+
 void vs_arena_stats(struct vs_arena *a, struct vs_arena_stats *stats)
 {
     *stats = (struct vs_arena_stats){0};
     if (!vs_enter(a))
         return;
-    *stats = a->stats;
-    stats->idle = a->idle << a->shift;
-    stats->views = a->live_views;
+    read_stats(a, stats);
     vs_leave(a);
+}
+
+bool vs_arena_stats_now(struct vs_arena *a, struct vs_arena_stats *stats)
+{
+    if (!vs_lock_try(&a->gate.lock))
+        return false;
+    const bool here = a->gate.here;
+    if (here)
+        read_stats(a, stats);
+    vs_leave(a);
+    return here;
+}
+
+uint64_t vs_arena_changes(const struct vs_arena *a)
+{
+    return __atomic_load_n(&a->changes, __ATOMIC_ACQUIRE);
 }

@@ -119,6 +119,7 @@ struct vs_arena_stats {
     uint64_t reserved, peak_reserved;   /* physical granules */
     uint64_t idle;                      /* of reserved: granules in which no block is */
     uint64_t deferred;                  /* freed, and waiting for lanes, the device or an unpin */
+    uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
     uint64_t blocks, lanes, views;
     uint64_t mappings, peak_mappings; /* granules mapped, second mappings included */
     uint64_t mallocs, frees;
@@ -131,5 +132,9 @@ struct vs_arena_stats {
     uint64_t lost_blocks;      /* whose deferred free could not be remembered: never reused */
 };
 void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
+/* The same without waiting; false where the arena is at work. */
+bool vs_arena_stats_now(struct vs_arena *arena, struct vs_arena_stats *stats);
+/* How often `reserved` has changed.  No lock: what the calling thread's own calls did is counted in. */
+uint64_t vs_arena_changes(const struct vs_arena *arena);
 
 #endif

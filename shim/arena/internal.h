@@ -227,6 +227,7 @@ struct vs_arena {
     uint64_t idle; /* granules */
     struct surplus surplus;
     struct vs_arena_stats stats;
+    uint64_t changes; /* of stats.reserved; atomic */
 };
 
 #define ABSENT 0xff
@@ -246,6 +247,12 @@ static inline uint32_t slot_of(const struct vs_arena *a, uint64_t place)
 static inline uint64_t place_of(const struct vs_arena *a, uint32_t slot)
 {
     return (uint64_t)slot << a->shift;
+}
+
+/* Release: who sees the count may ask for the figure that it is of. */
+static inline void vs_reserved_changed(struct vs_arena *a)
+{
+    __atomic_store_n(&a->changes, a->changes + 1, __ATOMIC_RELEASE);
 }
 
 static inline uint32_t granules_for(const struct vs_arena *a, uint64_t bytes)

@@ -11,6 +11,7 @@
 #ifndef VS_ARENA_LOCK_H
 #define VS_ARENA_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define VS_LOCK_HELD    1u
@@ -33,6 +34,12 @@ static inline void vs_lock_take(struct vs_lock *l)
                                                       __ATOMIC_RELAXED),
                          0))
         vs_lock_take_slow(l);
+}
+
+static inline bool vs_lock_try(struct vs_lock *l)
+{
+    uint32_t was = 0;
+    return __atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static inline void vs_lock_give(struct vs_lock *l)

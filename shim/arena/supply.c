@@ -104,6 +104,7 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
     a->idle += count;
     s->created += count;
     s->reserved += place_of(a, count);
+    vs_reserved_changed(a);
     s->mappings += count;
     if (s->reserved > s->peak_reserved)
         s->peak_reserved = s->reserved;

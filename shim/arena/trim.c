@@ -79,6 +79,7 @@ static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
     s->unmapped += count;
     s->mappings -= count;
     s->reserved -= place_of(a, count);
+    vs_reserved_changed(a);
     vs_tile_change(a, first, count, TILE_VACANT);
     return 0;
 }
