@@ -15,7 +15,7 @@
 /* memory that is in the device's totals and that no caching allocator carves up, or a framework's block; the
  * condition of the view live_at_peak */
 #define IN_TOTALS                                                                                            \
-    "(a.op = 20 OR (a.op IN (1, 4) AND k.status = 0 AND k.space IN (1, 2, 9, 10) AND NOT k.managed AND "     \
+    "(a.op = 20 OR (a.op IN (1, 4) AND k.status = 0 AND k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND " \
     "a.seq NOT IN (SELECT seq FROM amend WHERE op = 50)))"
 #define IS_END                                                                                               \
     "f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT " \

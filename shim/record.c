@@ -58,6 +58,8 @@ static const uint8_t traits[256] = {
     [VS_OP_MODULE_LOAD] = DRIVER_STACK,
     [VS_OP_LIMIT] = DRIVER_STACK,
     [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK,
+    [VS_OP_ARENA_RESERVED] = STARTS,
+    [VS_OP_ARENA_FIGURES] = OWN_RANGE,
     [VS_OP_BLOCK_OOM] = DRIVER_STACK,
     [VS_OP_FREE] = ENDS,
     [VS_OP_FREE_FAILED] = ENDS,
@@ -176,8 +178,12 @@ void vs_record_await_start(struct vs_recording *r)
         syscall(SYS_futex, &r->state, FUTEX_WAIT_PRIVATE, VS_RECORDING_STARTING, &step, NULL, 0);
 }
 
+void (*vs_record_at_exit)(void);
+
 static void before_the_end(void *unused)
 {
+    if (vs_record_at_exit)
+        vs_record_at_exit();
     vs_sampler_last_look(vs_recording);
 }
 

@@ -56,6 +56,10 @@ void vs_record_simulated(bool simulated);
  * host RSS, may stay 0: vs_record fills it).  One relaxed load when nothing is wanted. */
 bool vs_sample_take_request(void);
 
+/* Called at the exit before the last look at the recording, by the thread that exits: nothing may be waited
+ * for. */
+extern void (*vs_record_at_exit)(void);
+
 /* ---- phases (implemented in framework/ranges.c; used by markers.c, nvtx.c) ---- */
 
 /* Opens a range of NAME on the calling thread.  DOMAIN may be NULL.  Returns its id, 0 = not recorded. */

@@ -52,6 +52,12 @@ static void leave(struct vs_backing_cuda *b, struct state *s)
         return (int)status_;                                                                                 \
     } while (0)
 
+/* Relaxed: counts, which the arena's lock orders and others only look at. */
+static void one_more(uint64_t *calls)
+{
+    __atomic_fetch_add(calls, 1, __ATOMIC_RELAXED);
+}
+
 /* ---- memory ---- */
 
 static int reserve(void *context, uint64_t size, uint64_t *address)
@@ -59,6 +65,7 @@ static int reserve(void *context, uint64_t size, uint64_t *address)
     struct vs_backing_cuda *b = context;
     CUdeviceptr at = 0;
     struct state s;
+    one_more(&b->memory_calls);
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
         status = b->call.cuMemAddressReserve(&at, size, 0, 0, 0);
@@ -81,6 +88,7 @@ static int create(void *context, uint64_t *handle)
     struct vs_backing_cuda *b = context;
     CUmemGenericAllocationHandle made = 0;
     struct state s;
+    one_more(&b->memory_calls);
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
         status = b->call.cuMemCreate(&made, b->granule, &b->prop, 0);
@@ -92,12 +100,14 @@ static int create(void *context, uint64_t *handle)
 static int release(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
+    one_more(&b->memory_calls);
     AROUND(b, b->call.cuMemRelease(handle));
 }
 
 static int map(void *context, uint64_t address, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
+    one_more(&b->memory_calls);
     AROUND(b, b->call.cuMemMap(address, b->granule, 0, handle, 0));
 }
 
@@ -115,12 +125,14 @@ static int set_access(void *context, uint64_t address, uint64_t size, uint64_t p
     for (int device = 0; device < PEERS_MAX; device++)
         if (peers >> device & 1 && device != b->device)
             list[count++] = access_from(device);
+    one_more(&b->memory_calls);
     AROUND(b, b->call.cuMemSetAccess(address, size, list, count));
 }
 
 static int unmap(void *context, uint64_t address, uint64_t size)
 {
     struct vs_backing_cuda *b = context;
+    one_more(&b->memory_calls);
     AROUND(b, b->call.cuMemUnmap(address, size));
 }
 
@@ -178,12 +190,14 @@ static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
     struct vs_backing_cuda *b = context;
     if (stream == VS_BACKING_DEVICE)
         return VS_BACKING_NOT_READY; /* no event covers streams that are not known */
+    one_more(&b->order_calls);
     AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark));
 }
 
 static int reached(void *context, uint64_t mark)
 {
     struct vs_backing_cuda *b = context;
+    one_more(&b->order_calls);
     AROUND(b, b->call.cuEventQuery((CUevent)(uintptr_t)mark));
 }
 
@@ -196,6 +210,7 @@ static CUresult wait_in(struct vs_backing_cuda *b, CUstream stream, uint64_t mar
 static int follow(void *context, uint64_t stream, uint64_t mark)
 {
     struct vs_backing_cuda *b = context;
+    one_more(&b->order_calls);
     AROUND(b, wait_in(b, (CUstream)(uintptr_t)stream, mark));
 }
 
@@ -245,6 +260,7 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
         return status;
     b->granule = granule;
     b->spares = 0;
+    b->memory_calls = b->order_calls = 0;
     *backing = (struct vs_backing){b,          granule, reserve,     unreserve, create, release, map,
                                    set_access, unmap,   mark_stream, reached,   follow, forget,  settle};
     return CUDA_SUCCESS;

@@ -60,6 +60,8 @@ struct vs_backing_cuda {
     uint64_t granule;
     CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
     uint32_t spares;
+    uint64_t memory_calls;    /* of the driver: reserve, create, map, set access, unmap, release; atomic */
+    uint64_t order_calls;     /* events recorded, asked, waited for by a stream; atomic */
     const uint32_t *captures; /* how many are under way; atomic; NULL: never any */
 };
 

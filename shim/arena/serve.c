@@ -12,8 +12,8 @@
  * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer never waits: freed blocks are
  * collected, and one wait serves for all of them when memory is short.
  *
- * What the arenas hold is told as the reserved size of a pool, when it has changed; blocks are its
- * allocations.
+ * What the arenas hold is told by serve_tell.c; their blocks are recorded around us, as the driver's would
+ * be.
  */
 #include "serve.h"
 
@@ -71,6 +71,8 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
         status = vs_arena_create(&arena, &backing, &config);
     if (status == 0 && s->peers)
         status = vs_arena_set_peers(arena, s->peers);
+    s->number += status == 0;
+    s->free_waits = 0;
     /* release: who sees the pointer sees what it points to */
     if (status == 0)
         atomic_store_explicit(&s->arena, arena, memory_order_release);
@@ -124,37 +126,6 @@ struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *bl
     return NULL;
 }
 
-/* ---- the record ---- */
-
-static void tell(struct vs_served *s, struct vs_arena *arena)
-{
-    struct vs_arena_stats stats = {0};
-    vs_lock_take(&s->telling);
-    if (arena)
-        vs_arena_stats(arena, &stats);
-    if (stats.reserved != s->told) {
-        struct vs_event event = {.op = VS_OP_POOL_RESERVED,
-                                 .space = VS_SPACE_POOL,
-                                 .device = (int8_t)(s - vs_served),
-                                 .address = (uint64_t)(uintptr_t)s,
-                                 .size = stats.reserved,
-                                 .arg0 = stats.allocated};
-        if (vs_record(&event) != VS_SEQ_NONE)
-            s->told = stats.reserved;
-    }
-    vs_lock_give(&s->telling);
-}
-
-/* After the event of a call that an arena served. */
-static void tell_all(void)
-{
-    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
-        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
-        if (arena)
-            tell(&vs_served[i], arena);
-    }
-}
-
 /* ---- what stands in the driver's place ---- */
 
 /* While a graph is being captured the driver serves: it refuses where the capture's mode forbids allocations,
@@ -179,7 +150,7 @@ static CUresult serve_alloc(CUdeviceptr *out, size_t size)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     if (status == 0) {
         *out = address;
-        vs_override_space = VS_SPACE_POOL;
+        vs_override_space = VS_SPACE_ARENA;
     }
     return (CUresult)status;
 }
@@ -203,6 +174,7 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
+    __atomic_fetch_add(&s->free_waits, 1, __ATOMIC_RELAXED); /* a count */
     CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
     if (status == CUDA_SUCCESS)
         vs_arena_settled(arena, ticket);
@@ -278,9 +250,9 @@ static void end_arena(CUdevice device)
         s->cuda.context = NULL;
         atomic_store_explicit(&s->arena, NULL, memory_order_release);
         memset(s->used, 0, sizeof s->used);
+        vs_served_tell_end(s, arena);
         vs_arena_destroy(arena);
         s->cuda.spares = 0; /* events went with the context */
-        tell(s, NULL);
         vs_serving = false;
     }
     vs_lock_give(&making);
@@ -332,7 +304,7 @@ void vs_serve_install(void)
     vs_override(VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release);
     vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
     vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
-    vs_override_after = tell_all;
+    vs_serve_install_tell();
     vs_serve_install_streams();
     vs_serve_install_asks();
 }

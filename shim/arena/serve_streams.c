@@ -63,8 +63,10 @@ static CUresult alloc(CUdeviceptr *out, size_t size, CUstream stream, bool *serv
         *served = true;
     }
     vs_serving = false;
-    if (*served && status == 0)
+    if (*served && status == 0) {
         *out = address;
+        vs_override_space = VS_SPACE_ARENA;
+    }
     return (CUresult)status;
 }
 

@@ -21,6 +21,8 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
     if (vs_override_space != VS_SPACE_NONE)
         space = vs_override_space;
     vs_override_space = VS_SPACE_NONE;
+    if (vs_override_after)
+        vs_override_after();
     struct vs_event event = {.op = VS_OP_ALLOC,
                              .space = space,
                              .device = on_device(space) ? place.device : VS_DEVICE_UNKNOWN,
@@ -30,8 +32,6 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
                              .size = size,
                              .arg1 = api};
     vs_record(&event);
-    if (vs_override_after)
-        vs_override_after();
     vs_sample_after(status);
 }
 

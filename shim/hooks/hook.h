@@ -93,7 +93,8 @@ void vs_place_prepare(CUresult status);
 /* Where the call that this thread has just made took memory from, if not from where the function says; reset
  * by who reads it. */
 extern __thread uint8_t vs_override_space;
-/* Called after the event of an allocation or a free, where something stands in the driver's place. */
+/* Called after an allocation, before its event, and after a free: what stands in the driver's place tells
+ * what it holds. */
 extern void (*vs_override_after)(void);
 
 /* ---- events ---- */

@@ -70,6 +70,7 @@ static bool moves_device_memory(uint8_t op, uint8_t space)
     case VS_OP_PHYS_CREATE ... VS_OP_PHYS_RELEASE:
     case VS_OP_UNMAP:
     case VS_OP_POOL_RESERVED:
+    case VS_OP_ARENA_RESERVED:
     case VS_OP_BIND ... VS_OP_MODULE_UNLOAD:
     case VS_OP_LIMIT ... VS_OP_OVERHEAD:
         return true;

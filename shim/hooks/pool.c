@@ -158,8 +158,13 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
     if (pool == NULL && status == CUDA_SUCCESS)
         pool = current_pool_of(place.device);
     struct pool_kind kind = {VS_SPACE_POOL, place.device};
-    if (pool != NULL && status == CUDA_SUCCESS)
+    if (vs_override_space != VS_SPACE_NONE)
+        kind.space = vs_override_space;
+    else if (pool != NULL && status == CUDA_SUCCESS)
         kind = kind_of(pool, address, place.device);
+    vs_override_space = VS_SPACE_NONE;
+    if (vs_override_after)
+        vs_override_after();
     vs_place_announce(kind.device);
     struct vs_event event = {.op = VS_OP_ALLOC,
                              .space = kind.space,
@@ -171,8 +176,6 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
                              .arg0 = (uint64_t)(uintptr_t)stream,
                              .arg1 = api};
     vs_record(&event);
-    if (vs_override_after)
-        vs_override_after();
     if (status != CUDA_SUCCESS)
         vs_sample_after(status);
     if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && capture == VS_CAPTURE_NO)

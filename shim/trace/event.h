@@ -73,6 +73,14 @@
      * nothing: address = its object (function, stream, library, ...), arg0 = enum vs_overhead, arg1 = api   \
      */                                                                                                      \
     X(24, OVERHEAD, "overhead")                                                                              \
+    /* the physical memory that the device's arena holds, exactly: size = those bytes, arg0 = of them idle,  \
+     * arg1 = those of blocks that were freed and are not yet reusable.  Told before the event of a block    \
+     * that needed it; of frees after them */                                                                \
+    X(25, ARENA_RESERVED, "arena_reserved")                                                                  \
+    /* the arena's figures at a moment, in several events: range = number of the sample, stack = which part, \
+     * address, size, arg0, arg1 = figures 4 * part to 4 * part + 3 of enum vs_arena_figure.  No row of ev   \
+     */                                                                                                      \
+    X(26, ARENA_FIGURES, "arena_figures")                                                                    \
     /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */           \
     /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */         \
     /* stack = id of the phase that it names where that is not its own name (0: it is) */                    \
@@ -102,7 +110,7 @@ enum vs_op {
 #undef X
 };
 
-/* Where memory lives.  Only DEVICE, POOL, ARRAY and GRAPH count into the device's totals. */
+/* Where memory lives.  Only DEVICE, POOL, ARRAY, GRAPH and ARENA count into the device's totals. */
 #define VS_SPACES(X)                                                                                         \
     X(0, NONE, "none")                                                                                       \
     X(1, DEVICE, "device")                                                                                   \
@@ -116,7 +124,8 @@ enum vs_op {
     X(9, ARRAY, "array")           /* a CUDA array or mipmapped array; its address is the handle */          \
     X(10, GRAPH, "graph")          /* allocated by a graph's memory node, alive beyond its launch */         \
     X(11, MULTICAST,                                                                                         \
-      "multicast") /* a multicast object: an address for several devices' memory, none of its own */
+      "multicast")        /* a multicast object: an address for several devices' memory, none of its own */  \
+    X(12, ARENA, "arena") /* a block that our own allocator gave, out of memory that it holds */
 
 enum vs_space {
 #define X(n, NAME, text) VS_SPACE_##NAME = n,
@@ -151,6 +160,51 @@ enum vs_overhead {
     VS_OVERHEADS(X)
 #undef X
 };
+
+/* What the arena of a device has done so far, and what it is like now.  X(NAME, column of the database) */
+#define VS_ARENA_FIGURES(X)                                                                                  \
+    X(NUMBER, "number")                                                                                      \
+    X(MALLOCS, "mallocs")                                                                                    \
+    X(FREES, "frees")                                                                                        \
+    X(HITS, "hits")                                                                                          \
+    X(VIEW_HITS, "view_hits")                                                                                \
+    X(DRIVER_CALLS, "driver_calls")                                                                          \
+    X(CREATED, "created")                                                                                    \
+    X(RELEASED, "released")                                                                                  \
+    X(ALIASED, "aliased")                                                                                    \
+    X(UNMAPPED, "unmapped")                                                                                  \
+    X(ORDER_CALLS, "order_calls")                                                                            \
+    X(FOLLOWS, "follows")                                                                                    \
+    X(SETTLES, "settles")                                                                                    \
+    X(FREE_WAITS, "free_waits")                                                                              \
+    X(EVICTED, "evicted")                                                                                    \
+    X(LOST, "lost")                                                                                          \
+    X(LOST_BLOCKS, "lost_blocks")                                                                            \
+    X(BLOCKS, "blocks")                                                                                      \
+    X(LANES, "lanes")                                                                                        \
+    X(VIEWS, "views")                                                                                        \
+    X(MAPPINGS, "mappings")                                                                                  \
+    X(PEAK_MAPPINGS, "peak_mappings")                                                                        \
+    X(GRANULE, "granule_bytes")                                                                              \
+    X(ALLOCATED, "allocated_bytes")                                                                          \
+    X(RESERVED, "reserved_bytes")                                                                            \
+    X(IDLE, "idle_bytes")                                                                                    \
+    X(DEFERRED, "deferred_bytes")                                                                            \
+    X(PEAK_ALLOCATED, "peak_allocated_bytes")                                                                \
+    X(PEAK_RESERVED, "peak_reserved_bytes")                                                                  \
+    X(AT_PEAK_RESERVED, "at_peak_reserved_bytes")                                                            \
+    X(AT_PEAK_IDLE, "at_peak_idle_bytes")                                                                    \
+    X(AT_PEAK_DEFERRED, "at_peak_deferred_bytes")
+
+enum vs_arena_figure {
+#define X(NAME, column) VS_FIGURE_##NAME,
+    VS_ARENA_FIGURES(X)
+#undef X
+        VS_FIGURE_END
+};
+#define VS_FIGURE_PARTS (VS_FIGURE_END / 4)
+
+_Static_assert(VS_FIGURE_END % 4 == 0, "every part is full");
 
 #define VS_BYTES_UNKNOWN UINT64_MAX
 /* The pool handle that stands for the memory of all graphs of a device: below any address. */

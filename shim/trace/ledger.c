@@ -49,7 +49,8 @@ void vs_ledger_free(struct vs_ledger *l)
 void vs_output_clear(struct vs_output *out)
 {
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
-    out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n = out->counts.n = 0;
+    out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
+        out->counts.n = 0;
     out->born.n = out->died.n = 0;
     out->dropped = out->no_memory = 0;
 }
@@ -58,7 +59,7 @@ void vs_output_free(struct vs_output *out)
 {
     void *lists[] = {out->rows.at,  out->ranges.at, out->range_peaks.at, out->zones.at,  out->samples.at,
                      out->steps.at, out->marks.at,  out->mismatches.at,  out->amends.at, out->phases.at,
-                     out->peaks.at, out->counts.at, out->born.at,        out->died.at};
+                     out->peaks.at, out->counts.at, out->born.at,        out->died.at,   out->arenas.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -216,6 +217,12 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
         break;
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
         vs_apply_vmm(l, e, verdict == VERDICT_MANAGED);
+        break;
+    case VS_OP_ARENA_RESERVED:
+        vs_apply_arena_reserved(l, e);
+        break;
+    case VS_OP_ARENA_FIGURES:
+        vs_apply_arena_figures(l, e);
         break;
     case VS_OP_BIND:
         vs_apply_bind(l, e, 0);

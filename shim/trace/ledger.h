@@ -8,11 +8,13 @@
  * functions.
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
- * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch)
- * that no caching allocator manages.  allocated is
+ * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
+ * and blocks that the arena gave in the driver's place) that no caching allocator manages.  allocated is
  * their sum.  managed: driver allocations that a caching allocator carves.  reserved = managed + direct +
  * what pools keep beyond their allocations: max(last sample of every pool, live pool bytes), so an allocation
  * that the last sample does not cover raises it and the next sample corrects it; graphs' memory likewise.
+ * The arena's blocks lie in what the arena holds, which counts as reserved once, managed blocks or not; it is
+ * told before the block that needed it, so max() with the blocks matters only where that event was lost.
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
@@ -99,6 +101,12 @@ struct vs_sample_row {
     uint64_t used, rss, pinned, reserved;
     int device;
     uint32_t source;
+};
+
+struct vs_arena_row { /* a sample of the arena's figures */
+    int64_t t;
+    int device;
+    uint64_t figure[VS_FIGURE_END];
 };
 
 struct vs_step_row {
@@ -245,6 +253,7 @@ struct vs_output {
     VS_LIST(struct vs_range_peak_row, range_peaks);
     VS_LIST(struct vs_zone_row, zones);
     VS_LIST(struct vs_sample_row, samples);
+    VS_LIST(struct vs_arena_row, arenas);
     VS_LIST(struct vs_step_row, steps);
     VS_LIST(struct vs_mark_row, marks);
     VS_LIST(struct vs_mismatch_row, mismatches);

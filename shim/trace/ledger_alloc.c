@@ -91,9 +91,15 @@ void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, 
     vs_row_end(l, &r);
 }
 
+/* Direct so far, and a caching allocator may turn out to carve it. */
+static bool carvable(const struct vs_alloc *a)
+{
+    return (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARENA) && !a->managed;
+}
+
 static void end_direct_span(struct vs_ledger *l, const struct vs_alloc *a)
 {
-    if (a->space == VS_SPACE_DEVICE && !a->managed)
+    if (carvable(a))
         vs_spans_remove(&l->direct_spans, a->address);
 }
 
@@ -114,7 +120,7 @@ static void keep(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64
     if (index == VS_TABLE_NONE)
         return;
     vs_account(l, &e->a, true, seq, t);
-    if (e->a.space == VS_SPACE_DEVICE && !e->a.managed)
+    if (carvable(&e->a))
         vs_spans_insert(&l->direct_spans, e->a.address, e->a.address + e->a.size, index);
 }
 

@@ -7,12 +7,12 @@
  *      CONTEXT_DESTROY   row, then one CONTEXT_FREED for each allocation and module of that context
  *
  * What belongs to a context (cuCtxDestroy's documentation: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged,
- * cuMemAllocHost, arrays, external memory, modules): every ALLOC made while it was current, but for pools'
- * and graphs' memory, which belong to the device.  Whether these go with its primary context is the driver's
- * to say, not ours (on an H200 with driver 580, a cuDevicePrimaryCtxReset left both, 32 MiB each, in the
- * process's figure): the hook asks for what they have reserved right after, and a figure that fell to 0 ends
- * them (vs_context_reserve_told).  Physical VMM memory, mappings and reservations belong to no context; a
- * framework's blocks end when the framework says so.
+ * cuMemAllocHost, arrays, external memory, modules): every ALLOC made while it was current, the arena's
+ * blocks among them, but for pools' and graphs' memory, which belong to the device.  Whether these go with
+ * its primary context is the driver's to say, not ours (on an H200 with driver 580, a cuDevicePrimaryCtxReset
+ * left both, 32 MiB each, in the process's figure): the hook asks for what they have reserved right after,
+ * and a figure that fell to 0 ends them (vs_context_reserve_told).  Physical VMM memory, mappings and
+ * reservations belong to no context; a framework's blocks end when the framework says so.
  */
 #include "ledger_internal.h"
 

@@ -8,6 +8,7 @@
  *   ledger_vmm.c      physical handles, mappings, reservations
  *   ledger_bind.c     physical memory bound into sparse arrays and multicast objects
  *   ledger_context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here
+ *   ledger_arena.c    what our own allocator holds, and its figures
  *   ledger_blocks.c   a framework's blocks, the check of its totals, reclassification
  *   ledger_ranges.c   ranges and their peaks
  *   ledger_phases.c   statistics per phase, zones
@@ -34,7 +35,7 @@
 #define VS_ZONE_EVENTS     1000
 #define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
 #define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
-#define VS_SPACES_MAX      12
+#define VS_SPACES_MAX      13
 #define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
 
 struct curve {
@@ -49,6 +50,10 @@ struct device {
     uint64_t base, base_at_peak; /* bytes that a framework held before the recording began */
     uint64_t pool_live, pool_sampled, direct_driver;
     uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
+    uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
+    uint64_t arena_reserved;              /* what it holds, as last told */
+    struct vs_arena_row arena;            /* the parts of a sample of it that have come */
+    uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
     bool pools_in_doubt, graphs_in_doubt; /* the primary context went: the next figure says if they did */
     uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
     int64_t run_t;
@@ -273,6 +278,10 @@ void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r
 void vs_context_reserve_told(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before);
 void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t);
 void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
+
+/* ledger_arena.c */
+void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
 
 /* ledger_blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);

@@ -18,7 +18,7 @@ static bool provisional(const struct vs_event *e)
     if (e->status != 0)
         return false;
     if (e->op == VS_OP_ALLOC)
-        return e->space == VS_SPACE_DEVICE;
+        return e->space == VS_SPACE_DEVICE || e->space == VS_SPACE_ARENA;
     return e->op == VS_OP_PHYS_CREATE && e->space != VS_SPACE_HOST_VMM && e->space != VS_SPACE_IMPORTED &&
            e->space != VS_SPACE_MULTICAST && (e->arg0 >> 32) <= 1;
 }

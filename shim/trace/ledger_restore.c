@@ -117,6 +117,9 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
     case VS_OP_BIND:
         vs_apply_bind(l, &e, row->mate);
         break;
+    case VS_OP_ARENA_RESERVED:
+        vs_apply_arena_reserved(l, &e);
+        break;
     default:
         if (row->op > VS_OP_BLOCK_FREE)
             return;

@@ -67,9 +67,13 @@ void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
     struct curve *c = d->curve;
     uint64_t pool = d->pool_sampled > d->pool_live ? d->pool_sampled : d->pool_live;
     uint64_t graph = d->graph_sampled > d->graph_live ? d->graph_sampled : d->graph_live;
-    uint64_t direct = d->direct_driver + d->pool_live + d->graph_live;
+    uint64_t blocks = d->arena_live + d->arena_managed;
+    uint64_t arena = d->arena_reserved > blocks ? d->arena_reserved : blocks;
+    uint64_t direct = d->direct_driver + d->pool_live + d->graph_live + d->arena_live;
     uint64_t framework = c[VS_CURVE_FRAMEWORK].now, allocated = framework + direct;
-    uint64_t reserved = c[VS_CURVE_MANAGED].now + d->direct_driver + pool + graph;
+    uint64_t managed =
+        c[VS_CURVE_MANAGED].now - d->arena_managed; /* those of the arena lie in what it holds */
+    uint64_t reserved = managed + d->direct_driver + pool + graph + arena;
     r->framework = framework;
     r->direct = direct;
     r->reserved = reserved;
@@ -101,8 +105,9 @@ bool vs_in_allocated(const struct vs_alloc *a)
 {
     if (a->op == VS_OP_BLOCK_ALLOC)
         return true;
-    return !a->managed && (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_POOL ||
-                           a->space == VS_SPACE_ARRAY || a->space == VS_SPACE_GRAPH);
+    return !a->managed &&
+           (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_POOL || a->space == VS_SPACE_ARRAY ||
+            a->space == VS_SPACE_GRAPH || a->space == VS_SPACE_ARENA);
 }
 
 static uint64_t moved(uint64_t total, uint64_t size, bool add)
@@ -121,14 +126,18 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
         d->pool_live = moved(d->pool_live, a->size, add);
     else if (a->space == VS_SPACE_GRAPH)
         d->graph_live = moved(d->graph_live, a->size, add);
-    else if (a->space == VS_SPACE_DEVICE && a->managed)
+    else if (a->managed && (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARENA))
         c = &d->curve[VS_CURVE_MANAGED];
+    else if (a->space == VS_SPACE_ARENA)
+        d->arena_live = moved(d->arena_live, a->size, add);
     else if (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARRAY)
         d->direct_driver = moved(d->direct_driver, a->size, add);
     else if (a->space < VS_SPACES_MAX && a->space != VS_SPACE_MULTICAST) /* an address, no memory */
         c = &l->space[a->space];
     if (c)
         vs_curve_update(c, moved(c->now, a->size, add), seq, t);
+    if (a->space == VS_SPACE_ARENA && a->managed)
+        d->arena_managed = moved(d->arena_managed, a->size, add);
 }
 
 /* ---- living allocations ---- */

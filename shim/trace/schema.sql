@@ -18,7 +18,7 @@
 --   address        what the driver gave: a pointer, or a handle of physical memory or of a pool
 --   size_bytes     bytes asked for
 --   op             what happened, op.name        api      the driver function that was called, api.name
---   space          which kind of memory, space.name: only `device`, `pool`, `array` and `graph` are in a device's totals
+--   space          which kind of memory, space.name: only `device`, `pool`, `array`, `graph` and `arena` are in a device's totals
 --   status         the driver's CUresult, 0 success; an event with another one changed no total
 --   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; and the second number of what has no
 --                  stream: of a graph_node the graph (or the captured stream), of context_create and context_destroy the kind
@@ -203,6 +203,43 @@ CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, base INT, 
 CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
+-- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
+-- takes a sample every 1/32 of its requests (16 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
+CREATE TABLE arena_sample(process INT, device INT,
+  t_ns INT,
+  number INT,          -- which arena of the device: counts from 1, another one comes after its primary context was reset
+  mallocs INT,         -- requests that it served
+  frees INT,
+  hits INT,            -- of mallocs: from a hole, no call of the driver
+  view_hits INT,       -- of mallocs: from a view that was there, no call of the driver
+  driver_calls INT,    -- of the driver for memory: create, map, set access, unmap, release
+  created INT,         -- granules
+  released INT,        -- granules given back
+  aliased INT,         -- granules mapped once more, in a view
+  unmapped INT,        -- mappings taken away
+  order_calls INT,     -- of the driver to know what is done: events recorded, asked, waited for by a stream
+  follows INT,         -- a stream was made to wait for another one's frees
+  settles INT,         -- the host waited for the device because memory was short
+  free_waits INT,      -- the host waited for the device in cuMemFree, as the driver's does
+  evicted INT,         -- views unmapped to stay below the limit of mappings
+  lost INT,            -- granules that could not be released or unmapped: held to the end, and in no total
+  lost_blocks INT,     -- blocks whose free could not be remembered: never used again
+  blocks INT,          -- alive now
+  lanes INT,           -- streams that have memory of their own, now
+  views INT,           -- now
+  mappings INT,        -- granules mapped now, views' mappings included
+  peak_mappings INT,   -- so far
+  granule_bytes INT,   -- of one granule
+  allocated_bytes INT, -- of the living blocks, in units of 512
+  reserved_bytes INT,  -- of the granules
+  idle_bytes INT,      -- of these: no block lies in them
+  deferred_bytes INT,  -- freed, and not reusable before work of the device is done
+  peak_allocated_bytes INT, -- so far
+  peak_reserved_bytes INT,  -- so far
+  at_peak_reserved_bytes INT, -- when allocated_bytes first reached its peak
+  at_peak_idle_bytes INT,     -- likewise
+  at_peak_deferred_bytes INT  -- likewise
+);
 -- what was lost, or went wrong: how many events, and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
 -- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).
@@ -228,6 +265,20 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
+
+-- the arenas, as of the last sample of each: its columns (t_ns number mallocs frees hits view_hits driver_calls created released aliased
+-- unmapped order_calls follows settles free_waits evicted lost lost_blocks blocks lanes views mappings peak_mappings granule_bytes
+-- allocated_bytes reserved_bytes idle_bytes deferred_bytes peak_allocated_bytes peak_reserved_bytes at_peak_reserved_bytes
+-- at_peak_idle_bytes at_peak_deferred_bytes), and
+--   requests                   mallocs and frees together
+--   calls_per_1000             driver_calls per 1000 of these, over the run
+--   last_third_calls_per_1000  the same from the first sample at two thirds of the requests on; NULL where there is none before the last
+CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
+  1000.0 * z.driver_calls / (z.mallocs + z.frees) AS calls_per_1000,
+  1000.0 * (z.driver_calls - a.driver_calls) / (z.mallocs + z.frees - a.mallocs - a.frees) AS last_third_calls_per_1000
+  FROM arena_sample z JOIN arena_sample a ON a.rowid = (SELECT min(rowid) FROM arena_sample b
+    WHERE b.process = z.process AND b.device = z.device AND b.number = z.number AND 3 * (b.mallocs + b.frees) >= 2 * (z.mallocs + z.frees))
+  WHERE z.rowid IN (SELECT max(rowid) FROM arena_sample GROUP BY process, device, number);
 
 -- the curve: the device's totals, and the phase, after each event that could change them
 CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
@@ -314,13 +365,13 @@ CREATE VIEW live_at_peak AS
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM top CROSS JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
-      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2, 9, 10)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
+      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
       FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2, 9, 10) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
+      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
         AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
     CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph'
@@ -342,14 +393,14 @@ CREATE VIEW live_at_oom AS
     SELECT m.process, m.seq, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM oom m CROSS JOIN open_allocation o ON o.device = m.device AND o.alloc_seq <= m.seq
-      WHERE NOT m.stored AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10))
+      WHERE NOT m.stored AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10, 12))
         AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > m.seq))))
     UNION ALL
     SELECT m.process, m.seq, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
       FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = m.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT m.stored AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10) AND NOT k.managed
+      WHERE NOT m.stored AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed
           AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= m.seq)))
         AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.oom_seq AS oom_seq, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,

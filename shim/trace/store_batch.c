@@ -76,6 +76,19 @@ static int write_samples(struct vs_store *s, const struct vs_output *out)
     return rc;
 }
 
+static int write_arenas(struct vs_store *s, const struct vs_output *out)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < out->arenas.n; i++) {
+        const struct vs_arena_row *a = &out->arenas.at[i];
+        int64_t value[2 + VS_FIGURE_END] = {a->device, a->t};
+        for (int k = 0; k < VS_FIGURE_END; k++)
+            value[2 + k] = (int64_t)a->figure[k];
+        rc = vs_sql_run_list(s, VS_SQL_ARENA, value, 2 + VS_FIGURE_END);
+    }
+    return rc;
+}
+
 static int write_moments(struct vs_store *s, const struct vs_output *out)
 {
     const struct vs_step_row *step;
@@ -187,8 +200,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_output *) = {
-        write_events,  write_ranges,     write_zones,     write_samples,
-        write_moments, write_mismatches, write_statistics};
+        write_events, write_ranges,  write_zones,      write_samples,
+        write_arenas, write_moments, write_mismatches, write_statistics};
     for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
         rc = parts[i](s, c->out);
     if (rc == 0)

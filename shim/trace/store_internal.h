@@ -37,6 +37,8 @@ struct vs_kind {
     uint8_t space, context, managed;
 };
 
+#define VS_QUESTION(NAME, column) ",?"
+
 /* X(name, sql) */
 #define VS_STATEMENTS(X)                                                                                     \
     X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
@@ -55,6 +57,7 @@ struct vs_kind {
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
     X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?)")                                                  \
+    X(ARENA, "INSERT INTO arena_sample VALUES(1,?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")                      \
     X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
     X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
     X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
@@ -125,6 +128,8 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
+/* One row of N integers. */
+int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
 
 /* store_records.c */
 int vs_records_open(struct vs_store *s);

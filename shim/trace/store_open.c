@@ -106,6 +106,17 @@ int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, .
     return vs_sqlite_errno(s, sqlite3_reset(q));
 }
 
+int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n)
+{
+    int rc = s->sql[which] ? 0 : prepare(s, which);
+    for (int i = 0; rc == 0 && i < n; i++)
+        sqlite3_bind_int64(s->sql[which], i + 1, values[i]);
+    if (rc < 0)
+        return rc;
+    sqlite3_step(s->sql[which]);
+    return vs_sqlite_errno(s, sqlite3_reset(s->sql[which]));
+}
+
 /* ---- where the file lies ---- */
 
 static bool on_network(const char *path)

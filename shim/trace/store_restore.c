@@ -276,7 +276,8 @@ static int load_living(struct vs_store *s, struct vs_ledger *l)
 {
     bool thinned = s->thinned_from != 0;
     int rc = each_row(s, l,
-                      thinned ? EVENTS "op<20 OR op>=50 ORDER BY seq" : EVENTS "op<22 OR op>=50 ORDER BY seq",
+                      thinned ? EVENTS "op<20 OR op=25 OR op>=50 ORDER BY seq"
+                              : EVENTS "op<22 OR op=25 OR op>=50 ORDER BY seq",
                       load_event);
     if (rc == 0 && thinned)
         rc = each_row(

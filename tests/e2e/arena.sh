@@ -8,8 +8,8 @@ for free in wait defer; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=1GiB)
     [ $free = wait ] || program=gaps
     run_shimmed "$tests/prog_arena" ${program:+"$program"}
-    expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND space <> 'pool'" 0
-    expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'pool_reserved'" 1
+    expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND space <> 'arena'" 0
+    expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'arena_reserved'" 1
     expect_sql "$unknown_frees" 0 # the driver refused them
     expect_clean
 done
@@ -29,8 +29,8 @@ for free in wait defer; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=256MiB)
     run_shimmed "$tests/prog_arena_async"
     # the driver serves cuMemAlloc while a graph is captured
-    expect_sql "SELECT count(*), sum(size_bytes) / 1048576 FROM event WHERE op = 'alloc' AND status = 0 AND space NOT IN ('pool', 'pinned')" '1|6'
-    expect_sql "SELECT count(DISTINCT address) FROM event WHERE op = 'pool_reserved' AND size_bytes > 0" 1
+    expect_sql "SELECT count(*), sum(size_bytes) / 1048576 FROM event WHERE op = 'alloc' AND status = 0 AND space NOT IN ('arena', 'pinned')" '1|6'
+    expect_sql "SELECT count(DISTINCT address) FROM event WHERE op = 'pool_reserved' AND size_bytes > 0" 0
     expect_sql "SELECT allocated_bytes FROM event WHERE device = 0 AND op = 'free' ORDER BY seq DESC LIMIT 1" 0
     expect_clean
 done

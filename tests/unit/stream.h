@@ -158,6 +158,26 @@ static inline void stream_context_end(struct stream *s, uint64_t end, bool prima
     stream_reserve(s, VS_SPACE_GRAPH, 0);
 }
 
+/* The arena holds more, gives a block in each step, and every third step takes a sample. */
+static inline void stream_arena(struct stream *s, uint64_t n)
+{
+    stream_emit(
+        s, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = (n + 1) << 21});
+    stream_own(s, VS_SPACE_ARENA, 0x70000000000, 100000);
+    for (uint32_t part = 0; n % 3 == 2 && part < VS_FIGURE_PARTS; part++) {
+        uint32_t open = s->open;
+        s->open = (uint32_t)n;
+        stream_emit(s, (struct vs_event){.op = VS_OP_ARENA_FIGURES,
+                                         .space = VS_SPACE_ARENA,
+                                         .stack = part,
+                                         .address = 4 * part,
+                                         .size = 100 * n,
+                                         .arg0 = n,
+                                         .arg1 = part});
+        s->open = open;
+    }
+}
+
 /* What one step's context owns ends with it two steps later; the import is opened twice and closed once. */
 static inline void stream_surface(struct stream *s)
 {
@@ -181,6 +201,7 @@ static inline void stream_surface(struct stream *s)
     stream_own(s, VS_SPACE_GRAPH, 0x50000000000, 600);
     stream_reserve(s, VS_SPACE_POOL, 20000);
     stream_reserve(s, VS_SPACE_GRAPH, 10000 * (n + 1));
+    stream_arena(s, n);
     for (int i = 0; i < 3; i++)
         stream_emit(s, (struct vs_event){.op = i < 2 ? VS_OP_ALLOC : VS_OP_FREE,
                                          .space = VS_SPACE_IMPORTED,

@@ -176,8 +176,8 @@ static void equal(const char *a, const char *b, const char *const *tables)
 }
 
 static const char *const everything[] = {
-    "ev",   "kind",  "rng",  "range_peak", "phase_stat", "peak",    "live",     "peak_live",
-    "step", "phase", "zone", "thread",     "string",     "counter", "mismatch", NULL};
+    "ev",    "kind", "rng",    "range_peak", "phase_stat", "peak",     "live",         "peak_live", "step",
+    "phase", "zone", "thread", "string",     "counter",    "mismatch", "arena_sample", NULL};
 static const char *const aggregates[] = {"phase_stat", "peak",  "live",    "peak_live",
                                          "step",       "phase", "counter", NULL};
 
@@ -303,7 +303,7 @@ static void surface_killed_and_recovered_equals_undisturbed(void **state)
                      ask(whole.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
     assert_int_equal(ask(whole.db,
                          "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND NOT managed AND "
-                         "space IN ('none','device','pool','array','graph')"),
+                         "space IN ('none','device','pool','array','graph','arena')"),
                      ask(whole.db, "SELECT end_bytes FROM peak WHERE kind='allocated'"));
     assert_int_equal(
         ask(whole.db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND space='imported'"),
