@@ -2,6 +2,7 @@
 #include "json.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 void json_open(struct json *j, FILE *out)
@@ -111,6 +112,15 @@ void json_int(struct json *j, const char *name, int64_t value)
         fputs("null", j->out);
     else
         fprintf(j->out, "%lld", (long long)value);
+}
+
+void json_ratio(struct json *j, const char *name, double value)
+{
+    put_name(j, name);
+    if (isfinite(value))
+        fprintf(j->out, "%.6g", value);
+    else
+        fputs("null", j->out);
 }
 
 void json_bool(struct json *j, const char *name, bool value)

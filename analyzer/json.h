@@ -27,6 +27,7 @@ void json_begin(struct json *j, const char *name, char bracket); /* '{' or '[' *
 void json_end(struct json *j);
 void json_text(struct json *j, const char *name, const char *text); /* NULL is null */
 void json_int(struct json *j, const char *name, int64_t value);     /* UNKNOWN is null */
+void json_ratio(struct json *j, const char *name, double value);    /* of no number is null */
 void json_bool(struct json *j, const char *name, bool value);
 
 #endif

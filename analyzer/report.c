@@ -101,6 +101,8 @@ static int load(struct report *r)
     int result = t->oom_total == UNKNOWN ? trace_load_ooms(t) : 0;
     if (!result && !r->brief)
         result = trace_costs(t, &r->costs, &r->cost_count);
+    if (!result && !r->brief)
+        result = trace_arenas(t, &r->arenas, &r->arena_count);
     for (size_t i = 0; i < t->loss_count; i++)
         r->lost_events += t->losses[i].events == UNKNOWN ? 0 : t->losses[i].events;
     if (!result && !r->brief && t->oom_total + t->refused_total > 0)
@@ -130,6 +132,7 @@ void report_free(struct report *r)
         free(r->devices[i].live);
     }
     free(r->costs);
+    free(r->arenas);
     oom_report_free(&r->oom);
     free(r->devices);
     r->devices = NULL;

@@ -37,6 +37,8 @@ struct report {
     size_t device_count;
     struct trace_cost *costs;
     size_t cost_count;
+    struct trace_arena *arenas;
+    size_t arena_count;
     int64_t lost_events;
     bool brief;
     struct oom_report oom;
@@ -50,6 +52,12 @@ void report_free(struct report *r);
 
 void report_text(const struct report *r, FILE *out, bool exact);
 void report_json(const struct report *r, struct json *j); /* one object */
+
+/* report_arena.c */
+void report_arenas_text(const struct report *r, int64_t device, FILE *out, bool exact);
+void report_arenas_json(const struct report *r, int64_t device, struct json *j);
+void report_fragmentation_text(const struct device_report *d, FILE *out);
+void report_fragmentation_json(const struct device_report *d, struct json *j); /* members of what is open */
 
 /* Shared by report and peak (residual_text.c). */
 void report_residual_text(const struct residual *r, FILE *out, bool exact);

@@ -105,6 +105,7 @@ static void peak_json(const struct device_report *d, struct json *j)
     json_text(j, "phase", d->phase_at_peak);
     json_int(j, "reserved_then_bytes", d->reserved_at_peak);
     json_int(j, "unused_then_bytes", d->unused_at_peak);
+    report_fragmentation_json(d, j);
     json_int(j, "held_bytes", d->held_bytes);
     json_begin(j, "held", '[');
     for (size_t i = 0; i < d->held_count; i++) {
@@ -154,6 +155,7 @@ void report_json(const struct report *r, struct json *j)
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
         peak_json(d, j);
+        report_arenas_json(r, d->device, j);
         report_savings_json(&d->savings, j);
         report_residual_json(&d->residual, j);
         json_end(j);

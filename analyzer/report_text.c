@@ -162,6 +162,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);
+    report_fragmentation_text(d, out);
     fprintf(out, "    by library and call stack: vramscope peak %s\n", r->trace->path);
 }
 
@@ -197,6 +198,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
         print_peak(r, d, out, exact);
+        report_arenas_text(r, d->device, out, exact);
         report_savings_text(&d->savings, out, exact);
         report_residual_text(&d->residual, out, exact);
     }

@@ -12,6 +12,7 @@
 #define VS_TRACE_READER_H
 
 #include "base.h"
+#include "trace/event.h"
 
 #define TRACE_SCHEMA 1 /* the newest schema version that this analyzer reads */
 
@@ -99,6 +100,12 @@ struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open *
     int64_t t_push, t_pop, thread;
     int phase;  /* index into phase_names */
     int source; /* 1 marker, 2 NVTX, 3 automatic */
+};
+
+struct trace_arena { /* of a device, as of its last sample at t */
+    int64_t device, t;
+    int64_t figure[VS_FIGURE_END];
+    double calls_per_1000, last_third_calls_per_1000; /* NAN: unknown */
 };
 
 struct trace_live { /* bytes held at the device's allocated peak */
@@ -206,7 +213,8 @@ int64_t trace_steps_after(struct trace *t, int64_t when);
 
 /* Tables read on demand; the caller frees the arrays. */
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
-int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
+int trace_costs(struct trace *t, struct trace_cost **out, size_t *n);   /* of all devices, in order */
+int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
 /* How many allocations succeeded, by device and phase: looks at every event. */

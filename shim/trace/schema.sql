@@ -224,7 +224,7 @@ CREATE TABLE arena_sample(process INT, device INT,
   evicted INT,         -- views unmapped to stay below the limit of mappings
   lost INT,            -- granules that could not be released or unmapped: held to the end, and in no total
   lost_blocks INT,     -- blocks whose free could not be remembered: never used again
-  blocks INT,          -- alive now
+  blocks INT,          -- now: alive, or freed and not yet reusable
   lanes INT,           -- streams that have memory of their own, now
   views INT,           -- now
   mappings INT,        -- granules mapped now, views' mappings included

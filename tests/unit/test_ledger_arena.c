@@ -106,6 +106,7 @@ static void a_framework_s_blocks_may_lie_in_the_arena_themselves(void **state)
     assert_int_equal(last(k)->framework, 5 * MIB);
     assert_int_equal(last(k)->reserved, 6 * MIB);
     unblock(k, 0x1000, 5 * MIB);
+    assert_int_equal(last(k)->framework, 0);
     assert_int_equal(last(k)->reserved, 6 * MIB);
     assert_int_equal(k->out.mismatches.n, 0);
 }

@@ -1,0 +1,50 @@
+/*
+ * trace_arena.c - what our own allocator did, as of the last sample of each arena.
+ *
+ * Its figures are one list, shim/trace/event.h: the columns that are asked for come from there.
+ */
+#include <math.h>
+#include <sqlite3.h>
+
+#include "trace_sql.h"
+
+static double ratio(struct sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column) == SQLITE_NULL ? NAN : sqlite3_column_double(s, column);
+}
+
+static struct trace_arena arena_of(struct sqlite3_stmt *s)
+{
+    struct trace_arena a = {.device = trace_sql_int(s, 0),
+                            .t = trace_sql_int(s, 1),
+                            .calls_per_1000 = ratio(s, 2),
+                            .last_third_calls_per_1000 = ratio(s, 3)};
+    for (int i = 0; i < VS_FIGURE_END; i++)
+        a.figure[i] = trace_sql_amount(s, 4 + i);
+    return a;
+}
+
+/* A file of an older recorder has no such table. */
+static bool has_arenas(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'arena'") > 0;
+}
+
+int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)
+{
+    *out = NULL;
+    *n = 0;
+    if (!has_arenas(t))
+        return 0;
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT device, t_ns, calls_per_1000, last_third_calls_per_1000"
+#define X(NAME, column) ", " column
+                                       VS_ARENA_FIGURES(X)
+#undef X
+                                           " FROM arena ORDER BY device, number",
+                                       0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) = arena_of(s);
+    return trace_sql_done(t, s, code);
+}
