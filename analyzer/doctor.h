@@ -40,7 +40,8 @@ bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int secon
 void doctor_shim(struct doctor *d); /* doctor_shim.c: the library and what it needs of libc and kernel */
 void doctor_places(
     struct doctor *d); /* doctor_places.c: where journal and database go, what else is preloaded */
-void doctor_gpu(struct doctor *d);   /* doctor_gpu.c: driver, devices, NVML */
+void doctor_gpu(struct doctor *d); /* doctor_gpu.c: driver, devices, NVML, and in the same child: */
+void doctor_arena(struct doctor *d, void *cuda, int devices); /* doctor_arena.c: our own allocator */
 void doctor_tools(struct doctor *d); /* doctor_tools.c: gnuplot, SQLite, Python and PyTorch */
 
 #endif

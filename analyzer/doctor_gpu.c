@@ -92,7 +92,8 @@ static void say_newer_functions(struct doctor *d, void *cuda)
     }
 }
 
-static bool say_driver(struct doctor *d, void *cuda)
+/* How many devices there are. */
+static int say_driver(struct doctor *d, void *cuda)
 {
     char path[PATH_MAX];
     init_fn init = (init_fn)dlsym(cuda, "cuInit");
@@ -106,7 +107,7 @@ static bool say_driver(struct doctor *d, void *cuda)
                    error == 100 ? "no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
                                 : "check that nvidia-smi works here",
                    "%s: cuInit fails with error %d", path, error);
-        return false;
+        return 0;
     }
     if (get_version)
         get_version(&version);
@@ -119,7 +120,7 @@ static bool say_driver(struct doctor *d, void *cuda)
     say_newer_functions(d, cuda);
     for (int i = 0; i < count && i < 16; i++)
         say_device(d, cuda, i, simulated);
-    return count > 0;
+    return count;
 }
 
 struct nvml_process { /* nvmlProcessInfo_t of the _v3 call */
@@ -175,10 +176,12 @@ static void say_nvml(struct doctor *d, void *cuda)
 static void ask(struct doctor *d)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    int devices = cuda ? say_driver(d, cuda) : 0;
     if (!cuda)
         doctor_say(d, DOCTOR_WARN, "driver", NO_GPU, "%s", dlerror());
-    else if (say_driver(d, cuda) && !d->quick)
-        say_nvml(d, cuda);
+    if (devices > 0 && !d->quick)
+        say_nvml(d, cuda); /* before the arena, which makes contexts on all devices */
+    doctor_arena(d, cuda, devices);
 }
 
 void doctor_gpu(struct doctor *d)
