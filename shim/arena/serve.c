@@ -71,8 +71,8 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
         status = vs_arena_create(&arena, &backing, &config);
     if (status == 0 && s->peers)
         status = vs_arena_set_peers(arena, s->peers);
-    s->number += status == 0;
-    s->free_waits = 0;
+    if (status == 0)
+        vs_served_tell_begin(s);
     /* release: who sees the pointer sees what it points to */
     if (status == 0)
         atomic_store_explicit(&s->arena, arena, memory_order_release);

@@ -24,6 +24,7 @@
 #define SAMPLE_MOST  4096u
 #define SAMPLE_PART  32u
 
+static _Atomic int devices;                /* up to the last one that has had an arena */
 static __thread uint64_t calls, next_look; /* of this thread */
 
 /* ---- what is held ---- */
@@ -143,9 +144,15 @@ static void sample(struct vs_served *s, struct vs_arena *arena, bool last)
     vs_lock_give(&s->telling);
 }
 
+/* Relaxed: a thread that an arena serves has seen it, and with it the count. */
+static int known_devices(void)
+{
+    return atomic_load_explicit(&devices, memory_order_relaxed);
+}
+
 static void sample_all(bool last)
 {
-    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+    for (int i = 0; i < known_devices(); i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
         if (arena)
             sample(&vs_served[i], arena, last);
@@ -156,7 +163,7 @@ static void sample_all(bool last)
 
 static void tell_all(void)
 {
-    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+    for (int i = 0; i < known_devices(); i++)
         vs_served_tell(&vs_served[i]);
     if (++calls < next_look)
         return;
@@ -167,6 +174,15 @@ static void tell_all(void)
 static void at_exit(void)
 {
     sample_all(true);
+}
+
+void vs_served_tell_begin(struct vs_served *s)
+{
+    int end = (int)(s - vs_served) + 1;
+    s->number++;
+    s->free_waits = 0;
+    if (end > known_devices()) /* one at a time: under the lock that makes arenas */
+        atomic_store_explicit(&devices, end, memory_order_relaxed);
 }
 
 void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena)

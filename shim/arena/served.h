@@ -54,7 +54,8 @@ struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *bl
 /* serve_tell.c: records what the device's arena holds, if that has changed.  Before the event of a block that
  * it gave, so that no block is ever told before its memory; and after a free. */
 void vs_served_tell(struct vs_served *s);
-/* The arena is about to end. */
+/* Its arena was made, and is about to be seen; is not seen any more, and about to end. */
+void vs_served_tell_begin(struct vs_served *s);
 void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena);
 void vs_serve_install_tell(void);
 

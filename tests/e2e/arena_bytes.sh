@@ -38,6 +38,16 @@ expect_sql "SELECT group_concat(kind || ' ' || (peak_bytes >> 20) || ' ' || (end
 expect_sql "SELECT number, mallocs, frees, created, aliased, released, reserved_bytes / 1048576, idle_bytes / 1048576, at_peak_idle_bytes, free_waits FROM arena" \
     '1|25|25|24|12|0|48|48|0|25'
 
+# a training program allocates the same at each of its steps, whoever serves it
+for who in off arena; do
+    shim_env=(VRAMSCOPE_ALLOCATOR="$who")
+    shimmed "$BUILD/bin/train_lm" --steps 3 --batch 32 "$(dirname "$0")/../../LICENSE"
+    ask "SELECT op, size_bytes, phase, direct_bytes, status FROM event WHERE op IN ('alloc', 'free') AND device >= 0 ORDER BY seq" >"$dir/$who"
+done
+cmp "$dir/off" "$dir/arena" || fail "another run of allocated bytes under the arena: $(diff "$dir/off" "$dir/arena" | head -n 5)"
+[ -s "$dir/off" ] || fail "the training program allocated nothing"
+holds
+
 # a device run full; several threads; pitched ones
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
 run_shimmed "$tests/prog_arena"
