@@ -44,7 +44,7 @@ static void tell_reserved(struct vs_served *s, uint64_t change, const struct vs_
         __atomic_store_n(&s->told, change, __ATOMIC_RELEASE); /* after the event: who sees it may record */
 }
 
-void vs_served_tell(struct vs_served *s)
+static void tell_change(struct vs_served *s)
 {
     struct vs_arena *arena = vs_served_arena(s);
     struct vs_arena_stats stats;
@@ -161,14 +161,19 @@ static void sample_all(bool last)
 
 /* ---- when ---- */
 
-static void tell_all(void)
+void vs_served_tell(struct vs_served *s)
 {
-    for (int i = 0; i < known_devices(); i++)
-        vs_served_tell(&vs_served[i]);
+    tell_change(s);
     if (++calls < next_look)
         return;
     next_look = calls + until_next(calls);
     sample_all(false);
+}
+
+static void tell_all(void)
+{
+    for (int i = 0; i < known_devices(); i++)
+        vs_served_tell(&vs_served[i]);
 }
 
 static void at_exit(void)

@@ -51,8 +51,9 @@ struct vs_arena *vs_served_here(struct vs_served **served);
 /* The device whose arena has a live block with ADDRESS in it; NULL: the memory is the driver's. */
 struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block);
 
-/* serve_tell.c: records what the device's arena holds, if that has changed.  Before the event of a block that
- * it gave, so that no block is ever told before its memory; and after a free. */
+/* serve_tell.c: records what the device's arena holds, if that has changed, and now and then its figures.
+ * Before the event of a block that it gave, so that no block is ever told before its memory; and after a
+ * free. */
 void vs_served_tell(struct vs_served *s);
 /* Its arena was made, and is about to be seen; is not seen any more, and about to end. */
 void vs_served_tell_begin(struct vs_served *s);
