@@ -10,17 +10,17 @@
  * changes, and `told` is up to which of them is in the record.  Holding less (after a trim) is told with the
  * next call that the arena serves.
  *
- * The figures of arena.h are sampled by the threads that it serves: after its 16th request, then after each
- * 32nd part more (at most 4096 requests), so that any part of a run can be told from another one by a few
- * samples, and what a kill takes away is little.  A thread looks at such a pace of its own whether one is
- * due.
+ * The figures of arena.h are sampled by the threads that it serves: after its first request, the 2nd, the
+ * 4th, then after each 32nd part more (4 requests at least, 4096 at most), so that any part of a run can be
+ * told from another one by a few samples, and what a kill takes away is little.  A thread looks at such a
+ * pace of its own whether one is due.
  */
 #include "hooks/hook.h"
 #include "served.h"
 
 #include <string.h>
 
-#define SAMPLE_LEAST 16u
+#define SAMPLE_LEAST 4u
 #define SAMPLE_MOST  4096u
 #define SAMPLE_PART  32u
 
@@ -66,6 +66,8 @@ static void tell_change(struct vs_served *s)
 static uint64_t until_next(uint64_t done)
 {
     uint64_t more = done / SAMPLE_PART;
+    if (done < SAMPLE_LEAST)
+        return done ? done : 1;
     return more < SAMPLE_LEAST ? SAMPLE_LEAST : more > SAMPLE_MOST ? SAMPLE_MOST : more;
 }
 

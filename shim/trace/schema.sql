@@ -204,7 +204,7 @@ CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
--- takes a sample every 1/32 of its requests (16 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
+-- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,
   t_ns INT,
   number INT,          -- which arena of the device: counts from 1, another one comes after its primary context was reset

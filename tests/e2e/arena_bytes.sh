@@ -116,8 +116,8 @@ for how in '' kill; do
         expect_sql "SELECT peak_bytes FROM peak WHERE kind = '$other'" 0
         expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space = 'arena'" "$allocations"
         expect_sql "SELECT count(*) FROM event WHERE op = 'free' AND space = 'arena' AND mate > 0" "$frees"
-        # the last sample before a kill is less than a 32nd part of the requests, and 16 for each thread, behind
-        [ -z "$how" ] || expect_sql "SELECT requests > ($allocations + $frees) * 31 / 32 - 200, requests <= $allocations + $frees FROM arena" '1|1'
+        # before a kill a sample was due after a 32nd part of the requests, and a thread that looked for it after another one of its own
+        [ -z "$how" ] || expect_sql "SELECT requests > ($allocations + $frees) * 15 / 16 - 20, requests <= $allocations + $frees FROM arena" '1|1'
     done
 done
 echo "every byte once"
