@@ -39,6 +39,7 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)
         vs_options_print();
+    vs_serve_install_always();
     if (vs_options.allocator == VS_ALLOCATOR_ARENA)
         vs_serve_install();
     vs_hooks_init();

@@ -26,7 +26,7 @@
 #define PITCH 512u
 
 struct vs_served vs_served[VS_SERVED_DEVICES];
-__thread bool vs_serving;
+_Atomic bool vs_served_any;
 static struct vs_lock making;
 
 static bool fill_calls(struct vs_arena_calls *calls)
@@ -65,7 +65,10 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     s->cuda.context = context;
     s->cuda.device = device;
     s->cuda.captures = &vs_served_captures;
+    vs_served_begin();
+    atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
     config.capacity = total;
+    vs_served_look_at_pool(s);
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)
         status = vs_arena_create(&arena, &backing, &config);
@@ -88,7 +91,7 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     vs_lock_take(&making);
     struct vs_arena *arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
-    if (!arena && !s->refused && is_primary(context, device)) {
+    if (!arena && !s->refused && !s->ending && is_primary(context, device)) {
         int status = make_arena(s, device, context);
         s->refused = status != 0;
         if (status != 0)
@@ -101,11 +104,8 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     return ours ? arena : NULL;
 }
 
-struct vs_arena *vs_served_here(struct vs_served **out)
+static struct vs_arena *arena_in(CUcontext context, struct vs_served **out)
 {
-    CUcontext context = NULL;
-    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
-        return NULL;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
         if (arena && vs_served[i].cuda.context == context) {
@@ -113,6 +113,24 @@ struct vs_arena *vs_served_here(struct vs_served **out)
             return arena;
         }
     }
+    return NULL;
+}
+
+struct vs_arena *vs_served_here(struct vs_served **out)
+{
+    CUcontext context = NULL;
+    if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return NULL;
+    struct vs_arena *arena = arena_in(context, out);
+    return arena ? arena : first_here(out, context);
+}
+
+struct vs_arena *vs_served_of(CUcontext context, struct vs_served **out)
+{
+    CUcontext current = NULL;
+    struct vs_arena *arena = context ? arena_in(context, out) : NULL;
+    if (arena || !context || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context)
+        return arena;
     return first_here(out, context);
 }
 
@@ -139,13 +157,12 @@ static bool capturing(void)
 static CUresult serve_alloc(CUdeviceptr *out, size_t size)
 {
     struct vs_served *s;
-    if (vs_serving || !out || size == 0 || capturing())
+    if (!out || size == 0 || capturing() || !vs_served_in())
         return VS_UNDER(cuMemAlloc_v2)(out, size);
-    vs_serving = true;
     struct vs_arena *arena = vs_served_here(&s);
     uint64_t address = 0;
     int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : 0;
-    vs_serving = false;
+    vs_served_out();
     if (!arena)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     if (status == 0) {
@@ -155,14 +172,23 @@ static CUresult serve_alloc(CUdeviceptr *out, size_t size)
     return (CUresult)status;
 }
 
+/* Whether the current context's memory comes from an arena. */
+static bool is_served(void)
+{
+    struct vs_served *s;
+    if (!vs_served_in())
+        return false;
+    bool served = vs_served_here(&s) != NULL;
+    vs_served_out();
+    return served;
+}
+
 static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                             unsigned int element)
 {
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     size_t line = (width + PITCH - 1) & ~(size_t)(PITCH - 1), size;
-    struct vs_served *s;
-    if (vs_serving || !valid || capturing() || line < width || __builtin_mul_overflow(line, height, &size) ||
-        !vs_served_here(&s))
+    if (!valid || capturing() || line < width || __builtin_mul_overflow(line, height, &size) || !is_served())
         return VS_UNDER(cuMemAllocPitch_v2)(out, pitch, width, height, element);
     CUresult status = serve_alloc(out, size);
     if (status == CUDA_SUCCESS)
@@ -181,15 +207,11 @@ static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
     return status;
 }
 
-static CUresult serve_free(CUdeviceptr address)
+/* What the driver's free promises, then the block is the arena's again. */
+static CUresult free_block(struct vs_served *s, const struct vs_arena_block *block)
 {
-    struct vs_arena_block block;
-    struct vs_served *s = address && !vs_serving ? vs_served_owner(address, &block) : NULL;
-    if (!s || block.address != address)
-        return VS_UNDER(cuMemFree_v2)(address);
-    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
+    struct vs_arena *arena = vs_served_arena(s);
     unsigned flags = VS_FREE_DEFER;
-    vs_serving = true;
     CUresult status = CUDA_SUCCESS;
     if (vs_options.arena_free == VS_ARENA_FREE_WAIT) {
         status = wait_for_device(s, arena);
@@ -198,10 +220,41 @@ static CUresult serve_free(CUdeviceptr address)
         else if (status == CUDA_ERROR_NOT_READY)
             status = CUDA_SUCCESS;
     }
-    if (status == CUDA_SUCCESS)
-        status = (CUresult)vs_arena_free(arena, address, VS_ARENA_ANY, flags);
-    vs_serving = false;
-    return status;
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (block->pins)
+        vs_served_unexport(s, block->address);
+    if (block->lane != VS_ARENA_ANY)
+        vs_served_unpooled(s, vs_served_bytes(block->size));
+    return (CUresult)vs_arena_free(arena, block->address, VS_ARENA_ANY, flags);
+}
+
+/* Without a context the driver refuses, whatever the address; so it is asked to. */
+static CUresult serve_free(CUdeviceptr address)
+{
+    struct vs_arena_block block;
+    CUcontext current = NULL;
+    CUresult status = CUDA_ERROR_INVALID_VALUE; /* of an address within a block */
+    if (!address || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || !vs_served_in())
+        return VS_UNDER(cuMemFree_v2)(address);
+    struct vs_served *s = vs_served_owner(address, &block);
+    if (s && block.address == address)
+        status = free_block(s, &block);
+    vs_served_out();
+    return s ? status : VS_UNDER(cuMemFree_v2)(address);
+}
+
+CUresult vs_served_peers(struct vs_served *s, uint64_t more)
+{
+    if (!vs_served_in())
+        return CUDA_SUCCESS;
+    vs_lock_take(&making);
+    s->peers |= more;
+    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
+    int granted = arena ? vs_arena_set_peers(arena, s->peers) : 0;
+    vs_lock_give(&making);
+    vs_served_out();
+    return (CUresult)granted;
 }
 
 static int device_of_context(CUcontext context)
@@ -226,36 +279,43 @@ static CUresult serve_peer(CUcontext peer, unsigned int flags)
     if (device < 0 || device >= VS_SERVED_DEVICES || from < 0 || from >= VS_SERVED_DEVICES)
         return status;
     struct vs_served *s = &vs_served[device];
-    vs_lock_take(&making);
-    s->peers |= 1ull << from;
-    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
-    vs_serving = true;
-    int granted = arena ? vs_arena_set_peers(arena, s->peers) : 0;
-    vs_serving = false;
-    vs_lock_give(&making);
-    return (CUresult)granted;
+    return vs_served_peers(s, 1ull << from);
 }
 
 /* ---- the end of a primary context: its memory goes with it ---- */
 
-static void end_arena(CUdevice device)
+/* No thread finds the arena any more; none can make another one yet. */
+static struct vs_arena *hide_arena(struct vs_served *s)
 {
-    if (device < 0 || device >= VS_SERVED_DEVICES)
-        return;
-    struct vs_served *s = &vs_served[device];
     vs_lock_take(&making);
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
-    if (arena) {
-        vs_serving = true;
-        s->cuda.context = NULL;
-        atomic_store_explicit(&s->arena, NULL, memory_order_release);
-        memset(s->used, 0, sizeof s->used);
-        vs_served_tell_end(s, arena);
-        vs_arena_destroy(arena);
-        s->cuda.spares = 0; /* events went with the context */
-        vs_serving = false;
-    }
+    s->ending = s->ending || arena;
+    atomic_store_explicit(&s->arena, NULL, memory_order_seq_cst); /* see vs_served_in */
     vs_lock_give(&making);
+    return arena;
+}
+
+static void end_arena(CUdevice device)
+{
+    struct vs_served *s = device >= 0 && device < VS_SERVED_DEVICES ? &vs_served[device] : NULL;
+    struct vs_arena *arena = s ? hide_arena(s) : NULL;
+    if (!arena)
+        return;
+    CUcontext context = s->cuda.context;
+    vs_served_wait();
+    vs_served_unexport_all(s);
+    vs_lock_take(&making);
+    vs_serving = true;
+    s->cuda.context = NULL;
+    atomic_store_explicit(&s->pool_used, 0, memory_order_relaxed);
+    memset(s->used, 0, sizeof s->used);
+    vs_served_tell_end(s, arena);
+    vs_arena_destroy(arena);
+    s->cuda.spares = 0; /* events went with the context */
+    vs_serving = false;
+    s->ending = false;
+    vs_lock_give(&making);
+    vs_imports_forget(context);
 }
 
 static CUresult after_release(CUresult status, CUdevice device)
@@ -306,5 +366,12 @@ void vs_serve_install(void)
     vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
     vs_serve_install_tell();
     vs_serve_install_streams();
+    vs_serve_install_pools();
+    vs_serve_install_exports();
+}
+
+void vs_serve_install_always(void)
+{
     vs_serve_install_asks();
+    vs_serve_install_imports();
 }

@@ -9,5 +9,7 @@
 
 /* Before the driver is learnt: from the library's constructor. */
 void vs_serve_install(void);
+/* What is there without an arena, too: opening memory of another process's. */
+void vs_serve_install_always(void);
 
 #endif

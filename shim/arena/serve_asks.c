@@ -1,91 +1,178 @@
 /*
  * serve_asks.c - what the driver would say of memory pieces, said of the blocks that they make up.
  *
- * A block of the arena lies on granules, each an allocation of its own to the driver: asked for the range of
- * an address it would name one of them.  And what the arena holds but nobody uses is free to the program that
- * asks how much is.
+ * A block of the arena lies on granules, each an allocation of its own to the driver: asked about an address
+ * it would answer for one of them.  So where the answer differs from the one for cuMemAlloc's memory, and a
+ * program may act on it, the one for the block is given:
+ *
+ *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
+ *      MAPPING_BASE_ADDR, MAPPING_SIZE         the granules that it lies on
+ *      CONTEXT                                 where it was allocated; virtual memory is no context's
+ *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (serve_ipc.c)
+ *      ALLOWED_HANDLE_TYPES                    none: a handle of one granule is none of the block
+ *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first granule's
+ *      MEMPOOL_HANDLE                          the default pool, of stream-ordered memory
+ *
+ * All others are the same for both, or the driver's own word for the piece is the right one (SYNC_MEMOPS,
+ * ACCESS_FLAGS, IS_GPU_DIRECT_RDMA_CAPABLE, ...).  cuMemRetainAllocationHandle is refused as for all memory
+ * that is not the program's own virtual memory: who had the handle of one granule would take it for the
+ * block.
+ *
+ * What the arena holds but nobody uses is free to the program that asks how much is.
  */
 #include "log.h"
 #include "served.h"
 
+/* The block that holds ADDRESS, and the device whose arena it is of; NULL: an import's, which has none. */
+struct found {
+    struct vs_arena_block block;
+    struct vs_served *of;
+};
+
+static bool any_arena(void)
+{
+    /* relaxed: memory that was got from an arena was got by who asks, or told to him */
+    return atomic_load_explicit(&vs_served_any, memory_order_relaxed);
+}
+
+static bool find(CUdeviceptr address, struct found *f)
+{
+    f->of = NULL;
+    if (any_arena() && vs_served_in()) {
+        f->of = vs_served_owner(address, &f->block);
+        vs_served_out();
+    }
+    return f->of || vs_imported(address, &f->block);
+}
+
 static CUresult serve_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 {
-    struct vs_arena_block block;
-    if (vs_serving || !vs_served_owner(address, &block))
+    struct found f;
+    if (!find(address, &f))
         return VS_UNDER(cuMemGetAddressRange_v2)(base, size, address);
     if (base)
-        *base = block.address;
+        *base = f.block.address;
     if (size)
-        *size = block.size;
+        *size = f.block.size;
     return CUDA_SUCCESS;
 }
 
-/* The answer for a block, where the attribute is one of its range. */
-static bool answer(void *data, CUpointer_attribute attribute, const struct vs_arena_block *block)
+/* ---- attributes of a pointer ---- */
+
+/* The granules that the block lies on, as a range. */
+static uint64_t first_byte(const struct found *f)
+{
+    return f->block.address & ~(f->of->cuda.granule - 1);
+}
+
+static uint64_t mapped_bytes(const struct found *f)
+{
+    uint64_t granule = f->of->cuda.granule, end = f->block.address + f->block.size;
+    return ((end + granule - 1) & ~(granule - 1)) - first_byte(f);
+}
+
+static CUmemoryPool pool_of(const struct found *f)
+{
+    CUmemoryPool pool = NULL;
+    if (f->block.lane != VS_ARENA_ANY)
+        vs_drv_cuDeviceGetDefaultMemPool(&pool, f->of->cuda.device);
+    return pool;
+}
+
+/* Of a block of an arena only: an import is what the driver says it is. */
+static bool answer_block(void *data, CUpointer_attribute attribute, const struct found *f)
+{
+    switch ((int)attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return *(CUcontext *)data = f->of->cuda.context, true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return *(unsigned *)data = 1, true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return *(uint64_t *)data = 0, true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return *(CUmemoryPool *)data = pool_of(f), true;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return *(uint64_t *)data = first_byte(f), true;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return *(uint64_t *)data = mapped_bytes(f), true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return VS_UNDER(cuPointerGetAttribute)(data, attribute, f->block.address) == CUDA_SUCCESS;
+    default:
+        return false;
+    }
+}
+
+/* Puts the answer for the block into DATA, where it is another one than the driver's. */
+static bool answer(void *data, CUpointer_attribute attribute, const struct found *f)
 {
     if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-        *(CUdeviceptr *)data = block->address;
+        *(CUdeviceptr *)data = f->block.address;
     else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-        *(size_t *)data = block->size;
+        *(size_t *)data = f->block.size;
     else
-        return false;
+        return f->of && answer_block(data, attribute, f);
     return true;
 }
 
 static CUresult serve_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    struct vs_arena_block block;
+    struct found f;
     CUresult status = VS_UNDER(cuPointerGetAttribute)(data, attribute, address);
-    bool of_range =
-        attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
-    if (status == CUDA_SUCCESS && of_range && !vs_serving && vs_served_owner(address, &block))
-        answer(data, attribute, &block);
+    /* an attribute that virtual memory has none of is INVALID_VALUE: the block may have one */
+    if ((status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE) && data && find(address, &f) &&
+        answer(data, attribute, &f))
+        return CUDA_SUCCESS;
     return status;
 }
 
 static CUresult serve_attributes(unsigned int count, CUpointer_attribute *attributes, void **data,
                                  CUdeviceptr address)
 {
-    struct vs_arena_block block;
+    struct found f;
     CUresult status = VS_UNDER(cuPointerGetAttributes)(count, attributes, data, address);
-    if (status != CUDA_SUCCESS || vs_serving || !vs_served_owner(address, &block))
+    if (status != CUDA_SUCCESS || !find(address, &f))
         return status;
     for (unsigned int i = 0; i < count; i++)
-        answer(data[i], attributes[i], &block);
+        answer(data[i], attributes[i], &f);
     return status;
+}
+
+static CUresult serve_retain(CUmemGenericAllocationHandle *handle, void *address)
+{
+    struct found f;
+    return find((CUdeviceptr)address, &f) && f.of ? CUDA_ERROR_INVALID_VALUE
+                                                  : VS_UNDER(cuMemRetainAllocationHandle)(handle, address);
+}
+
+/* ---- how much is free ---- */
+
+static uint64_t unused_bytes(CUdevice device)
+{
+    struct vs_arena_stats stats = {0};
+    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_served_in())
+        return 0;
+    struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+    if (arena)
+        vs_arena_stats(arena, &stats);
+    vs_served_out();
+    return stats.idle + stats.deferred; /* the second: once the device is done */
 }
 
 static CUresult serve_info(size_t *free_bytes, size_t *total)
 {
     CUdevice device = -1;
     CUresult status = VS_UNDER(cuMemGetInfo_v2)(free_bytes, total);
-    if (status != CUDA_SUCCESS || vs_serving || !free_bytes ||
-        vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= VS_SERVED_DEVICES ||
-        !vs_served_arena(&vs_served[device]))
-        return status;
-    struct vs_arena_stats stats;
-    vs_arena_stats(vs_served_arena(&vs_served[device]), &stats);
-    *free_bytes += stats.idle + stats.deferred; /* the second: once the device is done */
+    if (status == CUDA_SUCCESS && free_bytes && any_arena() && vs_drv_cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        *free_bytes += unused_bytes(device);
     return status;
-}
-
-/* The driver makes such handles for memory of its own only. */
-static CUresult serve_ipc(CUipcMemHandle *handle, CUdeviceptr address)
-{
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    struct vs_arena_block block;
-    if (!vs_serving && vs_served_owner(address, &block) &&
-        !atomic_flag_test_and_set_explicit(&said, memory_order_relaxed))
-        vs_log("cuIpcGetMemHandle: the arena's memory cannot be shared so: run without "
-               "VRAMSCOPE_ALLOCATOR=arena");
-    return VS_UNDER(cuIpcGetMemHandle)(handle, address);
 }
 
 void vs_serve_install_asks(void)
 {
-    vs_override(VS_API_cuIpcGetMemHandle, (void *)serve_ipc);
     vs_override(VS_API_cuMemGetAddressRange_v2, (void *)serve_range);
     vs_override(VS_API_cuPointerGetAttribute, (void *)serve_attribute);
     vs_override(VS_API_cuPointerGetAttributes, (void *)serve_attributes);
+    vs_override(VS_API_cuMemRetainAllocationHandle, (void *)serve_retain);
     vs_override(VS_API_cuMemGetInfo_v2, (void *)serve_info);
 }

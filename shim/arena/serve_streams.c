@@ -14,12 +14,24 @@
 
 uint32_t vs_served_captures;
 
-static bool has_lane(const struct vs_served *s, CUstream stream)
+static bool real_stream(CUstream stream)
+{
+    return stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+}
+
+/* The context that STREAM is of, which need not be the current one; NULL: the driver has to say what is
+ * wrong. */
+static CUcontext context_of(CUstream stream)
 {
     CUcontext context = NULL;
-    if (stream == CU_STREAM_PER_THREAD)
-        return false;
-    return vs_drv_cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == s->cuda.context;
+    CUresult status =
+        real_stream(stream) ? vs_drv_cuStreamGetCtx(stream, &context) : vs_drv_cuCtxGetCurrent(&context);
+    return status == CUDA_SUCCESS ? context : NULL;
+}
+
+static bool has_lane(const struct vs_served *s, CUstream stream)
+{
+    return stream != CU_STREAM_PER_THREAD && context_of(stream) == s->cuda.context;
 }
 
 static uint32_t find_lane(const struct vs_served *s, CUstream stream)
@@ -48,21 +60,35 @@ uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
     return lane;
 }
 
-static CUresult alloc(CUdeviceptr *out, size_t size, CUstream stream, bool *served)
+/* Whether memory of POOL (NULL: of the current one) comes from the arena: that of the default one does. */
+static bool is_served(const struct vs_served *s, CUmemoryPool pool)
+{
+    return pool ? pool == s->pool : !atomic_load_explicit(&s->other_pool, memory_order_relaxed);
+}
+
+static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
+{
+    uint32_t lane = vs_served_lane(s, stream, true);
+    int status = vs_arena_malloc(arena, lane, size, address);
+    if (status == 0 && lane != VS_ARENA_ANY)
+        vs_served_pooled(s, vs_served_bytes(size));
+    return status;
+}
+
+CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served)
 {
     struct vs_served *s;
     uint64_t address = 0;
-    *served = false;
-    if (vs_serving || !out || size == 0 || vs_capturing(stream) != VS_CAPTURE_NO)
-        return CUDA_SUCCESS;
-    vs_serving = true;
-    struct vs_arena *arena = vs_served_here(&s);
     int status = 0;
-    if (arena) {
-        status = vs_arena_malloc(arena, vs_served_lane(s, stream, true), size, &address);
+    *served = false;
+    if (!out || size == 0 || vs_capturing(stream) != VS_CAPTURE_NO || !vs_served_in())
+        return CUDA_SUCCESS;
+    struct vs_arena *arena = vs_served_of(context_of(stream), &s);
+    if (arena && is_served(s, pool)) {
+        status = take(s, arena, stream, size, &address);
         *served = true;
     }
-    vs_serving = false;
+    vs_served_out();
     if (*served && status == 0) {
         *out = address;
         vs_override_space = VS_SPACE_ARENA;
@@ -73,29 +99,56 @@ static CUresult alloc(CUdeviceptr *out, size_t size, CUstream stream, bool *serv
 static CUresult serve_alloc(CUdeviceptr *out, size_t size, CUstream stream)
 {
     bool served;
-    CUresult status = alloc(out, size, stream, &served);
+    CUresult status = vs_served_alloc(out, size, stream, NULL, &served);
     return served ? status : VS_UNDER(cuMemAllocAsync)(out, size, stream);
 }
 
 static CUresult serve_alloc_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
 {
     bool served;
-    CUresult status = alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, &served);
+    CUresult status =
+        vs_served_alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, NULL, &served);
     return served ? status : VS_UNDER(cuMemAllocAsync_ptsz)(out, size, stream);
+}
+
+/* A stream of another device or context: no wait for the arena's own covers it. */
+static CUresult wait_for_stranger(const struct vs_served *s, CUstream stream)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (context_of(stream) == s->cuda.context)
+        return CUDA_SUCCESS;
+    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
+    CUresult status = vs_drv_cuStreamSynchronize(stream);
+    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
+    return status;
+}
+
+static CUresult release_block(struct vs_served *s, const struct vs_arena_block *block, CUstream stream)
+{
+    uint32_t lane = vs_served_lane(s, stream, true);
+    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
+    CUresult status = wait_for_stranger(s, stream);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (block->pins)
+        vs_served_unexport(s, block->address);
+    if (block->lane != VS_ARENA_ANY)
+        vs_served_unpooled(s, vs_served_bytes(block->size));
+    return (CUresult)vs_arena_free(vs_served_arena(s), block->address, lane, flags);
 }
 
 static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
 {
     struct vs_arena_block block;
-    struct vs_served *s = address && !vs_serving ? vs_served_owner(address, &block) : NULL;
-    *served = s && block.address == address && vs_capturing(stream) == VS_CAPTURE_NO;
-    if (!*served)
+    CUresult status = CUDA_ERROR_INVALID_VALUE; /* of an address within a block */
+    *served = false;
+    if (!address || vs_capturing(stream) != VS_CAPTURE_NO || !context_of(stream) || !vs_served_in())
         return CUDA_SUCCESS;
-    vs_serving = true;
-    uint32_t lane = vs_served_lane(s, stream, true);
-    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
-    CUresult status = (CUresult)vs_arena_free(vs_served_arena(s), address, lane, flags);
-    vs_serving = false;
+    struct vs_served *s = vs_served_owner(address, &block);
+    *served = s != NULL;
+    if (s && block.address == address)
+        status = release_block(s, &block, stream);
+    vs_served_out();
     return status;
 }
 
@@ -117,6 +170,8 @@ static CUresult serve_free_ptsz(CUdeviceptr address, CUstream stream)
 
 static void forget_stream(CUstream stream)
 {
+    if (!vs_served_in())
+        return;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_served *s = &vs_served[i];
         struct vs_arena *arena = vs_served_arena(s);
@@ -126,17 +181,11 @@ static void forget_stream(CUstream stream)
         uint32_t lane = find_lane(s, stream);
         if (lane != VS_ARENA_ANY) {
             s->used[lane] = false;
-            vs_serving = true;
             vs_arena_retire_lane(arena, lane);
-            vs_serving = false;
         }
         vs_lock_give(&s->streams);
     }
-}
-
-static bool real_stream(CUstream stream)
-{
-    return stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+    vs_served_out();
 }
 
 static void end_capture_of(CUstream stream)

@@ -152,6 +152,14 @@ static int known_devices(void)
     return atomic_load_explicit(&devices, memory_order_relaxed);
 }
 
+/* Within, as in whatever looks at an arena: it must not end meanwhile.  *ENTERED: with a call of vs_served_out
+ * to come; else this thread is inside already, or there is nothing to look at. */
+static bool inside(bool *entered)
+{
+    *entered = vs_served_in();
+    return *entered || vs_serving;
+}
+
 static void sample_all(bool last)
 {
     for (int i = 0; i < known_devices(); i++) {
@@ -165,11 +173,16 @@ static void sample_all(bool last)
 
 void vs_served_tell(struct vs_served *s)
 {
-    tell_change(s);
-    if (++calls < next_look)
+    bool entered;
+    if (!inside(&entered))
         return;
-    next_look = calls + until_next(calls);
-    sample_all(false);
+    tell_change(s);
+    if (++calls >= next_look) {
+        next_look = calls + until_next(calls);
+        sample_all(false);
+    }
+    if (entered)
+        vs_served_out();
 }
 
 static void tell_all(void)
@@ -180,7 +193,12 @@ static void tell_all(void)
 
 static void at_exit(void)
 {
+    bool entered;
+    if (!inside(&entered))
+        return;
     sample_all(true);
+    if (entered)
+        vs_served_out();
 }
 
 void vs_served_tell_begin(struct vs_served *s)

@@ -17,6 +17,7 @@
 struct vs_served {
     _Atomic(struct vs_arena *) arena; /* published last */
     bool refused;                     /* there can be none */
+    bool ending;                      /* its context is gone, and somebody may be in the arena still */
     struct vs_backing_cuda cuda;
     uint64_t peers; /* devices that asked for access before there was an arena */
 
@@ -28,17 +29,42 @@ struct vs_served {
     uint64_t sampled;    /* requests at the last sample */
     uint64_t free_waits; /* of cuMemFree for the device; atomic */
 
+    CUmemoryPool pool;                     /* the device's default one */
+    _Atomic bool other_pool;               /* another one is current */
+    _Atomic uint64_t pool_used, pool_high; /* bytes that are stream-ordered memory, and their peak */
+    _Atomic uint64_t pool_reserved_high;
+
     struct vs_lock streams; /* guards the next */
     CUstream stream_of[VS_ARENA_LANES];
     bool used[VS_ARENA_LANES];
 };
 
 extern struct vs_served vs_served[VS_SERVED_DEVICES];
+extern _Atomic bool vs_served_any;  /* an arena was made */
 extern uint32_t vs_served_captures; /* of streams, under way; atomic */
 extern __thread bool vs_serving;    /* this thread's calls of the driver are ours */
 
+/* ---- being inside (serve_scope.c) ---- */
+
+/* Between the two nothing that a thread found in vs_served goes away, and what it calls of the driver is
+ * ours. False: nothing of ours may be touched, the driver serves: this thread is inside already (a signal
+ * handler, or the driver calling itself), or it is in a fork's child, where neither the arena nor the driver
+ * can be used. */
+bool vs_served_in(void);
+void vs_served_out(void);
+/* Before anything is made that vs_served_in guards: a fork's child is told from its parent from then on. */
+void vs_served_begin(void);
+/* Until nobody is inside who was. */
+void vs_served_wait(void);
+
 /* The driver's own function that a row of ours stands for. */
 #define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))
+
+/* What a block of SIZE bytes takes. */
+static inline uint64_t vs_served_bytes(uint64_t size)
+{
+    return (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1);
+}
 
 static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 {
@@ -48,6 +74,8 @@ static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 
 /* The arena of the current device, made if need be; NULL: the driver serves. */
 struct vs_arena *vs_served_here(struct vs_served **served);
+/* The same for CONTEXT, which need not be current. */
+struct vs_arena *vs_served_of(CUcontext context, struct vs_served **served);
 /* The device whose arena has a live block with ADDRESS in it; NULL: the memory is the driver's. */
 struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block);
 
@@ -59,10 +87,30 @@ void vs_served_tell(struct vs_served *s);
 void vs_served_tell_begin(struct vs_served *s);
 void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena);
 void vs_serve_install_tell(void);
+/* The devices of MORE may reach what lies on this one, now and later. */
+CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
 /* serve_streams.c: the lane of a stream; VS_ARENA_ANY where it has none.  OPEN: gives it one. */
 uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open);
+/* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the
+ * driver. */
+CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served);
+/* serve_pools.c: so much more of it is live, or less */
+void vs_served_pooled(struct vs_served *s, uint64_t bytes);
+void vs_served_unpooled(struct vs_served *s, uint64_t bytes);
+void vs_served_look_at_pool(struct vs_served *s);
+void vs_serve_install_pools(void);
 void vs_serve_install_streams(void);
 void vs_serve_install_asks(void);
+
+/* ---- memory shared with other processes (serve_ipc.c) ---- */
+
+void vs_serve_install_exports(void);
+void vs_served_unexport(struct vs_served *s, CUdeviceptr address); /* its block is about to be freed */
+void vs_served_unexport_all(struct vs_served *s);
+/* serve_imports.c: what others share with us, wherever the shim is */
+void vs_serve_install_imports(void);
+bool vs_imported(CUdeviceptr address, struct vs_arena_block *block); /* ADDRESS lies in it */
+void vs_imports_forget(CUcontext context);                           /* it is gone */
 
 #endif

@@ -111,9 +111,11 @@ bool vs_driver_owns(const void *address);
     X(cuCtxGetDevice, 1, (CUdevice *, device))                                                               \
     X(cuStreamGetCtx, 2, (CUstream, stream, CUcontext *, context))                                           \
     X(cuStreamIsCapturing, 2, (CUstream, stream, CUstreamCaptureStatus *, status))                           \
+    X(cuStreamSynchronize, 1, (CUstream, stream))                                                            \
     X(cuThreadExchangeStreamCaptureMode, 1, (CUstreamCaptureMode *, mode))                                   \
     X(cuPointerGetAttribute, 3, (void *, data, CUpointer_attribute, attribute, CUdeviceptr, address))        \
     X(cuDeviceGetMemPool, 2, (CUmemoryPool *, pool, CUdevice, device))                                       \
+    X(cuDeviceGetDefaultMemPool, 2, (CUmemoryPool *, pool, CUdevice, device))                                \
     X(cuMemPoolGetAttribute, 3, (CUmemoryPool, pool, CUmemPool_attribute, attribute, void *, value))         \
     X(cuDeviceGetName, 3, (char *, name, int, length, CUdevice, device))                                     \
     X(cuDeviceGetUuid_v2, 2, (CUuuid *, uuid, CUdevice, device))                                             \

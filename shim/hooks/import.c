@@ -17,8 +17,10 @@ void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)
 {
     CUdeviceptr base;
     size_t size = 0;
-    if (status == CUDA_SUCCESS && address != 0)
-        vs_drv_cuMemGetAddressRange_v2(&base, &size, address);
+    /* through the table: what an arena shares has many pieces, and one size */
+    CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) = vs_real_of(VS_API_cuMemGetAddressRange_v2);
+    if (status == CUDA_SUCCESS && address != 0 && range != NULL)
+        range(&base, &size, address);
     record_import(api, address, size, status);
 }
 

@@ -1,0 +1,292 @@
+/*
+ * handover.c - see handover.h.
+ *
+ * One question, one answer, each a datagram: the giver has one socket for all who ask, and no connection of
+ * his is opened under a number that the program may expect for a file of its own.  Both sides look who the
+ * other is: the kernel says so with every datagram.
+ */
+#define _GNU_SOURCE
+#include "handover.h"
+
+#include "lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define STACK_BYTES (128u << 10)
+#define PATIENCE_S  10
+
+/* ---- sockets ---- */
+
+static socklen_t name_of(struct sockaddr_un *address, uint64_t name)
+{
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "vramscope-arena-%016llx",
+                     (unsigned long long)name);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* A socket that says with each datagram who sent it, under a number that programs do not come to. */
+static int new_socket(void)
+{
+    struct rlimit limit;
+    int yes = 1, low = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (low < 0)
+        return -errno;
+    rlim_t half = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 128;
+    int high = fcntl(low, F_DUPFD_CLOEXEC, half < 1000 ? (int)half : 1000);
+    if (high >= 0) {
+        close(low);
+        low = high;
+    }
+    setsockopt(low, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+    return low;
+}
+
+/* Room for descriptors and for who sent them. */
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+};
+
+static bool is_one_of_us(const struct ucred *who)
+{
+    return who->uid == geteuid() || who->uid == 0 || geteuid() == 0;
+}
+
+/* What came along: how many descriptors, and whether the sender may be trusted. */
+static uint32_t unpack(struct msghdr *message, int files[VS_HANDOVER_FILES], bool *trusted)
+{
+    uint32_t count = 0;
+    *trusted = false;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        struct ucred who;
+        if (c->cmsg_level != SOL_SOCKET)
+            continue;
+        if (c->cmsg_type == SCM_CREDENTIALS) {
+            memcpy(&who, CMSG_DATA(c), sizeof who);
+            *trusted = is_one_of_us(&who);
+        } else if (c->cmsg_type == SCM_RIGHTS) {
+            count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(files, CMSG_DATA(c), count * sizeof(int));
+        }
+    }
+    return count;
+}
+
+static void close_all(const int *files, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        close(files[i]);
+}
+
+/* A datagram of exactly BYTES from somebody of ours: how many descriptors came with it, or -errno. */
+static int receive(int from, void *data, size_t bytes, int files[VS_HANDOVER_FILES], struct sockaddr_un *who,
+                   socklen_t *who_bytes)
+{
+    union control control;
+    struct iovec one = {data, bytes};
+    struct msghdr message = {.msg_name = who,
+                             .msg_namelen = who ? sizeof *who : 0,
+                             .msg_iov = &one,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    bool trusted;
+    ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno == EAGAIN ? -ETIMEDOUT : -errno;
+    uint32_t count = unpack(&message, files, &trusted);
+    if ((size_t)n != bytes || !trusted || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        close_all(files, count);
+        return -EBADMSG;
+    }
+    if (who_bytes)
+        *who_bytes = message.msg_namelen;
+    return (int)count;
+}
+
+/* ---- who gives ---- */
+
+static struct {
+    struct vs_lock lock;
+    uint64_t name;
+    int socket;
+    pid_t pid; /* whose thread answers: a fork's child has none */
+    dev_t device;
+    ino_t inode;
+    bool answers;
+    vs_handover_give *give;
+} server;
+
+/* Whether the number still is our socket. */
+static bool is_ours(void)
+{
+    struct stat st;
+    return fstat(server.socket, &st) == 0 && st.st_dev == server.device && st.st_ino == server.inode;
+}
+
+static void send_answer(const struct vs_handover_answer *answer, const int *files,
+                        const struct sockaddr_un *to, socklen_t to_bytes)
+{
+    union control control;
+    struct iovec one = {(void *)answer, sizeof *answer};
+    struct msghdr message = {
+        .msg_name = (void *)to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
+    if (answer->files) {
+        memset(&control, 0, sizeof control);
+        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                          .cmsg_type = SCM_RIGHTS,
+                                          .cmsg_len = CMSG_LEN(answer->files * sizeof(int))};
+        memcpy(CMSG_DATA(&control.header), files, answer->files * sizeof(int));
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(answer->files * sizeof(int));
+    }
+    sendmsg(server.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read has no answer */
+}
+
+static void answer_one(void)
+{
+    struct sockaddr_un who;
+    socklen_t who_bytes;
+    struct vs_handover_ask ask;
+    struct vs_handover_answer answer;
+    int files[VS_HANDOVER_FILES];
+    int came = receive(server.socket, &ask, sizeof ask, files, &who, &who_bytes);
+    if (came < 0)
+        return;
+    close_all(files, (uint32_t)came); /* nobody sends any */
+    memset(&answer, 0, sizeof answer);
+    if (ask.most > VS_HANDOVER_FILES)
+        ask.most = VS_HANDOVER_FILES;
+    server.give(&ask, &answer, files);
+    if (is_ours())
+        send_answer(&answer, files, &who, who_bytes);
+    close_all(files, answer.files);
+}
+
+static void *serve(void *unused)
+{
+    prctl(PR_SET_NAME, "vramscope-share");
+    while (is_ours())
+        answer_one();
+    __atomic_store_n(&server.answers, false, __ATOMIC_RELEASE); /* the socket was used before */
+    return unused;
+}
+
+static int bind_anew(void)
+{
+    struct sockaddr_un address;
+    struct stat st;
+    if (getrandom(&server.name, sizeof server.name, GRND_NONBLOCK) != sizeof server.name)
+        return -EAGAIN;
+    server.socket = new_socket();
+    if (server.socket < 0)
+        return server.socket;
+    socklen_t bytes = name_of(&address, server.name);
+    if (bind(server.socket, (struct sockaddr *)&address, bytes) != 0 || fstat(server.socket, &st) != 0) {
+        int error = -errno;
+        close(server.socket);
+        return error;
+    }
+    server.device = st.st_dev;
+    server.inode = st.st_ino;
+    return 0;
+}
+
+/* No signal of the program's is handled by a thread of ours. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attr, serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return -error;
+}
+
+int vs_handover_serve(vs_handover_give *give, uint64_t *name)
+{
+    int error = 0;
+    vs_lock_take(&server.lock);
+    /* acquire: after an end, what the thread did is done */
+    bool answers = __atomic_load_n(&server.answers, __ATOMIC_ACQUIRE) && server.pid == getpid();
+    if (!answers || !is_ours()) {
+        server.give = give;
+        error = bind_anew();
+        if (error == 0) {
+            server.pid = getpid();
+            __atomic_store_n(&server.answers, true, __ATOMIC_RELAXED); /* the thread comes after it */
+            error = start_thread();
+        }
+        if (error != 0)
+            __atomic_store_n(&server.answers, false, __ATOMIC_RELAXED);
+    }
+    *name = server.name;
+    vs_lock_give(&server.lock);
+    return error;
+}
+
+uint64_t vs_handover_name(void)
+{
+    vs_lock_take(&server.lock);
+    uint64_t name = server.pid == getpid() ? server.name : 0;
+    vs_lock_give(&server.lock);
+    return name;
+}
+
+/* ---- who asks ---- */
+
+int vs_handover_connect(uint64_t name)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX}, to;
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int way = new_socket();
+    if (way < 0)
+        return way;
+    socklen_t bytes = name_of(&to, name);
+    setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(way, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    /* without a path the kernel gives it a name of its own: answers need one */
+    if (bind(way, (struct sockaddr *)&own, sizeof own.sun_family) != 0 ||
+        connect(way, (struct sockaddr *)&to, bytes) != 0) {
+        int error = -errno;
+        close(way);
+        return error;
+    }
+    return way;
+}
+
+int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handover_answer *answer,
+                    int files[VS_HANDOVER_FILES])
+{
+    if (send(way, ask, sizeof *ask, MSG_NOSIGNAL) != sizeof *ask)
+        return errno == EAGAIN ? -ETIMEDOUT : -errno;
+    int came = receive(way, answer, sizeof *answer, files, NULL, NULL);
+    if (came < 0)
+        return came;
+    if ((uint32_t)came == answer->files)
+        return 0;
+    close_all(files, (uint32_t)came); /* fewer than were sent: this process may open no more */
+    return -EMFILE;
+}

@@ -1,0 +1,359 @@
+/*
+ * serve_imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena.
+ *
+ * The other process's granules are mapped side by side at addresses of our own, accessible from the current
+ * context's device and from the one that they lie on, and the block's address among them is what the program
+ * gets.  The same handle opened again in the same context is the same address, counted, as the driver does
+ * it. It is there wherever the shim is, with an arena or without; handles of the driver's pass through.
+ *
+ * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone or has
+ * freed the block, MAP_FAILED where it is there and cannot be reached, with one line that says what to do.
+ */
+#include "log.h"
+#include "serve_ipc.h"
+#include "served.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define IMPORTS (1u << 15) /* open at once */
+
+struct import {
+    CUdeviceptr address; /* 0: none */
+    uint64_t size;
+    CUdeviceptr pages; /* what is mapped */
+    uint64_t bytes;
+    uint64_t name, id; /* of the handle */
+    CUcontext context;
+    uint32_t references;
+};
+
+static struct vs_lock lock; /* guards what follows; `used` is also looked at without it */
+static struct import *table;
+static _Atomic uint32_t used;
+
+static struct {
+    __typeof__(&cuMemImportFromShareableHandle) import;
+    __typeof__(&cuMemAddressReserve) reserve;
+    __typeof__(&cuMemAddressFree) unreserve;
+    __typeof__(&cuMemMap) map;
+    __typeof__(&cuMemUnmap) unmap;
+    __typeof__(&cuMemSetAccess) access;
+    __typeof__(&cuMemRelease) release;
+    __typeof__(&cuMemGetAllocationPropertiesFromHandle) properties;
+    __typeof__(&cuCtxSynchronize) synchronize;
+} driver;
+
+static bool know_driver(void)
+{
+    static bool known;
+    if (known)
+        return true;
+    driver.import = vs_cuda_real("cuMemImportFromShareableHandle");
+    driver.reserve = vs_cuda_real("cuMemAddressReserve");
+    driver.unreserve = vs_cuda_real("cuMemAddressFree");
+    driver.map = vs_cuda_real("cuMemMap");
+    driver.unmap = vs_cuda_real("cuMemUnmap");
+    driver.access = vs_cuda_real("cuMemSetAccess");
+    driver.release = vs_cuda_real("cuMemRelease");
+    driver.properties = vs_cuda_real("cuMemGetAllocationPropertiesFromHandle");
+    driver.synchronize = vs_cuda_real("cuCtxSynchronize");
+    known = driver.import && driver.reserve && driver.unreserve && driver.map && driver.unmap &&
+            driver.access && driver.release && driver.properties && driver.synchronize;
+    return known;
+}
+
+/* ---- the table ---- */
+
+static uint32_t count_used(void)
+{
+    return atomic_load_explicit(&used, memory_order_relaxed); /* exact under the lock */
+}
+
+static struct import *find_address(CUdeviceptr address)
+{
+    for (uint32_t i = 0; i < count_used(); i++)
+        if (table[i].address && address - table[i].address < table[i].size)
+            return &table[i];
+    return NULL;
+}
+
+static struct import *find_handle(const struct vs_ipc_ticket *t, CUcontext context)
+{
+    for (uint32_t i = 0; i < count_used(); i++)
+        if (table[i].address && table[i].name == t->name && table[i].id == t->id &&
+            table[i].context == context)
+            return &table[i];
+    return NULL;
+}
+
+static struct import *free_place(void)
+{
+    if (!table) {
+        void *p = mmap(NULL, IMPORTS * sizeof *table, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            return NULL;
+        table = p;
+    }
+    for (uint32_t i = 0; i < count_used(); i++)
+        if (!table[i].address)
+            return &table[i];
+    return count_used() < IMPORTS ? &table[count_used()] : NULL;
+}
+
+static void enter_table(struct import *place, const struct import *i)
+{
+    *place = *i;
+    if (place == &table[count_used()])
+        atomic_fetch_add_explicit(&used, 1, memory_order_relaxed); /* a hint to who has not the lock */
+}
+
+bool vs_imported(CUdeviceptr address, struct vs_arena_block *block)
+{
+    if (count_used() == 0 || !vs_served_in())
+        return false;
+    vs_lock_take(&lock);
+    const struct import *i = find_address(address);
+    if (i)
+        *block = (struct vs_arena_block){.address = i->address, .size = i->size};
+    vs_lock_give(&lock);
+    vs_served_out();
+    return i != NULL;
+}
+
+/* ---- mapping ---- */
+
+static CUresult allow(const struct import *i, int device)
+{
+    CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return driver.access(i->pages, i->bytes, &desc, 1);
+}
+
+/* From the current device, and from the memory's own where this process sees that. */
+static CUresult allow_both(const struct import *i, int home)
+{
+    CUdevice here = -1;
+    CUresult status = vs_drv_cuCtxGetDevice(&here);
+    if (status == CUDA_SUCCESS)
+        status = allow(i, here);
+    if (status == CUDA_SUCCESS && home >= 0 && home != here)
+        allow(i, home);
+    return status;
+}
+
+static void undo(const struct import *i, uint64_t mapped)
+{
+    if (mapped)
+        driver.unmap(i->pages, mapped);
+    if (i->pages)
+        driver.unreserve(i->pages, i->bytes);
+}
+
+/* Maps the piece that FILE is at *MAPPED bytes, and closes it.  Its mapping keeps it alive. */
+static CUresult map_file(const struct import *i, int file, uint64_t bytes, uint64_t *mapped, int *home)
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    CUresult status =
+        driver.import(&handle, (void *)(intptr_t)file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    close(file);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (*home < 0 && driver.properties(&prop, handle) == CUDA_SUCCESS)
+        *home = prop.location.id;
+    status = driver.map(i->pages + *mapped, bytes, 0, handle, 0);
+    driver.release(handle);
+    *mapped += status == CUDA_SUCCESS ? bytes : 0;
+    return status;
+}
+
+static CUresult map_files(const struct import *i, const struct vs_handover_answer *a, const int *files,
+                          uint64_t *mapped, int *home)
+{
+    CUresult status = CUDA_SUCCESS;
+    for (uint32_t f = 0; f < a->files; f++)
+        if (status == CUDA_SUCCESS)
+            status = map_file(i, files[f], a->piece_bytes, mapped, home);
+        else
+            close(files[f]);
+    return status;
+}
+
+/* The first answer says how much there is. */
+static CUresult reserve(struct import *i, const struct vs_handover_answer *a)
+{
+    uint64_t whole;
+    if (__builtin_mul_overflow(a->piece_bytes, (uint64_t)a->pieces, &whole) || a->offset > whole ||
+        i->size > whole - a->offset)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult status = driver.reserve(&i->pages, whole, 0, 0, 0);
+    if (status != CUDA_SUCCESS)
+        i->pages = 0;
+    i->bytes = whole;
+    i->address = i->pages + a->offset;
+    return status;
+}
+
+static void say_unreachable(const struct vs_ipc_ticket *t, int error)
+{
+    vs_log(
+        "cuIpcOpenMemHandle: process %d, in whose arena the memory lies, does not hand it over (%s): both "
+        "must "
+        "run under the shim, as one user, in one network namespace; or run without VRAMSCOPE_ALLOCATOR=arena",
+        (int)t->pid, strerror(-error));
+}
+
+/* What a failed hand-over is to the program. */
+static CUresult refused(const struct vs_ipc_ticket *t, int error)
+{
+    if (error == -ECONNREFUSED || error == -ENOENT)
+        return CUDA_ERROR_INVALID_HANDLE;
+    say_unreachable(t, error);
+    return CUDA_ERROR_MAP_FAILED;
+}
+
+static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, int way, uint64_t *mapped)
+{
+    struct vs_handover_answer answer = {.pieces = 1};
+    int files[VS_HANDOVER_FILES], home = -1;
+    CUresult status = CUDA_SUCCESS;
+    for (uint32_t have = 0; have < answer.pieces && status == CUDA_SUCCESS; have += answer.files) {
+        struct vs_handover_ask ask = {t->id, have, VS_HANDOVER_FILES};
+        int error = vs_handover_ask(way, &ask, &answer, files);
+        if (error != 0)
+            return refused(t, error);
+        if (answer.status != 0 || answer.files == 0)
+            return answer.status != 0 ? (CUresult)answer.status : CUDA_ERROR_INVALID_HANDLE;
+        if (have == 0)
+            status = reserve(i, &answer);
+        if (status == CUDA_SUCCESS)
+            status = map_files(i, &answer, files, mapped, &home);
+        else
+            for (uint32_t f = 0; f < answer.files; f++)
+                close(files[f]);
+    }
+    return status == CUDA_SUCCESS ? allow_both(i, home) : status;
+}
+
+static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdeviceptr *out)
+{
+    struct import i = {.size = t->size, .name = t->name, .id = t->id, .context = context, .references = 1};
+    struct import *place = free_place();
+    uint64_t mapped = 0;
+    if (!place || !know_driver())
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int way = vs_handover_connect(t->name);
+    if (way < 0)
+        return refused(t, way);
+    CUresult status = import_pieces(&i, t, way, &mapped);
+    close(way);
+    if (status == CUDA_SUCCESS) {
+        enter_table(place, &i);
+        *out = i.address;
+    } else {
+        undo(&i, mapped);
+    }
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, unsigned int flags)
+{
+    CUcontext context = NULL;
+    CUresult status = vs_drv_cuCtxGetCurrent(&context);
+    if (status != CUDA_SUCCESS || !context)
+        return status != CUDA_SUCCESS ? status : CUDA_ERROR_INVALID_CONTEXT;
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (vs_ipc_is_own(t))
+        return CUDA_ERROR_INVALID_CONTEXT; /* as the driver: a process does not open what is its own */
+    vs_lock_take(&lock);
+    struct import *i = find_handle(t, context);
+    if (i) {
+        i->references++;
+        *out = i->address;
+    } else {
+        status = import(t, context, out);
+    }
+    vs_lock_give(&lock);
+    return status;
+}
+
+static bool is_ticket(const CUipcMemHandle *handle, struct vs_ipc_ticket *t)
+{
+    memcpy(t, handle->reserved, sizeof *t);
+    return memcmp(t->magic, VS_IPC_MAGIC, sizeof t->magic) == 0;
+}
+
+#define OPEN(symbol)                                                                                         \
+    static CUresult open_##symbol(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)               \
+    {                                                                                                        \
+        struct vs_ipc_ticket t;                                                                              \
+        if (!is_ticket(&handle, &t))                                                                         \
+            return VS_UNDER(symbol)(out, handle, flags);                                                     \
+        vs_served_begin();                                                                                   \
+        if (!vs_served_in())                                                                                 \
+            return VS_UNDER(symbol)(out, handle, flags);                                                     \
+        CUresult status = open_ticket(out, &t, flags);                                                       \
+        vs_served_out();                                                                                     \
+        return status;                                                                                       \
+    }
+OPEN(cuIpcOpenMemHandle)
+OPEN(cuIpcOpenMemHandle_v2)
+
+/* Work that was given before may still read it: waited for, as the driver does. */
+static CUresult close_import(struct import *i)
+{
+    if (i->references > 1) {
+        i->references--;
+        return CUDA_SUCCESS;
+    }
+    driver.synchronize();
+    CUresult status = driver.unmap(i->pages, i->bytes);
+    if (status != CUDA_SUCCESS)
+        return status;
+    driver.unreserve(i->pages, i->bytes);
+    i->address = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult serve_close(CUdeviceptr address)
+{
+    CUcontext context = NULL;
+    CUresult status = CUDA_SUCCESS;
+    if (count_used() == 0 || vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context || !vs_served_in())
+        return VS_UNDER(cuIpcCloseMemHandle)(address);
+    vs_lock_take(&lock);
+    struct import *i = find_address(address);
+    bool ours = i && i->address == address;
+    if (ours)
+        status = close_import(i);
+    vs_lock_give(&lock);
+    vs_served_out();
+    return ours ? status : VS_UNDER(cuIpcCloseMemHandle)(address);
+}
+
+void vs_imports_forget(CUcontext context)
+{
+    if (count_used() == 0 || !vs_served_in())
+        return;
+    vs_lock_take(&lock);
+    for (uint32_t n = 0; n < count_used(); n++)
+        if (table[n].address && table[n].context == context) {
+            undo(&table[n], table[n].bytes);
+            table[n].address = 0;
+        }
+    vs_lock_give(&lock);
+    vs_served_out();
+}
+
+void vs_serve_install_imports(void)
+{
+    vs_override(VS_API_cuIpcOpenMemHandle, (void *)open_cuIpcOpenMemHandle);
+    vs_override(VS_API_cuIpcOpenMemHandle_v2, (void *)open_cuIpcOpenMemHandle_v2);
+    vs_override(VS_API_cuIpcCloseMemHandle, (void *)serve_close);
+}

@@ -1,0 +1,196 @@
+/*
+ * serve_ipc.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (serve_imports.c is the other).
+ *
+ * The driver makes such handles for memory of its own only.  A block of ours lies on granules that were
+ * created to be exported, so the handle names this process and the block, and who opens it asks for the
+ * granules' descriptors (handover.h), maps them side by side and has the same bytes.
+ *
+ * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
+ * exported memory while others have it open is undefined.  Here that would be: they go on seeing the
+ * granules, which may by then be another block's.  As with the driver's own handles, others of the same
+ * granule (2 MiB) are exposed to who opens one: who must not show them allocates multiples of it.
+ *
+ * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
+ * the handle: who opens it after that is told that it is invalid.
+ */
+#include "log.h"
+#include "serve_ipc.h"
+#include "served.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORTS (1u << 16) /* at once */
+
+struct shared {
+    uint64_t id; /* 0: none */
+    uint64_t address, size;
+    struct vs_served *of;
+};
+
+static struct vs_lock lock; /* guards the next three */
+static struct shared *table;
+static uint32_t used; /* of the table, gaps included */
+static uint64_t ids;
+
+/* ---- the table ---- */
+
+static bool have_table(void)
+{
+    if (!table) {
+        void *p = mmap(NULL, EXPORTS * sizeof *table, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        table = p == MAP_FAILED ? NULL : p;
+    }
+    return table != NULL;
+}
+
+static struct shared *find_block(const struct vs_served *s, uint64_t address)
+{
+    for (uint32_t i = 0; i < used; i++)
+        if (table[i].id && table[i].of == s && table[i].address == address)
+            return &table[i];
+    return NULL;
+}
+
+static struct shared *find_id(uint64_t id)
+{
+    for (uint32_t i = 0; id && i < used; i++)
+        if (table[i].id == id)
+            return &table[i];
+    return NULL;
+}
+
+static struct shared *free_place(void)
+{
+    for (uint32_t i = 0; i < used; i++)
+        if (!table[i].id)
+            return &table[i];
+    return used < EXPORTS ? &table[used++] : NULL;
+}
+
+/* The block's number among all that were ever exported; 0: there is no room. */
+static uint64_t export_block(struct vs_served *s, const struct vs_arena_block *block)
+{
+    uint64_t id = 0;
+    vs_lock_take(&lock);
+    struct shared *e = have_table() ? find_block(s, block->address) : NULL;
+    if (e) {
+        id = e->id;
+    } else if (table && vs_arena_pin(vs_served_arena(s), block->address) == 0) {
+        e = free_place();
+        if (e) {
+            id = ++ids;
+            *e = (struct shared){id, block->address, block->size, s};
+        } else {
+            vs_arena_unpin(vs_served_arena(s), block->address);
+        }
+    }
+    vs_lock_give(&lock);
+    return id;
+}
+
+void vs_served_unexport(struct vs_served *s, CUdeviceptr address)
+{
+    vs_lock_take(&lock);
+    struct shared *e = find_block(s, address);
+    if (e) {
+        e->id = 0;
+        vs_arena_unpin(vs_served_arena(s), address);
+    }
+    vs_lock_give(&lock);
+}
+
+void vs_served_unexport_all(struct vs_served *s)
+{
+    vs_lock_take(&lock);
+    for (uint32_t i = 0; i < used; i++)
+        if (table[i].of == s)
+            table[i].id = 0;
+    vs_lock_give(&lock);
+}
+
+/* ---- giving descriptors ---- */
+
+/* Descriptors of the granules, one after the other: an error is one only where there is none before it. */
+static CUresult describe(const struct vs_served *s, const uint64_t *handles, uint32_t count, int *files,
+                         uint32_t *made)
+{
+    __typeof__(&cuMemExportToShareableHandle) export_handle = vs_cuda_real("cuMemExportToShareableHandle");
+    CUresult status = export_handle ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    vs_drv_cuCtxSetCurrent(s->cuda.context);
+    for (*made = 0; *made < count && status == CUDA_SUCCESS; *made += status == CUDA_SUCCESS)
+        status = export_handle(&files[*made], handles[*made], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    vs_drv_cuCtxSetCurrent(NULL);
+    return *made ? CUDA_SUCCESS : status;
+}
+
+/* In the thread that answers. */
+static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *answer, int *files)
+{
+    uint64_t handles[VS_HANDOVER_FILES];
+    answer->status = CUDA_ERROR_INVALID_HANDLE;
+    if (!vs_served_in())
+        return;
+    vs_lock_take(&lock);
+    const struct shared *found = find_id(ask->id);
+    struct shared e = found ? *found : (struct shared){0};
+    vs_lock_give(&lock);
+    struct vs_arena *arena = e.id ? vs_served_arena(e.of) : NULL;
+    if (arena) {
+        answer->pieces = vs_arena_granules(arena, e.address, ask->first, handles, ask->most, &answer->offset);
+        answer->piece_bytes = e.of->cuda.granule;
+        uint32_t left = answer->pieces > ask->first ? answer->pieces - ask->first : 0;
+        if (answer->pieces)
+            answer->status =
+                (int)describe(e.of, handles, left < ask->most ? left : ask->most, files, &answer->files);
+    }
+    vs_served_out();
+}
+
+/* ---- cuIpcGetMemHandle ---- */
+
+static CUresult make_handle(struct vs_served *s, const struct vs_arena_block *block, CUipcMemHandle *handle)
+{
+    struct vs_ipc_ticket ticket = {
+        .magic = VS_IPC_MAGIC, .pid = getpid(), .device = (int32_t)(s - vs_served)};
+    ticket.size = block->size;
+    ticket.id = export_block(s, block);
+    if (!ticket.id)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int error = vs_handover_serve(give, &ticket.name);
+    if (error != 0) {
+        vs_log("cuIpcGetMemHandle: no socket and thread to hand the memory over (%s): raise the limits on "
+               "open files and threads, or run without VRAMSCOPE_ALLOCATOR=arena",
+               strerror(-error));
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    memcpy(handle->reserved, &ticket, sizeof ticket);
+    return CUDA_SUCCESS;
+}
+
+static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    struct vs_arena_block block;
+    CUresult status = CUDA_ERROR_INVALID_VALUE;
+    CUcontext current = NULL;
+    if (!handle || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || !vs_served_in())
+        return VS_UNDER(cuIpcGetMemHandle)(handle, address);
+    struct vs_served *s = vs_served_owner(address, &block);
+    bool ours = s && s->cuda.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (ours)
+        status = make_handle(s, &block, handle);
+    vs_served_out();
+    return ours ? status : VS_UNDER(cuIpcGetMemHandle)(handle, address);
+}
+
+bool vs_ipc_is_own(const struct vs_ipc_ticket *ticket)
+{
+    return ticket->pid == getpid() && vs_handover_name() == ticket->name;
+}
+
+void vs_serve_install_exports(void)
+{
+    vs_override(VS_API_cuIpcGetMemHandle, (void *)serve_handle);
+}

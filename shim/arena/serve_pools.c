@@ -1,0 +1,215 @@
+/*
+ * serve_pools.c - memory pools beside an arena.
+ *
+ * A device's default pool is the arena: what is allocated from it by either name comes from there, a trim of
+ * it trims the arena, its figures are the arena's.  What a program makes itself, it makes for a reason (to
+ * share it, to bound it, to keep it apart): such pools are the driver's, also where one is the device's
+ * current pool.
+ *
+ *      used        stream-ordered memory, as long as it is not freed; per-thread default streams' is not
+ * counted reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
+ *
+ * The release threshold is kept by the driver and has no meaning: the arena gives back when memory is short,
+ * or trimmed.  Where the driver serves (while a graph is captured), its pool holds memory too: figures are
+ * sums.
+ */
+#include "served.h"
+
+static struct vs_served *arena_of_pool(CUmemoryPool pool)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+        if (pool && vs_served_arena(&vs_served[i]) && vs_served[i].pool == pool)
+            return &vs_served[i];
+    return NULL;
+}
+
+/* The stream's device's pools have changed: is the default one the current one still? */
+static void look_again(void)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+        if (vs_served_arena(&vs_served[i]))
+            vs_served_look_at_pool(&vs_served[i]);
+}
+
+void vs_served_look_at_pool(struct vs_served *s)
+{
+    CUmemoryPool current = NULL;
+    s->pool = NULL;
+    vs_drv_cuDeviceGetDefaultMemPool(&s->pool, s->cuda.device);
+    bool known = vs_drv_cuDeviceGetMemPool(&current, s->cuda.device) == CUDA_SUCCESS;
+    /* relaxed: who sets a pool and allocates in another thread orders the two himself */
+    atomic_store_explicit(&s->other_pool, known && current != s->pool, memory_order_relaxed);
+}
+
+static CUresult serve_device_set(CUdevice device, CUmemoryPool pool)
+{
+    CUresult status = VS_UNDER(cuDeviceSetMemPool)(device, pool);
+    look_again();
+    return status;
+}
+
+static CUresult serve_set(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    CUresult status = VS_UNDER(cuMemSetMemPool)(location, type, pool);
+    look_again();
+    return status;
+}
+
+static CUresult serve_destroy(CUmemoryPool pool)
+{
+    CUresult status = VS_UNDER(cuMemPoolDestroy)(pool);
+    look_again();
+    return status;
+}
+
+/* ---- allocating by name ---- */
+
+static CUresult serve_from(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    bool served;
+    CUresult status = vs_served_alloc(out, size, stream, pool, &served);
+    return served ? status : VS_UNDER(cuMemAllocFromPoolAsync)(out, size, pool, stream);
+}
+
+static CUresult serve_from_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    bool served;
+    CUresult status =
+        vs_served_alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, pool, &served);
+    return served ? status : VS_UNDER(cuMemAllocFromPoolAsync_ptsz)(out, size, pool, stream);
+}
+
+/* ---- figures ---- */
+
+static void raise(_Atomic uint64_t *high, uint64_t to)
+{
+    uint64_t was = atomic_load_explicit(high, memory_order_relaxed);
+    while (was < to &&
+           !atomic_compare_exchange_weak_explicit(high, &was, to, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Figures alone: nothing is read by their order. */
+void vs_served_pooled(struct vs_served *s, uint64_t bytes)
+{
+    raise(&s->pool_high, atomic_fetch_add_explicit(&s->pool_used, bytes, memory_order_relaxed) + bytes);
+}
+
+void vs_served_unpooled(struct vs_served *s, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&s->pool_used, bytes, memory_order_relaxed);
+}
+
+static uint64_t pool_reserved(struct vs_served *s, const struct vs_arena_stats *stats)
+{
+    uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
+    uint64_t direct = stats->allocated > used ? stats->allocated - used : 0;
+    uint64_t reserved = stats->reserved - (direct < stats->reserved ? direct : stats->reserved);
+    raise(&s->pool_reserved_high, reserved);
+    return reserved;
+}
+
+static uint64_t figure(struct vs_served *s, CUmemPool_attribute attribute)
+{
+    struct vs_arena_stats stats;
+    vs_arena_stats(vs_served_arena(s), &stats);
+    uint64_t reserved = pool_reserved(s, &stats);
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        return reserved;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        return atomic_load_explicit(&s->pool_reserved_high, memory_order_relaxed);
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        return atomic_load_explicit(&s->pool_used, memory_order_relaxed);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        return atomic_load_explicit(&s->pool_high, memory_order_relaxed);
+    default:
+        return 0;
+    }
+}
+
+static bool is_figure(CUmemPool_attribute attribute)
+{
+    return attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ||
+           attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ||
+           attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+}
+
+static CUresult serve_get(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    CUresult status = VS_UNDER(cuMemPoolGetAttribute)(pool, attribute, value);
+    if (status != CUDA_SUCCESS || !is_figure(attribute) || !vs_served_in())
+        return status;
+    struct vs_served *s = arena_of_pool(pool);
+    if (s)
+        *(cuuint64_t *)value += figure(s, attribute);
+    vs_served_out();
+    return status;
+}
+
+/* Peaks are set back to what there is now. */
+static CUresult serve_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    CUresult status = VS_UNDER(cuMemPoolSetAttribute)(pool, attribute, value);
+    if (status != CUDA_SUCCESS || !is_figure(attribute) || !vs_served_in())
+        return status;
+    struct vs_served *s = arena_of_pool(pool);
+    if (s && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        atomic_store_explicit(&s->pool_high, figure(s, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
+                              memory_order_relaxed);
+    if (s && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        atomic_store_explicit(&s->pool_reserved_high, figure(s, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
+                              memory_order_relaxed);
+    vs_served_out();
+    return status;
+}
+
+/* ---- what is done with a pool ---- */
+
+static CUresult serve_trim(CUmemoryPool pool, size_t keep)
+{
+    CUresult status = VS_UNDER(cuMemPoolTrimTo)(pool, keep);
+    if (status != CUDA_SUCCESS || !vs_served_in())
+        return status;
+    struct vs_served *s = arena_of_pool(pool);
+    if (s) {
+        uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
+        vs_arena_trim(vs_served_arena(s), keep > used ? keep - used : 0);
+    }
+    vs_served_out();
+    return status;
+}
+
+static uint64_t devices_of(const CUmemAccessDesc *desc, size_t count)
+{
+    uint64_t devices = 0;
+    for (size_t i = 0; i < count; i++)
+        if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].location.id >= 0 &&
+            desc[i].location.id < VS_SERVED_DEVICES && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            devices |= 1ull << desc[i].location.id;
+    return devices;
+}
+
+/* Access that is taken away stays: nothing may rely on a fault. */
+static CUresult serve_access(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count)
+{
+    CUresult status = VS_UNDER(cuMemPoolSetAccess)(pool, desc, count);
+    if (status != CUDA_SUCCESS || !vs_served_in())
+        return status;
+    struct vs_served *s = arena_of_pool(pool);
+    vs_served_out();
+    return s ? vs_served_peers(s, devices_of(desc, count)) : status;
+}
+
+void vs_serve_install_pools(void)
+{
+    vs_override(VS_API_cuDeviceSetMemPool, (void *)serve_device_set);
+    vs_override(VS_API_cuMemSetMemPool, (void *)serve_set);
+    vs_override(VS_API_cuMemPoolDestroy, (void *)serve_destroy);
+    vs_override(VS_API_cuMemAllocFromPoolAsync, (void *)serve_from);
+    vs_override(VS_API_cuMemAllocFromPoolAsync_ptsz, (void *)serve_from_ptsz);
+    vs_override(VS_API_cuMemPoolGetAttribute, (void *)serve_get);
+    vs_override(VS_API_cuMemPoolSetAttribute, (void *)serve_set_attribute);
+    vs_override(VS_API_cuMemPoolTrimTo, (void *)serve_trim);
+    vs_override(VS_API_cuMemPoolSetAccess, (void *)serve_access);
+}
