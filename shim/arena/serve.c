@@ -282,6 +282,33 @@ static CUresult serve_peer(CUcontext peer, unsigned int flags)
     return vs_served_peers(s, 1ull << from);
 }
 
+/* ---- memory that the driver lacks while arenas hold some that nobody uses ---- */
+
+static uint64_t given_back(struct vs_arena *arena)
+{
+    struct vs_arena_stats before, after;
+    vs_arena_stats(arena, &before);
+    if (before.idle + before.deferred == 0)
+        return 0;
+    vs_arena_trim(arena, 0);
+    vs_arena_stats(arena, &after);
+    return before.reserved > after.reserved ? before.reserved - after.reserved : 0;
+}
+
+/* Whatever the program, or a library, was refused memory for. */
+static bool give_back(void)
+{
+    uint64_t bytes = 0;
+    if (!vs_served_in())
+        return false;
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
+        bytes += arena ? given_back(arena) : 0;
+    }
+    vs_served_out();
+    return bytes > 0;
+}
+
 /* ---- the end of a primary context: its memory goes with it ---- */
 
 /* No thread finds the arena any more; none can make another one yet. */
@@ -365,6 +392,7 @@ void vs_serve_install(void)
     vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
     vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
     vs_serve_install_tell();
+    vs_override_short = give_back;
     vs_serve_install_streams();
     vs_serve_install_pools();
     vs_serve_install_exports();

@@ -30,6 +30,7 @@ _Atomic(void *) vs_call_table[VS_CALL_END];
 static void *override[VS_API_END];
 static _Atomic(void *) under[VS_API_END];
 __thread uint8_t vs_override_space;
+bool (*vs_override_short)(void);
 void (*vs_override_after)(void);
 
 /* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
