@@ -1,0 +1,99 @@
+#!/bin/bash
+# arena_driver.sh TREE OUT - the arena beside the real driver: the same answers, errors and words, whoever serves the memory.
+#
+# TREE: an installed vramscope (lib/libvramscope.so).  OUT: folder for programs, logs, the table.  Needs gcc and CUDA's
+# headers (CUDA_HOME, default /usr/local/cuda); DRIVER=DIR: a folder with another libcuda.so.1 (the simulated one).
+# Takes about a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
+#
+#   answers    attributes, ranges, errors, copies, figures: the driver's lines and the arena's are compared
+#   ipc        memory of one process in another, both served by the arena, and with only one of them
+#   capture, full, reset, contexts, addresses: life.c.  aliases: aliases.c, a fact about the device, without the shim
+set -u
+here=$(dirname "$(realpath "$0")")/arena
+tree=$(realpath "$1")
+mkdir -p "$2" && cd "$2" || exit 2
+include=${CUDA_HOME:-/usr/local/cuda}/include
+if [ -n "${DRIVER:-}" ]; then
+    export LD_LIBRARY_PATH=$DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+else
+    nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP: no GPU"; exit 77; }
+fi
+shim=$tree/lib/libvramscope.so
+[ -f "$shim" ] || { echo "SKIP: no $shim"; exit 77; }
+passed=0 failed=0
+pass() { passed=$((passed + 1)); echo "PASS $*"; }
+fail() { failed=$((failed + 1)); echo "FAIL $*"; }
+
+# run NAME ENV... -- COMMAND...: its output in NAME.out
+run() {
+    local name=$1 began=$SECONDS env=()
+    shift
+    while [ "$1" != -- ]; do env+=("$1"); shift; done
+    shift
+    timeout 60 env "${env[@]}" "$@" >"$name.out" 2>"$name.err"
+    echo $? >"$name.status"
+    echo "$name: status $(cat "$name.status"), $((SECONDS - began)) s"
+}
+with=("LD_PRELOAD=$shim" VRAMSCOPE_ALLOCATOR=arena "VRAMSCOPE_OUTPUT=$PWD/%p.db")
+without=("LD_PRELOAD=$shim" "VRAMSCOPE_OUTPUT=$PWD/%p.db") # the shim, but no arena
+
+# What the program itself judged, and how it ended.
+judge() {
+    local name=$1 line
+    while read -r line; do
+        case $line in
+        PASS*) pass "$name: ${line#PASS }" ;;
+        FAIL*) fail "$name: ${line#FAIL }" ;;
+        '~'*) echo "     $name: ${line#'~ '}" ;;
+        esac
+    done <"$name.out"
+    if [ "$(cat "$name.status")" = 77 ]; then
+        echo "SKIP $name: $(head -n 1 "$name.out")"
+    elif [ "$(cat "$name.status")" != 0 ]; then
+        fail "$name: status $(cat "$name.status"): $(tail -n 3 "$name.out" "$name.err" | tr '\n' ' ')"
+    fi
+    if [ -s "$name.err" ]; then sed "s/^/     $name: /" "$name.err" | head -n 5; fi
+}
+
+for program in answers ipc life aliases; do
+    "${CC:-gcc}" -O1 -I"$include" -o "$program" "$here/$program.c" -ldl -lpthread || { fail "$program does not build" && exit 1; }
+done
+
+run driver-answers -- ./answers
+run arena-answers "${with[@]}" -- ./answers
+run defer-answers "${with[@]}" VRAMSCOPE_ARENA_FREE=defer -- ./answers
+for name in arena defer; do
+    grep '^=' driver-answers.out >driver.same
+    grep '^=' $name-answers.out >$name.same
+    if [ "$(cat $name-answers.status)" = 0 ] && diff driver.same $name.same >$name.differences; then
+        pass "$name: $(wc -l <driver.same) answers are the driver's"
+    else
+        fail "$name: of $(wc -l <driver.same) answers of the driver's these differ (< driver, > arena):"
+        grep '^[<>]' $name.differences | head -n 60
+        tail -n 1 $name-answers.out
+    fi
+done
+diff <(grep '^~' driver-answers.out) <(grep '^~' arena-answers.out) | grep '^[<>]' | sort -u -k3 | head -n 40 | sed 's/^/     for who reads: /'
+
+run driver-ipc -- ./ipc
+judge driver-ipc
+run arena-ipc "${with[@]}" -- ./ipc
+judge arena-ipc
+run arena-ipc-rebind "${without[@]}" -- ./ipc # the shim alone changes nothing
+judge arena-ipc-rebind
+
+for part in capture full reset contexts addresses; do
+    for who in driver arena; do
+        if [ $who = arena ]; then run arena-$part "${with[@]}" -- ./life $part; else run driver-$part -- ./life $part; fi
+        judge $who-$part
+    done
+done
+run defer-full "${with[@]}" VRAMSCOPE_ARENA_FREE=defer -- ./life full
+judge defer-full
+
+run aliases -- ./aliases
+judge aliases
+
+rm -f ./*.db ./*.same
+printf '%s passed, %s failed\n' "$passed" "$failed"
+[ "$failed" = 0 ]
