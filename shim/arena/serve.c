@@ -154,6 +154,8 @@ static bool capturing(void)
     return __atomic_load_n(&vs_served_captures, __ATOMIC_RELAXED) != 0;
 }
 
+/* Where the arena has nothing to give, whatever the reason, the driver is asked itself: its error is the one
+ * that the program would have got without us. */
 static CUresult serve_alloc(CUdeviceptr *out, size_t size)
 {
     struct vs_served *s;
@@ -161,15 +163,13 @@ static CUresult serve_alloc(CUdeviceptr *out, size_t size)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     struct vs_arena *arena = vs_served_here(&s);
     uint64_t address = 0;
-    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : 0;
+    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : CUDA_ERROR_NOT_SUPPORTED;
     vs_served_out();
-    if (!arena)
+    if (status != 0)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
-    if (status == 0) {
-        *out = address;
-        vs_override_space = VS_SPACE_ARENA;
-    }
-    return (CUresult)status;
+    *out = address;
+    vs_override_space = VS_SPACE_ARENA;
+    return CUDA_SUCCESS;
 }
 
 /* Whether the current context's memory comes from an arena. */
@@ -196,12 +196,24 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return status;
 }
 
+/* The devices that may reach this one's memory: their work may touch what is about to be freed. */
+static CUresult wait_for_peers(const struct vs_served *s)
+{
+    CUresult status = CUDA_SUCCESS;
+    for (int i = 0; s->peers >> i && status == CUDA_SUCCESS; i++)
+        if (s->peers >> i & 1 && &vs_served[i] != s && vs_served_arena(&vs_served[i]))
+            status = (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda);
+    return status;
+}
+
 /* Waits for the device as the driver's free does.  NOT_READY: nothing can be waited for now. */
 static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
     __atomic_fetch_add(&s->free_waits, 1, __ATOMIC_RELAXED); /* a count */
     CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
+    if (status == CUDA_SUCCESS && s->peers)
+        status = wait_for_peers(s);
     if (status == CUDA_SUCCESS)
         vs_arena_settled(arena, ticket);
     return status;

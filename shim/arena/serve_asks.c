@@ -11,7 +11,9 @@
  *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (serve_ipc.c)
  *      ALLOWED_HANDLE_TYPES                    none: a handle of one granule is none of the block
  *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first granule's
- *      MEMPOOL_HANDLE                          the default pool, of stream-ordered memory
+ *
+ * Stream-ordered memory is answered for in the same way: it can do what cuMemAlloc's can, which is more than
+ * the driver's pools allow.
  *
  * All others are the same for both, or the driver's own word for the piece is the right one (SYNC_MEMOPS,
  * ACCESS_FLAGS, IS_GPU_DIRECT_RDMA_CAPABLE, ...).  cuMemRetainAllocationHandle is refused as for all memory
@@ -71,14 +73,6 @@ static uint64_t mapped_bytes(const struct found *f)
     return ((end + granule - 1) & ~(granule - 1)) - first_byte(f);
 }
 
-static CUmemoryPool pool_of(const struct found *f)
-{
-    CUmemoryPool pool = NULL;
-    if (f->block.lane != VS_ARENA_ANY)
-        vs_drv_cuDeviceGetDefaultMemPool(&pool, f->of->cuda.device);
-    return pool;
-}
-
 /* Of a block of an arena only: an import is what the driver says it is. */
 static bool answer_block(void *data, CUpointer_attribute attribute, const struct found *f)
 {
@@ -89,8 +83,6 @@ static bool answer_block(void *data, CUpointer_attribute attribute, const struct
         return *(unsigned *)data = 1, true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return *(uint64_t *)data = 0, true;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return *(CUmemoryPool *)data = pool_of(f), true;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return *(uint64_t *)data = first_byte(f), true;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:

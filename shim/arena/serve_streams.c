@@ -79,21 +79,18 @@ CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemor
 {
     struct vs_served *s;
     uint64_t address = 0;
-    int status = 0;
     *served = false;
     if (!out || size == 0 || vs_capturing(stream) != VS_CAPTURE_NO || !vs_served_in())
         return CUDA_SUCCESS;
     struct vs_arena *arena = vs_served_of(context_of(stream), &s);
-    if (arena && is_served(s, pool)) {
-        status = take(s, arena, stream, size, &address);
-        *served = true;
-    }
+    if (arena && is_served(s, pool))
+        *served = take(s, arena, stream, size, &address) == 0; /* else the driver's error is the program's */
     vs_served_out();
-    if (*served && status == 0) {
+    if (*served) {
         *out = address;
         vs_override_space = VS_SPACE_ARENA;
     }
-    return (CUresult)status;
+    return CUDA_SUCCESS;
 }
 
 static CUresult serve_alloc(CUdeviceptr *out, size_t size, CUstream stream)
@@ -137,17 +134,22 @@ static CUresult release_block(struct vs_served *s, const struct vs_arena_block *
     return (CUresult)vs_arena_free(vs_served_arena(s), block->address, lane, flags);
 }
 
+/* *SERVED: not by the driver.  What it says of a stream that cannot be asked about is its word on the free,
+ * too: the address alone would be none that it knows. */
 static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
 {
     struct vs_arena_block block;
-    CUresult status = CUDA_ERROR_INVALID_VALUE; /* of an address within a block */
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     *served = false;
-    if (!address || vs_capturing(stream) != VS_CAPTURE_NO || !context_of(stream) || !vs_served_in())
+    if (!address || !context_of(stream))
+        return CUDA_SUCCESS;
+    CUresult status = vs_drv_cuStreamIsCapturing(stream, &capture);
+    if ((status == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) || !vs_served_in())
         return CUDA_SUCCESS;
     struct vs_served *s = vs_served_owner(address, &block);
     *served = s != NULL;
-    if (s && block.address == address)
-        status = release_block(s, &block, stream);
+    if (s && status == CUDA_SUCCESS)
+        status = block.address == address ? release_block(s, &block, stream) : CUDA_ERROR_INVALID_VALUE;
     vs_served_out();
     return status;
 }

@@ -28,6 +28,7 @@ struct fault {
 };
 static struct fault faults[MAX_FAULTS];
 static int fault_count;
+static unsigned long given;
 static uint64_t latency_ns;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -101,9 +102,19 @@ static CUresult injected(struct sim_point *point)
         point->known = true;
     }
     for (int i = point->faults; i >= 0 && i < fault_count; i++)
-        if ((!faults[i].call || faults[i].call == point->calls) && strcmp(faults[i].name, point->name) == 0)
+        if ((!faults[i].call || faults[i].call == point->calls) && strcmp(faults[i].name, point->name) == 0) {
+            given++;
             return faults[i].result;
+        }
     return CUDA_SUCCESS;
+}
+
+unsigned long simcuda_faults_given(void)
+{
+    sim_lock();
+    unsigned long count = given;
+    sim_unlock();
+    return count;
 }
 
 /* Spins: a sleep would be tens of microseconds too long. */

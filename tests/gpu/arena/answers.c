@@ -39,12 +39,16 @@ static void attribute(const char *of, CUdeviceptr base, uint64_t inside, int whi
 {
     uint64_t v[4] = {0};
     char line[64];
+    bool pooled = strncmp(of, "async", 5) == 0; /* the arena's may be shared as cuMemAlloc's */
     CUresult status = CU(cuPointerGetAttribute, v, (CUpointer_attribute)which, base + inside);
     snprintf(line, sizeof line, "%s+%llu", of, (unsigned long long)inside);
     same(name, line, 1000 * (long long)status); /* the status, then the value */
     if (status != CUDA_SUCCESS)
         return;
-    if (is_address(which))
+    if (pooled && (which == CU_POINTER_ATTRIBUTE_CONTEXT || which == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ||
+                   which == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE))
+        differs(name, line, v[0] != 0);
+    else if (is_address(which))
         same(name, line, (long long)(v[0] - base));
     else if (which == CU_POINTER_ATTRIBUTE_CONTEXT)
         same(name, line, v[0] == (uint64_t)context);
