@@ -246,12 +246,12 @@ static CUresult serve_free(CUdeviceptr address)
 {
     struct vs_arena_block block;
     CUcontext current = NULL;
-    CUresult status = CUDA_ERROR_INVALID_VALUE; /* of an address within a block */
-    if (!address || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || !vs_served_in())
+    CUresult status = address ? vs_drv_cuCtxGetCurrent(&current) : CUDA_SUCCESS;
+    if (!address || (status == CUDA_SUCCESS && !current) || !vs_served_in())
         return VS_UNDER(cuMemFree_v2)(address);
     struct vs_served *s = vs_served_owner(address, &block);
-    if (s && block.address == address)
-        status = free_block(s, &block);
+    if (s && status == CUDA_SUCCESS)
+        status = block.address == address ? free_block(s, &block) : CUDA_ERROR_INVALID_VALUE;
     vs_served_out();
     return s ? status : VS_UNDER(cuMemFree_v2)(address);
 }

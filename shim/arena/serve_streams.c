@@ -21,12 +21,16 @@ static bool real_stream(CUstream stream)
 
 /* The context that STREAM is of, which need not be the current one; NULL: the driver has to say what is
  * wrong. */
+static CUresult ask_context(CUstream stream, CUcontext *context)
+{
+    *context = NULL;
+    return real_stream(stream) ? vs_drv_cuStreamGetCtx(stream, context) : vs_drv_cuCtxGetCurrent(context);
+}
+
 static CUcontext context_of(CUstream stream)
 {
-    CUcontext context = NULL;
-    CUresult status =
-        real_stream(stream) ? vs_drv_cuStreamGetCtx(stream, &context) : vs_drv_cuCtxGetCurrent(&context);
-    return status == CUDA_SUCCESS ? context : NULL;
+    CUcontext context;
+    return ask_context(stream, &context) == CUDA_SUCCESS ? context : NULL;
 }
 
 static bool has_lane(const struct vs_served *s, CUstream stream)
@@ -140,11 +144,15 @@ static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
 {
     struct vs_arena_block block;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext context;
     *served = false;
-    if (!address || !context_of(stream))
+    if (!address)
         return CUDA_SUCCESS;
-    CUresult status = vs_drv_cuStreamIsCapturing(stream, &capture);
-    if ((status == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) || !vs_served_in())
+    CUresult status = ask_context(stream, &context);
+    bool nowhere = status == CUDA_SUCCESS && !context;
+    if (status == CUDA_SUCCESS)
+        status = vs_drv_cuStreamIsCapturing(stream, &capture);
+    if (nowhere || (status == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) || !vs_served_in())
         return CUDA_SUCCESS;
     struct vs_served *s = vs_served_owner(address, &block);
     *served = s != NULL;

@@ -35,10 +35,13 @@ for free in wait defer; do
     expect_clean
 done
 
-# what the driver refuses the arena is the program's error
-shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_FAIL=cuMemCreate:1=719)
+# what the arena is refused the driver is asked for, and its error is the program's
+shim_env=(VRAMSCOPE_ALLOCATOR=arena 'SIMCUDA_FAIL=cuMemCreate:*=1')
 shimmed "$tests/prog_arena" gaps
-[ "$status" = 3 ] || fail "status $status where the first granule was refused"
+[ "$status" = 0 ] || fail "status $status where the driver itself had memory"
+shim_env=(VRAMSCOPE_ALLOCATOR=arena 'SIMCUDA_FAIL=cuMemCreate:*=1,cuMemAlloc_v2:*=719')
+shimmed "$tests/prog_arena" gaps
+[ "$status" = 3 ] || fail "status $status where all memory was refused"
 grep -q 'gave 719' "$run/err" || fail "the driver's error did not reach the program"
 
 # other programs of the tests are served as well
