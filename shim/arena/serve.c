@@ -134,12 +134,14 @@ struct vs_arena *vs_served_of(CUcontext context, struct vs_served **out)
     return first_here(out, context);
 }
 
-struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block)
+struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **out, struct vs_arena_block *block)
 {
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
-        if (arena && vs_arena_find(arena, address, block))
-            return &vs_served[i];
+        if (arena && vs_arena_find(arena, address, block)) {
+            *out = &vs_served[i];
+            return arena;
+        }
     }
     return NULL;
 }
@@ -220,9 +222,8 @@ static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 }
 
 /* What the driver's free promises, then the block is the arena's again. */
-static CUresult free_block(struct vs_served *s, const struct vs_arena_block *block)
+static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
 {
-    struct vs_arena *arena = vs_served_arena(s);
     unsigned flags = VS_FREE_DEFER;
     CUresult status = CUDA_SUCCESS;
     if (vs_options.arena_free == VS_ARENA_FREE_WAIT) {
@@ -235,7 +236,7 @@ static CUresult free_block(struct vs_served *s, const struct vs_arena_block *blo
     if (status != CUDA_SUCCESS)
         return status;
     if (block->pins)
-        vs_served_unexport(s, block->address);
+        vs_served_unexport(s, arena, block->address);
     if (block->lane != VS_ARENA_ANY)
         vs_served_unpooled(s, vs_served_bytes(block->size));
     return (CUresult)vs_arena_free(arena, block->address, VS_ARENA_ANY, flags);
@@ -245,15 +246,16 @@ static CUresult free_block(struct vs_served *s, const struct vs_arena_block *blo
 static CUresult serve_free(CUdeviceptr address)
 {
     struct vs_arena_block block;
+    struct vs_served *s;
     CUcontext current = NULL;
     CUresult status = address ? vs_drv_cuCtxGetCurrent(&current) : CUDA_SUCCESS;
     if (!address || (status == CUDA_SUCCESS && !current) || !vs_served_in())
         return VS_UNDER(cuMemFree_v2)(address);
-    struct vs_served *s = vs_served_owner(address, &block);
-    if (s && status == CUDA_SUCCESS)
-        status = block.address == address ? free_block(s, &block) : CUDA_ERROR_INVALID_VALUE;
+    struct vs_arena *arena = vs_served_owner(address, &s, &block);
+    if (arena && status == CUDA_SUCCESS)
+        status = block.address == address ? free_block(s, arena, &block) : CUDA_ERROR_INVALID_VALUE;
     vs_served_out();
-    return s ? status : VS_UNDER(cuMemFree_v2)(address);
+    return arena ? status : VS_UNDER(cuMemFree_v2)(address);
 }
 
 CUresult vs_served_peers(struct vs_served *s, uint64_t more)

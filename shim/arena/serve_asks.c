@@ -41,7 +41,7 @@ static bool find(CUdeviceptr address, struct found *f)
 {
     f->of = NULL;
     if (any_arena() && vs_served_in()) {
-        f->of = vs_served_owner(address, &f->block);
+        vs_served_owner(address, &f->of, &f->block);
         vs_served_out();
     }
     return f->of || vs_imported(address, &f->block);

@@ -71,33 +71,33 @@ static struct shared *free_place(void)
 }
 
 /* The block's number among all that were ever exported; 0: there is no room. */
-static uint64_t export_block(struct vs_served *s, const struct vs_arena_block *block)
+static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
 {
     uint64_t id = 0;
     vs_lock_take(&lock);
     struct shared *e = have_table() ? find_block(s, block->address) : NULL;
     if (e) {
         id = e->id;
-    } else if (table && vs_arena_pin(vs_served_arena(s), block->address) == 0) {
+    } else if (table && vs_arena_pin(arena, block->address) == 0) {
         e = free_place();
         if (e) {
             id = ++ids;
             *e = (struct shared){id, block->address, block->size, s};
         } else {
-            vs_arena_unpin(vs_served_arena(s), block->address);
+            vs_arena_unpin(arena, block->address);
         }
     }
     vs_lock_give(&lock);
     return id;
 }
 
-void vs_served_unexport(struct vs_served *s, CUdeviceptr address)
+void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address)
 {
     vs_lock_take(&lock);
     struct shared *e = find_block(s, address);
     if (e) {
         e->id = 0;
-        vs_arena_unpin(vs_served_arena(s), address);
+        vs_arena_unpin(arena, address);
     }
     vs_lock_give(&lock);
 }
@@ -151,12 +151,13 @@ static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *a
 
 /* ---- cuIpcGetMemHandle ---- */
 
-static CUresult make_handle(struct vs_served *s, const struct vs_arena_block *block, CUipcMemHandle *handle)
+static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
+                            CUipcMemHandle *handle)
 {
     struct vs_ipc_ticket ticket = {
         .magic = VS_IPC_MAGIC, .pid = getpid(), .device = (int32_t)(s - vs_served)};
     ticket.size = block->size;
-    ticket.id = export_block(s, block);
+    ticket.id = export_block(s, arena, block);
     if (!ticket.id)
         return CUDA_ERROR_OUT_OF_MEMORY;
     int error = vs_handover_serve(give, &ticket.name);
@@ -173,14 +174,15 @@ static CUresult make_handle(struct vs_served *s, const struct vs_arena_block *bl
 static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     struct vs_arena_block block;
+    struct vs_served *s;
     CUresult status = CUDA_ERROR_INVALID_VALUE;
     CUcontext current = NULL;
     if (!handle || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || !vs_served_in())
         return VS_UNDER(cuIpcGetMemHandle)(handle, address);
-    struct vs_served *s = vs_served_owner(address, &block);
-    bool ours = s && s->cuda.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    struct vs_arena *arena = vs_served_owner(address, &s, &block);
+    bool ours = arena && s->cuda.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if (ours)
-        status = make_handle(s, &block, handle);
+        status = make_handle(s, arena, &block, handle);
     vs_served_out();
     return ours ? status : VS_UNDER(cuIpcGetMemHandle)(handle, address);
 }

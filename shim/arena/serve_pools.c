@@ -111,8 +111,10 @@ static uint64_t pool_reserved(struct vs_served *s, const struct vs_arena_stats *
 
 static uint64_t figure(struct vs_served *s, CUmemPool_attribute attribute)
 {
-    struct vs_arena_stats stats;
-    vs_arena_stats(vs_served_arena(s), &stats);
+    struct vs_arena *arena = vs_served_arena(s);
+    struct vs_arena_stats stats = {0};
+    if (arena)
+        vs_arena_stats(arena, &stats);
     uint64_t reserved = pool_reserved(s, &stats);
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -172,9 +174,10 @@ static CUresult serve_trim(CUmemoryPool pool, size_t keep)
     if (status != CUDA_SUCCESS || !vs_served_in())
         return status;
     struct vs_served *s = arena_of_pool(pool);
-    if (s) {
+    struct vs_arena *arena = s ? vs_served_arena(s) : NULL;
+    if (arena) {
         uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
-        vs_arena_trim(vs_served_arena(s), keep > used ? keep - used : 0);
+        vs_arena_trim(arena, keep > used ? keep - used : 0);
     }
     vs_served_out();
     return status;

@@ -50,13 +50,14 @@ uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
 {
     uint32_t lane = VS_ARENA_ANY;
     if (stream == CU_STREAM_LEGACY)
-        stream = NULL; /* two names of one stream */
-    if (!has_lane(s, stream))
+        stream = NULL;                           /* two names of one stream */
+    struct vs_arena *arena = vs_served_arena(s); /* NULL: its context has just gone */
+    if (!arena || !has_lane(s, stream))
         return lane;
     vs_lock_take(&s->streams);
     lane = find_lane(s, stream);
     if (lane == VS_ARENA_ANY && open &&
-        vs_arena_open_lane(vs_served_arena(s), (uint64_t)(uintptr_t)stream, 0, &lane) == 0) {
+        vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream, 0, &lane) == 0) {
         s->stream_of[lane] = stream;
         s->used[lane] = true;
     }
@@ -124,7 +125,8 @@ static CUresult wait_for_stranger(const struct vs_served *s, CUstream stream)
     return status;
 }
 
-static CUresult release_block(struct vs_served *s, const struct vs_arena_block *block, CUstream stream)
+static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
+                              CUstream stream)
 {
     uint32_t lane = vs_served_lane(s, stream, true);
     unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
@@ -132,10 +134,10 @@ static CUresult release_block(struct vs_served *s, const struct vs_arena_block *
     if (status != CUDA_SUCCESS)
         return status;
     if (block->pins)
-        vs_served_unexport(s, block->address);
+        vs_served_unexport(s, arena, block->address);
     if (block->lane != VS_ARENA_ANY)
         vs_served_unpooled(s, vs_served_bytes(block->size));
-    return (CUresult)vs_arena_free(vs_served_arena(s), block->address, lane, flags);
+    return (CUresult)vs_arena_free(arena, block->address, lane, flags);
 }
 
 /* *SERVED: not by the driver.  What it says of a stream that cannot be asked about is its word on the free,
@@ -144,6 +146,7 @@ static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
 {
     struct vs_arena_block block;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    struct vs_served *s;
     CUcontext context;
     *served = false;
     if (!address)
@@ -154,10 +157,11 @@ static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
         status = vs_drv_cuStreamIsCapturing(stream, &capture);
     if (nowhere || (status == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) || !vs_served_in())
         return CUDA_SUCCESS;
-    struct vs_served *s = vs_served_owner(address, &block);
-    *served = s != NULL;
-    if (s && status == CUDA_SUCCESS)
-        status = block.address == address ? release_block(s, &block, stream) : CUDA_ERROR_INVALID_VALUE;
+    struct vs_arena *arena = vs_served_owner(address, &s, &block);
+    *served = arena != NULL;
+    if (arena && status == CUDA_SUCCESS)
+        status =
+            block.address == address ? release_block(s, arena, &block, stream) : CUDA_ERROR_INVALID_VALUE;
     vs_served_out();
     return status;
 }

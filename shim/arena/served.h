@@ -76,8 +76,10 @@ static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 struct vs_arena *vs_served_here(struct vs_served **served);
 /* The same for CONTEXT, which need not be current. */
 struct vs_arena *vs_served_of(CUcontext context, struct vs_served **served);
-/* The device whose arena has a live block with ADDRESS in it; NULL: the memory is the driver's. */
-struct vs_served *vs_served_owner(CUdeviceptr address, struct vs_arena_block *block);
+/* The arena that has a live block with ADDRESS in it; NULL: the memory is the driver's.  It is there until
+ * vs_served_out, even if its device has none any more. */
+struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **served,
+                                 struct vs_arena_block *block);
 
 /* serve_tell.c: records what the device's arena holds, if that has changed, and now and then its figures.
  * Before the event of a block that it gave, so that no block is ever told before its memory; and after a
@@ -106,7 +108,8 @@ void vs_serve_install_asks(void);
 /* ---- memory shared with other processes (serve_ipc.c) ---- */
 
 void vs_serve_install_exports(void);
-void vs_served_unexport(struct vs_served *s, CUdeviceptr address); /* its block is about to be freed */
+/* The block at ADDRESS is about to be freed. */
+void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
 void vs_served_unexport_all(struct vs_served *s);
 /* serve_imports.c: what others share with us, wherever the shim is */
 void vs_serve_install_imports(void);

@@ -1,0 +1,18 @@
+#!/bin/bash
+# The arena among contexts, pools, threads and processes: programs cannot tell it from the driver's own allocator.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.bash"
+
+played() { # PART, as the driver serves it and as the arena does
+    run_shimmed "$tests/prog_arena_world" "$@"
+    [ "$status" = 0 ] || fail "$*: status $status"
+}
+for free in wait defer; do
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE=$free SIMCUDA_DEVICES=2 SIMCUDA_CAPACITY=512MiB)
+    for part in contexts pools streams short managed late; do played $part; done
+    expect_clean # of the last: what a destructor frees is recorded still
+done
+shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=512MiB)
+played fork
+played race
+echo "the arena is no hindrance to contexts, pools, threads, processes"
