@@ -27,7 +27,8 @@
 #include <unistd.h>
 
 #define STACK_BYTES (128u << 10)
-#define PATIENCE_S  10
+#define PATIENCE_MS 10000
+#define LOOK_MS     250 /* how often who asks looks whether the other still is there */
 
 /* ---- sockets ---- */
 
@@ -188,6 +189,13 @@ static void *serve(void *unused)
     return unused;
 }
 
+/* The child's copy would keep the name alive, and nobody would answer. */
+static void close_in_child(void)
+{
+    if (__atomic_load_n(&server.answers, __ATOMIC_RELAXED) && is_ours())
+        close(server.socket);
+}
+
 static int bind_anew(void)
 {
     struct sockaddr_un address;
@@ -227,8 +235,11 @@ static int start_thread(void)
 
 int vs_handover_serve(vs_handover_give *give, uint64_t *name)
 {
+    static bool arranged;
     int error = 0;
     vs_lock_take(&server.lock);
+    if (!arranged)
+        arranged = pthread_atfork(NULL, NULL, close_in_child) == 0;
     /* acquire: after an end, what the thread did is done */
     bool answers = __atomic_load_n(&server.answers, __ATOMIC_ACQUIRE) && server.pid == getpid();
     if (!answers || !is_ours()) {
@@ -260,13 +271,13 @@ uint64_t vs_handover_name(void)
 int vs_handover_connect(uint64_t name)
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX}, to;
-    struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct timeval look = {.tv_usec = LOOK_MS * 1000};
     int way = new_socket();
     if (way < 0)
         return way;
     socklen_t bytes = name_of(&to, name);
-    setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(way, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
+    setsockopt(way, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof look);
     /* without a path the kernel gives it a name of its own: answers need one */
     if (bind(way, (struct sockaddr *)&own, sizeof own.sun_family) != 0 ||
         connect(way, (struct sockaddr *)&to, bytes) != 0) {
@@ -277,12 +288,26 @@ int vs_handover_connect(uint64_t name)
     return way;
 }
 
+/* Whether anybody has the socket that WAY leads to: the kernel does not tell when it goes. */
+static bool is_there(int way)
+{
+    struct sockaddr_un to;
+    socklen_t bytes = sizeof to;
+    return getpeername(way, (struct sockaddr *)&to, &bytes) == 0 &&
+           connect(way, (struct sockaddr *)&to, bytes) == 0;
+}
+
 int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handover_answer *answer,
                     int files[VS_HANDOVER_FILES])
 {
     if (send(way, ask, sizeof *ask, MSG_NOSIGNAL) != sizeof *ask)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    int came = receive(way, answer, sizeof *answer, files, NULL, NULL);
+    int came = -ETIMEDOUT;
+    for (int waited = 0; came == -ETIMEDOUT && waited < PATIENCE_MS; waited += LOOK_MS) {
+        came = receive(way, answer, sizeof *answer, files, NULL, NULL);
+        if (came == -ETIMEDOUT && !is_there(way))
+            return -ECONNREFUSED;
+    }
     if (came < 0)
         return came;
     if ((uint32_t)came == answer->files)
