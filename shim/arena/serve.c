@@ -40,9 +40,7 @@ static bool fill_calls(struct vs_arena_calls *calls)
 
 /* ---- arenas ---- */
 
-/* Whether CONTEXT is the primary one of DEVICE.  Looked at only while that is active, so nothing comes of it.
- */
-static bool is_primary(CUcontext context, CUdevice device)
+bool vs_served_is_primary(CUcontext context, CUdevice device)
 {
     CUcontext primary = NULL;
     unsigned flags;
@@ -91,7 +89,7 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     vs_lock_take(&making);
     struct vs_arena *arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
-    if (!arena && !s->refused && !s->ending && is_primary(context, device)) {
+    if (!arena && !s->refused && !s->ending && vs_served_is_primary(context, device)) {
         int status = make_arena(s, device, context);
         s->refused = status != 0;
         if (status != 0)
@@ -342,7 +340,6 @@ static void end_arena(CUdevice device)
     struct vs_arena *arena = s ? hide_arena(s) : NULL;
     if (!arena)
         return;
-    CUcontext context = s->cuda.context;
     vs_served_wait();
     vs_served_unexport_all(s);
     vs_lock_take(&making);
@@ -356,7 +353,12 @@ static void end_arena(CUdevice device)
     vs_serving = false;
     s->ending = false;
     vs_lock_give(&making);
-    vs_imports_forget(context);
+}
+
+static void end_primary(CUdevice device)
+{
+    end_arena(device);
+    vs_imports_forget(NULL, device);
 }
 
 static CUresult after_release(CUresult status, CUdevice device)
@@ -365,7 +367,7 @@ static CUresult after_release(CUresult status, CUdevice device)
     int active = 1;
     if (status == CUDA_SUCCESS &&
         vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
-        end_arena(device);
+        end_primary(device);
     return status;
 }
 
@@ -383,7 +385,7 @@ static CUresult serve_reset(CUdevice device)
 {
     CUresult status = VS_UNDER(cuDevicePrimaryCtxReset_v2)(device);
     if (status == CUDA_SUCCESS)
-        end_arena(device);
+        end_primary(device);
     return status;
 }
 
@@ -391,7 +393,7 @@ static CUresult serve_reset_old(CUdevice device)
 {
     CUresult status = VS_UNDER(cuDevicePrimaryCtxReset)(device);
     if (status == CUDA_SUCCESS)
-        end_arena(device);
+        end_primary(device);
     return status;
 }
 
@@ -401,10 +403,6 @@ void vs_serve_install(void)
     vs_override(VS_API_cuMemAllocPitch_v2, (void *)serve_pitch);
     vs_override(VS_API_cuMemFree_v2, (void *)serve_free);
     vs_override(VS_API_cuCtxEnablePeerAccess, (void *)serve_peer);
-    vs_override(VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old);
-    vs_override(VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release);
-    vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
-    vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
     vs_serve_install_tell();
     vs_override_short = give_back;
     vs_serve_install_streams();
@@ -414,6 +412,10 @@ void vs_serve_install(void)
 
 void vs_serve_install_always(void)
 {
+    vs_override(VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old);
+    vs_override(VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release);
+    vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
+    vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
     vs_serve_install_asks();
     vs_serve_install_imports();
 }

@@ -26,6 +26,7 @@ struct import {
     uint64_t bytes;
     uint64_t name, id; /* of the handle */
     CUcontext context;
+    CUdevice primary_of; /* the device whose primary one that is; -1: none's */
     uint32_t references;
 };
 
@@ -241,6 +242,7 @@ static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, i
 static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdeviceptr *out)
 {
     struct import i = {.size = t->size, .name = t->name, .id = t->id, .context = context, .references = 1};
+    CUdevice device = -1;
     struct import *place = free_place();
     uint64_t mapped = 0;
     if (!place || !know_driver())
@@ -251,6 +253,8 @@ static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdevic
     CUresult status = import_pieces(&i, t, way, &mapped);
     close(way);
     if (status == CUDA_SUCCESS) {
+        vs_drv_cuCtxGetDevice(&device);
+        i.primary_of = vs_served_is_primary(context, device) ? device : -1;
         enter_table(place, &i);
         *out = i.address;
     } else {
@@ -337,13 +341,13 @@ static CUresult serve_close(CUdeviceptr address)
     return ours ? status : VS_UNDER(cuIpcCloseMemHandle)(address);
 }
 
-void vs_imports_forget(CUcontext context)
+void vs_imports_forget(CUcontext context, CUdevice device)
 {
     if (count_used() == 0 || !vs_served_in())
         return;
     vs_lock_take(&lock);
     for (uint32_t n = 0; n < count_used(); n++)
-        if (table[n].address && table[n].context == context) {
+        if (table[n].address && (context ? table[n].context == context : table[n].primary_of == device)) {
             undo(&table[n], table[n].bytes);
             table[n].address = 0;
         }
@@ -351,8 +355,26 @@ void vs_imports_forget(CUcontext context)
     vs_served_out();
 }
 
+static CUresult serve_destroy(CUcontext context)
+{
+    CUresult status = VS_UNDER(cuCtxDestroy_v2)(context);
+    if (status == CUDA_SUCCESS && context)
+        vs_imports_forget(context, -1);
+    return status;
+}
+
+static CUresult serve_destroy_old(CUcontext context)
+{
+    CUresult status = VS_UNDER(cuCtxDestroy)(context);
+    if (status == CUDA_SUCCESS && context)
+        vs_imports_forget(context, -1);
+    return status;
+}
+
 void vs_serve_install_imports(void)
 {
+    vs_override(VS_API_cuCtxDestroy, (void *)serve_destroy_old);
+    vs_override(VS_API_cuCtxDestroy_v2, (void *)serve_destroy);
     vs_override(VS_API_cuIpcOpenMemHandle, (void *)open_cuIpcOpenMemHandle);
     vs_override(VS_API_cuIpcOpenMemHandle_v2, (void *)open_cuIpcOpenMemHandle_v2);
     vs_override(VS_API_cuIpcCloseMemHandle, (void *)serve_close);

@@ -72,6 +72,8 @@ static inline struct vs_arena *vs_served_arena(struct vs_served *s)
     return atomic_load_explicit(&s->arena, memory_order_acquire);
 }
 
+/* Looked at only while that context is active, so nothing comes of it. */
+bool vs_served_is_primary(CUcontext context, CUdevice device);
 /* The arena of the current device, made if need be; NULL: the driver serves. */
 struct vs_arena *vs_served_here(struct vs_served **served);
 /* The same for CONTEXT, which need not be current. */
@@ -114,6 +116,7 @@ void vs_served_unexport_all(struct vs_served *s);
 /* serve_imports.c: what others share with us, wherever the shim is */
 void vs_serve_install_imports(void);
 bool vs_imported(CUdeviceptr address, struct vs_arena_block *block); /* ADDRESS lies in it */
-void vs_imports_forget(CUcontext context);                           /* it is gone */
+/* CONTEXT is gone, or (NULL) the primary one of DEVICE. */
+void vs_imports_forget(CUcontext context, CUdevice device);
 
 #endif
