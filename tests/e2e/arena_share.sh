@@ -7,7 +7,9 @@ new_run
 file=$run/handles
 export SIMCUDA_BANNER=0
 program=$tests/prog_arena_share
+# shellcheck disable=SC2034
 arena=(LD_PRELOAD="$shim" VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_OUTPUT="$run/%p.db")
+# shellcheck disable=SC2034 # by its name
 shim_alone=(LD_PRELOAD="$shim" VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_OUTPUT="$run/%p.db")
 
 begin_exporter() { # ENV...: starts one, and waits for its handles

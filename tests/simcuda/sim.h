@@ -43,9 +43,9 @@ SIM_API int simcuda_version(void);
  * device. */
 SIM_API long long simcuda_used_bytes(int device);
 SIM_API long long simcuda_capacity_bytes(int device);
-SIM_API int simcuda_contexts(int device); /* alive there; NVML lists the process where there is one */
+SIM_API int simcuda_contexts(int device);         /* alive there; NVML lists the process where there is one */
 SIM_API unsigned long simcuda_faults_given(void); /* injected ones, so far */
-SIM_API int simcuda_device_count(void);   /* also before cuInit */
+SIM_API int simcuda_device_count(void);           /* also before cuInit */
 
 #define SIM_VERSION     1
 #define SIM_MAX_DEVICES 16

@@ -20,13 +20,35 @@ static void differs(const char *name, const char *of, long long value)
 
 /* ---- attributes ---- */
 
-#define ATTRIBUTES(X)                                                                                        \
-    X(CONTEXT)                                                                                               \
-    X(MEMORY_TYPE)                                                                                           \
-    X(DEVICE_POINTER) X(HOST_POINTER) X(P2P_TOKENS) X(SYNC_MEMOPS) X(BUFFER_ID) X(IS_MANAGED)                \
-        X(DEVICE_ORDINAL) X(IS_LEGACY_CUDA_IPC_CAPABLE) X(RANGE_START_ADDR) X(RANGE_SIZE) X(MAPPED)          \
-            X(ALLOWED_HANDLE_TYPES) X(IS_GPU_DIRECT_RDMA_CAPABLE) X(ACCESS_FLAGS) X(MEMPOOL_HANDLE)          \
-                X(MAPPING_SIZE) X(MAPPING_BASE_ADDR) X(MEMORY_BLOCK_ID)
+#define A(name)                                                                                              \
+    {                                                                                                        \
+#name, CU_POINTER_ATTRIBUTE_##name                                                                   \
+    }
+static const struct {
+    const char *name;
+    int number;
+} all[] = {
+    A(CONTEXT),
+    A(MEMORY_TYPE),
+    A(DEVICE_POINTER),
+    A(HOST_POINTER),
+    A(P2P_TOKENS),
+    A(SYNC_MEMOPS),
+    A(BUFFER_ID),
+    A(IS_MANAGED),
+    A(DEVICE_ORDINAL),
+    A(IS_LEGACY_CUDA_IPC_CAPABLE),
+    A(RANGE_START_ADDR),
+    A(RANGE_SIZE),
+    A(MAPPED),
+    A(ALLOWED_HANDLE_TYPES),
+    A(IS_GPU_DIRECT_RDMA_CAPABLE),
+    A(ACCESS_FLAGS),
+    A(MEMPOOL_HANDLE),
+    A(MAPPING_SIZE),
+    A(MAPPING_BASE_ADDR),
+    A(MEMORY_BLOCK_ID),
+};
 
 static bool is_address(int attribute)
 {
@@ -68,9 +90,8 @@ static void attributes(const char *of, CUdeviceptr base, uint64_t size, CUcontex
 {
     uint64_t inside[] = {0, size / 2 & ~255ull, size - 1};
     for (int i = 0; i < 3; i++) {
-#define X(name) attribute(of, base, inside[i], CU_POINTER_ATTRIBUTE_##name, #name, context);
-        ATTRIBUTES(X)
-#undef X
+        for (unsigned a = 0; a < sizeof all / sizeof *all; a++)
+            attribute(of, base, inside[i], all[a].number, all[a].name, context);
         CUdeviceptr start = 0;
         size_t bytes = 0;
         same("cuMemGetAddressRange", of, CU(cuMemGetAddressRange, &start, &bytes, base + inside[i]));
