@@ -193,14 +193,24 @@ static uint64_t devices_of(const CUmemAccessDesc *desc, size_t count)
     return devices;
 }
 
+/* The device whose default pool it is, which need not have an arena yet. */
+static struct vs_served *device_of_default(CUmemoryPool pool)
+{
+    CUmemoryPool one = NULL;
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        if (vs_drv_cuDeviceGetDefaultMemPool(&one, i) != CUDA_SUCCESS)
+            return NULL;
+        if (one == pool)
+            return &vs_served[i];
+    }
+    return NULL;
+}
+
 /* Access that is taken away stays: nothing may rely on a fault. */
 static CUresult serve_access(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count)
 {
     CUresult status = VS_UNDER(cuMemPoolSetAccess)(pool, desc, count);
-    if (status != CUDA_SUCCESS || !vs_served_in())
-        return status;
-    struct vs_served *s = arena_of_pool(pool);
-    vs_served_out();
+    struct vs_served *s = status == CUDA_SUCCESS ? device_of_default(pool) : NULL;
     return s ? vs_served_peers(s, devices_of(desc, count)) : status;
 }
 

@@ -12,6 +12,9 @@ for free in wait defer; do
     for part in contexts pools streams short managed late; do played $part; done
     expect_clean # of the last: what a destructor frees is recorded still
 done
+shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
+shimmed "$tests/prog_arena_world" peers # asks how virtual memory is mapped: nothing that the driver's own could answer
+[ "$status" = 0 ] || fail "peers: status $status"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=512MiB)
 played fork
 played race

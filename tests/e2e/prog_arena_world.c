@@ -9,8 +9,9 @@
  * late       blocks freed by a destructor that runs after main
  * pools      the default pool by its names, another current pool, figures, trim
  * streams    memory of one device used and freed in a stream of another
- * short      everything cached is there for what the arena does not serve
- * managed    managed and host memory
+ * peers      (the arena's memory only) a second device reaches all of it, in whatever order that was asked
+ * for short      everything cached is there for what the arena does not serve managed    managed and host
+ * memory
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -278,6 +279,50 @@ static void streams(void)
     OK(cuCtxSynchronize());
 }
 
+/* ---- peers ---- */
+
+static int reaches(int device, CUdeviceptr p)
+{
+    CUmemLocation from = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    unsigned long long flags = 0;
+    OK(cuMemGetAccess(&flags, &from, p));
+    return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+static void peers(void)
+{
+    CUcontext context[2];
+    CUdeviceptr before, after, far;
+    CUmemoryPool pool;
+    CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    OK(cuCtxGetCurrent(&context[0]));
+    OK(cuDevicePrimaryCtxRetain(&context[1], 1));
+    OK(cuMemAlloc(&before, 3 * MIB));
+    CHECK(!reaches(1, before));
+    OK(cuCtxSetCurrent(context[1]));
+    OK(cuCtxEnablePeerAccess(context[0], 0)); /* from device 1, to what is there already */
+    OK(cuCtxSetCurrent(context[0]));
+    OK(cuMemAlloc(&after, 30 * MIB));
+    CHECK(reaches(1, before) && reaches(1, after) && reaches(1, after + 29 * MIB));
+    OK(cuDeviceGetDefaultMemPool(&pool, 1));
+    OK(cuMemPoolSetAccess(pool, &desc, 1)); /* from device 0, before device 1 has any */
+    OK(cuCtxSetCurrent(context[1]));
+    OK(cuMemAllocAsync(&far, 5 * MIB, NULL));
+    CHECK(reaches(1, far) && reaches(0, far));
+    OK(cuMemFreeAsync(far, NULL));
+    OK(cuMemFree(after)); /* of the other device */
+    OK(cuCtxSetCurrent(context[0]));
+    OK(cuCtxEnablePeerAccess(context[1], 0));
+    IS(cuCtxEnablePeerAccess(context[1], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    OK(cuCtxSetCurrent(context[1]));
+    OK(cuMemAlloc(&far, 5 * MIB));
+    CHECK(reaches(0, far));
+    OK(cuMemFree(far));
+    OK(cuCtxSetCurrent(context[0]));
+    OK(cuMemFree(before));
+}
+
 /* ---- memory that is short ---- */
 
 static void fill_up(void)
@@ -355,8 +400,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } parts[] = {{"contexts", contexts}, {"race", race},       {"fork", forked},    {"late", after_main},
-                 {"pools", pools},       {"streams", streams}, {"short", is_short}, {"managed", managed}};
+    } parts[] = {{"contexts", contexts}, {"race", race},       {"fork", forked},
+                 {"late", after_main},   {"pools", pools},     {"streams", streams},
+                 {"short", is_short},    {"managed", managed}, {"peers", peers}};
     begin();
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {

@@ -304,6 +304,11 @@ static size_t pointer_attribute(CUpointer_attribute attribute, const struct sim_
         return *value = 1, 4;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return *value = block->kind == SIM_DEVICE, 4;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return *value = block->kind == SIM_DEVICE ||
+                        (block->kind == SIM_MAPPING &&
+                         ((const struct sim_phys *)block->detail)->prop.allocFlags.gpuDirectRDMACapable),
+               4;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return *value = block->kind == SIM_MAPPING
                             ? (uint64_t)((const struct sim_phys *)block->detail)->prop.requestedHandleTypes

@@ -155,8 +155,9 @@ struct sim_block { /* an allocation or mapping, by address */
     struct sim_range range;
     enum sim_kind kind;
     int device;
-    struct sim_context *owner; /* dies with it; NULL: none */
-    unsigned flags;            /* of cuMemHostAlloc, cuMemHostRegister, access of a mapping */
+    struct sim_context *owner;       /* dies with it; NULL: none */
+    unsigned flags;                  /* of cuMemHostAlloc, cuMemHostRegister, widest access of a mapping */
+    uint8_t access[SIM_MAX_DEVICES]; /* of a mapping, from each device: PROT_* */
     unsigned long long id;
     void *detail; /* SIM_DEVICE: chunk or NULL; SIM_POOLED: struct sim_pool_block; SIM_MAPPING: struct
                      sim_phys; SIM_IMPORTED: struct sim_import; SIM_GRAPH: struct sim_graph_memory */

@@ -132,7 +132,16 @@ static bool protection_of(CUmemAccess_flags flags, unsigned *protection)
            flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-/* One CPU stands for every device: the widest access given to any of them is what the pages get. */
+static void give_access(struct sim_block *block, const CUmemAccessDesc *descriptors, size_t count)
+{
+    unsigned one;
+    for (size_t i = 0; i < count; i++)
+        if (descriptors[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+            protection_of(descriptors[i].flags, &one))
+            block->access[descriptors[i].location.id] = (uint8_t)one;
+}
+
+/* One CPU stands for every device: the widest access given to any of them now is what the pages get. */
 CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *descriptors, size_t count)
 {
     SIM_CALL(SIM_INITIALIZED);
@@ -152,6 +161,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc 
     for (uint64_t at = address; at < address + size;) {
         struct sim_block *block = sim_block_find(at);
         block->flags = widest;
+        give_access(block, descriptors, count);
         at += block->range.size;
     }
     return CUDA_SUCCESS;
@@ -163,8 +173,12 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     const struct sim_block *block = sim_block_find(address);
     if (!flags || !location || !block || block->kind != SIM_MAPPING)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = block->flags & PROT_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-             : block->flags & PROT_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                        : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    bool on_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (on_device && !sim_valid_device(location->id))
+        return CUDA_ERROR_INVALID_DEVICE;
+    unsigned access = on_device ? block->access[location->id] : block->flags;
+    *flags = access & PROT_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+             : access & PROT_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }

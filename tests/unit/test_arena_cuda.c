@@ -160,6 +160,57 @@ static void an_error_of_the_driver_is_handed_on(void)
     close_arena();
 }
 
+/* What network cards and other processes need of memory is asked for with every granule. */
+static void granules_can_be_registered_and_exported(void)
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    uint64_t address;
+    open_arena(512 * MIB);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address) == 0);
+    OK(cuMemRetainAllocationHandle(&handle, (void *)address));
+    OK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+    CHECK(prop.allocFlags.gpuDirectRDMACapable == 1);
+    CHECK(prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    OK(cuMemRelease(handle));
+    close_arena();
+}
+
+static uint64_t far_access(uint64_t address, uint64_t size)
+{
+    CUmemLocation far = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1};
+    uint64_t reached = 0;
+    for (uint64_t at = address; at < address + size; at += 2 * MIB) {
+        unsigned long long flags = 0;
+        OK(cuMemGetAccess(&flags, &far, at));
+        reached += flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    return reached;
+}
+
+/* Mappings that are there, and those to come: of granules and of views. */
+static void a_peer_reaches_every_mapping(void)
+{
+    uint64_t address[12], view, late;
+    open_arena(512 * MIB);
+    for (int i = 0; i < 12; i++)
+        CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address[i]) == 0);
+    for (int i = 0; i < 12; i += 2)
+        CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 6 * MIB, &view) == 0);
+    CHECK(far_access(address[1], 2 * MIB) == 0 && far_access(view, 6 * MIB) == 0);
+    CHECK(vs_arena_set_peers(arena, 1u << 1) == 0);
+    for (int i = 1; i < 12; i += 2)
+        CHECK(far_access(address[i], 2 * MIB) == 1);
+    CHECK(far_access(view, 6 * MIB) == 3);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 40 * MIB, &late) == 0);
+    CHECK(far_access(late, 40 * MIB) == 20);
+    CHECK(vs_arena_free(arena, view, VS_ARENA_ANY, 0) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 12 * MIB, &view) == 0); /* another view */
+    CHECK(far_access(view, 12 * MIB) == 6);
+    close_arena();
+}
+
 /* A thread that has no context, or another one, is left as it was. */
 static void the_threads_context_stays(void)
 {
@@ -222,6 +273,16 @@ static void errors(void **state)
     in_a_child(an_error_of_the_driver_is_handed_on, "SIMCUDA_FAIL", "cuMemCreate:2=719");
 }
 
+static void capabilities(void **state)
+{
+    in_a_child(granules_can_be_registered_and_exported, NULL, NULL);
+}
+
+static void peers(void **state)
+{
+    in_a_child(a_peer_reaches_every_mapping, "SIMCUDA_DEVICES", "2");
+}
+
 static void contexts(void **state)
 {
     in_a_child(the_threads_context_stays, NULL, NULL);
@@ -235,8 +296,9 @@ static void captures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),  cmocka_unit_test(accounts), cmocka_unit_test(refusals),
-        cmocka_unit_test(errors), cmocka_unit_test(contexts), cmocka_unit_test(captures),
+        cmocka_unit_test(words),  cmocka_unit_test(accounts),     cmocka_unit_test(refusals),
+        cmocka_unit_test(errors), cmocka_unit_test(contexts),     cmocka_unit_test(captures),
+        cmocka_unit_test(peers),  cmocka_unit_test(capabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
