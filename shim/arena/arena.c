@@ -311,6 +311,8 @@ int vs_arena_use(struct vs_arena *a, uint64_t address, uint32_t lane)
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     uint32_t tile = live_at(a, address);
+    if (lane == VS_ARENA_ANY)
+        vs_lane_begin(a, lane); /* work that no lane tells of */
     bool valid = tile != NIL && lane < LANES && a->lane[lane].open;
     if (valid && lane != a->tile[tile].lane)
         a->tile[tile].others |= 1u << lane;
@@ -462,4 +464,17 @@ bool vs_arena_stats_now(struct vs_arena *a, struct vs_arena_stats *stats)
 uint64_t vs_arena_changes(const struct vs_arena *a)
 {
     return __atomic_load_n(&a->changes, __ATOMIC_ACQUIRE);
+}
+
+void vs_arena_high_from_now(struct vs_arena *a)
+{
+    if (!vs_enter(a))
+        return;
+    a->stats.high_reserved = a->stats.reserved;
+    vs_leave(a);
+}
+
+uint64_t vs_arena_reserved(const struct vs_arena *a)
+{
+    return __atomic_load_n(&a->stats.reserved, __ATOMIC_RELAXED); /* a number by itself */
 }

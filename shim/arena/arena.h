@@ -122,6 +122,7 @@ int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is told */
     uint64_t reserved, peak_reserved;   /* physical granules */
+    uint64_t high_reserved;             /* the same since vs_arena_high_from_now */
     uint64_t idle;                      /* of reserved: granules in which no block is */
     uint64_t deferred;                  /* freed, and waiting for lanes, the device or an unpin */
     uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
@@ -141,5 +142,8 @@ void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
 bool vs_arena_stats_now(struct vs_arena *arena, struct vs_arena_stats *stats);
 /* How often `reserved` has changed.  No lock: what the calling thread's own calls did is counted in. */
 uint64_t vs_arena_changes(const struct vs_arena *arena);
+void vs_arena_high_from_now(struct vs_arena *arena);
+/* `reserved` alone, as of about now: no lock. */
+uint64_t vs_arena_reserved(const struct vs_arena *arena);
 
 #endif

@@ -48,11 +48,16 @@ static uint32_t find_lane(const struct vs_served *s, CUstream stream)
 
 uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
 {
+    return has_lane(s, stream) ? vs_served_stream_lane(s, stream, open) : VS_ARENA_ANY;
+}
+
+uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+{
     uint32_t lane = VS_ARENA_ANY;
     if (stream == CU_STREAM_LEGACY)
         stream = NULL;                           /* two names of one stream */
     struct vs_arena *arena = vs_served_arena(s); /* NULL: its context has just gone */
-    if (!arena || !has_lane(s, stream))
+    if (!arena || stream == CU_STREAM_PER_THREAD)
         return lane;
     vs_lock_take(&s->streams);
     lane = find_lane(s, stream);

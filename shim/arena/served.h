@@ -96,6 +96,8 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
 /* serve_streams.c: the lane of a stream; VS_ARENA_ANY where it has none.  OPEN: gives it one. */
 uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open);
+/* The same of a stream that is known to be of the arena's own context, whichever is current. */
+uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 /* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the
  * driver. */
 CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served);

@@ -108,6 +108,8 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
     s->mappings += count;
     if (s->reserved > s->peak_reserved)
         s->peak_reserved = s->reserved;
+    if (s->reserved > s->high_reserved)
+        s->high_reserved = s->reserved;
     if (s->mappings > s->peak_mappings)
         s->peak_mappings = s->mappings;
 }

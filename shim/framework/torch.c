@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "framework/torch.h"
 #include "record.h"
 
 /* c10::Device is trivially copyable: two bytes in one integer register, as this is. */
@@ -73,16 +74,18 @@ static bool take_from(void *library)
 
 struct search {
     char path[4096];
-    unsigned skip; /* candidates already tried */
+    const char *name; /* libc10 */
+    unsigned skip;    /* candidates already tried */
 };
 
-/* Notes the next loaded object named libc10*.so: wheels repaired by auditwheel carry a hash in the name. */
+/* Notes the next loaded object named NAME*.so: wheels repaired by auditwheel carry a hash in the name. */
 static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *s = data;
     const char *slash = strrchr(info->dlpi_name, '/'), *base = slash ? slash + 1 : info->dlpi_name;
+    size_t n = strlen(s->name);
 
-    if (strncmp(base, "libc10", 6) || (base[6] >= 'a' && base[6] <= 'z') || base[6] == '_')
+    if (strncmp(base, s->name, n) || (base[n] >= 'a' && base[n] <= 'z') || base[n] == '_')
         return 0;
     if (s->skip-- > 0 || strlen(info->dlpi_name) >= sizeof(s->path))
         return 0;
@@ -97,7 +100,7 @@ static void look_up(void)
     if (library && take_from(library))
         return;
     for (unsigned i = 0; i < 8; i++) {
-        struct search s = {.skip = i};
+        struct search s = {.name = "libc10", .skip = i};
 
         if (!dl_iterate_phdr(find_candidate, &s))
             return;
@@ -105,6 +108,12 @@ static void look_up(void)
         if (library && take_from(library))
             return;
     }
+}
+
+void *vs_torch_library(const char *name)
+{
+    struct search s = {.name = name};
+    return dl_iterate_phdr(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
 static __attribute__((noinline)) void look_up_once(void)
@@ -178,4 +187,44 @@ void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, struct c10_de
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
     need_real();
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
+}
+
+/* ---- blocks of our own allocator (arena/torch.c) ---- */
+
+/* No reserved total goes with them: the arena tells its own.  The stream stands in its place. */
+static void record_own(uint8_t op, const void *ptr, uint64_t size, uint64_t allocated, uint64_t stream,
+                       int device)
+{
+    struct vs_event event = {.op = op,
+                             .space = VS_SPACE_ARENA,
+                             .device = (int8_t)device,
+                             .address = (uintptr_t)ptr,
+                             .size = size,
+                             .arg0 = allocated,
+                             .arg1 = stream};
+
+    if (vs_record_enabled())
+        vs_record(&event);
+}
+
+void vs_torch_block(void *ptr, int64_t size, uint64_t allocated, uint64_t stream, int device)
+{
+    if (size > 0)
+        record_own(VS_OP_BLOCK_ALLOC, ptr, (uint64_t)size, allocated, stream, device);
+    else
+        record_own(VS_OP_BLOCK_FREE, ptr, 0 - (uint64_t)size, allocated, stream, device);
+}
+
+void vs_torch_block_oom(uint64_t size, uint64_t allocated, int device)
+{
+    record_own(VS_OP_BLOCK_OOM, NULL, size, allocated, 0, device);
+}
+
+void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t reserved, int device)
+{
+    struct c10_device cuda = {C10_CUDA, (int8_t)device};
+
+    need_real();
+    if (real.usage)
+        real.usage(ptr, size, allocated, reserved, cuda);
 }

@@ -123,8 +123,10 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .space = e->space,
                          .context = e->context,
                          .device = e->device};
-    if (is_block(e->op)) /* most events are, and have neither */
+    if (is_block(e->op)) { /* most events are, and have no api */
+        r->stream = e->space == VS_SPACE_ARENA ? e->arg1 : 0;
         return;
+    }
     if (vs_has_api(e->op))
         r->api = (uint16_t)e->arg1;
     r->stream = second_number(e);

@@ -95,6 +95,12 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
     vs_curve_update(c, theirs, r->seq, r->t);
 }
 
+/* Not where the blocks are our own allocator's: what that holds it tells itself. */
+static bool tells_reserved(const struct vs_event *e)
+{
+    return e->space != VS_SPACE_ARENA;
+}
+
 static void check_totals(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *r)
 {
     struct device *d = vs_device(l, r->device);
@@ -103,12 +109,14 @@ static void check_totals(struct vs_ledger *l, const struct vs_event *e, const st
     vs_count(l, r->device, VS_COUNT_REPORTS);
     if (!d->reported || d->resync) {
         adopt(l, r, VS_CURVE_FRAMEWORK, e->arg0);
-        adopt(l, r, VS_CURVE_MANAGED, e->arg1);
+        if (tells_reserved(e))
+            adopt(l, r, VS_CURVE_MANAGED, e->arg1);
         d->reported = true;
         d->resync = false;
     }
     check_one(l, r, 0, d->curve[VS_CURVE_FRAMEWORK].now, e->arg0);
-    check_one(l, r, 1, d->curve[VS_CURVE_MANAGED].now, e->arg1);
+    if (tells_reserved(e))
+        check_one(l, r, 1, d->curve[VS_CURVE_MANAGED].now, e->arg1);
     if (d->diff[0] || d->diff[1])
         vs_count(l, r->device, VS_COUNT_MISMATCHED);
 }

@@ -1,0 +1,333 @@
+/*
+ * torch.c - an allocator for PyTorch's pluggable interface (torch.cuda.memory.CUDAPluggableAllocator).
+ *
+ * torch says for which stream a block is and on which it was used, so nothing here waits: a block that is
+ * freed goes back to its stream's lane, and is given out again in that stream's order.  A block that another
+ * stream used as well (record_stream) is kept until that stream has done what it was given before the free.
+ *
+ * Sizes count as torch's own allocator counts them, in units of 512 bytes, which is how the arena allocates.
+ * An allocation of 0 bytes is NULL, as torch's.
+ *
+ * Out of memory: the arena has given back all that was idle and has waited for what was freed.  Then, as
+ * torch's allocator does, torch.OutOfMemoryError is thrown (torch_raise.c); a NULL would become a tensor
+ * without memory.
+ *
+ * A device that can have no arena is served by the driver: a cudaMalloc for each block.
+ *
+ * Torch calls with its device current, but the runtime may not have made that device's context yet.
+ */
+#define _GNU_SOURCE
+#include "torch.h"
+
+#include "log.h"
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* Blocks that the driver gave: while there are none nobody looks for them. */
+static uint64_t plain_blocks;
+
+/* What of a device's memory torch may have, in bytes, and as it was told; limit 0: all.  Atomic. */
+static uint64_t limit_of[VS_SERVED_DEVICES];
+static double fraction_of[VS_SERVED_DEVICES];
+
+static bool on_device(int device)
+{
+    return device >= 0 && device < VS_SERVED_DEVICES;
+}
+
+/* ---- a fork's child ---- */
+
+/* A word that a fork's child finds 0: whatever its parent allocated is not there any more. */
+static uint32_t *home;
+
+bool vs_torch_usable(void)
+{
+    const uint32_t *at = __atomic_load_n(&home, __ATOMIC_ACQUIRE); /* with what stands there */
+    return !at || *at;
+}
+
+static void settle_here(void)
+{
+    uint32_t *none = NULL,
+             *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    *page = 1;
+    madvise(page, sizeof *page, MADV_WIPEONFORK);
+    if (!__atomic_compare_exchange_n(&home, &none, page, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        munmap(page, sizeof *page);
+}
+
+/* ---- the arena of a device ---- */
+
+/* Makes the device's primary context as the runtime would at its first call, and the arena in it. */
+static struct vs_arena *first_arena(int device, struct vs_served **s)
+{
+    CUcontext before = NULL, primary = NULL;
+    CUdevice current = -1;
+    if (!home)
+        settle_here();
+    vs_drv_cuCtxGetCurrent(&before);
+    if (before && vs_drv_cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device)
+        return vs_served_here(s);
+    /* never given back: the runtime keeps its own as long */
+    if (vs_hook_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS ||
+        vs_drv_cuCtxSetCurrent(primary) != CUDA_SUCCESS)
+        return NULL;
+    struct vs_arena *arena = vs_served_here(s);
+    if (before)
+        vs_drv_cuCtxSetCurrent(before);
+    return arena;
+}
+
+static struct vs_arena *arena_of(int device, struct vs_served **s)
+{
+    if (!on_device(device) || vs_options.allocator != VS_ALLOCATOR_ARENA)
+        return NULL;
+    *s = &vs_served[device];
+    struct vs_arena *arena = vs_served_arena(*s);
+    return arena || (*s)->refused ? arena : first_arena(device, s);
+}
+
+/* ---- malloc ---- */
+
+static bool beyond_limit(int device, uint64_t size)
+{
+    uint64_t limit = __atomic_load_n(&limit_of[device], __ATOMIC_RELAXED); /* a number by itself */
+    return limit && vs_torch_allocated(device) + size > limit;
+}
+
+static int take(struct vs_served *s, struct vs_arena *arena, struct vs_torch_pool *pool, uint64_t size,
+                CUstream stream, uint64_t *address)
+{
+    if (pool)
+        return vs_torch_pool_malloc(s, pool, stream, size, address);
+    return vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
+}
+
+static int from_arena(struct vs_served *s, struct vs_arena *arena, struct vs_torch_pool *pool, uint64_t size,
+                      CUstream stream, uint64_t *address)
+{
+    int device = (int)(s - vs_served);
+    if (beyond_limit(device, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int status = take(s, arena, pool, size, stream, address);
+    if (status != CUDA_ERROR_OUT_OF_MEMORY || !vs_torch_pools_retire(s))
+        return status;
+    vs_torch_count_retry(device);
+    return take(s, arena, pool, size, stream, address);
+}
+
+static int from_driver(uint64_t size, uint64_t *address)
+{
+    CUdeviceptr given = 0;
+    CUresult status = vs_hook_cuMemAlloc_v2(&given, size);
+    *address = given;
+    if (status == CUDA_SUCCESS)
+        __atomic_fetch_add(&plain_blocks, 1, __ATOMIC_RELAXED); /* a count */
+    return (int)status;
+}
+
+static int allocate(uint64_t size, int device, CUstream stream, uint64_t *address)
+{
+    struct vs_served *s = NULL;
+    /* torch's filter may throw: before anything is begun here */
+    struct vs_torch_pool *pool = vs_torch_filtering() ? vs_torch_pool_of(device, stream) : NULL;
+    struct vs_arena *arena = arena_of(device, &s);
+    if (!arena)
+        return from_driver(size, address);
+    bool entered = vs_hook_enter();
+    vs_serving = true;
+    int status = from_arena(s, arena, pool, size, stream, address);
+    vs_serving = false;
+    vs_served_tell(s);
+    if (entered)
+        vs_hook_leave();
+    return status;
+}
+
+static void amount(char *out, size_t room, uint64_t bytes)
+{
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int i = 0;
+    for (; value >= 1024 && i < 4; i++)
+        value /= 1024;
+    snprintf(out, room, i ? "%.2f %s" : "%.0f %s", value, unit[i]);
+}
+
+/* In the words of torch's own allocator, so that who looks for them finds them. */
+static void say_oom(char *out, size_t room, int device, uint64_t size)
+{
+    struct vs_arena_stats stats = {0};
+    struct vs_arena *arena = on_device(device) ? vs_served_arena(&vs_served[device]) : NULL;
+    size_t free_bytes = 0, total = 0;
+    char asked[32], of[32], left[32], used[32], held[32];
+    if (arena)
+        vs_arena_stats(arena, &stats);
+    vs_drv_cuMemGetInfo_v2(&free_bytes, &total);
+    uint64_t allocated = vs_torch_allocated(device);
+    amount(asked, sizeof asked, size);
+    amount(of, sizeof of, total);
+    amount(left, sizeof left, free_bytes);
+    amount(used, sizeof used, allocated);
+    amount(held, sizeof held, stats.reserved > allocated ? stats.reserved - allocated : 0);
+    snprintf(out, room,
+             "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is "
+             "free. Of the allocated memory %s is allocated by PyTorch, and %s is reserved by vramscope's "
+             "arena but unallocated by PyTorch.",
+             asked, device, of, left, used, held);
+}
+
+/* Throws; what it returns where it cannot is what C gets. */
+static __attribute__((noinline, cold)) void *fail(CUresult status, int device, uint64_t size)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char message[512];
+    if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+        vs_torch_count_oom(device, size);
+        say_oom(message, sizeof message, device, size);
+        vs_torch_raise_oom(message);
+    } else {
+        vs_torch_raise(status);
+    }
+    if (!atomic_flag_test_and_set_explicit(&said, memory_order_relaxed))
+        vs_log("vramscope_torch_malloc: error %d, and no PyTorch here that could be told: NULL it is",
+               (int)status);
+    return NULL;
+}
+
+void *vramscope_torch_malloc(ssize_t size, int device, CUstream stream)
+{
+    uint64_t address = 0;
+    int saved = errno;
+    if (size <= 0)
+        return NULL;
+    int status =
+        vs_torch_usable() ? allocate((uint64_t)size, device, stream, &address) : CUDA_ERROR_NOT_INITIALIZED;
+    if (__builtin_expect(status != CUDA_SUCCESS, 0))
+        return fail((CUresult)status, device, (uint64_t)size);
+    vs_torch_count_malloc(device, address, (uint64_t)size, stream);
+    errno = saved;
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- free ---- */
+
+static bool is_plain(struct vs_arena *arena, uint64_t address)
+{
+    struct vs_arena_block block;
+    return __atomic_load_n(&plain_blocks, __ATOMIC_RELAXED) &&
+           !(arena && vs_arena_find(arena, address, &block));
+}
+
+static void to_driver(uint64_t address)
+{
+    __atomic_fetch_sub(&plain_blocks, 1, __ATOMIC_RELAXED);
+    vs_hook_cuMemFree_v2(address);
+}
+
+static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t address, CUstream stream)
+{
+    bool entered = vs_hook_enter();
+    vs_serving = true;
+    uint32_t lane = vs_torch_lane(s, address, stream);
+    vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+    vs_serving = false;
+    vs_served_tell(s);
+    if (entered)
+        vs_hook_leave();
+}
+
+void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
+{
+    uint64_t address = (uintptr_t)ptr;
+    int saved = errno;
+    if (!ptr || !on_device(device) || !vs_torch_usable())
+        return;
+    struct vs_served *s = &vs_served[device];
+    struct vs_arena *arena = vs_served_arena(s);
+    vs_torch_count_free(device, address, (uint64_t)size, stream);
+    if (is_plain(arena, address))
+        to_driver(address);
+    else if (arena) /* else it went with the context */
+        to_arena(s, arena, address, stream);
+    errno = saved;
+}
+
+/* ---- the rest of the interface ---- */
+
+/* Work of STREAM touches the block: a free waits for it as well.  A stream that has no lane, or that lies on
+ * another device, is one that nobody here can ask: such a block stays until the device is done, or for good.
+ */
+void vramscope_torch_record_stream(void *ptr, CUstream stream)
+{
+    struct vs_arena_block block;
+    if (!ptr || !vs_torch_usable())
+        return;
+    struct vs_served *s = vs_served_owner((uintptr_t)ptr, &block);
+    if (!s)
+        return;
+    vs_serving = true;
+    uint32_t lane = vs_torch_lane(s, block.address, stream);
+    if (lane != block.lane)
+        vs_arena_use(vs_served_arena(s), block.address, lane);
+    vs_serving = false;
+}
+
+void *vramscope_torch_base_alloc(void *ptr, size_t *size)
+{
+    struct vs_arena_block block;
+    if (!vs_torch_usable() || !vs_served_owner((uintptr_t)ptr, &block))
+        return ptr;
+    if (size)
+        *size = block.size;
+    return (void *)(uintptr_t)block.address;
+}
+
+/* torch.cuda.empty_cache(): what is idle goes back to the driver, of all devices. */
+void vramscope_torch_reset(void)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES && vs_torch_usable(); i++) {
+        struct vs_served *s = &vs_served[i];
+        struct vs_arena *arena = vs_served_arena(s);
+        if (!arena)
+            continue;
+        bool entered = vs_hook_enter();
+        vs_serving = true;
+        vs_torch_pools_retire(s);
+        vs_arena_trim(arena, 0);
+        vs_serving = false;
+        vs_served_tell(s);
+        if (entered)
+            vs_hook_leave();
+    }
+}
+
+void vramscope_torch_memory_fraction(double fraction, int device)
+{
+    size_t total = 0;
+    if (!on_device(device) || !(fraction >= 0 && fraction <= 1) ||
+        vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+        return;
+    uint64_t limit = fraction < 1 ? (uint64_t)(fraction * (double)total) : 0;
+    if (fraction < 1 && !limit)
+        limit = 1;                                                     /* nothing at all */
+    __atomic_store(&fraction_of[device], &fraction, __ATOMIC_RELAXED); /* numbers by themselves */
+    __atomic_store_n(&limit_of[device], limit, __ATOMIC_RELAXED);
+}
+
+double vramscope_torch_get_memory_fraction(int device)
+{
+    double fraction = 1;
+    if (on_device(device) && __atomic_load_n(&limit_of[device], __ATOMIC_RELAXED))
+        __atomic_load(&fraction_of[device], &fraction, __ATOMIC_RELAXED);
+    return fraction;
+}

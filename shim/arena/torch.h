@@ -1,0 +1,60 @@
+/*
+ * torch.h - what the parts of PyTorch's pluggable allocator share.
+ *
+ *      torch ──▶ torch.c         malloc, free, record_stream, ...: the functions that torch is given
+ *                torch_pools.c   memory of graphs and of torch's MemPool: lanes of their own
+ *                torch_counts.c  torch's statistics, and the events of its blocks
+ *                torch_raise.c   torch's own exceptions, thrown from C
+ *
+ * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
+ * A device's arena is that of serve.c: what else the program allocates on the device comes from the same one.
+ */
+#ifndef VS_ARENA_TORCH_H
+#define VS_ARENA_TORCH_H
+
+#include "served.h"
+#include "torch_abi.h"
+
+/* Whether this process may use the arenas at all: a fork's child may not. */
+bool vs_torch_usable(void);
+
+/* ---- pools (torch_pools.c) ---- */
+
+struct vs_torch_pool;
+
+/* How many pools take allocations now; atomic. */
+extern uint32_t vs_torch_filters;
+static inline bool vs_torch_filtering(void)
+{
+    /* relaxed: who begins a pool and allocates in another thread orders the two himself */
+    return __builtin_expect(__atomic_load_n(&vs_torch_filters, __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* The pool that what STREAM allocates on DEVICE belongs to now; NULL: none.  Calls torch: may throw. */
+struct vs_torch_pool *vs_torch_pool_of(int device, CUstream stream);
+/* SIZE bytes of the pool for work on STREAM. */
+int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
+                         uint64_t *address);
+/* The lane that tells of work on STREAM with the block at ADDRESS: its own, where it is a pool's block that
+ * the stream was given; otherwise the stream's.  VS_ARENA_ANY: nobody can tell. */
+uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream);
+/* Waits for the device and lets go of the pools that ended; whether there were any. */
+bool vs_torch_pools_retire(struct vs_served *s);
+
+/* ---- statistics and events (torch_counts.c) ---- */
+
+void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream);
+void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream);
+void vs_torch_count_oom(int device, uint64_t size);
+void vs_torch_count_retry(int device);
+/* Bytes that torch has allocated on the device. */
+uint64_t vs_torch_allocated(int device);
+
+/* ---- errors (torch_raise.c) ---- */
+
+/* Throws torch.OutOfMemoryError with MESSAGE; returns where this process has no such exception. */
+void vs_torch_raise_oom(const char *message);
+/* Throws what torch's own allocator throws where the runtime gave it STATUS; returns as above. */
+void vs_torch_raise(CUresult status);
+
+#endif

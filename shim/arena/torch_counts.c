@@ -1,0 +1,209 @@
+/*
+ * torch_counts.c - what torch asks of its allocator's statistics, and the events of its blocks.
+ *
+ * Counted as torch's own allocator counts: bytes are those of blocks, rounded up to 512; a block counts as
+ * allocated until its free is asked for, whoever may still use it; small is up to 1 MiB.  Only torch's blocks
+ * count: what else lives in the arena was not asked for by torch.
+ *
+ * One lock per device orders counts and events alike, so that the totals that go with an event are those at
+ * its place in the record.  It is held for the length of a record, as torch's own allocator holds its.
+ */
+#include "torch.h"
+
+#include "framework/torch.h"
+
+#include <string.h>
+
+enum { ALL, SMALL, LARGE, POOL_KINDS };
+#define SMALL_MOST (1u << 20)
+
+/* As torch names them: what it is now, its highest, and all that was added and taken. */
+struct stat {
+    uint64_t current, peak, allocated, freed;
+};
+
+struct counts {
+    struct vs_lock lock;
+    struct stat blocks[POOL_KINDS], bytes[POOL_KINDS], requested[POOL_KINDS];
+    uint64_t ooms, retries;
+    uint64_t created_before, released_before; /* when the accumulated ones were reset */
+};
+
+static struct counts counts[VS_SERVED_DEVICES];
+
+static uint64_t rounded(uint64_t size)
+{
+    return (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1);
+}
+
+static void add(struct stat *s, uint64_t n)
+{
+    s->current += n;
+    s->allocated += n;
+    if (s->current > s->peak)
+        s->peak = s->current;
+}
+
+static void take(struct stat *s, uint64_t n)
+{
+    s->current -= n < s->current ? n : s->current;
+    s->freed += n;
+}
+
+static void each(struct counts *c, void (*change)(struct stat *, uint64_t), uint64_t size)
+{
+    uint64_t bytes = rounded(size);
+    int kinds[2] = {ALL, bytes <= SMALL_MOST ? SMALL : LARGE};
+    for (int i = 0; i < 2; i++) {
+        change(&c->blocks[kinds[i]], 1);
+        change(&c->bytes[kinds[i]], bytes);
+        change(&c->requested[kinds[i]], size);
+    }
+}
+
+/* ---- what happens ---- */
+
+static void count(int device, uint64_t address, uint64_t size, CUstream stream, bool freed)
+{
+    struct counts *c = &counts[device];
+    struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+    void *ptr = (void *)(uintptr_t)address;
+    int64_t bytes = freed ? -(int64_t)rounded(size) : (int64_t)rounded(size);
+    vs_lock_take(&c->lock);
+    each(c, freed ? take : add, size);
+    uint64_t allocated = c->bytes[ALL].current;
+    vs_torch_block(ptr, bytes, allocated, (uint64_t)(uintptr_t)stream, device);
+    vs_lock_give(&c->lock);
+    vs_torch_profile(ptr, bytes, allocated, arena ? vs_arena_reserved(arena) : allocated, device);
+}
+
+void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream)
+{
+    count(device, address, size, stream, false);
+}
+
+void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream)
+{
+    count(device, address, size, stream, true);
+}
+
+void vs_torch_count_oom(int device, uint64_t size)
+{
+    if (device < 0 || device >= VS_SERVED_DEVICES)
+        return;
+    struct counts *c = &counts[device];
+    vs_lock_take(&c->lock);
+    c->ooms++;
+    vs_torch_block_oom(rounded(size), c->bytes[ALL].current, device);
+    vs_lock_give(&c->lock);
+}
+
+void vs_torch_count_retry(int device)
+{
+    __atomic_fetch_add(&counts[device].retries, 1, __ATOMIC_RELAXED); /* a count */
+}
+
+uint64_t vs_torch_allocated(int device)
+{
+    return __atomic_load_n(&counts[device].bytes[ALL].current, __ATOMIC_RELAXED);
+}
+
+/* ---- what torch asks ---- */
+
+/* VALUES: blocks, bytes, requested bytes, each of all, small and large, each as struct stat; then what
+ * follows here.  Returns how many there are, of which at most ROOM are written; 0 where torch has nothing
+ * there. */
+enum {
+    OOMS = 3 * POOL_KINDS * 4,
+    RETRIES,
+    RESERVED,
+    PEAK_RESERVED,
+    CREATED, /* bytes, since the accumulated figures were reset */
+    RELEASED,
+    IDLE,
+    DEFERRED,
+    GRANULE,
+    SETTLES,
+    VALUES
+};
+
+static void fill_arena(uint64_t value[VALUES], const struct counts *c, struct vs_served *s)
+{
+    struct vs_arena_stats stats;
+    vs_arena_stats(vs_served_arena(s), &stats);
+    value[RESERVED] = stats.reserved;
+    value[PEAK_RESERVED] = stats.high_reserved;
+    value[CREATED] = (stats.created - c->created_before) * s->cuda.granule;
+    value[RELEASED] = (stats.released - c->released_before) * s->cuda.granule;
+    value[IDLE] = stats.idle;
+    value[DEFERRED] = stats.deferred;
+    value[GRANULE] = s->cuda.granule;
+    value[SETTLES] = stats.settles;
+}
+
+int vramscope_torch_stats(int device, uint64_t *values, int room)
+{
+    uint64_t value[VALUES] = {0};
+    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+        return 0;
+    struct counts *c = &counts[device];
+    vs_lock_take(&c->lock);
+    memcpy(value, c->blocks, sizeof c->blocks);
+    memcpy(value + POOL_KINDS * 4, c->bytes, sizeof c->bytes);
+    memcpy(value + 2 * POOL_KINDS * 4, c->requested, sizeof c->requested);
+    value[OOMS] = c->ooms;
+    value[RETRIES] = __atomic_load_n(&c->retries, __ATOMIC_RELAXED);
+    if (vs_served_arena(&vs_served[device]))
+        fill_arena(value, c, &vs_served[device]);
+    vs_lock_give(&c->lock);
+    memcpy(values, value, (size_t)(room < VALUES ? room : VALUES) * sizeof *values);
+    return VALUES;
+}
+
+static void each_stat(struct counts *c, void (*change)(struct stat *))
+{
+    struct stat *lists[] = {c->blocks, c->bytes, c->requested};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < POOL_KINDS; k++)
+            change(&lists[i][k]);
+}
+
+static void peak_from_now(struct stat *s)
+{
+    s->peak = s->current;
+}
+
+static void accumulate_from_now(struct stat *s)
+{
+    s->allocated = s->freed = 0;
+}
+
+void vramscope_torch_reset_peaks(int device)
+{
+    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+        return;
+    struct counts *c = &counts[device];
+    struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+    vs_lock_take(&c->lock);
+    each_stat(c, peak_from_now);
+    if (arena)
+        vs_arena_high_from_now(arena);
+    vs_lock_give(&c->lock);
+}
+
+void vramscope_torch_reset_accumulated(int device)
+{
+    struct vs_arena_stats stats = {0};
+    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+        return;
+    struct counts *c = &counts[device];
+    if (vs_served_arena(&vs_served[device]))
+        vs_arena_stats(vs_served_arena(&vs_served[device]), &stats);
+    vs_lock_take(&c->lock);
+    each_stat(c, accumulate_from_now);
+    c->ooms = 0;
+    __atomic_store_n(&c->retries, 0, __ATOMIC_RELAXED);
+    c->created_before = stats.created;
+    c->released_before = stats.released;
+    vs_lock_give(&c->lock);
+}

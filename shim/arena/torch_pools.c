@@ -1,0 +1,358 @@
+/*
+ * torch_pools.c - memory of CUDA graphs, and of torch's MemPool.
+ *
+ * While a graph is captured, and inside torch.cuda.use_mem_pool, torch names a pool that allocations go to.
+ * Each stream that allocates in a pool has a lane of its own there, of the private kind: what is freed in it
+ * is given out in the same pool and to the same stream only, is never lent, never mapped elsewhere and never
+ * given back.  So a graph finds its addresses as long as it lives, several graphs share a pool as torch means
+ * it, and nothing is asked of a stream that is being captured: such a lane has no marks.
+ *
+ * Which allocations go to a pool torch says by a filter, a std::function<bool(cudaStream_t)>: those of a
+ * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside (the capture's id says
+ * nothing of threads), so the filter itself is asked.  Its layout in libstdc++, 16 bytes of state, the
+ * function that copies and destroys it, and the one that calls it, is part of that library's fixed ABI, and
+ * torch's Linux builds have no other library.  A filter may throw, so none is called with a lock held; and
+ * one that is ended is destroyed only when nobody is inside any.
+ *
+ * A pool that its last owner releases may still be in use by a graph's last launch.  It waits for the next
+ * time that the device is waited for anyway: torch.cuda.empty_cache(), which torch calls before each capture,
+ * or out of memory.
+ *
+ * Where there is no lane left, blocks of a pool come from their stream's lane, pinned: used once, and free
+ * when the pool is.
+ */
+#define _GNU_SOURCE
+#include "torch.h"
+
+#include "log.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define POOLS    256
+#define FILTERS  32  /* at once */
+#define PATIENCE 100 /* ms: of who ends a filter, where one threw and never came back */
+
+/* ---- std::function ---- */
+
+enum { CLONE = 2, DESTROY = 3 };
+
+static void copy(struct vs_function *to, const struct vs_function *from)
+{
+    memset(to, 0, sizeof *to);
+    if (!from->manage)
+        return;
+    from->manage(to, from, CLONE);
+    to->manage = from->manage;
+    to->call = from->call;
+}
+
+static void destroy(struct vs_function *f)
+{
+    if (f->manage)
+        f->manage(f, f, DESTROY);
+    memset(f, 0, sizeof *f);
+}
+
+/* ---- state ---- */
+
+struct held { /* blocks without a lane */
+    uint64_t *address;
+    uint32_t count, room;
+};
+
+struct vs_torch_pool {
+    struct vs_mempool id;
+    int device;
+    uint32_t uses;
+    bool taken, ended; /* ended: to be retired */
+    struct held held;
+};
+
+struct filter {
+    struct vs_torch_pool *pool; /* NULL: none */
+    struct vs_function accepts;
+    uint64_t begun; /* the older one is asked first */
+};
+
+/* Who a lane is for. */
+struct owner {
+    struct vs_torch_pool *pool;
+    struct vs_arena *arena;
+    CUstream stream;
+};
+
+static struct vs_lock lock; /* guards all that follows but the atomics */
+static struct vs_torch_pool pools[POOLS];
+static struct filter filters[FILTERS];
+static struct owner owners[VS_SERVED_DEVICES][VS_ARENA_LANES];
+static uint64_t beginnings;
+static uint32_t owned[VS_SERVED_DEVICES]; /* lanes, or blocks that are held; atomic */
+static uint32_t asking;                   /* threads inside a filter; atomic */
+static uint32_t ended_pools;              /* atomic */
+uint32_t vs_torch_filters;
+
+static struct vs_torch_pool *find(int device, struct vs_mempool id)
+{
+    for (int i = 0; i < POOLS; i++) {
+        struct vs_torch_pool *p = &pools[i];
+        if (p->taken && p->device == device && p->id.first == id.first && p->id.second == id.second)
+            return p;
+    }
+    return NULL;
+}
+
+static struct vs_torch_pool *find_or_make(int device, struct vs_mempool id)
+{
+    struct vs_torch_pool *p = find(device, id);
+    for (int i = 0; i < POOLS && !p; i++)
+        if (!pools[i].taken) {
+            p = &pools[i];
+            *p = (struct vs_torch_pool){.id = id, .device = device, .taken = true};
+        }
+    if (p && p->ended) {
+        p->ended = false; /* it is used once more */
+        __atomic_fetch_sub(&ended_pools, 1, __ATOMIC_RELAXED);
+    }
+    return p;
+}
+
+/* ---- filters ---- */
+
+/* Those of DEVICE, in the order in which they began; from now on none of them is destroyed. */
+static int snapshot(int device, struct filter *out)
+{
+    int n = 0;
+    vs_lock_take(&lock);
+    __atomic_fetch_add(&asking, 1, __ATOMIC_ACQUIRE); /* before what is read below */
+    for (int i = 0; i < FILTERS; i++) {
+        int at = n;
+        if (!filters[i].pool || filters[i].pool->device != device)
+            continue;
+        for (; at > 0 && out[at - 1].begun > filters[i].begun; at--)
+            out[at] = out[at - 1];
+        out[at] = filters[i];
+        n++;
+    }
+    vs_lock_give(&lock);
+    return n;
+}
+
+struct vs_torch_pool *vs_torch_pool_of(int device, CUstream stream)
+{
+    struct filter candidate[FILTERS];
+    struct vs_torch_pool *pool = NULL;
+    int n = snapshot(device, candidate);
+    for (int i = 0; i < n && !pool; i++) {
+        const struct vs_function *f = &candidate[i].accepts;
+        CUstream asked = stream;
+        if (!f->call || f->call(f->state, &asked))
+            pool = candidate[i].pool;
+    }
+    __atomic_fetch_sub(&asking, 1, __ATOMIC_RELEASE);
+    return pool;
+}
+
+static void wait_for_askers(void)
+{
+    struct timespec one = {0, 1000000};
+    for (int ms = 0; ms < PATIENCE && __atomic_load_n(&asking, __ATOMIC_ACQUIRE); ms++)
+        nanosleep(&one, NULL);
+}
+
+static bool begin_filter(struct vs_torch_pool *pool, const struct vs_function *accepts)
+{
+    for (int i = 0; i < FILTERS; i++) {
+        if (filters[i].pool)
+            continue;
+        filters[i] = (struct filter){.pool = pool, .begun = ++beginnings};
+        copy(&filters[i].accepts, accepts);
+        __atomic_fetch_add(&vs_torch_filters, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    return false;
+}
+
+void vramscope_torch_begin_allocate_to_pool(int device, struct vs_mempool id,
+                                            const struct vs_function *accepts)
+{
+    vs_lock_take(&lock);
+    struct vs_torch_pool *pool = find_or_make(device, id);
+    bool begun = pool && begin_filter(pool, accepts);
+    if (pool)
+        pool->uses++;
+    vs_lock_give(&lock);
+    if (!begun)
+        vs_log("more than %d pools of PyTorch's: a graph that is captured now may not be replayed", POOLS);
+}
+
+void vramscope_torch_end_allocate_to_pool(int device, struct vs_mempool id)
+{
+    struct vs_function over = {.manage = NULL};
+    vs_lock_take(&lock);
+    const struct vs_torch_pool *pool = find(device, id);
+    for (int i = 0; i < FILTERS && pool; i++) {
+        if (filters[i].pool != pool)
+            continue;
+        over = filters[i].accepts;
+        filters[i] = (struct filter){.pool = NULL};
+        __atomic_fetch_sub(&vs_torch_filters, 1, __ATOMIC_RELAXED);
+        break;
+    }
+    vs_lock_give(&lock);
+    wait_for_askers();
+    destroy(&over);
+}
+
+/* ---- owners ---- */
+
+void vramscope_torch_retain_pool(int device, struct vs_mempool id)
+{
+    vs_lock_take(&lock);
+    struct vs_torch_pool *pool = find_or_make(device, id);
+    if (pool)
+        pool->uses++;
+    vs_lock_give(&lock);
+}
+
+int vramscope_torch_pool_uses(int device, struct vs_mempool id)
+{
+    vs_lock_take(&lock);
+    const struct vs_torch_pool *pool = find(device, id);
+    int uses = pool ? (int)pool->uses : 0;
+    vs_lock_give(&lock);
+    return uses;
+}
+
+void vramscope_torch_release_pool(int device, struct vs_mempool id)
+{
+    vs_lock_take(&lock);
+    struct vs_torch_pool *pool = find(device, id);
+    if (pool && pool->uses && --pool->uses == 0) {
+        pool->ended = true;
+        __atomic_fetch_add(&ended_pools, 1, __ATOMIC_RELAXED);
+    }
+    vs_lock_give(&lock);
+}
+
+/* ---- memory ---- */
+
+static bool owns(const struct owner *o, const struct vs_served *s, CUstream stream)
+{
+    return o->pool && o->arena == vs_served_arena((struct vs_served *)s) && o->stream == stream;
+}
+
+static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
+{
+    struct owner *of = owners[s - vs_served];
+    uint32_t lane;
+    for (lane = 1; lane < VS_ARENA_LANES; lane++)
+        if (owns(&of[lane], s, stream) && of[lane].pool == pool)
+            return lane;
+    /* no stream: nothing is to be asked of one that is captured, nor of one that a graph replays on */
+    if (vs_arena_open_lane(vs_served_arena(s), VS_BACKING_DEVICE, VS_LANE_PRIVATE, &lane) != 0)
+        return VS_ARENA_ANY;
+    of[lane] = (struct owner){pool, vs_served_arena(s), stream};
+    __atomic_fetch_add(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
+    return lane;
+}
+
+static bool remember(struct held *h, uint64_t address)
+{
+    if (h->count == h->room) {
+        uint32_t room = h->room ? 2 * h->room : 512;
+        void *grown = h->room ? mremap(h->address, h->room * sizeof *h->address, room * sizeof *h->address,
+                                       MREMAP_MAYMOVE)
+                              : mmap(NULL, room * sizeof *h->address, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (grown == MAP_FAILED)
+            return false;
+        h->address = grown;
+        h->room = room;
+    }
+    h->address[h->count++] = address;
+    return true;
+}
+
+/* Without a lane: pinned, so that the block is nobody else's before the pool ends. */
+static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
+                       uint64_t *address)
+{
+    struct vs_arena *arena = vs_served_arena(s);
+    int status = vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
+    if (status != 0)
+        return status;
+    vs_arena_pin(arena, *address);
+    vs_lock_take(&lock);
+    remember(&pool->held, *address); /* or it is never used again */
+    vs_lock_give(&lock);
+    return 0;
+}
+
+int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
+                         uint64_t *address)
+{
+    vs_lock_take(&lock);
+    uint32_t lane = lane_in(s, pool, stream);
+    vs_lock_give(&lock);
+    return lane == VS_ARENA_ANY ? malloc_held(s, pool, stream, size, address)
+                                : vs_arena_malloc(vs_served_arena(s), lane, size, address);
+}
+
+uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream)
+{
+    struct vs_arena_block block;
+    bool own = false;
+    /* relaxed: the block was allocated before, in this thread or in one that this one knows of */
+    if (__atomic_load_n(&owned[s - vs_served], __ATOMIC_RELAXED) &&
+        vs_arena_find(vs_served_arena(s), address, &block)) {
+        vs_lock_take(&lock);
+        own = owns(&owners[s - vs_served][block.lane], s, stream);
+        vs_lock_give(&lock);
+    }
+    return own ? block.lane : vs_served_stream_lane(s, stream, true);
+}
+
+/* ---- the end of a pool ---- */
+
+static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
+{
+    struct vs_arena *arena = vs_served_arena(s);
+    struct owner *of = owners[s - vs_served];
+    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++) {
+        if (of[lane].pool != pool)
+            continue;
+        if (of[lane].arena == arena)
+            vs_arena_retire_lane(arena, lane);
+        of[lane] = (struct owner){.pool = NULL};
+        __atomic_fetch_sub(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
+    }
+    for (uint32_t i = 0; i < pool->held.count; i++)
+        vs_arena_unpin(arena, pool->held.address[i]);
+    if (pool->held.room)
+        munmap(pool->held.address, pool->held.room * sizeof *pool->held.address);
+    *pool = (struct vs_torch_pool){.taken = false};
+    __atomic_fetch_sub(&ended_pools, 1, __ATOMIC_RELAXED);
+}
+
+bool vs_torch_pools_retire(struct vs_served *s)
+{
+    struct vs_arena *arena = vs_served_arena(s);
+    bool any = false;
+    /* relaxed: one that ends just now has the next time */
+    if (!arena || !__atomic_load_n(&ended_pools, __ATOMIC_RELAXED))
+        return false;
+    vs_lock_take(&lock); /* meanwhile nobody takes an ended pool into use again */
+    uint64_t ticket = vs_arena_ticket(arena);
+    bool done = vs_backing_cuda_settle(&s->cuda) == 0;
+    if (done)
+        vs_arena_settled(arena, ticket);
+    for (int i = 0; i < POOLS && done; i++)
+        if (pools[i].taken && pools[i].ended && pools[i].device == s - vs_served) {
+            let_go(s, &pools[i]);
+            any = true;
+        }
+    vs_lock_give(&lock);
+    return any;
+}

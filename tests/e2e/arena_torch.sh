@@ -1,0 +1,45 @@
+#!/bin/bash
+# The functions that PyTorch is given, driven as PyTorch does: streams, other streams' use, pools of graphs, out of memory,
+# threads, fork; and the record says to the byte what torch's own counter would.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.bash"
+
+# The program prints: peak, live, blocks, frees.
+in_arena() {
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
+    shimmed "$tests/prog_arena_torch" "$1"
+    [ "$status" = 0 ] || fail "$1: exit status $status"
+    read -r peak live blocks frees <"$run/out"
+    expect_sql "SELECT sum(op = 'block_alloc'), sum(op = 'block_free') FROM event" "$blocks|$frees"
+    [ "$1" = oom ] || expect_sql "SELECT max(framework_bytes) FROM event WHERE device = 0" "$peak"
+    expect_sql "SELECT framework_bytes, reserved_bytes > 0 OR framework_bytes = 0 FROM event WHERE op = 'block_free' ORDER BY seq DESC LIMIT 1" "$live|1"
+    expect_sql "SELECT count(*) FROM event WHERE op IN ('block_alloc', 'block_free') AND (space <> 'arena' OR device <> 0)" 0
+    expect_sql "SELECT count(*) FROM event WHERE op = 'block_alloc' AND (size_bytes % 512 OR address % 512)" 0
+    expect_sql "$unknown_frees" 0
+}
+
+in_arena streams
+expect_sql "SELECT count(DISTINCT stream), min(stream) FROM event WHERE op = 'block_alloc'" '4|0'
+expect_sql "SELECT count(*) FROM event WHERE allocated_bytes > reserved_bytes" 0
+expect_clean
+in_arena threads
+expect_sql "SELECT count(DISTINCT thread) FROM event WHERE op = 'block_alloc'" 4
+expect_clean
+in_arena pools
+expect_clean
+in_arena fork
+expect_clean
+[ "$(databases | wc -l)" = 1 ] || fail "the child recorded"
+in_arena first
+expect_clean
+in_arena oom
+expect_sql "SELECT count(*) FROM event WHERE op = 'oom'" 2
+grep -q 'no PyTorch here' "$run/err" || fail "nothing was said"
+
+# without the option they are the driver's memory, and count just the same
+shim_env=(SIMCUDA_CAPACITY=1GiB)
+shimmed "$tests/prog_arena_torch" plain
+[ "$status" = 0 ] || fail "plain: exit status $status"
+expect_sql "SELECT sum(op = 'alloc' AND space = 'device'), sum(op = 'block_alloc'), sum(op = 'arena_reserved' OR op = 'pool_reserved') FROM event" '2|2|0'
+expect_sql "SELECT max(framework_bytes), max(allocated_bytes) FROM event WHERE device = 0" '5243392|5243392'
+echo "torch is served"

@@ -1,0 +1,494 @@
+// link: cuda
+/*
+ * prog_arena_torch.c - drives the functions that PyTorch is given as PyTorch does.  Under the shim only.
+ *
+ *      streams   blocks on several streams, used by others (record_stream), filled and read back
+ *      threads   blocks that one thread allocates and another frees
+ *      pools     a capture's pool, a thread's pool: what goes in and who may have it afterwards
+ *      oom       more than there is, a fraction of it, and what is there afterwards
+ *      fork      a child that frees its parent's blocks
+ *      first     an allocation before there is a context
+ *      plain     without the arena
+ *
+ * It counts itself what it holds, and prints at the end what the record must say: peak, live, blocks, frees.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "arena/torch_abi.h"
+#include "prog.h"
+
+#define FUNCTIONS(X)                                                                                         \
+    X(malloc)                                                                                                \
+    X(free)                                                                                                  \
+    X(record_stream)                                                                                         \
+    X(base_alloc)                                                                                            \
+    X(reset)                                                                                                 \
+    X(memory_fraction)                                                                                       \
+    X(get_memory_fraction)                                                                                   \
+    X(begin_allocate_to_pool)                                                                                \
+    X(end_allocate_to_pool)                                                                                  \
+    X(release_pool)                                                                                          \
+    X(retain_pool)                                                                                           \
+    X(pool_uses)                                                                                             \
+    X(stats)                                                                                                 \
+    X(reset_peaks)                                                                                           \
+    X(reset_accumulated)
+#define X(name) static __typeof__(&vramscope_torch_##name) torch_##name;
+FUNCTIONS(X)
+#undef X
+
+static void find_functions(void)
+{
+#define X(name)                                                                                              \
+    CHECK((torch_##name = (__typeof__(torch_##name))dlsym(RTLD_DEFAULT, "vramscope_torch_" #name)));
+    FUNCTIONS(X)
+#undef X
+}
+
+/* ---- what torch's own counter would say ---- */
+
+static uint64_t live, peak, blocks, frees;
+
+static uint64_t rounded(uint64_t size)
+{
+    return (size + 511) / 512 * 512;
+}
+
+static CUdeviceptr take(size_t size, CUstream stream)
+{
+    void *p = torch_malloc((ssize_t)size, 0, (struct CUstream_st *)stream);
+    CHECK(p && (uintptr_t)p % 512 == 0);
+    live += rounded(size);
+    peak = live > peak ? live : peak;
+    blocks++;
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+static void give(CUdeviceptr p, size_t size, CUstream stream)
+{
+    torch_free((void *)(uintptr_t)p, (ssize_t)size, 0, (struct CUstream_st *)stream);
+    live -= rounded(size);
+    frees++;
+}
+
+/* Where torch_stats has what: blocks, bytes, requested x all, small, large x current, peak, allocated, freed
+ */
+enum {
+    BLOCKS = 0,
+    BYTES = 12,
+    REQUESTED = 24,
+    OOMS = 36,
+    RETRIES,
+    RESERVED,
+    PEAK_RESERVED,
+    CREATED,
+    RELEASED,
+    IDLE,
+    DEFERRED
+};
+
+static uint64_t stat(int which)
+{
+    uint64_t value[64];
+    CHECK(torch_stats(0, value, 64) > which);
+    return value[which];
+}
+
+static void check_stats(void)
+{
+    CHECK(stat(BYTES) == live && stat(BYTES + 1) == peak);
+    CHECK(stat(BLOCKS) == blocks - frees && stat(BLOCKS + 2) == blocks && stat(BLOCKS + 3) == frees);
+    CHECK(stat(BYTES + 4) + stat(BYTES + 8) == live); /* small and large */
+    CHECK(stat(RESERVED) >= live && stat(PEAK_RESERVED) >= peak);
+}
+
+static void say(void)
+{
+    printf("%llu %llu %llu %llu\n", (unsigned long long)peak, (unsigned long long)live,
+           (unsigned long long)blocks, (unsigned long long)frees);
+}
+
+/* ---- streams ---- */
+
+#define STREAMS 4
+#define SLOTS   40
+#define ROUNDS  3000
+
+static CUstream stream[STREAMS];
+static uint32_t random_state = 4711;
+static uint32_t seen[2 * ROUNDS + 2 * SLOTS][2], wanted[2 * ROUNDS + 2 * SLOTS], reads;
+
+static uint32_t rnd(uint32_t below)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % below;
+}
+
+struct slot {
+    CUdeviceptr p;
+    size_t size;
+    unsigned stream, word;
+};
+
+static void read_back(const struct slot *b, CUstream on)
+{
+    OK(cuMemcpyDtoHAsync(&seen[reads][0], b->p, 4, on));
+    OK(cuMemcpyDtoHAsync(&seen[reads][1], b->p + (b->size - 4) / 4 * 4, 4, on));
+    wanted[reads++] = b->word;
+}
+
+/* Another stream waits for the block's, reads it, and is recorded; nothing waits for it but the allocator. */
+static void used_elsewhere(const struct slot *b, CUevent event)
+{
+    CUstream other = stream[(b->stream + 1 + rnd(STREAMS - 1)) % STREAMS];
+    OK(cuEventRecord(event, stream[b->stream]));
+    OK(cuStreamWaitEvent(other, event, 0));
+    read_back(b, other);
+    torch_record_stream((void *)(uintptr_t)b->p, (struct CUstream_st *)other);
+}
+
+static void fill(struct slot *b)
+{
+    static unsigned words;
+    b->word = ++words;
+    b->size = rnd(3) ? 4 + rnd(5 * MIB) : 4 + rnd(3000);
+    b->p = take(b->size, stream[b->stream]);
+    OK(cuMemsetD32Async(b->p, b->word, b->size / 4, stream[b->stream]));
+}
+
+static void test_streams(void)
+{
+    static struct slot slots[SLOTS];
+    CUevent event;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 1; i < STREAMS; i++) /* the first is the default one */
+        OK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+    for (int n = 0; n < ROUNDS; n++) {
+        struct slot *b = &slots[rnd(SLOTS)];
+        if (!b->p) {
+            b->stream = rnd(STREAMS);
+            fill(b);
+            continue;
+        }
+        if (rnd(4) == 0)
+            used_elsewhere(b, event);
+        else
+            read_back(b, stream[b->stream]);
+        give(b->p, b->size, stream[b->stream]);
+        b->p = 0;
+        if (n % 500 == 0)
+            torch_reset();
+        if (n % 97 == 0)
+            check_stats();
+    }
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i].p)
+            give(slots[i].p, slots[i].size, stream[slots[i].stream]);
+    OK(cuCtxSynchronize());
+    for (uint32_t i = 0; i < reads; i++)
+        CHECK(seen[i][0] == wanted[i] && seen[i][1] == wanted[i]);
+    torch_reset();
+    CHECK(stat(RESERVED) == 0); /* nothing lives: all of it went back */
+    check_stats();
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+static pthread_barrier_t together;
+static CUdeviceptr from[THREADS][64];
+
+static void *thread(void *number)
+{
+    size_t t = (size_t)number;
+    CUcontext context;
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 64; i++)
+            CHECK((from[t][i] = (CUdeviceptr)(uintptr_t)torch_malloc((ssize_t)(1000 * (i + 1)), 0, NULL)));
+        pthread_barrier_wait(&together);
+        for (int i = 0; i < 64; i++) /* those of another thread */
+            torch_free((void *)(uintptr_t)from[(t + 1) % THREADS][i], 1000 * (i + 1), 0, NULL);
+        pthread_barrier_wait(&together);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    pthread_t id[THREADS];
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (size_t t = 0; t < THREADS; t++)
+        CHECK(pthread_create(&id[t], NULL, thread, (void *)t) == 0);
+    for (int t = 0; t < THREADS; t++)
+        pthread_join(id[t], NULL);
+    for (int i = 0; i < 64; i++)
+        peak += THREADS * rounded(1000 * ((uint64_t)i + 1));
+    blocks = frees = THREADS * 50 * 64;
+    check_stats();
+}
+
+/* ---- pools ---- */
+
+static int copies; /* of filters that live */
+static bool manage(void *to, const void *source, int operation)
+{
+    if (operation == 2) {
+        memcpy(to, source, 16);
+        copies++;
+    }
+    copies -= operation == 3;
+    return false;
+}
+
+/* The filter of torch's that takes what one stream allocates: the stream is its state. */
+static bool is_stream(const void *state, struct CUstream_st **asked)
+{
+    return memcmp(state, asked, sizeof *asked) == 0;
+}
+
+static void begin_pool(struct vs_mempool id, CUstream only)
+{
+    struct vs_function filter = {{(uint64_t)(uintptr_t)only, 0}, manage, is_stream};
+    torch_begin_allocate_to_pool(0, id, &filter);
+    CHECK(copies == 1);
+}
+
+static void end_pool(struct vs_mempool id)
+{
+    torch_end_allocate_to_pool(0, id);
+    CHECK(copies == 0);
+}
+
+static void test_pools(void)
+{
+    struct vs_mempool graph = {1, 0}, own = {0, 7};
+    CUstream side;
+    CUgraph captured;
+    CUgraphExec exec;
+    CUdeviceptr a, b, c, outside;
+    uint32_t word[2] = {0, 0};
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    give(take(8 * MIB, side), 8 * MIB, side); /* idle before the capture */
+
+    begin_pool(graph, side);
+    OK(cuStreamBeginCapture(side, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    a = take(4 * MIB, side);
+    OK(cuMemsetD32Async(a, 77, MIB, side));
+    b = take(3 * MIB, side);
+    OK(cuMemcpyDtoDAsync(b, a, 3 * MIB, side));
+    give(a, 4 * MIB, side);
+    c = take(4 * MIB, side);
+    CHECK(c == a); /* used again inside the pool */
+    outside = take(4 * MIB, NULL);
+    CHECK(outside != a && outside != b); /* what another stream allocates is not in the pool */
+    give(c, 4 * MIB, side);
+    OK(cuStreamEndCapture(side, &captured));
+    end_pool(graph);
+    OK(cuGraphInstantiate(&exec, captured, 0));
+
+    /* what the graph will touch is nobody's, though it is free */
+    CUdeviceptr other[40];
+    for (int i = 0; i < 40; i++) {
+        other[i] = take(2 * MIB, i % 2 ? side : NULL);
+        CHECK(other[i] + 2 * MIB <= a || other[i] >= a + 4 * MIB);
+        OK(cuMemsetD32Async(other[i], 5, MIB / 2, i % 2 ? side : NULL));
+    }
+    OK(cuCtxSynchronize());
+    torch_reset(); /* nor is it given back */
+    OK(cuGraphLaunch(exec, side));
+    OK(cuMemcpyDtoHAsync(&word[0], b, 4, side));
+    OK(cuStreamSynchronize(side));
+    CHECK(word[0] == 77);
+    for (int i = 0; i < 40; i++) {
+        OK(cuMemcpyDtoH(&word[1], other[i], 4));
+        CHECK(word[1] == 5);
+        give(other[i], 2 * MIB, i % 2 ? side : NULL);
+    }
+
+    /* a second graph in the same pool, after the first */
+    begin_pool(graph, side);
+    CHECK(torch_pool_uses(0, graph) == 2);
+    CUdeviceptr second = take(4 * MIB, side);
+    CHECK(second == a);
+    give(second, 4 * MIB, side);
+    end_pool(graph);
+    torch_release_pool(0, graph);
+    CHECK(torch_pool_uses(0, graph) == 1);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(captured));
+    torch_release_pool(0, graph);
+    give(b, 3 * MIB, side); /* the graph's output lived longer than it */
+    give(outside, 4 * MIB, NULL);
+    CHECK(stat(RESERVED) >= 8 * MIB);
+    torch_reset();
+    CHECK(stat(RESERVED) == 0);
+
+    /* a pool that somebody owns: what is freed in it is kept, and used by it alone */
+    torch_retain_pool(0, own);
+    begin_pool(own, side);
+    a = take(6 * MIB, side);
+    give(a, 6 * MIB, side);
+    end_pool(own);
+    torch_release_pool(0, own);
+    CHECK(torch_pool_uses(0, own) == 1);
+    torch_reset();
+    CHECK(stat(RESERVED) >= 6 * MIB);
+    begin_pool(own, side);
+    CHECK((b = take(6 * MIB, side)) == a);
+    end_pool(own);
+    torch_release_pool(0, own);
+    torch_release_pool(0, own);
+    torch_reset(); /* a block still lives in it */
+    OK(cuMemsetD32(b, 9, 4));
+    give(b, 6 * MIB, side);
+    OK(cuCtxSynchronize());
+    torch_reset();
+    CHECK(stat(RESERVED) == 0);
+
+    /* more pools than there are lanes: each keeps its own all the same */
+    CUdeviceptr kept[60];
+    for (unsigned i = 0; i < 60; i++) {
+        struct vs_mempool id = {0, 100 + i};
+        begin_pool(id, side);
+        give(take(2 * MIB, side), 2 * MIB, side);
+        kept[i] = take(2 * MIB, side);
+        give(kept[i], 2 * MIB, side);
+        end_pool(id);
+        for (unsigned k = 0; k < i; k++)
+            CHECK(kept[k] != kept[i]);
+    }
+    for (unsigned i = 0; i < 60; i++)
+        torch_release_pool(0, (struct vs_mempool){0, 100 + i});
+    torch_reset();
+    CHECK(stat(RESERVED) == 0);
+    check_stats();
+}
+
+/* ---- out of memory ---- */
+
+static void test_oom(void)
+{
+    size_t free_bytes, total;
+    CUdeviceptr p = take(4 * MIB, NULL), q;
+    OK(cuMemGetInfo(&free_bytes, &total));
+    give(take(40 * MIB, NULL), 40 * MIB, NULL);
+    CHECK(!torch_malloc((ssize_t)(total * 2), 0, NULL));
+    CHECK(stat(OOMS) == 1);
+    check_stats();
+
+    /* what is idle is given back for what is asked */
+    OK(cuMemAlloc(&q, total / 8));
+    give(take(total / 4, NULL), total / 4, NULL);
+    CUstream side;
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr large = take(total / 2, side);
+    give(large, total / 2, side);
+    OK(cuMemFree(q));
+
+    /* a fraction of the device */
+    CHECK(torch_get_memory_fraction(0) == 1.0);
+    torch_memory_fraction(0.25, 0);
+    CHECK(torch_get_memory_fraction(0) == 0.25);
+    CHECK(!torch_malloc((ssize_t)(total / 4), 0, NULL)); /* 4 MiB of it are there */
+    give(take(total / 8, NULL), total / 8, NULL);
+    torch_memory_fraction(1.0, 0);
+    give(take(total / 4, NULL), total / 4, NULL);
+    CHECK(stat(OOMS) == 2);
+    torch_reset_peaks(0);
+    peak = live;
+    torch_reset();
+    CHECK(stat(PEAK_RESERVED) >= stat(RESERVED));
+    torch_reset_peaks(0);
+    CHECK(stat(PEAK_RESERVED) == stat(RESERVED));
+    torch_reset_accumulated(0);
+    CHECK(stat(BLOCKS + 2) == 0 && stat(OOMS) == 0 && stat(CREATED) == 0 && stat(BYTES) == live);
+    give(p, 4 * MIB, NULL);
+}
+
+/* ---- the rest ---- */
+
+static void test_fork(void)
+{
+    CUdeviceptr p = take(3 * MIB, NULL), q;
+    size_t size = 0;
+    CHECK((CUdeviceptr)(uintptr_t)torch_base_alloc((void *)(uintptr_t)(p + 1000), &size) == p &&
+          size == 3 * MIB);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        uint64_t value[64];
+        torch_free((void *)(uintptr_t)p, 3 * MIB, 0, NULL);
+        torch_record_stream((void *)(uintptr_t)p, NULL);
+        torch_reset();
+        torch_reset_peaks(0);
+        _exit(torch_stats(0, value, 64) == 0 && torch_malloc(1000, 0, NULL) == NULL ? 0 : 1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    q = take(3 * MIB, NULL);
+    CHECK(q != p);
+    give(p, 3 * MIB, NULL);
+    give(q, 3 * MIB, NULL);
+    CHECK(torch_malloc(0, 0, NULL) == NULL);
+    torch_free(NULL, 0, 0, NULL);
+    check_stats();
+}
+
+static void test_first(void)
+{
+    CUcontext current;
+    OK(cuInit(0));
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current == NULL);
+    CUdeviceptr p = take(100, NULL);
+    OK(cuMemsetD32(p, 1, 25)); /* in the context that was made for it */
+    give(p, 100, NULL);
+    check_stats();
+}
+
+/* VRAMSCOPE_ALLOCATOR is off: the driver's memory, block by block. */
+static void test_plain(void)
+{
+    CUdeviceptr a = take(5 * MIB, NULL), b = take(100, NULL);
+    OK(cuMemsetD32(a, 1, MIB));
+    torch_record_stream((void *)(uintptr_t)a, NULL);
+    torch_reset();
+    give(a, 5 * MIB, NULL);
+    give(b, 100, NULL);
+    CHECK(stat(BYTES) == 0 && stat(BYTES + 1) == peak && stat(RESERVED) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    find_functions();
+    if (!strcmp(what, "first")) {
+        test_first();
+    } else {
+        begin();
+        if (!strcmp(what, "streams"))
+            test_streams();
+        else if (!strcmp(what, "threads"))
+            test_threads();
+        else if (!strcmp(what, "pools"))
+            test_pools();
+        else if (!strcmp(what, "oom"))
+            test_oom();
+        else if (!strcmp(what, "fork"))
+            test_fork();
+        else if (!strcmp(what, "plain"))
+            test_plain();
+        else
+            CHECK(!"which test?");
+    }
+    say();
+    return 0;
+}
