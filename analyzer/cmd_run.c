@@ -29,7 +29,8 @@
 #include "run_outputs.h"
 
 struct options {
-    const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events;
+    const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
+        *allocator;
     bool no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
 };
 
@@ -49,6 +50,8 @@ static const struct option_row rows[] = {
     ENV_ROW("journal-dir", "DIR", journal_dir,
             "where the journal lies (default /dev/shm when that has room)"),
     ENV_ROW("ring-events", "N", ring_events, "events that the journal holds, a power of two"),
+    ENV_ROW("allocator", "WHICH", allocator,
+            "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"),
     {"no-auto-phases", 0, NULL, ARG_FLAG, offsetof(struct options, no_auto_phases),
      "don't tell PyTorch's phases automatically"},
     {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
@@ -124,16 +127,23 @@ static int check_output(const struct output *o)
     return status;
 }
 
+static bool is_one_of(const char *value, const char *const *list)
+{
+    while (*list && strcmp(value, *list))
+        list++;
+    return *list;
+}
+
 /* The values that the shim would warn about and ignore; here they can be refused before anything starts. */
 static int check_values(const struct options *o)
 {
-    static const char *const which[] = {"off", "driver", "all", NULL};
+    static const char *const stacks[] = {"off", "driver", "all", NULL}, *const allocators[] = {"off", "arena",
+                                                                                               NULL};
     const char *const numbers[][2] = {
         {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
-    bool known = !o->stacks;
-    for (int i = 0; which[i] && o->stacks; i++)
-        known = known || !strcmp(o->stacks, which[i]);
-    if (!known)
+    if (o->allocator && !is_one_of(o->allocator, allocators))
+        return complain("run: --allocator takes off or arena, not '%s'", o->allocator);
+    if (o->stacks && !is_one_of(o->stacks, stacks))
         return complain("run: --stacks takes off, driver or all, not '%s'", o->stacks);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i][1] && (!*numbers[i][1] || numbers[i][1][strspn(numbers[i][1], "0123456789")]))
@@ -166,9 +176,18 @@ static int set_simulated(void)
     return status;
 }
 
+/* The Python hook does two things; where only one is wanted, the other is told so. */
+static bool wants_python(const struct options *o)
+{
+    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
+    set_given("VRAMSCOPE_AUTO_PHASES", o->no_auto_phases ? "off" : NULL);
+    return !o->no_auto_phases || (allocator && !strcmp(allocator, "arena"));
+}
+
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
-    struct environment e = {library, !o->no_nvtx, !o->no_injection, !o->no_auto_phases};
+    set_given("VRAMSCOPE_ALLOCATOR", o->allocator);
+    struct environment e = {library, !o->no_nvtx, !o->no_injection, wants_python(o)};
     if (environment_preload("run", &e))
         return EXIT_USAGE;
     /* %h, %p and %r in a name mean something to the shim */

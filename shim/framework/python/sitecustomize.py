@@ -1,4 +1,4 @@
-"""sitecustomize - how `vramscope run` gets the automatic phases into a Python program.
+"""sitecustomize - how `vramscope run` gets the automatic phases, and the arena, into a Python program.
 
 Python imports a module of this name at start.  This one puts a hook in front of `import torch`, which goes away
 when torch has come, and then runs the sitecustomize that it stands before, if there is one.  A program that
@@ -56,6 +56,17 @@ except Exception:
     pass  # whatever it was, the program must run; the driver will tell that nothing is recorded here
 
 
+def _is_off(name):
+    return os.environ.get(name, "").strip() in ("off", "0", "no", "false")
+
+
+# what is put into torch: the module, whether it is wanted, what is missing where that fails
+_PARTS = (
+    ("vramscope_arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
+    ("vramscope_torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
+)
+
+
 class _AfterTorch:
     """A meta path finder that lets the others find torch, and gets a word in when it is there."""
 
@@ -89,12 +100,12 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        try:
-            import vramscope_torch
-
-            vramscope_torch.install(module)
-        except Exception as error:
-            print(f"vramscope: no automatic phases: {type(error).__name__}: {error}", file=sys.stderr)
+        for name, wanted, lacking in _PARTS:
+            try:
+                if wanted():
+                    __import__(name).install(module)
+            except Exception as error:
+                print(f"vramscope: {lacking}: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _chain():

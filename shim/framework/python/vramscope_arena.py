@@ -1,0 +1,313 @@
+"""vramscope_arena - PyTorch's memory from vramscope's arena, where VRAMSCOPE_ALLOCATOR=arena.
+
+When torch has been imported, and before it uses the GPU, the functions vramscope_torch_* of the preloaded library become
+its allocator, by torch's own interface for that (CUDAPluggableAllocator).  What that interface leaves out, and a program
+may ask all the same, is answered here from the arena: statistics, their resets, the memory fraction, MemPool.  Figures are
+those of torch's own allocator for the same requests; where the arena has no such thing (splits, oversized segments) they
+are 0, as torch does for cudaMallocAsync.
+
+Whoever chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor
+is a cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  That is said in one line.
+"""
+
+import ctypes
+import os
+import sys
+import weakref
+
+_KINDS = ("all", "small_pool", "large_pool")
+_PARTS = ("current", "peak", "allocated", "freed")
+_FIGURES = 64  # room for what vramscope_torch_stats tells: three times _KINDS times _PARTS, then these
+_AFTER = "ooms retries reserved peak_reserved created released idle deferred granule settles".split()
+
+_torch = None
+_library = None
+_allocator = None
+_kept = []  # (owner, name, what was there)
+_said = set()
+
+
+def _say(text):
+    if text not in _said:
+        _said.add(text)
+        print(f"vramscope: {text}", file=sys.stderr)
+
+
+# ---- figures ----
+
+
+def _figures(device):
+    values = (ctypes.c_uint64 * _FIGURES)()
+    _library.vramscope_torch_stats(device, values, _FIGURES)
+    return values
+
+
+def _three(values, first):
+    return {kind: dict(zip(_PARTS, values[first + 4 * i : first + 4 * i + 4])) for i, kind in enumerate(_KINDS)}
+
+
+def _one(current=0, peak=0, allocated=0, freed=0):
+    none = dict.fromkeys(_PARTS, 0)
+    return {"all": dict(zip(_PARTS, (current, peak, allocated, freed))), "small_pool": dict(none), "large_pool": dict(none)}
+
+
+def _memory_stats(device):
+    values = list(_figures(device))
+    rest = dict(zip(_AFTER, values[36:]))
+    granule = rest["granule"] or 1
+    reserved = (rest["reserved"], rest["peak_reserved"], rest["created"], rest["released"])
+    segments = [figure // granule for figure in reserved]
+    return {
+        "allocation": _three(values, 0),
+        "allocated_bytes": _three(values, 12),
+        "requested_bytes": _three(values, 24),
+        "active": _three(values, 0),
+        "active_bytes": _three(values, 12),
+        "segment": _one(*segments),
+        "reserved_bytes": _one(*reserved),
+        "inactive_split": _one(),
+        "inactive_split_bytes": _one(),
+        "oversize_allocations": dict.fromkeys(_PARTS, 0),
+        "oversize_segments": dict.fromkeys(_PARTS, 0),
+        "num_alloc_retries": rest["retries"],
+        "num_ooms": rest["ooms"],
+        "num_sync_all_streams": rest["settles"],
+        "num_device_alloc": segments[2],
+        "num_device_free": segments[3],
+        "max_split_size": -1,
+    }
+
+
+def _reset_peaks(device):
+    _library.vramscope_torch_reset_peaks(device)
+
+
+def _reset_accumulated(device):
+    _library.vramscope_torch_reset_accumulated(device)
+
+
+def _fraction(device):
+    return _library.vramscope_torch_get_memory_fraction(device)
+
+
+# ---- pools ----
+
+
+class _Id(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_ulonglong), ("second", ctypes.c_ulonglong)]
+
+
+def _release_pool(device, pool):
+    if not _torch.cuda._is_in_bad_fork():
+        _library.vramscope_torch_release_pool(device, pool)
+
+
+def _pool_class(base):
+    """torch.cuda.MemPool for the arena: torch's own can't be made with an allocator like ours."""
+
+    class MemPool(object):
+        __doc__ = base.__doc__
+
+        def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+            if allocator is not None:
+                raise RuntimeError("vramscope's arena has no pools with an allocator of their own: run without --allocator=arena")
+            _torch.cuda._lazy_init()
+            self._id = tuple(_torch._C._graph_pool_handle())
+            self._device = _torch.cuda.current_device()
+            _library.vramscope_torch_retain_pool(self._device, _Id(*self._id))
+            weakref.finalize(self, _release_pool, self._device, _Id(*self._id)).atexit = False
+
+        @property
+        def id(self):
+            return self._id
+
+        @property
+        def allocator(self):
+            return None
+
+        def use_count(self):
+            return _library.vramscope_torch_pool_uses(self._device, _Id(*self._id))
+
+        def snapshot(self, include_traces=True):
+            return _torch.cuda.memory_snapshot(self._id, include_traces=include_traces)
+
+    MemPool.__module__ = base.__module__
+    MemPool.__qualname__ = base.__qualname__
+    return MemPool
+
+
+# ---- what torch does with its own allocator only ----
+
+
+def _no_history(*_, **__):
+    _say("the arena keeps no history for torch.cuda.memory._record_memory_history: vramscope records it")
+
+
+def _history(*_):
+    return False
+
+
+def _plain_model(model, *_, **__):
+    """In the place of inductor's cudagraphify: its trees of graphs restore the state of torch's own allocator."""
+    _say("under the arena torch.compile records no CUDA graphs of its own (mode reduce-overhead): kernels are launched one by one")
+    return model
+
+
+class _After:
+    """A meta path finder that changes one module when it has been imported."""
+
+    def __init__(self, name, change):
+        self.name, self.change = name, change
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:
+            return None
+        import importlib.util
+
+        spec = importlib.util.find_spec(name)
+        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if execute is not None:
+
+            def exec_module(module):
+                execute(module)
+                self.change(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _on_import(name, change):
+    if name in sys.modules:
+        change(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _After(name, change))
+
+
+# ---- putting it in place ----
+
+
+def _put(owner, name, function):
+    if hasattr(owner, name):
+        _kept.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, function)
+
+
+def _take_back():
+    while _kept:
+        owner, name, before = _kept.pop()
+        setattr(owner, name, before)
+
+
+def _change_allocator(change):
+    def change_current_allocator(allocator):
+        change(allocator)
+        if allocator is not _allocator:
+            _take_back()
+            _say("the program set an allocator of its own for PyTorch: not the arena's")
+
+    return change_current_allocator
+
+
+def _no_graphs_in(module):
+    if _kept:
+        _put(module, "cudagraphify", _plain_model)
+
+
+def _answer(torch):
+    c = torch._C
+    for prefix, stats, peaks, accumulated in (
+        ("_cuda_", "memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats"),
+        ("_accelerator_", "getDeviceStats", "resetPeakStats", "resetAccumulatedStats"),
+    ):
+        _put(c, prefix + stats, _memory_stats)
+        _put(c, prefix + peaks, _reset_peaks)
+        _put(c, prefix + accumulated, _reset_accumulated)
+    _put(c, "_cuda_getMemoryFraction", _fraction)
+    _put(c, "_cuda_isHistoryEnabled", _history)
+    _put(c, "_cuda_record_memory_history", _no_history)
+    _put(c, "_cuda_record_memory_history_legacy", _no_history)
+    _put(c, "_cuda_changeCurrentAllocator", _change_allocator(c._cuda_changeCurrentAllocator))
+    if hasattr(torch.cuda.memory, "MemPool"):
+        pool = _pool_class(torch.cuda.memory.MemPool)
+        _put(torch.cuda.memory, "MemPool", pool)
+        _put(torch.cuda, "MemPool", pool)
+    _on_import("torch._inductor.compile_fx", _no_graphs_in)
+
+
+def _address(name):
+    return ctypes.cast(getattr(_library, "vramscope_torch_" + name), ctypes.c_void_p).value
+
+
+def _declare(library):
+    numbers = ctypes.POINTER(ctypes.c_uint64)
+    for name, result, arguments in (
+        ("stats", ctypes.c_int, [ctypes.c_int, numbers, ctypes.c_int]),
+        ("reset_peaks", None, [ctypes.c_int]),
+        ("reset_accumulated", None, [ctypes.c_int]),
+        ("get_memory_fraction", ctypes.c_double, [ctypes.c_int]),
+        ("retain_pool", None, [ctypes.c_int, _Id]),
+        ("release_pool", None, [ctypes.c_int, _Id]),
+        ("pool_uses", ctypes.c_int, [ctypes.c_int, _Id]),
+    ):
+        function = getattr(library, "vramscope_torch_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _preloaded():
+    """The library, if it is in this process from its beginning."""
+    try:
+        return _declare(ctypes.CDLL(None))
+    except AttributeError:
+        return None
+
+
+def _refusal():
+    """Why torch keeps its allocator; None: it does not."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
+        if "backend:" in os.environ.get(name, "").replace(" ", ""):
+            return f"{name} names a backend: PyTorch keeps it"
+    if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
+        return "PYTORCH_NO_CUDA_MEMORY_CACHING is set: each tensor is a cudaMalloc, which the arena serves"
+    return None
+
+
+def _make(c):
+    allocator = c._cuda_customAllocator(_address("malloc"), _address("free"))
+    for setter, name in (
+        ("set_record_stream_fn", "record_stream"),
+        ("set_base_alloc_fn", "base_alloc"),
+        ("set_reset_fn", "reset"),
+        ("set_memory_fraction_fn", "memory_fraction"),
+        ("set_begin_allocate_to_pool", "begin_allocate_to_pool"),
+        ("set_end_allocate_to_pool_fn", "end_allocate_to_pool"),
+        ("set_release_pool", "release_pool"),
+    ):
+        getattr(allocator, setter)(_address(name))
+    return allocator
+
+
+def install(torch):
+    """Called once, when torch has been imported."""
+    global _torch, _library, _allocator
+    if not hasattr(torch._C, "_cuda_customAllocator"):
+        return  # a torch without CUDA
+    _torch, _library = torch, _preloaded()
+    if _library is None:
+        _say("libvramscope.so is not preloaded: PyTorch keeps its own allocator")
+        return
+    why = _refusal()
+    if why is not None:
+        _say(why)
+        return
+    _allocator = _make(torch._C)
+    try:
+        torch._C._cuda_changeCurrentAllocator(_allocator)
+    except RuntimeError:
+        _say("PyTorch's allocator is in use already: it stays")
+        return
+    _answer(torch)
