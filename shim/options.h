@@ -22,7 +22,7 @@ struct vs_options {
 
 enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_ALL }; /* values of `stacks` */
 enum { VS_ALLOCATOR_OFF, VS_ALLOCATOR_ARENA };
-enum { VS_ARENA_FREE_WAIT, VS_ARENA_FREE_DEFER };
+enum { VS_ARENA_FREE_AUTO, VS_ARENA_FREE_WAIT, VS_ARENA_FREE_DEFER };
 
 /* What the process runs with.  Filled by vs_options_load, all defaults before that. */
 extern struct vs_options vs_options;

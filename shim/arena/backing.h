@@ -52,6 +52,8 @@ struct vs_backing {
     void (*forget)(void *context, uint64_t mark);
     /* waits for all that the device was given by anyone; NOT_READY where that must not be done now */
     int (*settle)(void *context);
+    /* waits until the mark is reached; NOT_READY as above; may be NULL */
+    int (*await)(void *context, uint64_t mark);
 };
 
 #endif

@@ -86,6 +86,11 @@ static int settle(void *context)
     return VS_BACKING_OK;
 }
 
+static int await(void *context, uint64_t at)
+{
+    return VS_BACKING_OK;
+}
+
 struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t granule)
 {
     return (struct vs_backing){.context = c,
@@ -101,5 +106,6 @@ struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t gr
                                .reached = reached,
                                .follow = follow,
                                .forget = forget,
-                               .settle = settle};
+                               .settle = settle,
+                               .await = await};
 }

@@ -170,7 +170,25 @@ static void forget(void *context, uint64_t mark)
     leave(b, &s);
 }
 
-static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mark)
+/* acquire: who began the capture that is over did so before */
+static bool any_capture(const struct vs_backing_cuda *b)
+{
+    return b->captures && __atomic_load_n(b->captures, __ATOMIC_ACQUIRE);
+}
+
+static CUresult record_in(struct vs_backing_cuda *b, CUstream stream, CUevent event)
+{
+    return b->call.cuEventRecord(event, stream);
+}
+
+/* All streams of the context, known or not.  It would spoil a capture, wherever that is. */
+static CUresult record_all(struct vs_backing_cuda *b, CUstream none, CUevent event)
+{
+    return b->call.record_context(b->context, event);
+}
+
+static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mark,
+                       CUresult (*in)(struct vs_backing_cuda *, CUstream, CUevent))
 {
     CUevent event;
     if (is_capturing(b, stream))
@@ -179,7 +197,7 @@ static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mar
     if (status != CUDA_SUCCESS)
         return status;
     *mark = (uint64_t)(uintptr_t)event;
-    status = b->call.cuEventRecord(event, stream);
+    status = in(b, stream, event);
     if (status != CUDA_SUCCESS)
         forget(b, *mark);
     return status;
@@ -188,10 +206,21 @@ static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mar
 static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
 {
     struct vs_backing_cuda *b = context;
-    if (stream == VS_BACKING_DEVICE)
-        return VS_BACKING_NOT_READY; /* no event covers streams that are not known */
     one_more(&b->order_calls);
-    AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark));
+    if (stream != VS_BACKING_DEVICE)
+        AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark, record_in));
+    if (!b->call.record_context || !b->context || any_capture(b))
+        return VS_BACKING_NOT_READY;
+    AROUND(b, record(b, NULL, mark, record_all));
+}
+
+static int await(void *context, uint64_t mark)
+{
+    struct vs_backing_cuda *b = context;
+    if (any_capture(b))
+        return VS_BACKING_NOT_READY;
+    one_more(&b->order_calls);
+    AROUND(b, b->call.cuEventSynchronize((CUevent)(uintptr_t)mark));
 }
 
 static int reached(void *context, uint64_t mark)
@@ -217,8 +246,7 @@ static int follow(void *context, uint64_t stream, uint64_t mark)
 static int settle(void *context)
 {
     struct vs_backing_cuda *b = context;
-    /* acquire: who began the capture that is over did so before */
-    if ((b->captures && __atomic_load_n(b->captures, __ATOMIC_ACQUIRE)) || is_capturing(b, NULL))
+    if (any_capture(b) || is_capturing(b, NULL))
         return VS_BACKING_NOT_READY;
     AROUND(b, b->call.cuCtxSynchronize());
 }
@@ -261,8 +289,8 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
     b->granule = granule;
     b->spares = 0;
     b->memory_calls = b->order_calls = 0;
-    *backing = (struct vs_backing){b,          granule, reserve,     unreserve, create, release, map,
-                                   set_access, unmap,   mark_stream, reached,   follow, forget,  settle};
+    *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,  set_access,
+                                   unmap, mark_stream, reached, follow,    forget, settle,  await};
     return CUDA_SUCCESS;
 }
 

@@ -42,12 +42,14 @@
     X(cuEventCreate, (CUevent *, unsigned int))                                                              \
     X(cuEventRecord, (CUevent, CUstream))                                                                    \
     X(cuEventQuery, (CUevent))                                                                               \
+    X(cuEventSynchronize, (CUevent))                                                                         \
     X(cuEventDestroy_v2, (CUevent))
 
 struct vs_arena_calls {
 #define X(symbol, parameters) CUresult(*symbol) parameters;
     VS_ARENA_CALLS(X)
 #undef X
+    CUresult (*record_context)(CUcontext, CUevent); /* cuCtxRecordEvent; NULL: a driver before CUDA 12.5 */
 };
 
 #define VS_ARENA_SPARE_EVENTS 64

@@ -7,6 +7,16 @@
  */
 #include "internal.h"
 
+/* Marks of the device come often enough that waiting for the oldest leaves it work to do. */
+static void want_device(struct vs_arena *a, uint64_t bytes)
+{
+    struct lane *any = &a->lane[VS_ARENA_ANY];
+    any->wanted = a->seq_now;
+    any->unmarked += bytes;
+    if (any->unmarked >= a->config.defer_bytes / 4 && vs_order_mark(a, VS_ARENA_ANY) != 0)
+        any->unmarked = 0; /* none can be had: not at each free anew */
+}
+
 int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes)
 {
     struct tile *t = &a->tile[tile];
@@ -17,7 +27,7 @@ int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes)
     a->deferred[a->deferreds++] = (struct deferred){++a->seq_now, tile, lanes};
     a->stats.deferred += rounded(t->asked);
     if (lanes == ALL_LANES)
-        a->lane[VS_ARENA_ANY].wanted = a->seq_now;
+        want_device(a, t->asked);
     for (uint32_t q = 0; q < LANES; q++)
         if (lanes != ALL_LANES && lanes >> q & 1)
             a->lane[q].wanted = a->seq_now;

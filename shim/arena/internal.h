@@ -414,6 +414,7 @@ void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is compl
 /* LANE waits for the frees of each lane q up to need[q]: its stream does, or the host. */
 int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
 int vs_order_settle(struct vs_arena *a); /* the host waits for all */
+bool vs_order_await(struct vs_arena *a); /* for the oldest mark of the device; whether there was one */
 void vs_order_settled(struct vs_arena *a, uint64_t seq);
 
 /* ---- lanes.c ---- */

@@ -238,6 +238,21 @@ int vs_order_settle(struct vs_arena *a)
     return 0;
 }
 
+bool vs_order_await(struct vs_arena *a)
+{
+    struct lane *q = &a->lane[VS_ARENA_ANY];
+    if (!q->marks || !a->backing.await ||
+        a->backing.await(a->backing.context, q->mark[q->first_mark].handle) != 0)
+        return false;
+    a->stats.settles++;
+    uint64_t seq = q->mark[q->first_mark].seq;
+    forget_oldest(a, q);
+    for (uint32_t i = 0; i < LANES; i++)
+        vs_order_done(a, i, seq);
+    vs_deferred_poll(a);
+    return true;
+}
+
 static int follow(struct vs_arena *a, uint32_t lane, uint32_t other, uint64_t seq)
 {
     struct lane *q = &a->lane[other];

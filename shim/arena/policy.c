@@ -209,9 +209,11 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
     return grow(a, lane * 2 + small, size, tile);
 }
 
-/* One wait for many deferred frees, before they add up to much. */
+/* One wait for many deferred frees, before they add up to much: for some of them where that is enough. */
 static void settle_deferred(struct vs_arena *a)
 {
+    while (a->stats.deferred > a->defer_rest + a->config.defer_bytes && vs_order_await(a))
+        ;
     if (a->stats.deferred <= a->defer_rest + a->config.defer_bytes)
         return;
     vs_order_settle(a);

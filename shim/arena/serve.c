@@ -10,7 +10,9 @@
  * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
  * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer never waits: freed blocks are
- * collected, and one wait serves for all of them when memory is short.
+ * collected; now and then an event is recorded that stands for all work of the context, and what was freed
+ * before it is reused when it is reached.  Where 64 MiB are waiting, the oldest such event is waited for, so
+ * no more than that is held.  It is the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  *
  * What the arenas hold is told by serve_tell.c; their blocks are recorded around us, as the driver's would
  * be.
@@ -21,6 +23,7 @@
 #include "options.h"
 #include "served.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PITCH 512u
@@ -35,6 +38,7 @@ static bool fill_calls(struct vs_arena_calls *calls)
 #define X(symbol, parameters) all = all && (calls->symbol = vs_cuda_real(#symbol)) != NULL;
     VS_ARENA_CALLS(X)
 #undef X
+    *(void **)&calls->record_context = vs_cuda_real("cuCtxRecordEvent");
     return all;
 }
 
@@ -206,6 +210,20 @@ static CUresult wait_for_peers(const struct vs_served *s)
     return status;
 }
 
+/* PyTorch without its cache frees every tensor by cudaFree, and does not mean to wait for each. */
+static bool frees_wait(void)
+{
+    static _Atomic int known; /* 1 wait, 2 defer; whoever finds out finds the same */
+    int how = atomic_load_explicit(&known, memory_order_relaxed);
+    if (how == 0) {
+        bool uncached =
+            vs_options.arena_free == VS_ARENA_FREE_AUTO && getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        how = uncached || vs_options.arena_free == VS_ARENA_FREE_DEFER ? 2 : 1;
+        atomic_store_explicit(&known, how, memory_order_relaxed);
+    }
+    return how == 1;
+}
+
 /* Waits for the device as the driver's free does.  NOT_READY: nothing can be waited for now. */
 static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
@@ -224,7 +242,7 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
 {
     unsigned flags = VS_FREE_DEFER;
     CUresult status = CUDA_SUCCESS;
-    if (vs_options.arena_free == VS_ARENA_FREE_WAIT) {
+    if (frees_wait()) {
         status = wait_for_device(s, arena);
         if (status == CUDA_SUCCESS)
             flags = 0;

@@ -62,7 +62,8 @@
     X(18, MODULE_LOAD, "module_load")                                                                        \
     X(19, MODULE_UNLOAD, "module_unload") /* address, arg1 = api; appended before the real call */           \
     /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */  \
-    /* allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our */ \
+    /* allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
+     */                                                                                                      \
     /* own allocator's, and arg1 = stream */                                                                 \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \

@@ -1,8 +1,10 @@
 /*
- * cudart_fake.c - so much of CUDA's runtime, over the simulated driver, that PyTorch makes tensors: no kernels.
+ * cudart_fake.c - so much of CUDA's runtime, over the simulated driver, that PyTorch makes tensors: no
+ * kernels.
  *
- * The real runtime asks a driver for private tables that the simulated one hasn't.  Preloaded, these functions
- * come before its own: PyTorch's allocators, streams, events and captures then work on simulated memory.
+ * The real runtime asks a driver for private tables that the simulated one hasn't.  Preloaded, these
+ * functions come before its own: PyTorch's allocators, streams, events and captures then work on simulated
+ * memory.
  */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -104,7 +106,7 @@ const char *CUDARTAPI cudaGetErrorName(cudaError_t error)
 }
 
 CALL(cudaDeviceSynchronize, (void), cuCtxSynchronize())
-CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), cuMemGetInfo(free_bytes, total))
+CALL(cudaMemGetInfo, (size_t * free_bytes, size_t *total), cuMemGetInfo(free_bytes, total))
 CALL(cudaMalloc, (void **p, size_t size), cuMemAlloc((CUdeviceptr *)p, size))
 CALL(cudaFree, (void *p), p ? cuMemFree((CUdeviceptr)p) : CUDA_SUCCESS)
 CALL(cudaMemcpy, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind),
@@ -143,7 +145,8 @@ CALL(cudaGraphInstantiateWithFlags, (cudaGraphExec_t * exec, cudaGraph_t graph, 
 CALL(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t s), cuGraphLaunch(exec, s))
 CALL(cudaGraphExecDestroy, (cudaGraphExec_t exec), cuGraphExecDestroy(exec))
 CALL(cudaGraphDestroy, (cudaGraph_t graph), cuGraphDestroy(graph))
-CALL(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *n), cuGraphGetNodes(graph, nodes, n))
+CALL(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *n),
+     cuGraphGetNodes(graph, nodes, n))
 
 cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCaptureStatus *status,
                                                unsigned long long *id, cudaGraph_t *graph,
@@ -151,7 +154,8 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCa
                                                size_t *count)
 {
     cuuint64_t number = 0;
-    CUresult result = cuStreamGetCaptureInfo(s, (CUstreamCaptureStatus *)status, &number, graph, nodes, edges, count);
+    CUresult result =
+        cuStreamGetCaptureInfo(s, (CUstreamCaptureStatus *)status, &number, graph, nodes, edges, count);
     if (id)
         *id = number;
     return as(result);

@@ -290,6 +290,20 @@ STREAMS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
         (CUevent event, CUstream stream, unsigned int flags), record_with(event, stream, flags),
         record_with(event, sim_ptsz(stream), flags))
 
+/* A capture in the context would be spoilt by it; this driver refuses and leaves the capture as it is. */
+CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
+{
+    SIM_CALL(SIM_CONTEXT);
+    struct sim_context *of = sim_context_of(context);
+    const struct event *event = *event_link(handle);
+    if (!of || !event || event->owner != of)
+        return CUDA_ERROR_INVALID_HANDLE;
+    for (const struct stream *s = streams; s; s = s->next)
+        if (s->owner == of && sim_capturing((CUstream)(void *)s))
+            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return record(handle, NULL);
+}
+
 static CUresult check_event(CUevent handle)
 {
     const struct event *event = *event_link(handle);

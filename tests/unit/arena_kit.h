@@ -252,6 +252,16 @@ static inline void kit_learn_all(struct kit *k, uint64_t freed)
         kit_learn(k, q, freed);
 }
 
+static inline void kit_learn_mark(struct kit *k, const struct kit_mark *m)
+{
+    if (m->stream == VS_BACKING_DEVICE)
+        kit_learn_all(k, m->freed);
+    else
+        kit_learn(k, (uint32_t)m->stream, m->freed);
+    for (uint32_t q = 0; q < KIT_STREAMS; q++)
+        kit_learn(k, q, m->known[q]);
+}
+
 static int kit_reached(void *context, uint64_t mark)
 {
     struct kit *k = context;
@@ -263,12 +273,18 @@ static int kit_reached(void *context, uint64_t mark)
     bool device = m->stream == VS_BACKING_DEVICE;
     if ((device || k->done[m->stream] < m->freed) && kit_random(k, 100) < (uint32_t)k->lag)
         return VS_BACKING_NOT_READY;
-    if (device)
-        kit_learn_all(k, m->freed);
-    else
-        kit_learn(k, (uint32_t)m->stream, m->freed);
-    for (uint32_t q = 0; q < KIT_STREAMS; q++)
-        kit_learn(k, q, m->known[q]);
+    kit_learn_mark(k, m);
+    return 0;
+}
+
+static int kit_await(void *context, uint64_t mark)
+{
+    struct kit *k = context;
+    int status = kit_fault(k);
+    KIT_CHECK(k->mark[mark].used);
+    if (status != 0 || k->capturing)
+        return status ? status : VS_BACKING_NOT_READY;
+    kit_learn_mark(k, &k->mark[mark]);
     return 0;
 }
 
@@ -375,7 +391,7 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
         c.small = 1024;
     struct vs_backing b = {k,           KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,
                            kit_release, kit_map,     kit_access,  kit_unmap,     kit_mark,
-                           kit_reached, kit_follow,  kit_forget,  kit_settle};
+                           kit_reached, kit_follow,  kit_forget,  kit_settle,    kit_await};
     KIT_CHECK(vs_arena_create(&k->arena, &b, &c) == 0);
 }
 
