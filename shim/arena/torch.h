@@ -5,6 +5,7 @@
  *                torch_pools.c   memory of graphs and of torch's MemPool: lanes of their own
  *                torch_counts.c  torch's statistics, and the events of its blocks
  *                torch_raise.c   torch's own exceptions, thrown from C
+ *                torch_complete.c  what the interface has no function for
  *
  * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
  * A device's arena is that of serve.c: what else the program allocates on the device comes from the same one.

@@ -93,6 +93,10 @@ cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int *least, int *greatest
     return cudaSuccess;
 }
 
+/* No kernel runs: a test looks at addresses and sizes, or at what copies and memset did. */
+NOTHING(cudaLaunchKernel,
+        (const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream))
+NOTHING(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *function, void **arguments))
 NOTHING(cudaGetLastError, (void))
 NOTHING(cudaPeekAtLastError, (void))
 NOTHING(cudaDeviceCanAccessPeer, (int *can, int device, int peer))
@@ -154,8 +158,8 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCa
                                                size_t *count)
 {
     cuuint64_t number = 0;
-    CUresult result =
-        cuStreamGetCaptureInfo(s, (CUstreamCaptureStatus *)status, &number, graph, nodes, edges, count);
+    CUresult result = cuStreamGetCaptureInfo(s, (CUstreamCaptureStatus *)status, &number, graph, nodes,
+                                             (const CUgraphEdgeData **)edges, count);
     if (id)
         *id = number;
     return as(result);

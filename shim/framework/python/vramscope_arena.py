@@ -226,6 +226,9 @@ def _answer(torch):
         _put(c, prefix + stats, _memory_stats)
         _put(c, prefix + peaks, _reset_peaks)
         _put(c, prefix + accumulated, _reset_accumulated)
+    # torch.accelerator asks the allocator that was registered first
+    _put(c, "_accelerator_isAllocatorInitialized", lambda: torch.cuda.is_initialized())
+    _put(c, "_accelerator_emptyCache", lambda: c._cuda_emptyCache())
     _put(c, "_cuda_getMemoryFraction", _fraction)
     _put(c, "_cuda_isHistoryEnabled", _history)
     _put(c, "_cuda_record_memory_history", _no_history)
@@ -310,4 +313,5 @@ def install(torch):
     except RuntimeError:
         _say("PyTorch's allocator is in use already: it stays")
         return
+    _library.vramscope_torch_complete()
     _answer(torch)

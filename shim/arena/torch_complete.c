@@ -1,0 +1,92 @@
+/*
+ * torch_complete.c - two answers that torch's interface for allocators cannot be given a function for.
+ *
+ *      cacheInfo     what there is to be had: cudnn's search for the fastest convolution asks for it
+ *                    (torch.backends.cudnn.benchmark), and torch's CUDAPluggableAllocator throws
+ *      initialized   always true there, so that a program which sets an allocator of its own would be refused
+ *
+ * The object that torch made for us gets a virtual table of its own: a copy of its class's in which these two
+ * functions are replaced.  They are found by the addresses of torch's exported ones, so nothing is assumed of
+ * the order; where the class, the table or a function is not what is expected, all stays as it is.
+ */
+#define _GNU_SOURCE
+#include "torch.h"
+
+#include "framework/torch.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#define TABLE_WORDS 256
+#define CLASS       "N5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator"
+
+/* As torch's own allocator: what could be had at once, or what *LARGEST says where that is more. */
+static void cache_info(void *self, int8_t device, size_t *largest)
+{
+    size_t free_bytes = 0, total = 0;
+    struct vs_arena_stats stats = {0};
+    struct vs_arena *arena = device >= 0 ? vs_served_arena(&vs_served[device % VS_SERVED_DEVICES]) : NULL;
+    if (arena)
+        vs_arena_stats(arena, &stats);
+    if (*largest == 0)
+        vs_drv_cuMemGetInfo_v2(&free_bytes, &total);
+    free_bytes += stats.idle;
+    if (free_bytes > *largest)
+        *largest = free_bytes;
+}
+
+static size_t words_of(void *table)
+{
+    Dl_info info;
+    ElfW(Sym) *symbol = NULL;
+    if (!dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || info.dli_saddr != table)
+        return 0;
+    return symbol->st_size / sizeof(void *);
+}
+
+/* Whether it is too late for another allocator. */
+static bool initialized(void *self)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+        if (vs_served_arena(&vs_served[i]) || vs_served[i].refused)
+            return true;
+    return false;
+}
+
+static bool replace(void **table, size_t words, void *theirs, void *ours)
+{
+    size_t found = 0;
+    for (size_t i = 2; i < words && theirs; i++)
+        if (table[i] == theirs) {
+            table[i] = ours;
+            found++;
+        }
+    return found == 1;
+}
+
+/* Two words stand before the functions: where the whole object begins, and its type. */
+static bool complete(void ***object, void **table, void *info_of, void *initialized_of)
+{
+    static void *copy[TABLE_WORDS];
+    size_t words = words_of(table);
+    if (words < 3 || words > TABLE_WORDS || *object != table + 2)
+        return false;
+    memcpy(copy, table, words * sizeof *copy);
+    if (!replace(copy, words, info_of, (void *)cache_info) ||
+        !replace(copy, words, initialized_of, (void *)initialized))
+        return false;
+    *object = copy + 2;
+    return true;
+}
+
+int vramscope_torch_complete(void)
+{
+    void *c10 = vs_torch_library("libc10_cuda"), *torch = vs_torch_library("libtorch_cuda");
+    void ****current = c10 ? dlsym(c10, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : NULL;
+    void **table = torch ? dlsym(torch, "_ZTV" CLASS "E") : NULL;
+    void *info_of = torch ? dlsym(torch, "_Z" CLASS "9cacheInfoEaPm") : NULL;
+    void *initialized_of = torch ? dlsym(torch, "_Z" CLASS "11initializedEv") : NULL;
+    dlerror(); /* the host must not find what we did not find */
+    return current && *current && table && complete(*current, table, info_of, initialized_of);
+}
