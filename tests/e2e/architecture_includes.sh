@@ -24,7 +24,7 @@ mapfile -t trace < <(files shim/trace)
 mapfile -t analyzer < <(files analyzer)
 mapfile -t hooks < <(files shim/hooks)
 mapfile -t kernels < <(files kernels)
-mapfile -t arena < <(files shim/arena | grep -vE '/(backing_cuda|serve[a-z_]*|served)\.[ch]$')
+mapfile -t arena < <(files shim/arena | grep -vE '/(backing_cuda|serve[a-z_]*|served|torch[a-z_]*)\.[ch]$')
 mapfile -t readers < <(files analyzer | grep -vE '/(trace|symbols)[^/]*\.[ch]$')
 if [ ${#trace[@]} -eq 0 ]; then
     echo "shim/trace is empty: this test looks at the wrong place"

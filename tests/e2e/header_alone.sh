@@ -79,7 +79,7 @@ fi
 # everything that the header declares is there; beside it only what the automatic phases call
 if command -v readelf >/dev/null; then
     grep -oE '^VRAMSCOPE_API [a-z]+ \*?vramscope_[a-z_]+' vramscope.h | grep -oE 'vramscope_[a-z_]+$' | sort >declared
-    readelf --dyn-syms -W "$lib" | awk '$7 != "UND" && $8 ~ /^vramscope_/ && $8 !~ /^vramscope_auto_/ {print $8}' | sort >exported
+    readelf --dyn-syms -W "$lib" | awk '$7 != "UND" && $8 ~ /^vramscope_/ && $8 !~ /^vramscope_(auto|torch)_/ {print $8}' | sort >exported
     diff declared exported >difference || no "declared and exported differ: $(cat difference)"
 fi
 [ $failures = 0 ] && echo "the header works alone ($tried programs)" || exit 1
