@@ -366,6 +366,7 @@ static void end_arena(CUdevice device)
     atomic_store_explicit(&s->pool_used, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
     vs_served_tell_end(s, arena);
+    __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */
     vs_arena_destroy(arena);
     s->cuda.spares = 0; /* events went with the context */
     vs_serving = false;

@@ -46,16 +46,9 @@ static uint32_t find_lane(const struct vs_served *s, CUstream stream)
     return VS_ARENA_ANY;
 }
 
-uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
-{
-    return has_lane(s, stream) ? vs_served_stream_lane(s, stream, open) : VS_ARENA_ANY;
-}
-
-uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+static uint32_t look_up_lane(struct vs_served *s, CUstream stream, bool open)
 {
     uint32_t lane = VS_ARENA_ANY;
-    if (stream == CU_STREAM_LEGACY)
-        stream = NULL;                           /* two names of one stream */
     struct vs_arena *arena = vs_served_arena(s); /* NULL: its context has just gone */
     if (!arena || stream == CU_STREAM_PER_THREAD)
         return lane;
@@ -68,6 +61,38 @@ uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
     }
     vs_lock_give(&s->streams);
     return lane;
+}
+
+/* The last lane that this thread asked for: nearly always the next one as well. */
+static __thread struct {
+    const struct vs_served *s;
+    CUstream stream;
+    uint32_t lane, changes;
+} last;
+uint32_t vs_served_lane_changes = 1;
+
+uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+{
+    /* relaxed: who ends a stream and uses its handle for another one in another thread orders the two himself
+     */
+    uint32_t changes = __atomic_load_n(&vs_served_lane_changes, __ATOMIC_RELAXED);
+    if (stream == CU_STREAM_LEGACY)
+        stream = NULL; /* two names of one stream */
+    if (last.s == s && last.stream == stream && last.changes == changes)
+        return last.lane;
+    uint32_t lane = look_up_lane(s, stream, open);
+    if (lane != VS_ARENA_ANY) {
+        last.s = s;
+        last.stream = stream;
+        last.lane = lane;
+        last.changes = changes;
+    }
+    return lane;
+}
+
+uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
+{
+    return has_lane(s, stream) ? vs_served_stream_lane(s, stream, open) : VS_ARENA_ANY;
 }
 
 /* Whether memory of POOL (NULL: of the current one) comes from the arena: that of the default one does. */
@@ -200,6 +225,7 @@ static void forget_stream(CUstream stream)
         uint32_t lane = find_lane(s, stream);
         if (lane != VS_ARENA_ANY) {
             s->used[lane] = false;
+            __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED);
             vs_arena_retire_lane(arena, lane);
         }
         vs_lock_give(&s->streams);

@@ -98,6 +98,7 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open);
 /* The same of a stream that is known to be of the arena's own context, whichever is current. */
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
+extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
 /* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the
  * driver. */
 CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served);

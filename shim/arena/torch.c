@@ -238,6 +238,9 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
 {
     bool entered = vs_hook_enter();
     vs_serving = true;
+    /* relaxed: who recorded the use and frees in another thread orders the two himself */
+    if (__builtin_expect(__atomic_load_n(&vs_torch_foreigns, __ATOMIC_RELAXED) != 0, 0))
+        vs_torch_foreign_wait(s, address);
     uint32_t lane = vs_torch_lane(s, address, stream);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
     vs_serving = false;
@@ -264,9 +267,8 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 
 /* ---- the rest of the interface ---- */
 
-/* Work of STREAM touches the block: a free waits for it as well.  A stream that has no lane, or that lies on
- * another device, is one that nobody here can ask: such a block stays until the device is done, or for good.
- */
+/* Work of STREAM touches the block: a free waits for it as well.  One that has no lane nobody can ask: such a
+ * block stays until the device is done. */
 void vramscope_torch_record_stream(void *ptr, CUstream stream)
 {
     struct vs_arena_block block;
@@ -276,9 +278,13 @@ void vramscope_torch_record_stream(void *ptr, CUstream stream)
     if (!s)
         return;
     vs_serving = true;
-    uint32_t lane = vs_torch_lane(s, block.address, stream);
-    if (lane != block.lane)
-        vs_arena_use(vs_served_arena(s), block.address, lane);
+    if (vs_torch_foreign(s, stream)) {
+        vs_torch_foreign_use(s, block.address, stream);
+    } else {
+        uint32_t lane = vs_torch_lane(s, block.address, stream);
+        if (lane != block.lane)
+            vs_arena_use(vs_served_arena(s), block.address, lane);
+    }
     vs_serving = false;
 }
 

@@ -5,6 +5,7 @@
  *                torch_pools.c   memory of graphs and of torch's MemPool: lanes of their own
  *                torch_counts.c  torch's statistics, and the events of its blocks
  *                torch_raise.c   torch's own exceptions, thrown from C
+ *                torch_foreign.c   blocks that streams of other devices use
  *                torch_complete.c  what the interface has no function for
  *
  * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
@@ -41,6 +42,15 @@ int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstre
 uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream);
 /* Waits for the device and lets go of the pools that ended; whether there were any. */
 bool vs_torch_pools_retire(struct vs_served *s);
+
+/* ---- streams of other devices (torch_foreign.c) ---- */
+
+/* How many uses are remembered; atomic. */
+extern uint32_t vs_torch_foreigns;
+bool vs_torch_foreign(const struct vs_served *s, CUstream stream);
+void vs_torch_foreign_use(struct vs_served *s, uint64_t address, CUstream stream);
+/* Before the block is freed: waits for those that use it. */
+void vs_torch_foreign_wait(struct vs_served *s, uint64_t address);
 
 /* ---- statistics and events (torch_counts.c) ---- */
 

@@ -30,6 +30,11 @@ expect_clean
 in_arena fork
 expect_clean
 [ "$(databases | wc -l)" = 1 ] || fail "the child recorded"
+shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
+shimmed "$tests/prog_arena_torch" devices
+[ "$status" = 0 ] || fail "devices: exit status $status"
+expect_sql "SELECT device, count(*), max(framework_bytes) FROM event WHERE op = 'block_alloc' GROUP BY device" $'0|102|6291456\n1|1|3145728'
+expect_sql "SELECT framework_bytes FROM event WHERE op = 'block_free' ORDER BY seq DESC LIMIT 1" 0
 in_arena first
 expect_clean
 in_arena oom

@@ -7,6 +7,7 @@
  *      pools     a capture's pool, a thread's pool: what goes in and who may have it afterwards
  *      oom       more than there is, a fraction of it, and what is there afterwards
  *      fork      a child that frees its parent's blocks
+ *      devices   two of them
  *      first     an allocation before there is a context
  *      plain     without the arena
  *
@@ -442,6 +443,38 @@ static void test_fork(void)
     check_stats();
 }
 
+/* Two devices: a free with the other one current, and a block that a stream of the other one uses. */
+static void test_devices(void)
+{
+    CUcontext one, two;
+    CUstream side;
+    uint64_t value[64];
+    OK(cuCtxGetCurrent(&one));
+    OK(cuDevicePrimaryCtxRetain(&two, 1));
+    CUdeviceptr a = take(4 * MIB, NULL), other;
+    OK(cuCtxSetCurrent(two));
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    other = (CUdeviceptr)(uintptr_t)torch_malloc(3 * MIB, 1, NULL);
+    CHECK(other);
+    torch_record_stream((void *)(uintptr_t)a, (struct CUstream_st *)side);
+    give(a, 4 * MIB, NULL); /* device 1 is current */
+    CHECK(take(4 * MIB, NULL) == a);
+    for (int i = 0; i < 100;
+         i++) { /* more than are remembered: some blocks stay for good, none is lost track of */
+        CUdeviceptr p = take(2 * MIB, NULL);
+        torch_record_stream((void *)(uintptr_t)p, (struct CUstream_st *)side);
+        torch_record_stream((void *)(uintptr_t)p, (struct CUstream_st *)side);
+        give(p, 2 * MIB, NULL);
+    }
+    give(a, 4 * MIB, NULL);
+    CHECK(torch_stats(1, value, 64) && value[BYTES] == 3 * MIB && value[RESERVED] == 4 * MIB);
+    OK(cuCtxSetCurrent(one));
+    torch_free((void *)(uintptr_t)other, 3 * MIB, 1, NULL);
+    torch_reset();
+    CHECK(torch_stats(1, value, 64) && value[BYTES] == 0 && value[RESERVED] == 0 && stat(RESERVED) == 0);
+    check_stats();
+}
+
 static void test_first(void)
 {
     CUcontext current;
@@ -484,6 +517,8 @@ int main(int argc, char **argv)
             test_oom();
         else if (!strcmp(what, "fork"))
             test_fork();
+        else if (!strcmp(what, "devices"))
+            test_devices();
         else if (!strcmp(what, "plain"))
             test_plain();
         else
