@@ -152,8 +152,8 @@ static int known_devices(void)
     return atomic_load_explicit(&devices, memory_order_relaxed);
 }
 
-/* Within, as in whatever looks at an arena: it must not end meanwhile.  *ENTERED: with a call of vs_served_out
- * to come; else this thread is inside already, or there is nothing to look at. */
+/* Within, as in whatever looks at an arena: it must not end meanwhile.  *ENTERED: with a call of
+ * vs_served_out to come; else this thread is inside already, or there is nothing to look at. */
 static bool inside(bool *entered)
 {
     *entered = vs_served_in();

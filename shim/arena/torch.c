@@ -140,14 +140,17 @@ static int allocate(uint64_t size, int device, CUstream stream, uint64_t *addres
     struct vs_served *s = NULL;
     /* torch's filter may throw: before anything is begun here */
     struct vs_torch_pool *pool = vs_torch_filtering() ? vs_torch_pool_of(device, stream) : NULL;
-    struct vs_arena *arena = arena_of(device, &s);
-    if (!arena)
+    if (!vs_served_in())
         return from_driver(size, address);
+    struct vs_arena *arena = arena_of(device, &s);
+    if (!arena) {
+        vs_served_out();
+        return from_driver(size, address);
+    }
     bool entered = vs_hook_enter();
-    vs_serving = true;
     int status = from_arena(s, arena, pool, size, stream, address);
-    vs_serving = false;
     vs_served_tell(s);
+    vs_served_out();
     if (entered)
         vs_hook_leave();
     return status;
@@ -237,13 +240,11 @@ static void to_driver(uint64_t address)
 static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t address, CUstream stream)
 {
     bool entered = vs_hook_enter();
-    vs_serving = true;
     /* relaxed: who recorded the use and frees in another thread orders the two himself */
     if (__builtin_expect(__atomic_load_n(&vs_torch_foreigns, __ATOMIC_RELAXED) != 0, 0))
         vs_torch_foreign_wait(s, address);
     uint32_t lane = vs_torch_lane(s, address, stream);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
-    vs_serving = false;
     vs_served_tell(s);
     if (entered)
         vs_hook_leave();
@@ -256,12 +257,16 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
     if (!ptr || !on_device(device) || !vs_torch_usable())
         return;
     struct vs_served *s = &vs_served[device];
-    struct vs_arena *arena = vs_served_arena(s);
+    bool inside = vs_served_in();
+    struct vs_arena *arena = inside ? vs_served_arena(s) : NULL;
     vs_torch_count_free(device, address, (uint64_t)size, stream);
-    if (is_plain(arena, address))
-        to_driver(address);
-    else if (arena) /* else it went with the context */
+    bool plain = is_plain(arena, address);
+    if (!plain && arena) /* else it went with the context */
         to_arena(s, arena, address, stream);
+    if (inside)
+        vs_served_out();
+    if (plain)
+        to_driver(address);
     errno = saved;
 }
 
@@ -272,26 +277,33 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 void vramscope_torch_record_stream(void *ptr, CUstream stream)
 {
     struct vs_arena_block block;
-    if (!ptr || !vs_torch_usable())
+    if (!ptr || !vs_torch_usable() || !vs_served_in())
         return;
-    struct vs_served *s = vs_served_owner((uintptr_t)ptr, &block);
-    if (!s)
+    struct vs_served *s;
+    struct vs_arena *arena = vs_served_owner((uintptr_t)ptr, &s, &block);
+    if (!arena) {
+        vs_served_out();
         return;
-    vs_serving = true;
+    }
     if (vs_torch_foreign(s, stream)) {
         vs_torch_foreign_use(s, block.address, stream);
     } else {
         uint32_t lane = vs_torch_lane(s, block.address, stream);
         if (lane != block.lane)
-            vs_arena_use(vs_served_arena(s), block.address, lane);
+            vs_arena_use(arena, block.address, lane);
     }
-    vs_serving = false;
+    vs_served_out();
 }
 
 void *vramscope_torch_base_alloc(void *ptr, size_t *size)
 {
     struct vs_arena_block block;
-    if (!vs_torch_usable() || !vs_served_owner((uintptr_t)ptr, &block))
+    struct vs_served *s;
+    if (!vs_torch_usable() || !vs_served_in())
+        return ptr;
+    bool found = vs_served_owner((uintptr_t)ptr, &s, &block);
+    vs_served_out();
+    if (!found)
         return ptr;
     if (size)
         *size = block.size;
@@ -303,15 +315,16 @@ void vramscope_torch_reset(void)
 {
     for (int i = 0; i < VS_SERVED_DEVICES && vs_torch_usable(); i++) {
         struct vs_served *s = &vs_served[i];
+        if (!vs_served_in())
+            return;
         struct vs_arena *arena = vs_served_arena(s);
-        if (!arena)
-            continue;
-        bool entered = vs_hook_enter();
-        vs_serving = true;
-        vs_torch_pools_retire(s);
-        vs_arena_trim(arena, 0);
-        vs_serving = false;
-        vs_served_tell(s);
+        bool entered = arena && vs_hook_enter();
+        if (arena) {
+            vs_torch_pools_retire(s);
+            vs_arena_trim(arena, 0);
+            vs_served_tell(s);
+        }
+        vs_served_out();
         if (entered)
             vs_hook_leave();
     }
