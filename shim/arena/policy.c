@@ -13,12 +13,12 @@
  * The choice depends on what is live and on which views there are, and a new view never goes before an old
  * one.  So a program that repeats itself gets the same answers again, and no new view is needed any more.
  *
- * When the device has no more memory: wait for all pending frees and try again; give back all that is idle
- * and try again; then its error stands.
+ * When the device has no more memory: use what is idle, and let the stream wait for what is pending; wait for
+ * all pending frees and try again; give back all that is idle and try again; then its error stands.
  */
 #include "internal.h"
 
-enum effort { NORMAL, SETTLED, GIVEN_BACK, EFFORTS };
+enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
 
 /* ---- holes ---- */
 
@@ -157,7 +157,7 @@ static int grow(struct vs_arena *a, uint32_t heap, uint64_t size, uint32_t *tile
     return status;
 }
 
-static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
+static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
 {
     uint32_t count = granules_for(a, size), need = vs_supply_need(a, lane * 2, size);
     struct idle_count idle = vs_granules_count(a, lane);
@@ -168,7 +168,8 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t 
             return 0;
         }
     }
-    if (idle.visible < count && idle.hidden && !within(a, need, a->config.wait_slack)) {
+    bool wait = effort != NORMAL || !within(a, need, a->config.wait_slack);
+    if (idle.visible < count && idle.hidden && wait) {
         wait_for_granules(a, lane, count - idle.visible);
         if ((*tile = fit(a, lane * 2, size)) != NIL)
             return 0;
@@ -180,19 +181,19 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t 
     return new_view(a, lane, count, missing, size, tile);
 }
 
-static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
+static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
 {
     uint32_t heap = lane * 2, view = vs_view_find(a, lane, granules_for(a, size), VIEW_OPEN);
     if (view != NIL) {
         *tile = use_view(a, view, size);
         return 0;
     }
-    if (within(a, vs_supply_need(a, heap, size), a->config.slack)) {
+    if (effort == NORMAL && within(a, vs_supply_need(a, heap, size), a->config.slack)) {
         int status = grow(a, heap, size, tile);
         if (status != VS_BACKING_OUT_OF_MEMORY)
             return status;
     }
-    return from_idle(a, lane, size, tile);
+    return from_idle(a, lane, size, effort, tile);
 }
 
 /* ---- all requests ---- */
@@ -203,7 +204,7 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
     if ((*tile = fit(a, lane * 2 + small, size)) != NIL)
         return 0;
     if (!small && !a->lane[lane].private && !a->lane[lane].plain && effort != GIVEN_BACK)
-        return serve_large(a, lane, size, tile);
+        return serve_large(a, lane, size, effort, tile);
     if (small && effort != NORMAL && (*tile = fit(a, lane * 2, size)) != NIL)
         return 0; /* better than none */
     return grow(a, lane * 2 + small, size, tile);
@@ -225,15 +226,15 @@ static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small
 {
     vs_order_poll(a, lane);
     settle_deferred(a);
-    int status = serve(a, lane, size, small, NORMAL, tile);
-    if (status != VS_BACKING_OUT_OF_MEMORY)
-        return status;
-    vs_order_settle(a); /* where that cannot be done now, what is known to be complete has to do */
-    status = serve(a, lane, size, small, SETTLED, tile);
-    if (status != VS_BACKING_OUT_OF_MEMORY)
-        return status;
-    vs_supply_give_back(a, 0);
-    return serve(a, lane, size, small, GIVEN_BACK, tile);
+    int status = VS_BACKING_OUT_OF_MEMORY;
+    for (enum effort effort = NORMAL; effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
+        if (effort == SETTLED)
+            vs_order_settle(a); /* where that cannot be done now, what is known to be complete has to do */
+        if (effort == GIVEN_BACK)
+            vs_supply_give_back(a, 0);
+        status = serve(a, lane, size, small, effort, tile);
+    }
+    return status;
 }
 
 int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)

@@ -550,6 +550,36 @@ static void before_an_error_everything_idle_is_given_back(void **state)
     end();
 }
 
+/* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
+static void a_full_device_is_answered_step_by_step(void **state)
+{
+    struct vs_arena_config config = {.slack = 1000,
+                                     .wait_slack = 1000}; /* until it is full, more is created */
+    uint64_t b[16], address;
+    kit_begin(&k, 28, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b); /* idle: 8, apart, and visible to lane one alone */
+    take(two, 12 * G);
+    assert_int_equal(stats().reserved, 28 * G);
+    take(one, 4 * G); /* as a view of what it may use */
+    assert_int_equal(stats().follows + stats().settles + stats().released, 0);
+    take(two, 2 * G); /* what the other's stream has to be waited for */
+    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().settles + stats().released, 0);
+    take(VS_ARENA_ANY, G); /* without a stream: the host waits */
+    assert_true(stats().settles > 0);
+    assert_int_equal(stats().released, 0);
+    uint32_t own = lane_of(3, VS_LANE_PRIVATE);
+    take(own, G); /* shares with nobody: what is idle is given back, and created for it */
+    assert_int_equal(stats().released, 1);
+    uint64_t settles = stats().settles;
+    assert_int_equal(vs_arena_malloc(k.arena, one, G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_true(stats().settles > settles);
+    assert_int_equal(stats().idle, 0);
+    end();
+}
+
 static void small_blocks_get_the_granules_of_large_ones(void **state)
 {
     uint64_t b[8];
@@ -728,6 +758,7 @@ int main(void)
         cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
+        cmocka_unit_test(a_full_device_is_answered_step_by_step),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
         cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
