@@ -59,6 +59,7 @@ struct kit {
     uint64_t freed;                           /* frees told so far */
     uint64_t done[KIT_STREAMS];               /* how far each stream really is */
     uint64_t known[KIT_STREAMS][KIT_STREAMS]; /* how far [s] may know [q] to be */
+    uint64_t ended[KIT_STREAMS];              /* 1 + the frees told when it was destroyed; 0: it is there */
     int marks, lag;                           /* alive; in 1/100: how often a mark is found not reached */
     bool capturing;                           /* no marks, no waits */
     /* faults */
@@ -141,11 +142,17 @@ static int kit_create(void *context, uint64_t *handle)
     return 0;
 }
 
+/* The last free before which stream Q can have touched the unit. */
+static inline uint64_t kit_touched(const struct kit *k, const struct kit_unit *u, uint32_t q)
+{
+    return k->ended[q] && k->ended[q] - 1 < u->freed ? k->ended[q] - 1 : u->freed;
+}
+
 /* Whether work that may still run touched the unit. */
 static inline bool kit_in_use(const struct kit *k, const struct kit_unit *u)
 {
     for (uint32_t q = 0; q < KIT_STREAMS; q++)
-        if ((u->users >> q & 1 || (u->everywhere && q)) && u->freed > k->done[q])
+        if ((u->users >> q & 1 || (u->everywhere && q)) && kit_touched(k, u, q) > k->done[q])
             return true;
     return u->owner != 0;
 }
@@ -338,7 +345,7 @@ static inline void kit_check_known(const struct kit *k, const struct kit_unit *u
     for (uint32_t q = 0; q < KIT_STREAMS; q++) {
         bool touched = u->users >> q & 1 || (u->everywhere && q);
         if (touched && (q != stream || q == 0))
-            KIT_CHECK(u->freed <= k->known[stream][q]);
+            KIT_CHECK(kit_touched(k, u, q) <= k->known[stream][q]);
     }
 }
 

@@ -111,9 +111,13 @@ static void release(struct trial *r, uint32_t i)
     struct block *b = &r->block[i];
     unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER : 0;
     uint32_t s = r->w.shares && rnd(r, 10) == 0 ? r->place[rnd(r, r->w.streams + 1)] : b->stream;
-    uint64_t users = b->users | 1ull << s;
     if (s && !r->lane[s])
-        s = b->stream, users = b->users;
+        s = b->stream;
+    if (s && !r->lane[s]) { /* its stream has ended */
+        s = 0;
+        flags = VS_FREE_DEFER;
+    }
+    uint64_t users = b->users | 1ull << s;
     if (!flags)
         users &= ~1ull; /* whoever frees without a stream has waited for what has none */
     kit_disown(&r->kit, b->address, kit_rounded(b->asked), i, users, flags != 0);
@@ -179,10 +183,11 @@ static void retire(struct trial *r)
     if (!r->lane[s] || r->streams + 1 == KIT_STREAMS)
         return;
     vs_arena_retire_lane(r->kit.arena, r->lane[s]);
-    for (uint32_t i = 0; i < BLOCKS; i++) /* nothing uses the lane any more */
-        if (r->block[i].live && r->block[i].users >> s & 1)
+    r->kit.ended[s] = r->kit.freed + 1;
+    r->lane[s] = 0; /* of the blocks that it used some stay */
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (r->block[i].live && r->block[i].users >> s & 1 && rnd(r, 2))
             release(r, i);
-    r->lane[s] = 0;
     r->place[at] = ++r->streams; /* another one, perhaps with its lane */
 }
 
