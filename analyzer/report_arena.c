@@ -61,9 +61,9 @@ static void print_calls(const struct trace_arena *a, FILE *out)
     fprintf(out, "    %s (%s without a call of the driver), %s\n", units_count(F(MALLOCS), "allocation").s,
             units_share(without, F(MALLOCS)).s, units_count(F(FREES), "free").s);
     fputs("    driver calls per 1000 of these: ", out);
-    print_rate(a->calls_per_1000, out);
+    print_rate(a->calls_per_thousand, out);
     fputs(" over the run, ", out);
-    print_rate(a->last_third_calls_per_1000, out);
+    print_rate(a->last_third_calls_per_thousand, out);
     fputs(" in their last third\n", out);
 }
 
@@ -129,8 +129,8 @@ static void arena_json(const struct trace_arena *a, struct json *j)
         json_int(j, names[i], a->figure[i]);
     json_int(j, "at_peak_partly_used_bytes", partly_used(a));
     json_ratio(j, "at_peak_reserved_over_allocated", times(F(AT_PEAK_RESERVED), F(PEAK_ALLOCATED)));
-    json_ratio(j, "calls_per_1000", a->calls_per_1000);
-    json_ratio(j, "last_third_calls_per_1000", a->last_third_calls_per_1000);
+    json_ratio(j, "calls_per_thousand", a->calls_per_thousand);
+    json_ratio(j, "last_third_calls_per_thousand", a->last_third_calls_per_thousand);
     json_end(j);
 }
 

@@ -105,7 +105,7 @@ struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open *
 struct trace_arena { /* of a device, as of its last sample at t */
     int64_t device, t;
     int64_t figure[VS_FIGURE_END];
-    double calls_per_1000, last_third_calls_per_1000; /* NAN: unknown */
+    double calls_per_thousand, last_third_calls_per_thousand; /* NAN: unknown */
 };
 
 struct trace_live { /* bytes held at the device's allocated peak */

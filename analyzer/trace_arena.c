@@ -17,8 +17,8 @@ static struct trace_arena arena_of(struct sqlite3_stmt *s)
 {
     struct trace_arena a = {.device = trace_sql_int(s, 0),
                             .t = trace_sql_int(s, 1),
-                            .calls_per_1000 = ratio(s, 2),
-                            .last_third_calls_per_1000 = ratio(s, 3)};
+                            .calls_per_thousand = ratio(s, 2),
+                            .last_third_calls_per_thousand = ratio(s, 3)};
     for (int i = 0; i < VS_FIGURE_END; i++)
         a.figure[i] = trace_sql_amount(s, 4 + i);
     return a;
@@ -36,13 +36,14 @@ int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)
     *n = 0;
     if (!has_arenas(t))
         return 0;
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT device, t_ns, calls_per_1000, last_third_calls_per_1000"
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT device, t_ns, calls_per_thousand, last_third_calls_per_thousand"
 #define X(NAME, column) ", " column
-                                       VS_ARENA_FIGURES(X)
+                  VS_ARENA_FIGURES(X)
 #undef X
-                                           " FROM arena ORDER BY device, number",
-                                       0);
+                      " FROM arena ORDER BY device, number",
+                  0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(*out, *n) = arena_of(s);

@@ -271,11 +271,11 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
 -- allocated_bytes reserved_bytes idle_bytes deferred_bytes peak_allocated_bytes peak_reserved_bytes at_peak_reserved_bytes
 -- at_peak_idle_bytes at_peak_deferred_bytes), and
 --   requests                   mallocs and frees together
---   calls_per_1000             driver_calls per 1000 of these, over the run
---   last_third_calls_per_1000  the same from the first sample at two thirds of the requests on; NULL where there is none before the last
+--   calls_per_thousand             driver_calls per 1000 of these, over the run
+--   last_third_calls_per_thousand  the same from the first sample at two thirds of the requests on; NULL where there is none before the last
 CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
-  1000.0 * z.driver_calls / (z.mallocs + z.frees) AS calls_per_1000,
-  1000.0 * (z.driver_calls - a.driver_calls) / (z.mallocs + z.frees - a.mallocs - a.frees) AS last_third_calls_per_1000
+  1000.0 * z.driver_calls / (z.mallocs + z.frees) AS calls_per_thousand,
+  1000.0 * (z.driver_calls - a.driver_calls) / (z.mallocs + z.frees - a.mallocs - a.frees) AS last_third_calls_per_thousand
   FROM arena_sample z JOIN arena_sample a ON a.rowid = (SELECT min(rowid) FROM arena_sample b
     WHERE b.process = z.process AND b.device = z.device AND b.number = z.number AND 3 * (b.mallocs + b.frees) >= 2 * (z.mallocs + z.frees))
   WHERE z.rowid IN (SELECT max(rowid) FROM arena_sample GROUP BY process, device, number);

@@ -387,6 +387,22 @@ def train(run, args):
         run.pop()
 
 
+def add_arenas(db):
+    """An arena that came to its steady state after 3000 requests, and another one, of whose end little is known."""
+    columns = [row[1] for row in db.execute("PRAGMA table_info(arena_sample)")][1:]
+
+    def sample(**figures):
+        db.execute(f"INSERT INTO arena_sample VALUES(1{',?' * len(columns)})", [figures.get(c, 0) for c in columns])
+
+    for n, calls in (16, 40), (1000, 700), (2000, 900), (3000, 1000), (4000, 1000), (5000, 1000):
+        sample(number=1, t_ns=n * 100000, mallocs=n // 2, frees=n // 2, hits=n // 2 - calls // 4, view_hits=n // 50, driver_calls=calls,
+               created=120, aliased=80, follows=3, settles=1, granule_bytes=2 * MiB, peak_allocated_bytes=235 * MiB,
+               peak_reserved_bytes=242 * MiB, at_peak_reserved_bytes=240 * MiB, at_peak_idle_bytes=2 * MiB, at_peak_deferred_bytes=MiB)
+    sample(number=2, t_ns=600000000, mallocs=1, driver_calls=4, created=1, free_waits=1, lost=1, lost_blocks=2, evicted=3,
+           granule_bytes=2 * MiB, peak_allocated_bytes=MiB + 512, peak_reserved_bytes=2 * MiB, at_peak_reserved_bytes=2 * MiB)
+    db.commit()
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("schema")
@@ -402,6 +418,7 @@ def main():
     p.add_argument("--start", type=int, default=0, help="seconds after the others")
     p.add_argument("--source", default="nvml_process", help="of the samples")
     p.add_argument("--schema-version", type=int, default=1)
+    p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")
     args = p.parse_args()
     run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0)
@@ -409,6 +426,8 @@ def main():
     if args.kind != "empty":
         train(run, args)
     run.write(args)
+    if args.arena:
+        add_arenas(sqlite3.connect(args.out))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 
-make_db train.db
+make_db train.db --arena
 make_db oom.db --kind oom
 make_db killed.db --kind killed
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -28,6 +28,7 @@ make_db train.db --devices 2
 make_db oom.db --kind oom
 make_db killed.db --kind killed
 make_db thinned.db --kind thinned
+make_db arena.db --devices 2 --arena
 make_db empty.db --kind empty
 # rank 5 is missing, 2 ran out of memory, 4 was killed, 6 knows the whole device's figure alone; each sees its GPU as device 0
 mkdir ranks && for r in 0 1 2 3 4 6 7; do
@@ -68,20 +69,6 @@ for name, change in (("fragmented.db", f"requested_bytes = {2 * GiB}, asked_driv
 shutil.copy("oom.db", "old.db")
 db = sqlite3.connect("old.db")
 db.executescript("DROP TABLE oom; DROP TABLE oom_live; DROP VIEW live_at_oom")
-# an arena that came to its steady state after 3000 requests, and another one, of whose end little is known
-def sampled(db, **figures):
-    columns = [row[1] for row in db.execute("PRAGMA table_info(arena_sample)")][1:]
-    db.execute("INSERT INTO arena_sample VALUES(1%s)" % (",?" * len(columns)), [figures.get(c, 0) for c in columns])
-shutil.copy("train.db", "arena.db")
-db = sqlite3.connect("arena.db")
-MiB = 1 << 20
-for n, calls in (16, 40), (1000, 700), (2000, 900), (3000, 1000), (4000, 1000), (5000, 1000):
-    sampled(db, number=1, t_ns=n * 100000, mallocs=n // 2, frees=n // 2, hits=n // 2 - calls // 4, view_hits=n // 50, driver_calls=calls,
-            created=120, aliased=80, follows=3, settles=1, granule_bytes=2 * MiB, peak_allocated_bytes=235 * MiB, peak_reserved_bytes=242 * MiB,
-            at_peak_reserved_bytes=240 * MiB, at_peak_idle_bytes=2 * MiB, at_peak_deferred_bytes=MiB)
-sampled(db, number=2, t_ns=600000000, mallocs=1, driver_calls=4, created=1, free_waits=1, lost=1, lost_blocks=2, evicted=3, granule_bytes=2 * MiB,
-        peak_allocated_bytes=MiB + 512, peak_reserved_bytes=2 * MiB, at_peak_reserved_bytes=2 * MiB)
-db.commit()
 shutil.copy("train.db", "older.db") # of a recorder that knew no arenas
 db = sqlite3.connect("older.db")
 db.executescript("DROP VIEW arena; DROP TABLE arena_sample")
@@ -92,9 +79,9 @@ golden report_arena.txt "$V" report arena.db
 "$V" report --json arena.db | python3 -c '
 import json, sys
 one, two = json.load(sys.stdin)["files"][0]["devices"][0]["arenas"]
-assert one["calls_per_1000"] == 200 and one["last_third_calls_per_1000"] == 0, one
+assert one["calls_per_thousand"] == 200 and one["last_third_calls_per_thousand"] == 0, one
 assert one["at_peak_partly_used_bytes"] == 2 << 20 and one["number"] == 1, one
-assert two["last_third_calls_per_1000"] is None and two["lost_blocks"] == 2, two' ||
+assert two["last_third_calls_per_thousand"] is None and two["lost_blocks"] == 2, two' ||
     { echo "FAILED: the arenas in --json" && failures=$((failures + 1)); }
 has() { # TEXT COMMAND...
     local text=$1

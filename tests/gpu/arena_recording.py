@@ -47,7 +47,7 @@ def check_itself(db):
         equal(a["granule_bytes"] * (a["created"] - a["released"] - a["lost"]), a["reserved_bytes"], f"arena of device {a['device']}: granules, and reserved")
         equal(a["lost"] + a["lost_blocks"], 0, "lost by the arena")
         print(f"     {a['mallocs']} mallocs, {a['hits']} hits, {a['view_hits']} view hits, {a['driver_calls']} driver calls "
-              f"({a['calls_per_1000']:.2f} per 1000, last third {a['last_third_calls_per_1000']}), follows {a['follows']}, settles {a['settles']}, "
+              f"({a['calls_per_thousand']:.2f} per 1000, last third {a['last_third_calls_per_thousand']}), follows {a['follows']}, settles {a['settles']}, "
               f"free waits {a['free_waits']}; at its peak {a['at_peak_reserved_bytes'] / MIB:.1f} MiB for {a['peak_allocated_bytes'] / MIB:.1f} MiB "
               f"({a['at_peak_reserved_bytes'] / max(a['peak_allocated_bytes'], 1):.4f}), idle {a['at_peak_idle_bytes'] / MIB:.1f}, "
               f"deferred {a['at_peak_deferred_bytes'] / MIB:.1f}; {one(db, 'SELECT count(*) FROM arena_sample')} samples")
