@@ -112,6 +112,23 @@ static int take(struct vs_served *s, struct vs_arena *arena, struct vs_torch_poo
     return vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
 }
 
+/* The driver had no more for the arena: a report tells that from a limit of torch's own. */
+static int refused(struct vs_served *s, uint64_t size, int status)
+{
+    struct vs_event event = {.op = VS_OP_ALLOC,
+                             .space = VS_SPACE_ARENA,
+                             .device = (int8_t)(s - vs_served),
+                             .status = (uint16_t)status,
+                             .size = size,
+                             .arg1 = VS_API_cuMemCreate};
+    if (status != CUDA_ERROR_OUT_OF_MEMORY || !vs_record_enabled())
+        return status;
+    vs_served_tell(s);
+    vs_record(&event);
+    vs_sample_after(CUDA_ERROR_OUT_OF_MEMORY);
+    return status;
+}
+
 static int from_arena(struct vs_served *s, struct vs_arena *arena, struct vs_torch_pool *pool, uint64_t size,
                       CUstream stream, uint64_t *address)
 {
@@ -119,10 +136,11 @@ static int from_arena(struct vs_served *s, struct vs_arena *arena, struct vs_tor
     if (beyond_limit(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     int status = take(s, arena, pool, size, stream, address);
-    if (status != CUDA_ERROR_OUT_OF_MEMORY || !vs_torch_pools_retire(s))
-        return status;
-    vs_torch_count_retry(device);
-    return take(s, arena, pool, size, stream, address);
+    if (status == CUDA_ERROR_OUT_OF_MEMORY && vs_torch_pools_retire(s)) {
+        vs_torch_count_retry(device);
+        status = take(s, arena, pool, size, stream, address);
+    }
+    return status == CUDA_SUCCESS ? status : refused(s, size, status);
 }
 
 static int from_driver(uint64_t size, uint64_t *address)

@@ -10,7 +10,7 @@ export PHASE_LOG=$work/log PYTHONDONTWRITEBYTECODE=1
 
 # check CASE LOG [STDERR]: the log in one line, forward = F, logits = L, backward = B, optimizer = O, pop = ., step = S
 check() {
-    rm -f "$PHASE_LOG"
+    : >"$PHASE_LOG"
     LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../shim/framework/python:$here/fake_torch \
         "$python" "$here/fake_torch_phases.py" "$1" 2>"$work/err" || { cat "$work/err"; echo "FAIL: $1"; exit 1; }
     told=$(sed 's/+auto f.*/F/; s/+auto l.*/L/; s/+auto b.*/B/; s/+auto o.*/O/; s/^-auto$/./; s/step/S/' "$PHASE_LOG" | tr -d '\n')
@@ -24,3 +24,8 @@ check caught F.F.
 check failing_optimizer O.F.L.B.
 check closure OF.L.B..S
 check broken F.L.B. "vramscope: automatic phases are off from here: RuntimeError: surprise"
+# a torch without CUDA has no allocator that could be replaced; phases that are not wanted are not told
+export VRAMSCOPE_ALLOCATOR=arena
+check train F.L.B.O.SF.L.B.O.S
+export VRAMSCOPE_AUTO_PHASES=off
+check train ""
