@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -108,7 +109,10 @@ static int receive(int from, void *data, size_t bytes, int files[VS_HANDOVER_FIL
                              .msg_control = &control,
                              .msg_controllen = sizeof control};
     bool trusted;
-    ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    ssize_t n;
+    do /* a signal of the program's interrupts it in any case where it has a time limit */
+        n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     uint32_t count = unpack(&message, files, &trusted);
@@ -123,25 +127,28 @@ static int receive(int from, void *data, size_t bytes, int files[VS_HANDOVER_FIL
 
 /* ---- who gives ---- */
 
-static struct {
-    struct vs_lock lock;
+/* One for each socket.  Written before its thread begins; never given back, since a fork's child may look. */
+struct server {
+    vs_handover_give *give;
     uint64_t name;
     int socket;
     pid_t pid; /* whose thread answers: a fork's child has none */
     dev_t device;
     ino_t inode;
-    bool answers;
-    vs_handover_give *give;
-} server;
+    bool answers; /* atomic */
+};
+
+static struct vs_lock lock;
+static struct server *latest; /* atomic; written under the lock */
 
 /* Whether the number still is our socket. */
-static bool is_ours(void)
+static bool is_ours(const struct server *s)
 {
     struct stat st;
-    return fstat(server.socket, &st) == 0 && st.st_dev == server.device && st.st_ino == server.inode;
+    return fstat(s->socket, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
 }
 
-static void send_answer(const struct vs_handover_answer *answer, const int *files,
+static void send_answer(const struct server *s, const struct vs_handover_answer *answer, const int *files,
                         const struct sockaddr_un *to, socklen_t to_bytes)
 {
     union control control;
@@ -157,67 +164,76 @@ static void send_answer(const struct vs_handover_answer *answer, const int *file
         message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(answer->files * sizeof(int));
     }
-    sendmsg(server.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read has no answer */
+    sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read has no answer */
 }
 
-static void answer_one(void)
+static void answer_one(const struct server *s)
 {
     struct sockaddr_un who;
     socklen_t who_bytes;
     struct vs_handover_ask ask;
     struct vs_handover_answer answer;
     int files[VS_HANDOVER_FILES];
-    int came = receive(server.socket, &ask, sizeof ask, files, &who, &who_bytes);
+    int came = receive(s->socket, &ask, sizeof ask, files, &who, &who_bytes);
     if (came < 0)
         return;
     close_all(files, (uint32_t)came); /* nobody sends any */
     memset(&answer, 0, sizeof answer);
     if (ask.most > VS_HANDOVER_FILES)
         ask.most = VS_HANDOVER_FILES;
-    server.give(&ask, &answer, files);
-    if (is_ours())
-        send_answer(&answer, files, &who, who_bytes);
+    s->give(&ask, &answer, files);
+    if (is_ours(s))
+        send_answer(s, &answer, files, &who, who_bytes);
     close_all(files, answer.files);
 }
 
-static void *serve(void *unused)
+static void *serve(void *argument)
 {
+    struct server *s = argument;
     prctl(PR_SET_NAME, "vramscope-share");
-    while (is_ours())
-        answer_one();
-    __atomic_store_n(&server.answers, false, __ATOMIC_RELEASE); /* the socket was used before */
-    return unused;
+    while (is_ours(s))
+        answer_one(s);
+    __atomic_store_n(&s->answers, false, __ATOMIC_RELAXED); /* a flag alone */
+    return NULL;
+}
+
+/* Whether S answers in this process. */
+static bool answers(const struct server *s)
+{
+    return s && s->pid == getpid() && __atomic_load_n(&s->answers, __ATOMIC_RELAXED) && is_ours(s);
 }
 
 /* The child's copy would keep the name alive, and nobody would answer. */
 static void close_in_child(void)
 {
-    if (__atomic_load_n(&server.answers, __ATOMIC_RELAXED) && is_ours())
-        close(server.socket);
+    /* acquire: all of it was written before it was the latest */
+    const struct server *s = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
+    if (s && __atomic_load_n(&s->answers, __ATOMIC_RELAXED) && is_ours(s))
+        close(s->socket);
 }
 
-static int bind_anew(void)
+static int open_socket(struct server *s)
 {
     struct sockaddr_un address;
     struct stat st;
-    if (getrandom(&server.name, sizeof server.name, GRND_NONBLOCK) != sizeof server.name)
+    if (getrandom(&s->name, sizeof s->name, GRND_NONBLOCK) != sizeof s->name)
         return -EAGAIN;
-    server.socket = new_socket();
-    if (server.socket < 0)
-        return server.socket;
-    socklen_t bytes = name_of(&address, server.name);
-    if (bind(server.socket, (struct sockaddr *)&address, bytes) != 0 || fstat(server.socket, &st) != 0) {
+    s->socket = new_socket();
+    if (s->socket < 0)
+        return s->socket;
+    socklen_t bytes = name_of(&address, s->name);
+    if (bind(s->socket, (struct sockaddr *)&address, bytes) != 0 || fstat(s->socket, &st) != 0) {
         int error = -errno;
-        close(server.socket);
+        close(s->socket);
         return error;
     }
-    server.device = st.st_dev;
-    server.inode = st.st_ino;
+    s->device = st.st_dev;
+    s->inode = st.st_ino;
     return 0;
 }
 
 /* No signal of the program's is handled by a thread of ours. */
-static int start_thread(void)
+static int start_thread(struct server *s)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -227,43 +243,53 @@ static int start_thread(void)
     pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attr, serve, NULL);
+    int error = pthread_create(&thread, &attr, serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return -error;
+}
+
+static int begin(vs_handover_give *give, struct server **out)
+{
+    struct server *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED)
+        return -ENOMEM;
+    *s = (struct server){.give = give, .pid = getpid(), .answers = true};
+    int error = open_socket(s);
+    if (error == 0) {
+        error = start_thread(s);
+        if (error != 0)
+            close(s->socket);
+    }
+    if (error != 0)
+        munmap(s, sizeof *s);
+    *out = s;
+    return error;
 }
 
 int vs_handover_serve(vs_handover_give *give, uint64_t *name)
 {
     static bool arranged;
     int error = 0;
-    vs_lock_take(&server.lock);
+    vs_lock_take(&lock);
     if (!arranged)
         arranged = pthread_atfork(NULL, NULL, close_in_child) == 0;
-    /* acquire: after an end, what the thread did is done */
-    bool answers = __atomic_load_n(&server.answers, __ATOMIC_ACQUIRE) && server.pid == getpid();
-    if (!answers || !is_ours()) {
-        server.give = give;
-        error = bind_anew();
-        if (error == 0) {
-            server.pid = getpid();
-            __atomic_store_n(&server.answers, true, __ATOMIC_RELAXED); /* the thread comes after it */
-            error = start_thread();
-        }
-        if (error != 0)
-            __atomic_store_n(&server.answers, false, __ATOMIC_RELAXED);
+    struct server *s = latest;
+    if (!answers(s)) {
+        error = begin(give, &s);
+        if (error == 0)
+            __atomic_store_n(&latest, s, __ATOMIC_RELEASE); /* see close_in_child */
     }
-    *name = server.name;
-    vs_lock_give(&server.lock);
+    *name = error == 0 ? s->name : 0;
+    vs_lock_give(&lock);
     return error;
 }
 
 uint64_t vs_handover_name(void)
 {
-    vs_lock_take(&server.lock);
-    uint64_t name = server.pid == getpid() ? server.name : 0;
-    vs_lock_give(&server.lock);
-    return name;
+    /* acquire: as in close_in_child */
+    const struct server *s = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
+    return s && s->pid == getpid() ? s->name : 0;
 }
 
 /* ---- who asks ---- */
@@ -300,7 +326,11 @@ static bool is_there(int way)
 int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handover_answer *answer,
                     int files[VS_HANDOVER_FILES])
 {
-    if (send(way, ask, sizeof *ask, MSG_NOSIGNAL) != sizeof *ask)
+    ssize_t sent;
+    do
+        sent = send(way, ask, sizeof *ask, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent != sizeof *ask)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     int came = -ETIMEDOUT;
     for (int waited = 0; came == -ETIMEDOUT && waited < PATIENCE_MS; waited += LOOK_MS) {
