@@ -33,11 +33,6 @@ static CUcontext context_of(CUstream stream)
     return ask_context(stream, &context) == CUDA_SUCCESS ? context : NULL;
 }
 
-static bool has_lane(const struct vs_served *s, CUstream stream)
-{
-    return stream != CU_STREAM_PER_THREAD && context_of(stream) == s->cuda.context;
-}
-
 static uint32_t find_lane(const struct vs_served *s, CUstream stream)
 {
     for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
@@ -90,11 +85,6 @@ uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
     return lane;
 }
 
-uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open)
-{
-    return has_lane(s, stream) ? vs_served_stream_lane(s, stream, open) : VS_ARENA_ANY;
-}
-
 /* Whether memory of POOL (NULL: of the current one) comes from the arena: that of the default one does. */
 static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 {
@@ -103,7 +93,7 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
-    uint32_t lane = vs_served_lane(s, stream, true);
+    uint32_t lane = vs_served_stream_lane(s, stream, true);
     int status = vs_arena_malloc(arena, lane, size, address);
     if (status == 0 && lane != VS_ARENA_ANY)
         vs_served_pooled(s, vs_served_bytes(size));
@@ -144,11 +134,9 @@ static CUresult serve_alloc_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
 }
 
 /* A stream of another device or context: no wait for the arena's own covers it. */
-static CUresult wait_for_stranger(const struct vs_served *s, CUstream stream)
+static CUresult wait_for_stranger(CUstream stream)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (context_of(stream) == s->cuda.context)
-        return CUDA_SUCCESS;
     vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
     CUresult status = vs_drv_cuStreamSynchronize(stream);
     vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
@@ -156,11 +144,12 @@ static CUresult wait_for_stranger(const struct vs_served *s, CUstream stream)
 }
 
 static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
-                              CUstream stream)
+                              CUstream stream, CUcontext context)
 {
-    uint32_t lane = vs_served_lane(s, stream, true);
+    bool own = context == s->cuda.context;
+    uint32_t lane = own ? vs_served_stream_lane(s, stream, true) : VS_ARENA_ANY;
     unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
-    CUresult status = wait_for_stranger(s, stream);
+    CUresult status = own ? CUDA_SUCCESS : wait_for_stranger(stream);
     if (status != CUDA_SUCCESS)
         return status;
     if (block->pins)
@@ -190,8 +179,8 @@ static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
     *served = arena != NULL;
     if (arena && status == CUDA_SUCCESS)
-        status =
-            block.address == address ? release_block(s, arena, &block, stream) : CUDA_ERROR_INVALID_VALUE;
+        status = block.address == address ? release_block(s, arena, &block, stream, context)
+                                          : CUDA_ERROR_INVALID_VALUE;
     vs_served_out();
     return status;
 }

@@ -94,9 +94,8 @@ void vs_serve_install_tell(void);
 /* The devices of MORE may reach what lies on this one, now and later. */
 CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
-/* serve_streams.c: the lane of a stream; VS_ARENA_ANY where it has none.  OPEN: gives it one. */
-uint32_t vs_served_lane(struct vs_served *s, CUstream stream, bool open);
-/* The same of a stream that is known to be of the arena's own context, whichever is current. */
+/* serve_streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
+ * it has none.  OPEN: gives it one. */
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
 /* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the

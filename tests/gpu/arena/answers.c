@@ -68,6 +68,7 @@ static void attribute(const char *of, CUdeviceptr base, uint64_t inside, int whi
     if (status != CUDA_SUCCESS)
         return;
     if (pooled && (which == CU_POINTER_ATTRIBUTE_CONTEXT || which == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ||
+                   which == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
                    which == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE))
         differs(name, line, v[0] != 0);
     else if (is_address(which))
