@@ -1,0 +1,78 @@
+"""arena_recorded.py - what the recordings of the arena's measurements say: peaks, and calls of the driver.
+
+    arena_recorded.py DB...     prints it as JSON, a line a file
+
+calls_per_1000 counts the driver's calls for memory that were made per 1000 blocks allocated or freed, in the last third
+of these.  Of the arena its own counters say so (every create, map, set access, unmap, release); of other allocators
+what was recorded (allocations, frees, create, map, unmap, release: cuMemSetAccess is not among them, so it is a little
+less than theirs).
+"""
+import json
+import sqlite3
+import sys
+
+# of driver memory: alloc, free, phys_create, phys_release, map, unmap (event.h); of a caching allocator: its blocks
+DRIVER, BLOCKS = "'alloc', 'free', 'phys_create', 'phys_release', 'map', 'unmap'", "'block_alloc', 'block_free'"
+
+
+def one(db, sql, *values):
+    row = db.execute(sql, values).fetchone()
+    return row[0] if row else None
+
+
+def has(db, name):
+    return one(db, "SELECT count(*) FROM sqlite_master WHERE name = ?", name) > 0
+
+
+def peaks(db):
+    row = db.execute("SELECT max(allocated_bytes), max(reserved_bytes) FROM timeline WHERE device = 0").fetchone()
+    return {"allocated_peak": row[0], "reserved_peak": row[1]}
+
+
+def arena(db):
+    """The row of the device's last arena, as a dictionary; {} where there was none, or nothing is known of it."""
+    if not has(db, "arena"):
+        return {}
+    cursor = db.execute("SELECT * FROM arena WHERE device = 0 ORDER BY number DESC LIMIT 1")
+    row = cursor.fetchone()
+    return dict(zip((column[0] for column in cursor.description), row)) if row else {}
+
+
+def recorded_calls(db):
+    """Of an allocator that is not ours."""
+    blocks = f"SELECT seq FROM event WHERE op IN ({BLOCKS}) AND device = 0"
+    total = one(db, f"SELECT count(*) FROM ({blocks})")
+    if not total:
+        return None
+    from_seq = one(db, f"{blocks} ORDER BY seq LIMIT 1 OFFSET ?", total * 2 // 3)
+    calls = one(db, f"SELECT count(*) FROM event WHERE op IN ({DRIVER}) AND device = 0 AND space NOT IN ('pinned', 'registered', 'address') AND seq >= ?",
+                from_seq)
+    return 1000 * calls / (total - total * 2 // 3)
+
+
+def losses(db):
+    found = [f"{why}: {events}" for why, events in db.execute("SELECT why, events FROM loss WHERE why NOT LIKE 'thinned%'")]
+    return found + [what for what, in db.execute("SELECT DISTINCT what FROM mismatch")]
+
+
+def read(path):
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        found, ours = peaks(db), arena(db)
+        found["losses"] = losses(db)
+        found["calls_per_1000"] = ours.get("last_third_calls_per_1000") if ours else recorded_calls(db)
+        if ours:
+            found["arena"] = ours
+            found["arena_allocated_peak"], found["arena_reserved_peak"] = ours["peak_allocated_bytes"], ours["peak_reserved_bytes"]
+        return found
+    finally:
+        db.close()
+
+
+def main():
+    for path in sys.argv[1:]:
+        print(json.dumps(dict(read(path), file=path)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""The table: how much memory a training takes from the device, and how long it takes, under each allocator.
+
+    arena_table.py TREE OUT [--workloads single,multi,varied] [--only CONFIGURATIONS] [--cycles N] [--seconds N]
+    arena_table.py --table OUT/table.json
+
+All configurations of arena_configs.py run the same training (arena_train.py) at the same time, but in turn: a cycle of steps
+in one process, then in the next, in another order each round, so that whatever drifts drifts for all.  OUT gets
+table.json, rewritten after each round, and table.txt.
+
+live        the greatest sum of living blocks, each rounded up to 512 bytes, as the allocator itself counts them
+reserved    the most that it held of the device: PyTorch's counter (of cudaMallocAsync: its pool's high-water mark), or the arena's granules
+ratio       reserved / live
+process     what the driver says that the process uses in the end, less what it used before the model: context and code are in it
+calls       of the driver for memory, per 1000 blocks allocated or freed, in the last third of the run (arena_recorded.py)
+step ms     the median over all steps but the first cycle's, with the least and the greatest of the cycles' medians
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from arena_configs import NAMES, command  # noqa: E402
+from arena_recorded import read  # noqa: E402
+from arena_worker import Worker  # noqa: E402
+
+MIB = 1 << 20
+SLOW = {"nocache": 3}  # cycles that are enough: a step takes several times as long
+RECORDED_ONLY = ("native+recorded", "expandable+recorded")  # for their calls: a single pass, not timed
+TARGETS = {"single": 1.015, "varied": 1.015, "multi": 1.04}
+
+
+def started(a, workload, work):
+    workers = {}
+    for name in a.configs:
+        program = [os.path.join(HERE, "arena_train.py"), "--workload", workload] + a.extra
+        argv, env = command(a.tree, name, os.path.join(work, f"{workload}-{name}.db"), program)
+        workers[name] = Worker(argv, env, os.path.join(work, f"{workload}-{name}.log"))
+    for worker in workers.values():
+        worker.answer("ready", 120)
+    return workers
+
+
+def rounds(a, workload, workers, result, end):
+    """Cycle after cycle, each configuration once in a round."""
+    for number in range(a.cycles):
+        order = list(workers)
+        random.Random(number).shuffle(order)
+        for name in order:
+            if number >= SLOW.get(name, a.cycles) or workers[name].failed or time.monotonic() > end:
+                continue
+            if number == 0:
+                result[name]["before"] = (workers[name].ask("go", "built", 60) or {}).get("built")
+            answer = workers[name].answer("cycle", 60) if number == 0 else workers[name].ask("go", "cycle", 60)
+            if answer:
+                result[name]["cycles"].append(answer)
+        save(a)
+
+
+def finish(a, workload, workers, result, work):
+    for name, worker in workers.items():
+        worker.end()
+        if worker.failed:
+            result[name]["failed"] = worker.failed
+            print(f"FAIL  {workload}, {name}: {worker.failed}\n{worker.last_words()}", flush=True)
+        database = os.path.join(work, f"{workload}-{name}.db")
+        if os.path.exists(database):
+            try:
+                result[name]["recording"] = read(database)
+            except Exception as error:  # the table is made without it
+                print(f"FAIL  {workload}, {name}: the recording cannot be read: {error}")
+            os.unlink(database)
+    save(a)
+
+
+def save(a):
+    part = os.path.join(a.out, "table.json.part")
+    with open(part, "w") as file:
+        json.dump(a.results, file)
+    os.replace(part, os.path.join(a.out, "table.json"))
+
+
+# ---- what the figures are ----
+
+
+def last(run, key):
+    cycles = run.get("cycles") or []
+    return cycles[-1].get("counters", {}).get(key) if cycles else None
+
+
+def live_and_reserved(name, run):
+    recording = run.get("recording") or {}
+    if "arena" in name:
+        live = recording.get("arena_allocated_peak") or recording.get("allocated_peak") or last(run, "allocated_peak")
+        return live, recording.get("arena_reserved_peak") or recording.get("reserved_peak") or last(run, "reserved_peak")
+    return last(run, "allocated_peak") or None, last(run, "reserved_peak") or None
+
+
+def process_bytes(run):
+    """Of the driver's figure for the process, what came after the start."""
+    after = last(run, "process_used")
+    return after if after else None
+
+
+def calls(name, run, runs):
+    if name == "async":
+        return 1000.0  # each block is a call
+    if name == "nocache":
+        return 1000.0
+    recording = (run if "arena" in name else runs.get(name + "+recorded", {})).get("recording") or {}
+    return recording.get("calls_per_1000")
+
+
+def times(run):
+    """All steps but the first cycle's; the medians of the cycles."""
+    cycles = (run.get("cycles") or [])[1:]
+    return [ms for c in cycles for ms in c["step_ms"]], [statistics.median(c["step_ms"]) for c in cycles]
+
+
+def losses(run):
+    return [loss for c in run.get("cycles") or [] for loss in c["losses"]]
+
+
+def same_losses(run, reference):
+    ours, theirs = losses(run), losses(reference)
+    n = min(len(ours), len(theirs))
+    return n > 0 and ours[:n] == theirs[:n]
+
+
+# ---- the table ----
+
+
+def mib(value):
+    return f"{value / MIB:9.1f}" if value else "  unknown"
+
+
+def number(value, form):
+    return format(value, form) if value is not None else "unknown".rjust(int(form.split(".")[0]))
+
+
+def row(name, run, runs):
+    live, reserved = live_and_reserved(name, run)
+    steps, medians = times(run)
+    ratio = reserved / live if live and reserved else None
+    time_text = f"{statistics.median(steps):8.2f} ({min(medians):.2f} .. {max(medians):.2f})" if steps else " unknown"
+    reference = runs.get("native", {})
+    alike = "-" if run is reference or not reference else "equal" if same_losses(run, reference) else "DIFFER"
+    return (f"{NAMES[name]:36} {mib(live)} {mib(reserved)} {number(ratio, '7.4f')} {mib(process_bytes(run))} "
+            f"{number(calls(name, run, runs), '8.2f')}  {alike:6} {time_text}")
+
+
+def verdicts(workload, runs):
+    """The lines that say what was to be reached, and whether it was."""
+    ours, found = runs.get("arena", {}), []
+    live, reserved = live_and_reserved("arena", ours)
+    if live and reserved:
+        target = TARGETS[workload]
+        found.append((reserved / live <= target, f"the arena's ratio {reserved / live:.4f}, to be at most {target}"))
+        others = {n: live_and_reserved(n, r)[1] for n, r in runs.items() if n in ("native", "expandable", "async")}
+        others = {n: v for n, v in others.items() if v}
+        if others:
+            best = min(others, key=others.get)
+            found.append((reserved <= others[best], f"reserved by the arena {reserved / MIB:.1f} MiB, to be lowest: {NAMES[best]} {others[best] / MIB:.1f} MiB"))
+    rate = calls("arena", ours, runs)
+    if rate is not None and workload != "varied":
+        found.append((rate == 0, f"driver calls of the arena per 1000 blocks in the last third: {rate:.2f}, to be 0"))
+    return found + time_verdicts(runs)
+
+
+def time_verdicts(runs):
+    medians = {name: statistics.median(times(run)[0]) for name, run in runs.items() if times(run)[0]}
+    pairs = [("arena", "native", 1.0), ("arena+quiet", "native", 1.0), ("nocache-arena", "nocache", 0.25), ("nocache-arena+quiet", "nocache", 0.25)]
+    return [(medians[a] / medians[b] <= most, f"step time of {NAMES[a]} over {NAMES[b]}: {medians[a] / medians[b]:.4f}, to be at most {most}")
+            for a, b, most in pairs if a in medians and b in medians]
+
+
+def table(results):
+    lines = []
+    for workload, runs in results.items():
+        cycles = max((len(r.get("cycles") or []) for r in runs.values()), default=0)
+        lines += [f"{workload}: {cycles} cycles",
+                  f"{'allocator':36} {'live MiB':>9} {'reserved':>9} {'ratio':>7} {'process':>9} {'calls':>8}  {'losses':6} {'step ms':>8}"]
+        lines += [row(name, run, runs) for name, run in runs.items() if name not in RECORDED_ONLY]
+        lines += [f"{'ok   ' if good else 'MISS '} {text}" for good, text in verdicts(workload, runs)]
+        for name, run in runs.items():
+            lost = (run.get("recording") or {}).get("losses")
+            lines += [f"LOSS  {NAMES[name]}: {'; '.join(lost)}"] if lost else []
+            lines += [f"FAIL  {NAMES[name]}: {run['failed']}"] if run.get("failed") else []
+        lines.append("")
+    return "\n".join(lines)
+
+
+def parse():
+    p = argparse.ArgumentParser(usage=__doc__.split("\n")[2].strip())
+    p.add_argument("tree", nargs="?")
+    p.add_argument("out", nargs="?")
+    p.add_argument("--workloads", default="single,multi,varied")
+    p.add_argument("--only", help="configurations, comma-separated")
+    p.add_argument("--cycles", type=int, default=7)
+    p.add_argument("--seconds", type=float, default=190, help="start nothing new after this time")
+    p.add_argument("--cpu", action="store_true", help="a tiny model without a GPU: for a test of this script")
+    p.add_argument("--table", metavar="JSON", help="only print the table of an earlier run")
+    a = p.parse_args()
+    if not a.table and not (a.tree and a.out):
+        p.error("say TREE and OUT, or --table FILE")
+    a.configs = a.only.split(",") if a.only else list(NAMES)
+    unknown = [c for c in a.configs if c not in NAMES]
+    if unknown:
+        p.error(f"no configuration {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    a.extra = ["--device", "cpu", "--small"] if a.cpu else []
+    return a
+
+
+def main():
+    a = parse()
+    if a.table:
+        print(table(json.load(open(a.table))))
+        return
+    begin, a.results = time.monotonic(), {}
+    os.makedirs(a.out, exist_ok=True)
+    work = os.path.join(a.out, "table.work")
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    workloads = a.workloads.split(",")
+    for n, workload in enumerate(workloads):
+        left = begin + a.seconds - time.monotonic()
+        if left < 10:
+            print(f"no time is left for {workload}")
+            continue
+        result = a.results[workload] = {name: {"cycles": []} for name in a.configs}
+        workers = started(a, workload, work)
+        rounds(a, workload, workers, result, time.monotonic() + left / (len(workloads) - n))
+        finish(a, workload, workers, result, work)
+        text = table({workload: result})
+        print(text, f"({time.monotonic() - begin:.0f} s)", flush=True)
+        with open(os.path.join(a.out, "table.txt"), "w") as file:
+            file.write(table(a.results))
+    shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
