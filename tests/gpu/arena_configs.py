@@ -49,3 +49,13 @@ def command(tree, name, database, program):
     elif how == "recorded":
         argv = run + ["--"] + argv
     return argv, env
+
+
+def main():
+    """arena_configs.py TREE NAME DATABASE PROGRAM...: becomes that program."""
+    argv, env = command(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+    os.execvpe(argv[0], argv, env)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,18 @@ def peaks(db):
     return {"allocated_peak": row[0], "reserved_peak": row[1]}
 
 
+def between(path, begin_ns, end_ns):
+    """The peaks of allocated and reserved between two readings of CLOCK_MONOTONIC, what held at the first included."""
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        start = int(one(db, "SELECT value FROM meta WHERE key = 'start_monotonic_ns'"))
+        rows = db.execute("SELECT max(allocated_bytes), max(reserved_bytes) FROM timeline WHERE device = 0 AND t_ns BETWEEN "
+                          "(SELECT max(t_ns) FROM timeline WHERE device = 0 AND t_ns <= ?) AND ?", (begin_ns - start, end_ns - start))
+        return rows.fetchone()
+    finally:
+        db.close()
+
+
 def arena(db):
     """The row of the device's last arena, as a dictionary; {} where there was none, or nothing is known of it."""
     if not has(db, "arena"):

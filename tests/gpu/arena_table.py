@@ -10,7 +10,7 @@ table.json, rewritten after each round, and table.txt.
 live        the greatest sum of living blocks, each rounded up to 512 bytes, as the allocator itself counts them
 reserved    the most that it held of the device: PyTorch's counter (of cudaMallocAsync: its pool's high-water mark), or the arena's granules
 ratio       reserved / live
-process     what the driver says that the process uses in the end, less what it used before the model: context and code are in it
+process     what the driver (NVML) says that the process uses in the end, less what it used after its first tensor
 calls       of the driver for memory, per 1000 blocks allocated or freed, in the last third of the run (arena_recorded.py)
 step ms     the median over all steps but the first cycle's, with the least and the greatest of the cycles' medians
 """
@@ -31,7 +31,8 @@ from arena_worker import Worker  # noqa: E402
 
 MIB = 1 << 20
 SLOW = {"nocache": 3}  # cycles that are enough: a step takes several times as long
-RECORDED_ONLY = ("native+recorded", "expandable+recorded")  # for their calls: a single pass, not timed
+EACH = ("async", "nocache")  # every block is a call of the driver, by construction: not counted
+RECORDED_ONLY = ("native+recorded", "expandable+recorded")  # for their calls
 TARGETS = {"single": 1.015, "varied": 1.015, "multi": 1.04}
 
 
@@ -55,7 +56,7 @@ def rounds(a, workload, workers, result, end):
             if number >= SLOW.get(name, a.cycles) or workers[name].failed or time.monotonic() > end:
                 continue
             if number == 0:
-                result[name]["before"] = (workers[name].ask("go", "built", 60) or {}).get("built")
+                result[name]["begun"] = (workers[name].ask("go", "begun", 60) or {}).get("begun")
             answer = workers[name].answer("cycle", 60) if number == 0 else workers[name].ask("go", "cycle", 60)
             if answer:
                 result[name]["cycles"].append(answer)
@@ -102,16 +103,14 @@ def live_and_reserved(name, run):
 
 
 def process_bytes(run):
-    """Of the driver's figure for the process, what came after the start."""
-    after = last(run, "process_used")
-    return after if after else None
+    """Of the driver's figure for the process, what came after the first tensor."""
+    before, after = (run.get("begun") or {}).get("process_used"), last(run, "process_used")
+    return after - before if after and before else None
 
 
 def calls(name, run, runs):
-    if name == "async":
-        return 1000.0  # each block is a call
-    if name == "nocache":
-        return 1000.0
+    if name in EACH:
+        return None
     recording = (run if "arena" in name else runs.get(name + "+recorded", {})).get("recording") or {}
     return recording.get("calls_per_1000")
 
@@ -151,7 +150,7 @@ def row(name, run, runs):
     reference = runs.get("native", {})
     alike = "-" if run is reference or not reference else "equal" if same_losses(run, reference) else "DIFFER"
     return (f"{NAMES[name]:36} {mib(live)} {mib(reserved)} {number(ratio, '7.4f')} {mib(process_bytes(run))} "
-            f"{number(calls(name, run, runs), '8.2f')}  {alike:6} {time_text}")
+            f"{'    each' if name in EACH else number(calls(name, run, runs), '8.2f')}  {alike:6} {time_text}")
 
 
 def verdicts(workload, runs):

@@ -1,0 +1,57 @@
+#!/bin/bash
+# arena_ddp.sh TREE OUT - two GPUs under the arena: DistributedDataParallel over NCCL gives the losses that it gives
+# without, collectives and copies between the GPUs carry the right words, both ranks are recorded.
+#
+# TREE: an installed vramscope.  OUT gets ddp.tgz: logs, facts and recordings.  Each job once with PyTorch's allocator and once
+# with the arena, NCCL sharing memory as it likes (cuMem) and by the older way (CUDA IPC: NCCL_CUMEM_ENABLE=0).  Takes
+# about 90 s; exit 77 without two GPUs.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out"
+out=$(realpath "$out")
+python3 -c 'import torch, sys; sys.exit(torch.cuda.device_count() < 2)' 2>/dev/null || {
+    echo "no two GPUs, or no PyTorch for python3"
+    exit 77
+}
+# multicast can put the host's GPUs out of service
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=4 VRAMSCOPE_STACKS=off NCCL_DEBUG=WARN
+work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-ddp.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+failed=0
+keep() { (cd "$work" && tar -czf "$out/ddp.tgz.part" -- * && mv "$out/ddp.tgz.part" "$out/ddp.tgz"); }
+
+# part NAME SECONDS COMMAND...
+part() {
+    local name=$1 limit=$2 start=$SECONDS
+    shift 2
+    if timeout --kill-after=5 "$limit" "$@" >"$work/$name.log" 2>&1; then
+        echo "ok    $name ($((SECONDS - start)) s): $(grep -v '^\[' "$work/$name.log" | tail -n 1)"
+    else
+        echo "FAIL  $name (status $?, $((SECONDS - start)) s)"
+        grep -E 'FAIL|Error|error|WARN' "$work/$name.log" | head -n 12
+        tail -n 8 "$work/$name.log"
+        failed=1
+    fi
+    keep
+}
+
+arena() { run=("$tree/bin/vramscope" run -o "$work/$1.d/run.db" --allocator=arena --) && mkdir -p "$work/$1.d"; }
+
+job() { part "$1" 60 "${run[@]}" torchrun --standalone --nproc-per-node 2 "$here/arena_ddp.py" --facts "$work/$1.json"; }
+
+run=()
+job native
+arena arena && job arena
+arena arena-ipc && NCCL_CUMEM_ENABLE=0 job arena-ipc
+# cudaMalloc served by the arena, under PyTorch's own caching allocator
+mkdir -p "$work/arena-under.d"
+run=(env VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$work/arena-under.d/%r-%p.db" LD_PRELOAD="$tree/lib/libvramscope.so")
+job arena-under
+run=()
+part copies-native 40 python3 "$here/arena_ddp.py" --copies
+arena copies && part copies-arena 40 "${run[@]}" python3 "$here/arena_ddp.py" --copies
+python3 "$here/arena_ddp_verify.py" "$work" || failed=1
+keep
+echo "took $SECONDS s"
+exit $failed
