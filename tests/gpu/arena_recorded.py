@@ -34,8 +34,10 @@ def between(path, begin_ns, end_ns):
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         start = int(one(db, "SELECT value FROM meta WHERE key = 'start_monotonic_ns'"))
-        rows = db.execute("SELECT max(allocated_bytes), max(reserved_bytes) FROM timeline WHERE device = 0 AND t_ns BETWEEN "
-                          "(SELECT max(t_ns) FROM timeline WHERE device = 0 AND t_ns <= ?) AND ?", (begin_ns - start, end_ns - start))
+        begin, end = begin_ns - start, end_ns - start
+        before = one(db, "SELECT max(t_ns) FROM timeline WHERE device = 0 AND t_ns <= ?", begin)
+        rows = db.execute("SELECT max(allocated_bytes), max(reserved_bytes) FROM timeline WHERE device = 0 AND t_ns BETWEEN ? AND ?",
+                          (begin if before is None else before, end))
         return rows.fetchone()
     finally:
         db.close()

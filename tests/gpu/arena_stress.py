@@ -5,7 +5,7 @@
 A tensor is written on one stream, used on others, which record_stream tells the allocator, and dropped while they still
 work on it: streams are made slow at random.  Checks allocate temporaries, as programs do, and
 some tensors are freed by the threads of a backward.  --plant leaves record_stream out for some: then wrong words
-must be found.  Exit status 0: all words were right; 1: some were not.
+must be found.  Exit status 0: all words were right; 1: some were not; 2: it went wrong otherwise.
 """
 import argparse
 import math
@@ -31,7 +31,7 @@ class Stresser:
         self.a, self.rng = a, random.Random(seed)
         self.streams = [torch.cuda.Stream() for _ in range(a.streams)]
         self.wrong = [torch.zeros((), dtype=torch.int64, device="cuda") for _ in self.streams]
-        self.held, self.live = [], 0
+        self.held, self.live, self.error = [], 0, None
         self.counts = dict.fromkeys(("tensors", "moves", "copies", "gradients", "planted", "dropped"), 0)
 
     def elements(self):
@@ -112,6 +112,13 @@ class Stresser:
             torch.cuda._sleep(self.rng.randrange(1_000_000))
 
     def run(self, end):
+        try:
+            self.work(end)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def work(self, end):
         torch.cuda.set_device(0)
         while time.monotonic() < end:
             what = self.rng.random()
@@ -150,6 +157,8 @@ def main():
         t.start()
     for t in threads:
         t.join()
+    if any(w.error for w in workers):
+        sys.exit(2)
     torch.cuda.synchronize()
     wrong = sum(int(count) for w in workers for count in w.wrong)
     counts = {name: sum(w.counts[name] for w in workers) for name in workers[0].counts}

@@ -230,7 +230,7 @@ def main():
     p.add_argument("out", nargs="?")
     p.add_argument("--values", default=",".join(str(v) for v in range(1, 2002, 100)))
     p.add_argument("--only", default="native,expandable,arena")
-    p.add_argument("--iterations", type=int, default=6)
+    p.add_argument("--iterations", type=int, default=8)
     p.add_argument("--batch", type=int, default=2)
     p.add_argument("--seconds", type=float, default=180)
     p.add_argument("--device", default="cuda")

@@ -135,7 +135,7 @@ def same_losses(run, reference):
 
 
 def mib(value):
-    return f"{value / MIB:9.1f}" if value else "  unknown"
+    return f"{value / MIB:9.1f}" if value is not None else "  unknown"
 
 
 def number(value, form):

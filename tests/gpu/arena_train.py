@@ -61,7 +61,7 @@ class Decoder(nn.Module):
 
 SIZES = {
     "single": dict(hidden=1536, layers=10, heads=12, ffn=4096, vocab=32000, batch=4, longest=1536, steps=10),
-    "multi": dict(hidden=768, layers=6, heads=6, ffn=2048, vocab=16000, batch=2, longest=1024, steps=8),
+    "multi": dict(hidden=768, layers=4, heads=6, ffn=2048, vocab=16000, batch=3, longest=1024, steps=8),
     "small": dict(hidden=32, layers=2, heads=2, ffn=64, vocab=100, batch=2, longest=24, steps=4),
 }
 
