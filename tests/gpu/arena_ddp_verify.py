@@ -1,4 +1,4 @@
-"""Whether the jobs of arena_ddp.sh trained alike, how fast they were, and what was recorded of each rank.
+"""Whether the jobs of arena_ddp.sh trained alike, how fast, and what was recorded of each rank.
 
     arena_ddp_verify.py FOLDER
 """

@@ -2,13 +2,14 @@
  * arena_pairs.c - what an allocation and its free cost the host, from whatever serves them, at several thread
  * counts.
  *
- *   arena_pairs async|torch|plain [ROUNDS [SECONDS]]
+ *   arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST]]]
  *
  * async: cuMemAllocAsync and cuMemFreeAsync on a stream of each thread's own; torch: vramscope_torch_malloc
  * and vramscope_torch_free, which the preloaded library exports; plain: cuMemAlloc and cuMemFree.  Each
  * thread keeps 64 blocks of 512 B to 8 MiB, frees one of them and allocates one of that size, over and over,
  * after a warm-up: everything comes from what is cached.  Nothing is launched, so streams are always done.
- * Prints a line per thread count: the median over the rounds, with least and greatest.
+ * MOST is how many pairs a round has at most, all threads together; rounds are then 0.2 s apart, so that what
+ * records them keeps up.  Prints a line per thread count: the median over the rounds, with least and greatest.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -48,6 +49,7 @@ static struct {
     CUcontext context;
     double seconds; /* that all measuring may take */
     int rounds;
+    unsigned most;
 } bench = {.rounds = 5, .seconds = 10};
 
 struct worker {
@@ -159,8 +161,12 @@ static void measure(unsigned threads)
     double share = bench.seconds * 1e9 / 4 / bench.rounds / 1.25;
     double fit = share / (trial > 1 ? trial : 1);
     unsigned pairs = fit < 100 ? 100 : fit > 200000 ? 200000 : (unsigned)fit;
-    for (int r = 0; r < bench.rounds; r++)
+    if (bench.most && pairs > bench.most / threads)
+        pairs = bench.most / threads;
+    for (int r = 0; r < bench.rounds; r++) {
+        usleep(bench.most ? 200000 : 0);
         ns[r] = one_round(threads, pairs);
+    }
     qsort(ns, (size_t)bench.rounds, sizeof *ns, ascending);
     double median = ns[bench.rounds / 2];
     printf("%2u threads  %9.1f ns a pair (%.1f .. %.1f)  %7.2f million pairs a second in all, %u pairs a "
@@ -201,6 +207,8 @@ int main(int argc, char **argv)
         bench.rounds = atoi(argv[2]);
     if (argc > 3)
         bench.seconds = atof(argv[3]);
+    if (argc > 4)
+        bench.most = (unsigned)atoi(argv[4]);
     if (bench.rounds < 1 || bench.rounds > ROUNDS_MAX || bench.seconds <= 0)
         return 2;
     int status = choose(argv[1]);

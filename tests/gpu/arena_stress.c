@@ -430,6 +430,7 @@ int main(int argc, char **argv)
     OK(cuDevicePrimaryCtxRetain(&context, 0));
     OK(cuCtxSetCurrent(context));
     words_begin();
+    words_planted = option.plant != NOTHING;
     keep_pool();
     double begin = now();
     ends = begin + option.seconds;

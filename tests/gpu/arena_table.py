@@ -98,7 +98,8 @@ def live_and_reserved(name, run):
     recording = run.get("recording") or {}
     if "arena" in name:
         live = recording.get("arena_allocated_peak") or recording.get("allocated_peak") or last(run, "allocated_peak")
-        return live, recording.get("arena_reserved_peak") or recording.get("reserved_peak") or last(run, "reserved_peak")
+        reserved = recording.get("arena_reserved_peak") or recording.get("reserved_peak") or last(run, "reserved_peak")
+        return live or None, reserved or None
     return last(run, "allocated_peak") or None, last(run, "reserved_peak") or None
 
 
