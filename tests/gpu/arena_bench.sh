@@ -41,7 +41,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 wanted() { case $parts in *" $1 "*) [ $SECONDS -lt "$limit" ] ;; *) return 1 ;; esac; }
-left() { echo $((limit - SECONDS < $1 ? limit - SECONDS : $1)); }
+left() { echo $((limit - SECONDS > $1 ? $1 : limit > SECONDS ? limit - SECONDS : 1)); }
 
 arena() { with=(env VRAMSCOPE_STACKS=off LD_PRELOAD="$shim" VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$work/%p.db" "$@"); }
 
@@ -91,7 +91,7 @@ stress() {
 tensors_one() { # tensors_one NAME STATUS CONFIGURATION [arena_stress.py's options]
     local name=$1 status=$2 config=$3
     shift 3
-    python3 "$here/arena_configs.py" "$tree" "$config" "$work/$name.db" "$here/arena_stress.py" "$@" >"$out/tensors-$name.log" 2>&1
+    timeout --kill-after=5 "$(left 90)" python3 "$here/arena_configs.py" "$tree" "$config" "$work/$name.db" "$here/arena_stress.py" "$@" >"$out/tensors-$name.log" 2>&1
     echo "$? $status" >"$work/$name.status"
 }
 

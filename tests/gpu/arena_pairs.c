@@ -2,14 +2,15 @@
  * arena_pairs.c - what an allocation and its free cost the host, from whatever serves them, at several thread
  * counts.
  *
- *   arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST]]]
+ *   arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST [THREADS]]]]
  *
  * async: cuMemAllocAsync and cuMemFreeAsync on a stream of each thread's own; torch: vramscope_torch_malloc
  * and vramscope_torch_free, which the preloaded library exports; plain: cuMemAlloc and cuMemFree.  Each
  * thread keeps 64 blocks of 512 B to 8 MiB, frees one of them and allocates one of that size, over and over,
  * after a warm-up: everything comes from what is cached.  Nothing is launched, so streams are always done.
  * MOST is how many pairs a round has at most, all threads together; rounds are then 0.2 s apart, so that what
- * records them keeps up.  Prints a line per thread count: the median over the rounds, with least and greatest.
+ * records them keeps up.  THREADS: only so many.  Prints a line per thread count: the median over the rounds,
+ * with least and greatest.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -212,7 +213,12 @@ int main(int argc, char **argv)
     if (bench.rounds < 1 || bench.rounds > ROUNDS_MAX || bench.seconds <= 0)
         return 2;
     int status = choose(argv[1]);
-    for (size_t i = 0; status == 0 && i < sizeof counts / sizeof *counts; i++)
+    unsigned only = argc > 5 ? (unsigned)atoi(argv[5]) : 0;
+    if (only > THREADS_MAX)
+        return 2;
+    if (only && status == 0)
+        measure(only);
+    for (size_t i = 0; !only && status == 0 && i < sizeof counts / sizeof *counts; i++)
         measure(counts[i]);
     return status;
 }
