@@ -18,10 +18,13 @@ grep -q '^ok    stress-planted-late' "$run/out" || fail "planted reuse was not f
 [ "$(grep -c 'every word was right' "$run/out")" = 3 ] || fail "not three runs were right"
 [ "$(grep -c 'ns a pair' "$run/out")" -ge 12 ] || fail "pairs were not timed"
 
-# the tables, of made-up figures and of a recording
+# the tables, of made-up figures and of recordings
 shim_env=(VRAMSCOPE_ALLOCATOR=arena)
 run_shimmed "$tests/prog_arena" gaps
-python3 "$(dirname "$0")/arena_tables.py" "$dir" "$db" >"$run/out" 2>"$run/err" || fail "tables"
+arena_db=$db
+shim_env=()
+shimmed "$tests/prog_caching" expandable 3000
+python3 "$(dirname "$0")/arena_tables.py" "$dir" "$arena_db" "$db" >"$run/out" 2>"$run/err" || fail "tables"
 python3 "$gpu/arena_table.py" --only nobody x y 2>"$run/err" && fail "an unknown configuration was taken"
 grep -q "no configuration nobody" "$run/err" || fail "an unknown configuration was not said"
 if command -v gnuplot >/dev/null; then

@@ -1,12 +1,13 @@
 """The tables of the arena's GPU measurements, made from figures that were made up: they say what the figures say.
 
-    arena_tables.py FOLDER [DB...]      DB: a recording of prog_arena gaps under the arena
+    arena_tables.py FOLDER ARENA CACHING    two recordings: prog_arena gaps under the arena, and prog_caching expandable
 """
 import contextlib
 import io
 import json
 import os
 import random
+import sqlite3
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../gpu"))
@@ -95,14 +96,26 @@ def sweep(folder):
 # ---- recordings ----
 
 
-def recordings(paths):
-    for path in paths:
-        found = arena_recorded.read(path)
-        if (found["allocated_peak"], found["reserved_peak"]) != (48 * MIB, 48 * MIB) or found["losses"]:
-            sys.exit(f"FAIL: {path}: {found}")
-        both = tuple(arena_recorded.between(path, 0, 1 << 62))
-        if both != (48 * MIB, 48 * MIB):
-            sys.exit(f"FAIL: {path}: between: {both}")
+def of_arena(path):
+    found = arena_recorded.read(path)
+    if (found["allocated_peak"], found["reserved_peak"]) != (48 * MIB, 48 * MIB) or found["losses"]:
+        sys.exit(f"FAIL: {path}: {found}")
+    both = tuple(arena_recorded.between(path, 0, 1 << 62))
+    if both != (48 * MIB, 48 * MIB):
+        sys.exit(f"FAIL: {path}: between: {both}")
+
+
+def of_caching(path):
+    """The same count the slow way, row by row."""
+    rows = sqlite3.connect(path).execute("SELECT op FROM event WHERE device = 0 AND space NOT IN ('pinned', 'registered', 'managed') ORDER BY seq")
+    ops = [op for op, in rows]
+    blocks = [n for n, op in enumerate(ops) if op.startswith("block_")]
+    third = ops[blocks[len(blocks) * 2 // 3]:]
+    calls = sum(op in ("alloc", "free", "phys_create", "phys_release", "map", "unmap", "set_access") for op in third)
+    wanted = 1000 * calls / (len(blocks) - len(blocks) * 2 // 3)
+    found = arena_recorded.read(path)["calls_per_1000"]
+    if not calls or found != wanted:
+        sys.exit(f"FAIL: {path}: {found} calls per 1000 blocks, not {wanted}")
 
 
 def main():
@@ -110,7 +123,8 @@ def main():
     training()
     out_of_memory()
     sweep(folder)
-    recordings(sys.argv[2:])
+    of_arena(sys.argv[2])
+    of_caching(sys.argv[3])
     with open(os.path.join(folder, "table.json"), "w") as file:
         json.dump({"single": {"native": run(10, 1000 * MIB, 1200 * MIB)}}, file)
     with contextlib.redirect_stdout(io.StringIO()) as said:

@@ -81,7 +81,7 @@ stress() {
         judged "stress-$free" 0 90 "${with[@]}" "$work/arena_stress" --seconds "${seconds:-16}" --seed 2 "${small[@]}"
         recorded "stress-$free"
     done
-    arena
+    arena VRAMSCOPE_ARENA_FREE=defer
     judged stress-planted-late 1 60 "${with[@]}" "$work/arena_stress" --seconds "${seconds:-4}" --plant late "${small[@]}"
     # where nothing is asynchronous it is no race
     [ -n "${DRIVER:-}" ] || judged stress-planted-race 1 60 "${with[@]}" "$work/arena_stress" --seconds 4 --plant race

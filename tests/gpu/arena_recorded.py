@@ -4,15 +4,14 @@
 
 calls_per_1000 counts the driver's calls for memory that were made per 1000 blocks allocated or freed, in the last third
 of these.  Of the arena its own counters say so (every create, map, set access, unmap, release); of other allocators
-what was recorded (allocations, frees, create, map, unmap, release: cuMemSetAccess is not among them, so it is a little
-less than theirs).
+what was recorded of the same calls, and of allocations and frees.
 """
 import json
 import sqlite3
 import sys
 
-# of driver memory: alloc, free, phys_create, phys_release, map, unmap (event.h); of a caching allocator: its blocks
-DRIVER, BLOCKS = "'alloc', 'free', 'phys_create', 'phys_release', 'map', 'unmap'", "'block_alloc', 'block_free'"
+DRIVER = "'alloc', 'free', 'phys_create', 'phys_release', 'map', 'unmap', 'set_access'"
+BLOCKS = "'block_alloc', 'block_free'"
 
 
 def one(db, sql, *values):
@@ -54,14 +53,16 @@ def arena(db):
 
 def recorded_calls(db):
     """Of an allocator that is not ours."""
-    blocks = f"SELECT seq FROM event WHERE op IN ({BLOCKS}) AND device = 0"
-    total = one(db, f"SELECT count(*) FROM ({blocks})")
+    named = "op IN (SELECT id FROM op WHERE name IN (%s)) AND device = 0"
+    blocks, driver = named % BLOCKS, named % DRIVER
+    total = one(db, f"SELECT count(*) FROM ev WHERE {blocks}")
     if not total:
         return None
-    from_seq = one(db, f"{blocks} ORDER BY seq LIMIT 1 OFFSET ?", total * 2 // 3)
-    calls = one(db, f"SELECT count(*) FROM event WHERE op IN ({DRIVER}) AND device = 0 AND space NOT IN ('pinned', 'registered', 'address') AND seq >= ?",
-                from_seq)
-    return 1000 * calls / (total - total * 2 // 3)
+    before = total * 2 // 3
+    from_seq = one(db, f"SELECT seq FROM ev WHERE {blocks} ORDER BY seq LIMIT 1 OFFSET ?", before)
+    kinds = "SELECT id FROM kind WHERE space IN (SELECT id FROM space WHERE name IN ('pinned', 'registered', 'managed'))"
+    calls = one(db, f"SELECT count(*) FROM ev WHERE {driver} AND kind NOT IN ({kinds}) AND seq >= ?", from_seq)
+    return 1000 * calls / (total - before)
 
 
 def losses(db):

@@ -186,6 +186,8 @@ def table(results):
         lines += [f"{workload}: {cycles} cycles",
                   f"{'allocator':36} {'live MiB':>9} {'reserved':>9} {'ratio':>7} {'process':>9} {'calls':>8}  {'losses':6} {'step ms':>8}"]
         lines += [row(name, run, runs) for name, run in runs.items()]
+        told = losses(runs.get("native", {}))
+        lines += [f"losses of torch native: {len(told)}, the first {told[0]!r}, the last {told[-1]!r}"] if told else []
         lines += [f"{'ok   ' if good else 'MISS '} {text}" for good, text in verdicts(workload, runs)]
         for name, run in runs.items():
             lost = (run.get("recording") or {}).get("losses")

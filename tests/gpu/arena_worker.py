@@ -6,6 +6,7 @@ measured in turn within one run of the GPU, all are started at once (importing P
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -15,7 +16,8 @@ class Worker:
     def __init__(self, argv, env, log):
         self.log, self.answers, self.failed = log, queue.Queue(), None
         with open(log, "w") as errors:
-            self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                            start_new_session=True)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -26,7 +28,10 @@ class Worker:
 
     def fail(self, why):
         self.failed = why
-        self.process.kill()
+        try:  # what it started, too: `vramscope run` is not the program itself
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait()
 
     def answer(self, key, limit):
