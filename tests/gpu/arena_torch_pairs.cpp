@@ -1,5 +1,6 @@
 /*
- * arena_torch_pairs.cpp - what an allocation and its free cost in PyTorch's own caching allocator, without Python.
+ * arena_torch_pairs.cpp - what an allocation and its free cost in PyTorch's own caching allocator, without
+ * Python.
  *
  * A shared object for arena_pairs.py, built against PyTorch's headers where it is run.  The loop is that of
  * arena_pairs.c: 64 blocks of the same sizes a thread, each thread on a stream of its own, so that both are
@@ -11,10 +12,12 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
-namespace {
+namespace
+{
 
 constexpr unsigned blocks = 64;
 
@@ -53,7 +56,8 @@ void work(worker &w, std::barrier<> &both)
     both.arrive_and_wait();
     auto begin = std::chrono::steady_clock::now();
     w.turn_over(a, w.pairs);
-    w.ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / w.pairs;
+    w.ns =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / w.pairs;
     both.arrive_and_wait();
     for (void *p : w.block)
         a->raw_delete(p);
