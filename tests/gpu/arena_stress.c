@@ -127,14 +127,20 @@ static void check(const struct block *b)
 
 static bool room(uint64_t bytes)
 {
-    uint64_t live = __atomic_add_fetch(&live_bytes, bytes, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&live_bytes, bytes, __ATOMIC_RELAXED) <= option.live)
+        return true;
+    __atomic_sub_fetch(&live_bytes, bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* What others are about to be refused is in it: an upper bound. */
+static void note_peak(void)
+{
+    uint64_t live = __atomic_load_n(&live_bytes, __ATOMIC_RELAXED);
     uint64_t peak = __atomic_load_n(&live_peak, __ATOMIC_RELAXED);
-    while (live <= option.live && live > peak &&
+    while (live > peak &&
            !__atomic_compare_exchange_n(&live_peak, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
-    if (live > option.live)
-        __atomic_sub_fetch(&live_bytes, bytes, __ATOMIC_RELAXED);
-    return live <= option.live;
 }
 
 /* A block without words yet; false where there is no room. */
@@ -150,6 +156,7 @@ static bool allocate(struct worker *w, struct block *b, uint64_t bytes, CUstream
         return false;
     }
     OK(status);
+    note_peak();
     b->number = __atomic_add_fetch(&numbers, 1, __ATOMIC_RELAXED);
     b->seed = b->number * 0x85EBCA6Bu;
     w->n.blocks++;
@@ -361,7 +368,7 @@ static int report(double seconds)
     struct counts n = {0};
     for (unsigned t = 0; t < option.threads; t++)
         add(&n, &worker[t].n);
-    printf("%s%u threads with %u streams each, %.1f s: %llu operations, %llu blocks, %.1f GiB in all, %.1f "
+    printf("%s%u threads with %u streams each, %.1f s: %llu operations, %llu blocks, %.1f GiB in all, %.3f "
            "GiB live at most\n",
            words.on_host ? "SIMULATED, no kernels: " : "", option.threads, option.streams, seconds,
            (unsigned long long)n.operations, (unsigned long long)n.blocks, (double)n.bytes / 1073741824.0,
