@@ -15,7 +15,7 @@ cmake --install "$BUILD" --prefix "$dir/tree" >/dev/null || fail "cmake --instal
 ARENA_PARTS="stress pairs" QUICK=1 DRIVER=$BUILD/sim CUDA_INCLUDE=$include timeout 60 "$gpu/arena_bench.sh" "$dir/tree" "$run/bench" >"$run/out" 2>"$run/err" ||
     fail "arena_bench.sh: status $?"
 grep -q '^ok    stress-planted-late' "$run/out" || fail "planted reuse was not found"
-[ "$(grep -c 'every word was right' "$run/out")" = 3 ] || fail "not three runs were right"
+[ "$(grep -c "every word was right" "$run/out")" -ge 3 ] || fail "not all runs were right"
 [ "$(grep -c 'ns a pair' "$run/out")" -ge 12 ] || fail "pairs were not timed"
 
 # the tables, of made-up figures and of recordings

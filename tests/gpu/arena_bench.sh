@@ -7,8 +7,8 @@
 # the parts that are Python.  DRIVER=DIR takes the driver from DIR (the simulated one), QUICK=1 makes the C parts tiny: then the rest is
 # left out.  Exit 77 without a GPU.
 #
-# stress   kernels fill and check every block, several threads and streams: without the arena, with it, waiting and not; and
-#          with reuse that is planted, which must be found
+# stress   kernels fill and check every block, several threads and streams: without the arena, with it, waiting and not, and as
+#          PyTorch allocates; and with reuse that is planted, which must be found
 # tensors  the same with PyTorch's tensors and record_stream
 # pairs    what an allocation and its free cost the host, at 1, 2, 8 and 16 threads
 # table    one training under each allocator: live, reserved, driver calls, step time
@@ -78,9 +78,15 @@ stress() {
     judged stress-driver 0 60 "$work/arena_stress" --seconds "${seconds:-8}" "${small[@]}"
     for free in wait defer; do
         arena VRAMSCOPE_ARENA_FREE=$free
-        judged "stress-$free" 0 90 "${with[@]}" "$work/arena_stress" --seconds "${seconds:-16}" --seed 2 "${small[@]}"
+        judged "stress-$free" 0 90 "${with[@]}" "$work/arena_stress" --seconds "${seconds:-12}" --seed 2 "${small[@]}"
         recorded "stress-$free"
     done
+    arena
+    if [ -z "${DRIVER:-}" ] || grep -q vramscope_torch_record_stream "$shim"; then
+        judged stress-torch 0 90 "${with[@]}" "$work/arena_stress" --by torch --seconds "${seconds:-12}" --seed 3 "${small[@]}"
+        recorded stress-torch
+        [ -n "${DRIVER:-}" ] || judged stress-torch-planted-race 1 60 "${with[@]}" "$work/arena_stress" --by torch --seconds 4 --plant race
+    fi
     arena VRAMSCOPE_ARENA_FREE=defer
     judged stress-planted-late 1 60 "${with[@]}" "$work/arena_stress" --seconds "${seconds:-4}" --plant late "${small[@]}"
     # where nothing is asynchronous it is no race

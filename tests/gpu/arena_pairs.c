@@ -12,15 +12,14 @@
  * records them keeps up.  THREADS: only so many.  Prints a line per thread count: the median over the rounds,
  * with least and greatest.
  */
-#include <cuda.h>
-#include <dlfcn.h>
+#define _GNU_SOURCE
+#include "arena_torch.h"
+
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,15 +37,11 @@
         }                                                                                                    \
     } while (0)
 
-typedef void *torch_malloc_fn(ssize_t size, int device, CUstream stream);
-typedef void torch_free_fn(void *p, ssize_t size, int device, CUstream stream);
-
 enum how { ASYNC, TORCH, PLAIN };
 
 static struct {
     enum how how;
-    torch_malloc_fn *torch_malloc;
-    torch_free_fn *torch_free;
+    struct torch_allocator torch;
     CUcontext context;
     double seconds; /* that all measuring may take */
     int rounds;
@@ -85,7 +80,7 @@ static CUdeviceptr take(struct worker *w, size_t size)
     else if (bench.how == PLAIN)
         OK(cuMemAlloc(&p, size));
     else
-        p = (CUdeviceptr)bench.torch_malloc((ssize_t)size, 0, w->stream);
+        p = (CUdeviceptr)bench.torch.allocate((ssize_t)size, 0, w->stream);
     return p;
 }
 
@@ -96,7 +91,7 @@ static void give(struct worker *w, CUdeviceptr p, size_t size)
     else if (bench.how == PLAIN)
         OK(cuMemFree(p));
     else
-        bench.torch_free((void *)p, (ssize_t)size, 0, w->stream); // NOLINT: what the driver calls a number
+        bench.torch.release((void *)p, (ssize_t)size, 0, w->stream); // NOLINT: what the driver calls a number
 }
 
 static void turn_over(struct worker *w, unsigned pairs)
@@ -184,9 +179,7 @@ static int choose(const char *how)
     bench.how = !strcmp(how, "async") ? ASYNC : !strcmp(how, "torch") ? TORCH : PLAIN;
     if (bench.how == PLAIN && strcmp(how, "plain") != 0)
         return 2;
-    bench.torch_malloc = (torch_malloc_fn *)dlsym(RTLD_DEFAULT, "vramscope_torch_malloc");
-    bench.torch_free = (torch_free_fn *)dlsym(RTLD_DEFAULT, "vramscope_torch_free");
-    if (bench.how == TORCH && (!bench.torch_malloc || !bench.torch_free)) {
+    if (bench.how == TORCH && !torch_allocator_find(&bench.torch)) {
         puts("vramscope_torch_malloc is not in this process");
         return 2;
     }

@@ -3,18 +3,23 @@
  * word.
  *
  *   arena_stress [--seconds N] [--ops N] [--threads N] [--streams N] [--largest MIB] [--live MIB] [--seed N]
- *                [--plant late|race]
+ *                [--plant late|race] [--by driver|torch]
  *
  * Every block is filled by a kernel with words of its own, used on several streams, copied, handed to other
  * threads, checked by a kernel, and freed: on the stream that used it last, on another one that waits for it,
  * or by cuMemFree.  Streams are delayed at random, end, and begin again.  Nobody waits for the device but
  * cuMemFree, so that long queues stand between what the host frees and what the device still does.
  *
+ * --by torch takes blocks from vramscope_torch_malloc, as PyTorch does: then other streams' uses are told by
+ * vramscope_torch_record_stream, and a free waits for nobody.
+ *
  * --plant shows that a wrong reuse would be seen: `late` checks some blocks a little after they were freed,
  * `race` frees some while another stream, which nobody waits for, has yet to check them.
  *
  * Exit status 0: every word was right; 1: some were not; 3: the driver refused something.
  */
+#define _GNU_SOURCE
+#include "arena_torch.h"
 #include "arena_words.h"
 
 #include <pthread.h>
@@ -34,12 +39,16 @@ static struct {
     uint64_t operations, largest, live, seed;
     unsigned threads, streams;
     enum plant plant;
-} option = {60, UINT64_MAX, 1024 * MIB, 24 * 1024 * MIB, 1, 4, 4, NOTHING};
+    bool torch;
+} option = {60, UINT64_MAX, 1024 * MIB, 24 * 1024 * MIB, 1, 4, 4, NOTHING, false};
+
+static struct torch_allocator torch;
 
 struct block {
     CUdeviceptr p;
     uint64_t bytes;
     uint32_t seed, number;
+    CUstream home;  /* that it was allocated for */
     CUstream last;  /* all work on it is ordered before what comes next here */
     CUevent handed; /* while on the shelf: what the taker waits for */
     bool ordered;   /* of cuMemAllocAsync */
@@ -112,10 +121,18 @@ static void follow(struct worker *w, CUstream later, CUstream earlier)
     OK(cuStreamWaitEvent(later, w->event, 0));
 }
 
+/* What comes next is on that stream. */
+static void goes_to(struct block *b, CUstream to)
+{
+    b->last = to;
+    if (option.torch && to != b->home)
+        torch.record_stream((void *)b->p, to); // NOLINT: what the driver calls a number
+}
+
 static void move(struct worker *w, struct block *b, CUstream to)
 {
     follow(w, to, b->last);
-    b->last = to;
+    goes_to(b, to);
 }
 
 static void check(const struct block *b)
@@ -143,13 +160,22 @@ static void note_peak(void)
         ;
 }
 
+static CUresult ask_for(struct block *b, CUstream stream)
+{
+    if (!option.torch)
+        return b->ordered ? cuMemAllocAsync(&b->p, b->bytes, stream) : cuMemAlloc(&b->p, b->bytes);
+    b->p = (CUdeviceptr)torch.allocate((ssize_t)b->bytes, 0, stream);
+    return b->p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* A block without words yet; false where there is no room. */
 static bool allocate(struct worker *w, struct block *b, uint64_t bytes, CUstream stream)
 {
     if (w->count == HELD || !room(bytes))
         return false;
-    *b = (struct block){.bytes = bytes, .last = stream, .ordered = rnd(w, 10) < 9};
-    CUresult status = b->ordered ? cuMemAllocAsync(&b->p, bytes, stream) : cuMemAlloc(&b->p, bytes);
+    *b = (struct block){
+        .bytes = bytes, .home = stream, .last = stream, .ordered = option.torch || rnd(w, 10) < 9};
+    CUresult status = ask_for(b, stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY) {
         __atomic_sub_fetch(&live_bytes, bytes, __ATOMIC_RELAXED);
         w->n.refused++;
@@ -195,23 +221,33 @@ static void plant_race(struct worker *w, const struct block *b)
     w->n.planted++;
 }
 
+static void release_plain(struct worker *w, struct block *b)
+{
+    if (b->ordered)
+        OK(cuStreamSynchronize(b->last)); /* the driver's own free does not wait for such memory */
+    OK(cuMemFree(b->p));
+    w->n.synchronous++;
+}
+
+static void release_ordered(struct worker *w, struct block *b)
+{
+    if (!option.torch && rnd(w, 2))
+        move(w, b, any_stream(w));
+    *(b->last == b->home ? &w->n.same : &w->n.other) += 1;
+    if (option.torch)
+        torch.release((void *)b->p, (ssize_t)b->bytes, 0, b->home); // NOLINT: as above
+    else
+        OK(cuMemFreeAsync(b->p, b->last));
+}
+
 static void release(struct worker *w, struct block *b)
 {
     __atomic_sub_fetch(&live_bytes, b->bytes, __ATOMIC_RELAXED);
-    if (!b->ordered || (option.plant == NOTHING && rnd(w, 25) == 0)) {
-        if (b->ordered)
-            OK(cuStreamSynchronize(b->last)); /* the driver's own free does not wait for such memory */
-        OK(cuMemFree(b->p));
-        w->n.synchronous++;
+    if (!b->ordered || (!option.torch && option.plant == NOTHING && rnd(w, 25) == 0)) {
+        release_plain(w, b);
         return;
     }
-    if (rnd(w, 2)) {
-        move(w, b, any_stream(w));
-        w->n.other++;
-    } else {
-        w->n.same++;
-    }
-    OK(cuMemFreeAsync(b->p, b->last));
+    release_ordered(w, b);
     if (option.plant == PLANT_LATE && rnd(w, 4) == 0)
         plant_late(w, b);
 }
@@ -276,8 +312,9 @@ static void fetch(struct worker *w)
     pthread_mutex_unlock(&shelf.lock);
     if (!b.p)
         return;
-    b.last = any_stream(w);
-    OK(cuStreamWaitEvent(b.last, b.handed, 0));
+    CUstream to = any_stream(w);
+    OK(cuStreamWaitEvent(to, b.handed, 0));
+    goes_to(&b, to);
     OK(cuEventDestroy(b.handed));
     check(&b);
     w->held[w->count++] = b;
@@ -287,7 +324,7 @@ static void fetch(struct worker *w)
 static void renew_stream(struct worker *w)
 {
     unsigned s = (unsigned)rnd(w, option.streams), next = (s + 1) % option.streams;
-    if (next == s)
+    if (next == s || option.torch) /* PyTorch's streams never end */
         return;
     CUstream old = w->stream[s];
     for (unsigned i = 0; i < w->count; i++)
@@ -357,7 +394,7 @@ static void empty_shelf(void)
 {
     for (unsigned i = 0; i < shelf.count; i++) {
         OK(cuStreamWaitEvent(worker[0].stream[0], shelf.block[i].handed, 0));
-        shelf.block[i].last = worker[0].stream[0];
+        goes_to(&shelf.block[i], worker[0].stream[0]);
         check(&shelf.block[i]);
         release(&worker[0], &shelf.block[i]);
     }
@@ -373,7 +410,7 @@ static int report(double seconds)
            words.on_host ? "SIMULATED, no kernels: " : "", option.threads, option.streams, seconds,
            (unsigned long long)n.operations, (unsigned long long)n.blocks, (double)n.bytes / 1073741824.0,
            (double)live_peak / 1073741824.0);
-    printf("  used on another stream %llu, copied %llu, handed over %llu; freed on the last stream %llu, on "
+    printf("  used on another stream %llu, copied %llu, handed over %llu; freed on the first stream %llu, on "
            "another %llu, "
            "by cuMemFree %llu; no memory %llu; streams ended %llu; planted %llu\n",
            (unsigned long long)n.moves, (unsigned long long)n.copies, (unsigned long long)n.handed,
@@ -399,6 +436,8 @@ static bool set_option(const char *name, const char *value)
     double number = strtod(value, NULL);
     if (!strcmp(name, "--plant"))
         option.plant = !strcmp(value, "late") ? PLANT_LATE : !strcmp(value, "race") ? PLANT_RACE : NOTHING;
+    else if (!strcmp(name, "--by"))
+        option.torch = !strcmp(value, "torch");
     else if (!strcmp(name, "--seconds"))
         option.seconds = number;
     else if (!strcmp(name, "--ops"))
@@ -431,6 +470,10 @@ int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
         fprintf(stderr, "arena_stress: bad arguments: see the head of arena_stress.c\n");
+        return 2;
+    }
+    if (option.torch && !torch_allocator_find(&torch)) {
+        fprintf(stderr, "arena_stress: --by torch: libvramscope.so is not preloaded\n");
         return 2;
     }
     OK(cuInit(0));
