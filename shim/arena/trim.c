@@ -104,7 +104,8 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep, bool ali
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
     for (int aliased = 0; aliased < 2; aliased++)
-        for (uint32_t heap = HEAPS; heap-- > 0;)
-            if (a->heap[heap].top)
-                trim_heap(a, heap, keep, aliased);
+        for (uint32_t small = 0; small < 2; small++) /* a small heap needs its granules again soonest */
+            for (uint32_t lane = LANES; lane-- > 0;)
+                if (a->heap[2 * lane + small].top)
+                    trim_heap(a, 2 * lane + small, keep, aliased);
 }
