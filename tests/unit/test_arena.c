@@ -444,6 +444,24 @@ static void a_plain_lanes_memory_is_mapped_once(void **state)
     end();
 }
 
+static void in_a_plain_arena_nothing_is_mapped_twice(void **state)
+{
+    struct vs_arena_config config = {.plain = true};
+    uint64_t b[16];
+    kit_begin(&k, 60, &config);
+    uint32_t one = lane_of(1, 0);
+    make_gaps(one, G, 16, b);
+    take(one, 6 * G);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 6 * G);
+    vs_arena_retire_lane(k.arena, one);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    take(lane_of(2, 0), 9 * G);
+    assert_int_equal(k.aliases, 0);
+    assert_int_equal(stats().views, 0);
+    end();
+}
+
 static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
 {
     uint32_t lane[VS_ARENA_LANES], more;
@@ -753,6 +771,7 @@ int main(void)
         cmocka_unit_test(a_private_lanes_granules_are_in_no_view),
         cmocka_unit_test(a_lane_that_was_lent_from_becomes_private_without_the_views),
         cmocka_unit_test(a_plain_lanes_memory_is_mapped_once),
+        cmocka_unit_test(in_a_plain_arena_nothing_is_mapped_twice),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
         cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
         cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
