@@ -115,10 +115,11 @@ static char *cause_text(const struct oom_report *r, bool exact)
     return xstrdup("by how much it was short is unknown: nobody could ask the driver what it had free");
 }
 
-/* "2.00 GiB", "2.00 GiB of space pool" */
+/* "2.00 GiB", "2.00 GiB of space pool"; the arena's blocks are device memory to who asks for them */
 static char *request_text(const struct trace_oom_kept *o, bool exact)
 {
-    bool other = o->space && strcmp(o->space, "device") && strcmp(o->space, "none");
+    bool other =
+        o->space && strcmp(o->space, "device") && strcmp(o->space, "none") && strcmp(o->space, "arena");
     return xformat("%s%s%s", o->requested > 0 ? B(o->requested) : "memory", other ? " of space " : "",
                    other ? o->space : "");
 }

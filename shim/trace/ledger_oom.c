@@ -183,10 +183,16 @@ static bool is_refusal(const struct vs_event *e)
     return e->status == OUT_OF_MEMORY && asks && e->op != VS_OP_FREE_FAILED;
 }
 
+/* The arena asks the driver for what it cannot give, and gives itself what the driver refused before. */
+static bool same_space(uint8_t a, uint8_t b)
+{
+    return a == b || a == VS_SPACE_ARENA || b == VS_SPACE_ARENA;
+}
+
 static bool same_request(const struct vs_oom_row *row, const struct vs_event *e)
 {
     return row->op == e->op && row->api == (vs_has_api(e->op) ? (uint16_t)e->arg1 : 0) &&
-           row->requested == (names_bytes(e) ? e->size : 0) && row->space == e->space &&
+           row->requested == (names_bytes(e) ? e->size : 0) && same_space(row->space, e->space) &&
            row->device == e->device;
 }
 

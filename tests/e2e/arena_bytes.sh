@@ -102,6 +102,20 @@ for how in kill sleepkill; do
     done
 done
 
+# where its memory runs out, the same is told as where the driver serves: what it lived with, and what it gave up on
+for how in absorb giveup fragmented limit caught; do
+    for who in off arena; do
+        shim_env=(VRAMSCOPE_ALLOCATOR="$who" SIMCUDA_CAPACITY=1GiB)
+        run_shimmed "$tests/prog_oom_caching" $how
+        ask "SELECT name, value FROM counter WHERE name LIKE '%out of memory%' AND name NOT LIKE 'not tracked%' ORDER BY name" >"$dir/$who"
+        ask "SELECT op, role, requested_bytes, refusals, framework_bytes, direct_bytes, managed_reserved_bytes FROM oom ORDER BY role" >>"$dir/$who"
+    done
+    [ -s "$dir/off" ] || fail "$how: nothing ran out"
+    cmp "$dir/off" "$dir/arena" || fail "$how under the arena: $(diff "$dir/off" "$dir/arena")"
+    holds
+done
+shim_env=(VRAMSCOPE_ALLOCATOR=arena)
+
 # no cache: the driver's allocations are the blocks.  Reported as well (told), they are a framework's
 for how in '' kill; do
     for mode in silent told; do
@@ -119,5 +133,19 @@ for how in '' kill; do
         # before a kill a sample was due after a 32nd part of the requests, and a thread that looked for it after another one of its own
         [ -z "$how" ] || expect_sql "SELECT requests > ($allocations + $frees) * 15 / 16 - 20, requests <= $allocations + $frees FROM arena" '1|1'
     done
+done
+# PyTorch's allocator is the arena: blocks of a framework, no allocation of the driver's beside them
+for what in streams threads pools; do
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
+    shimmed "$tests/prog_arena_torch" $what
+    [ "$status" = 0 ] || fail "$what: status $status"
+    read -r peak alive blocks frees <"$run/out"
+    holds
+    expect_sql "SELECT group_concat(kind || ' ' || peak_bytes || ' ' || end_bytes) FROM (SELECT * FROM peak WHERE device = 0 AND kind <> 'reserved' ORDER BY kind)" \
+        "allocated $peak $alive,direct 0 0,framework $peak $alive,managed_reserved 0 0"
+    expect_sql "SELECT mallocs, frees, peak_allocated_bytes, allocated_bytes FROM arena" "$blocks|$frees|$peak|$alive"
+    expect_sql "SELECT a.reserved_bytes - p.end_bytes, a.peak_reserved_bytes - p.peak_bytes FROM arena a, peak p WHERE p.kind = 'reserved'" '0|0'
+    expect_sql "SELECT count(*) > 10 FROM arena_sample" 1
+    expect_clean
 done
 echo "every byte once"

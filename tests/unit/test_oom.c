@@ -322,6 +322,21 @@ static void retry_that_is_known_as_managed_late_absorbs_as_well(void **state)
     assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
 }
 
+static void what_the_driver_refused_and_the_arena_gave_then_is_absorbed(void **state)
+{
+    struct kit *k = *state;
+    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
+    feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = 64 * MIB});
+    k->reserved += 64 * MIB;
+    feed(k,
+         (struct vs_event){
+             .op = VS_OP_ALLOC, .space = VS_SPACE_ARENA, .address = 0x9000000, .size = 64 * MIB, .arg1 = 10});
+    block(k, 0x9000000, 63 * MIB);
+    finish(k);
+    assert_int_equal(kept(k), 0);
+    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
+}
+
 static void expandable_segments_absorb_too(void **state)
 {
     struct kit *k = *state;
@@ -429,6 +444,7 @@ int main(void)
         T(report_of_more_than_was_refused_is_another_out_of_memory),
         T(same_size_granted_to_somebody_else_absorbs_nothing),
         T(retry_that_is_known_as_managed_late_absorbs_as_well),
+        T(what_the_driver_refused_and_the_arena_gave_then_is_absorbed),
         T(expandable_segments_absorb_too),
         T(loop_keeps_the_first_the_last_and_the_largest),
         T(same_refusal_again_and_again_keeps_its_first_and_its_last),
