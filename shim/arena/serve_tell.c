@@ -134,15 +134,29 @@ static void record_figures(struct vs_served *s, const struct vs_arena_stats *sta
     }
 }
 
-/* Not where one of the locks is held: by another thread, or at an exit out of a signal handler by this one.
- */
 static void sample(struct vs_served *s, struct vs_arena *arena, bool last)
+{
+    struct vs_arena_stats stats;
+    vs_lock_take(&s->telling);
+    vs_arena_stats(arena, &stats);
+    record_figures(s, &stats, last);
+    vs_lock_give(&s->telling);
+}
+
+static void sample_if_due(struct vs_served *s, struct vs_arena *arena)
+{
+    sample(s, arena, false);
+}
+
+/* At the exit, which may be called by a signal handler that interrupted this very thread within a lock: not
+ * where one is held. */
+static void sample_unless_held(struct vs_served *s, struct vs_arena *arena)
 {
     struct vs_arena_stats stats;
     if (!vs_lock_try(&s->telling))
         return;
     if (vs_arena_stats_now(arena, &stats))
-        record_figures(s, &stats, last);
+        record_figures(s, &stats, true);
     vs_lock_give(&s->telling);
 }
 
@@ -160,12 +174,12 @@ static bool inside(bool *entered)
     return *entered || vs_serving;
 }
 
-static void sample_all(bool last)
+static void sample_all(void (*one)(struct vs_served *, struct vs_arena *))
 {
     for (int i = 0; i < known_devices(); i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
         if (arena)
-            sample(&vs_served[i], arena, last);
+            one(&vs_served[i], arena);
     }
 }
 
@@ -179,7 +193,7 @@ void vs_served_tell(struct vs_served *s)
     tell_change(s);
     if (++calls >= next_look) {
         next_look = calls + until_next(calls);
-        sample_all(false);
+        sample_all(sample_if_due);
     }
     if (entered)
         vs_served_out();
@@ -196,7 +210,7 @@ static void at_exit(void)
     bool entered;
     if (!inside(&entered))
         return;
-    sample_all(true);
+    sample_all(sample_unless_held);
     if (entered)
         vs_served_out();
 }
