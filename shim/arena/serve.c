@@ -352,15 +352,9 @@ static struct vs_arena *hide_arena(struct vs_served *s)
     return arena;
 }
 
-static void end_arena(CUdevice device)
+/* Nobody is inside any more. */
+static void take_apart(struct vs_served *s, struct vs_arena *arena)
 {
-    struct vs_served *s = device >= 0 && device < VS_SERVED_DEVICES ? &vs_served[device] : NULL;
-    struct vs_arena *arena = s ? hide_arena(s) : NULL;
-    if (!arena)
-        return;
-    vs_served_wait();
-    vs_served_unexport_all(s);
-    vs_lock_take(&making);
     vs_serving = true;
     s->cuda.context = NULL;
     atomic_store_explicit(&s->pool_used, 0, memory_order_relaxed);
@@ -370,6 +364,24 @@ static void end_arena(CUdevice device)
     vs_arena_destroy(arena);
     s->cuda.spares = 0; /* events went with the context */
     vs_serving = false;
+}
+
+static void end_arena(CUdevice device)
+{
+    struct vs_served *s = device >= 0 && device < VS_SERVED_DEVICES ? &vs_served[device] : NULL;
+    struct vs_arena *arena = s ? hide_arena(s) : NULL;
+    if (!arena)
+        return;
+    bool alone = vs_served_wait();
+    vs_served_unexport_all(s);
+    vs_lock_take(&making);
+    if (alone)
+        take_apart(s, arena);
+    else /* it stays as it is, and what it holds is lost */
+        vs_log("device %d: its context ended while a thread was in the arena and did not leave: the driver's "
+               "own allocator serves from here",
+               (int)device);
+    s->refused = !alone;
     s->ending = false;
     vs_lock_give(&making);
 }

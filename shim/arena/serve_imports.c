@@ -13,6 +13,8 @@
 #include "serve_ipc.h"
 #include "served.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -207,10 +209,15 @@ static void say_unreachable(const struct vs_ipc_ticket *t, int error)
         (int)t->pid, strerror(-error));
 }
 
+static bool is_gone(const struct vs_ipc_ticket *t)
+{
+    return kill(t->pid, 0) != 0 && errno == ESRCH;
+}
+
 /* What a failed hand-over is to the program. */
 static CUresult refused(const struct vs_ipc_ticket *t, int error)
 {
-    if (error == -ECONNREFUSED || error == -ENOENT)
+    if (error == -ECONNREFUSED && is_gone(t))
         return CUDA_ERROR_INVALID_HANDLE;
     say_unreachable(t, error);
     return CUDA_ERROR_MAP_FAILED;

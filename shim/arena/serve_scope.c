@@ -9,6 +9,7 @@
  * clone.
  */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "served.h"
 
 #include <pthread.h>
@@ -19,7 +20,8 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-#define CELLS 16
+#define CELLS       16
+#define PATIENCE_NS 5000000000ull
 
 static struct {
     _Alignas(64) _Atomic uint32_t inside;
@@ -62,12 +64,18 @@ void vs_served_out(void)
     vs_serving = false;
 }
 
-void vs_served_wait(void)
+/* A thread that was cancelled inside, or left by a longjmp out of a signal handler, is never out. */
+bool vs_served_wait(void)
 {
+    uint64_t until = vs_clock_ns() + PATIENCE_NS;
     atomic_thread_fence(memory_order_seq_cst);
     for (int i = 0; i < CELLS; i++)
-        while (atomic_load_explicit(&cell[i].inside, memory_order_seq_cst) != 0)
+        while (atomic_load_explicit(&cell[i].inside, memory_order_seq_cst) != 0) {
+            if (vs_clock_ns() > until)
+                return false;
             sched_yield();
+        }
+    return true;
 }
 
 static void wipe(void)

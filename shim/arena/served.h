@@ -54,8 +54,8 @@ bool vs_served_in(void);
 void vs_served_out(void);
 /* Before anything is made that vs_served_in guards: a fork's child is told from its parent from then on. */
 void vs_served_begin(void);
-/* Until nobody is inside who was. */
-void vs_served_wait(void);
+/* Until nobody is inside who was; false: somebody is for so long that he may never leave. */
+bool vs_served_wait(void);
 
 /* The driver's own function that a row of ours stands for. */
 #define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))

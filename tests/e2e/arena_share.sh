@@ -77,6 +77,11 @@ expect_sql "SELECT group_concat(size_bytes) FROM (SELECT size_bytes FROM allocat
 expect_sql "SELECT count(*) FROM peak WHERE kind IN ('allocated', 'reserved') AND peak_bytes > 0" 0
 expect_sql "SELECT end_bytes FROM peak WHERE kind = 'imported'" 0
 
+# an exporter that closes every file is there, and cannot be asked: told so
+order close
+opened 'opening gives 205' status "${arena[@]}"
+grep -q 'does not hand it over' "$run/opener" || fail "nobody says what to do: $(cat "$run/opener")"
+
 # a killed exporter, while others have its memory open or not
 kill -9 "$pid"
 wait "$pid" 2>/dev/null

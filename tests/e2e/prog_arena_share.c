@@ -3,10 +3,12 @@
  * prog_arena_share - memory of one process in others, step by step, each process under what the test gives
  * it.
  *
- *      export FILE        fills blocks, writes their handles into FILE, and obeys a word a line on standard
- * input: "free" frees the third block, "again" allocates it anew and writes its handle, "check" says how many
- * words the openers have left wrong, "end" open FILE WHAT     words: reads and writes all; status: says what
- * opening the third gives; contexts, reset
+ * `export FILE` fills blocks, writes their handles into FILE, and obeys a word a line on its standard input:
+ * "free" frees the third block, "again" allocates it anew and writes its handle, "close" closes every file
+ * but the standard ones, "check" says how many words the openers have left wrong, "end".
+ *
+ * `open FILE WHAT` opens them.  words: reads and writes all of it; status: says what opening the third gives;
+ * contexts: opens in several contexts, and in one that is reset.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -100,6 +102,9 @@ static void export(const char *file)
             OK(cuMemsetD32(block[2], 102, sizes[2] / 4));
             OK(cuIpcGetMemHandle(&told.handle[2], block[2]));
             write_file(file, &told);
+        } else if (strcmp(line, "close\n") == 0) {
+            for (int fd = 3; fd < 4096; fd++)
+                close(fd);
         } else if (strcmp(line, "check\n") == 0) {
             check();
         }
