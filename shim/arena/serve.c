@@ -356,6 +356,7 @@ static struct vs_arena *hide_arena(struct vs_served *s)
 static void take_apart(struct vs_served *s, struct vs_arena *arena)
 {
     vs_serving = true;
+    vs_captures_forget(s->cuda.context);
     s->cuda.context = NULL;
     atomic_store_explicit(&s->pool_used, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
@@ -437,6 +438,7 @@ void vs_serve_install(void)
     vs_serve_install_tell();
     vs_override_short = give_back;
     vs_serve_install_streams();
+    vs_serve_install_captures();
     vs_serve_install_pools();
     vs_serve_install_exports();
 }

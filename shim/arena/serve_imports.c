@@ -362,20 +362,23 @@ void vs_imports_forget(CUcontext context, CUdevice device)
     vs_served_out();
 }
 
+static CUresult after_destroy(CUresult status, CUcontext context)
+{
+    if (status == CUDA_SUCCESS && context) {
+        vs_imports_forget(context, -1);
+        vs_captures_forget(context);
+    }
+    return status;
+}
+
 static CUresult serve_destroy(CUcontext context)
 {
-    CUresult status = VS_UNDER(cuCtxDestroy_v2)(context);
-    if (status == CUDA_SUCCESS && context)
-        vs_imports_forget(context, -1);
-    return status;
+    return after_destroy(VS_UNDER(cuCtxDestroy_v2)(context), context);
 }
 
 static CUresult serve_destroy_old(CUcontext context)
 {
-    CUresult status = VS_UNDER(cuCtxDestroy)(context);
-    if (status == CUDA_SUCCESS && context)
-        vs_imports_forget(context, -1);
-    return status;
+    return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
 }
 
 void vs_serve_install_imports(void)

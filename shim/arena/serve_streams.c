@@ -7,12 +7,9 @@
  * streams have no lane: they get memory that is complete for all, and what is freed on them waits until the
  * device is known to be done.
  *
- * On a stream that is being captured the driver serves, as a graph's node.  How many captures are under way
- * is counted here, because nobody may wait for the device meanwhile.
+ * On a stream that is being captured the driver serves, as a graph's node.
  */
 #include "served.h"
-
-uint32_t vs_served_captures;
 
 static bool real_stream(CUstream stream)
 {
@@ -222,16 +219,10 @@ static void forget_stream(CUstream stream)
     vs_served_out();
 }
 
-static void end_capture_of(CUstream stream)
-{
-    if (vs_capturing(stream) == VS_CAPTURE_YES)
-        __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE); /* after the captured calls */
-}
-
 static CUresult serve_destroy(CUstream stream)
 {
     if (real_stream(stream)) {
-        end_capture_of(stream);
+        vs_capture_ended(stream);
         forget_stream(stream);
     }
     return VS_UNDER(cuStreamDestroy_v2)(stream);
@@ -240,52 +231,10 @@ static CUresult serve_destroy(CUstream stream)
 static CUresult serve_destroy_old(CUstream stream)
 {
     if (real_stream(stream)) {
-        end_capture_of(stream);
+        vs_capture_ended(stream);
         forget_stream(stream);
     }
     return VS_UNDER(cuStreamDestroy)(stream);
-}
-
-/* ---- captures ---- */
-
-/* Counted before it begins, so that nobody waits in between; not at all where it does not begin. */
-#define BEGIN(symbol, parameters, arguments)                                                                 \
-    static CUresult begin_##symbol parameters                                                                \
-    {                                                                                                        \
-        __atomic_fetch_add(&vs_served_captures, 1, __ATOMIC_ACQ_REL);                                        \
-        CUresult status = VS_UNDER(symbol) arguments;                                                        \
-        if (status != CUDA_SUCCESS)                                                                          \
-            __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE);                                    \
-        return status;                                                                                       \
-    }
-#define TO_GRAPH                                                                                             \
-    (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,          \
-     size_t count, CUstreamCaptureMode mode)
-
-BEGIN(cuStreamBeginCapture, (CUstream stream), (stream))
-BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
-BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-BEGIN(cuStreamBeginCaptureToGraph, TO_GRAPH, (stream, graph, dependencies, edges, count, mode))
-BEGIN(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, (stream, graph, dependencies, edges, count, mode))
-
-/* An end that finds nothing to end ends nothing; one that fails otherwise does. */
-static CUresult ended(CUresult status)
-{
-    if (status != CUDA_ERROR_ILLEGAL_STATE && status != CUDA_ERROR_INVALID_VALUE &&
-        status != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
-        __atomic_fetch_sub(&vs_served_captures, 1, __ATOMIC_RELEASE); /* after the captured calls */
-    return status;
-}
-
-static CUresult end_capture(CUstream stream, CUgraph *graph)
-{
-    return ended(VS_UNDER(cuStreamEndCapture)(stream, graph));
-}
-
-static CUresult end_capture_ptsz(CUstream stream, CUgraph *graph)
-{
-    return ended(VS_UNDER(cuStreamEndCapture_ptsz)(stream, graph));
 }
 
 void vs_serve_install_streams(void)
@@ -296,12 +245,4 @@ void vs_serve_install_streams(void)
     vs_override(VS_API_cuMemFreeAsync_ptsz, (void *)serve_free_ptsz);
     vs_override(VS_API_cuStreamDestroy, (void *)serve_destroy_old);
     vs_override(VS_API_cuStreamDestroy_v2, (void *)serve_destroy);
-    vs_override(VS_API_cuStreamBeginCapture, (void *)begin_cuStreamBeginCapture);
-    vs_override(VS_API_cuStreamBeginCapture_ptsz, (void *)begin_cuStreamBeginCapture_ptsz);
-    vs_override(VS_API_cuStreamBeginCapture_v2, (void *)begin_cuStreamBeginCapture_v2);
-    vs_override(VS_API_cuStreamBeginCapture_v2_ptsz, (void *)begin_cuStreamBeginCapture_v2_ptsz);
-    vs_override(VS_API_cuStreamBeginCaptureToGraph, (void *)begin_cuStreamBeginCaptureToGraph);
-    vs_override(VS_API_cuStreamBeginCaptureToGraph_ptsz, (void *)begin_cuStreamBeginCaptureToGraph_ptsz);
-    vs_override(VS_API_cuStreamEndCapture, (void *)end_capture);
-    vs_override(VS_API_cuStreamEndCapture_ptsz, (void *)end_capture_ptsz);
 }

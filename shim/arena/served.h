@@ -109,6 +109,11 @@ void vs_serve_install_pools(void);
 void vs_serve_install_streams(void);
 void vs_serve_install_asks(void);
 
+/* serve_captures.c: STREAM is not captured any more; nor is any of CONTEXT */
+void vs_capture_ended(CUstream stream);
+void vs_captures_forget(CUcontext context);
+void vs_serve_install_captures(void);
+
 /* ---- memory shared with other processes (serve_ipc.c) ---- */
 
 void vs_serve_install_exports(void);

@@ -13,8 +13,10 @@ for free in wait defer; do
     expect_clean # of the last: what a destructor frees is recorded still
 done
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
-shimmed "$tests/prog_arena_world" peers # asks how virtual memory is mapped: nothing that the driver's own could answer
-[ "$status" = 0 ] || fail "peers: status $status"
+for part in peers captures; do # which ask how virtual memory is mapped: nothing that the driver's own could answer
+    shimmed "$tests/prog_arena_world" $part
+    [ "$status" = 0 ] || fail "$part: status $status"
+done
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=512MiB)
 played fork
 played race

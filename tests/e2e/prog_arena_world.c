@@ -1,17 +1,20 @@
 // link: cuda
 /*
- * prog_arena_world PART - memory among contexts, pools, threads, processes: what a program may rely on,
- * whoever serves it.
+ * prog_arena_world PART - memory among contexts, pools, threads, processes.
  *
- * contexts   allocated in one context, freed and used in another; contexts that end
- * race       the primary context is reset while other threads allocate and free
- * fork       a child that inherits everything, and frees its parent's memory while threads of it allocate
- * late       blocks freed by a destructor that runs after main
- * pools      the default pool by its names, another current pool, figures, trim
- * streams    memory of one device used and freed in a stream of another
- * peers      (the arena's memory only) a second device reaches all of it, in whatever order that was asked
- * for short      everything cached is there for what the arena does not serve managed    managed and host
- * memory
+ * What a program may rely on, whoever serves it:
+ *   contexts   allocated in one context, freed and used in another; contexts that end
+ *   race       the primary context is reset while other threads allocate and free
+ *   fork       a child that inherits everything frees its parent's memory, while threads of that allocate
+ *   late       blocks freed by a destructor that runs after main
+ *   pools      the default pool by its names, another current pool, figures, trim
+ *   streams    memory of one device used and freed in a stream of another
+ *   short      everything cached is there for what the arena does not serve
+ *   managed    managed and host memory
+ *
+ * Of the arena's memory only, asking how it is mapped:
+ *   peers      a second device reaches all of it, in whatever order that was asked for
+ *   captures   captures that fail, or end in other ways, are over
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -323,6 +326,63 @@ static void peers(void)
     OK(cuMemFree(before));
 }
 
+/* ---- captures ---- */
+
+static int is_mapped(void)
+{
+    CUdeviceptr p;
+    unsigned long long flags = 0;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    OK(cuMemAlloc(&p, MIB));
+    CUresult status = cuMemGetAccess(&flags, &here, p & ~(2 * MIB - 1));
+    OK(cuMemFree(p));
+    return status == CUDA_SUCCESS;
+}
+
+static void *end_elsewhere(void *stream)
+{
+    CUgraph graph;
+    CUcontext context;
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    CHECK(cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS);
+    return NULL;
+}
+
+static void captures(void)
+{
+    CUstream a, b;
+    CUgraph graph;
+    CUcontext context;
+    pthread_t thread;
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    CHECK(is_mapped());
+    for (int i = 0; i < 3; i++) { /* ends of nothing */
+        CHECK(cuStreamEndCapture(a, &graph) != CUDA_SUCCESS);
+        CHECK(cuStreamEndCapture(NULL, &graph) != CUDA_SUCCESS);
+        CHECK(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS);
+    }
+    CHECK(is_mapped());
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) != CUDA_SUCCESS);
+    CHECK(pthread_create(&thread, NULL, end_elsewhere, a) == 0);
+    pthread_join(thread, NULL);
+    CHECK(cuStreamEndCapture(b, &graph) != CUDA_SUCCESS);
+    OK(cuStreamEndCapture(a, &graph));
+    OK(cuGraphDestroy(graph));
+    CHECK(is_mapped());
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(!is_mapped()); /* the driver serves meanwhile */
+    OK(cuStreamDestroy(a));
+    CHECK(is_mapped());
+    OK(cuStreamBeginCapture(b, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuDevicePrimaryCtxReset(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    CHECK(is_mapped());
+}
+
 /* ---- memory that is short ---- */
 
 static void fill_up(void)
@@ -400,9 +460,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } parts[] = {{"contexts", contexts}, {"race", race},       {"fork", forked},
-                 {"late", after_main},   {"pools", pools},     {"streams", streams},
-                 {"short", is_short},    {"managed", managed}, {"peers", peers}};
+    } parts[] = {{"contexts", contexts}, {"race", race},        {"fork", forked},    {"late", after_main},
+                 {"pools", pools},       {"streams", streams},  {"short", is_short}, {"managed", managed},
+                 {"peers", peers},       {"captures", captures}};
     begin();
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
