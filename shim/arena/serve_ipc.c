@@ -29,6 +29,7 @@ struct shared {
     struct vs_served *of;
 };
 
+uint32_t vs_served_exports;
 static struct vs_lock lock; /* guards the next three */
 static struct shared *table;
 static uint32_t used; /* of the table, gaps included */
@@ -83,6 +84,7 @@ static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const 
         if (e) {
             id = ++ids;
             *e = (struct shared){id, block->address, block->size, s};
+            __atomic_fetch_add(&vs_served_exports, 1, __ATOMIC_RELAXED); /* read by who frees that block */
         } else {
             vs_arena_unpin(arena, block->address);
         }
@@ -97,6 +99,7 @@ void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr
     struct shared *e = find_block(s, address);
     if (e) {
         e->id = 0;
+        __atomic_fetch_sub(&vs_served_exports, 1, __ATOMIC_RELAXED);
         vs_arena_unpin(arena, address);
     }
     vs_lock_give(&lock);
@@ -106,8 +109,10 @@ void vs_served_unexport_all(struct vs_served *s)
 {
     vs_lock_take(&lock);
     for (uint32_t i = 0; i < used; i++)
-        if (table[i].of == s)
+        if (table[i].id && table[i].of == s) {
             table[i].id = 0;
+            __atomic_fetch_sub(&vs_served_exports, 1, __ATOMIC_RELAXED);
+        }
     vs_lock_give(&lock);
 }
 

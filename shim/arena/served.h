@@ -119,6 +119,7 @@ void vs_serve_install_captures(void);
 void vs_serve_install_exports(void);
 /* The block at ADDRESS is about to be freed. */
 void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
+extern uint32_t vs_served_exports; /* blocks that others may open now; atomic */
 void vs_served_unexport_all(struct vs_served *s);
 /* serve_imports.c: what others share with us, wherever the shim is */
 void vs_serve_install_imports(void);

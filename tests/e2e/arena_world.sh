@@ -13,7 +13,8 @@ for free in wait defer; do
     expect_clean # of the last: what a destructor frees is recorded still
 done
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
-for part in peers captures; do # which ask how virtual memory is mapped: nothing that the driver's own could answer
+shim_env+=(SIMCUDA_CAPACITY=512MiB)
+for part in peers captures exported; do # which ask how virtual memory is mapped: nothing that the driver's own could answer
     shimmed "$tests/prog_arena_world" $part
     [ "$status" = 0 ] || fail "$part: status $status"
 done

@@ -14,9 +14,11 @@
  *
  * Of the arena's memory only, asking how it is mapped:
  *   peers      a second device reaches all of it, in whatever order that was asked for
+ *   exported   PyTorch's blocks that were exported are free when PyTorch frees them
  *   captures   captures that fail, or end in other ways, are over
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -326,6 +328,25 @@ static void peers(void)
     OK(cuMemFree(before));
 }
 
+/* ---- PyTorch's blocks, exported ---- */
+
+static void exported(void)
+{
+    void *(*take)(ssize_t, int, CUstream) = dlsym(RTLD_DEFAULT, "vramscope_torch_malloc");
+    void (*give)(void *, ssize_t, int, CUstream) = dlsym(RTLD_DEFAULT, "vramscope_torch_free");
+    CUdeviceptr p;
+    CHECK(take && give);
+    for (int i = 0; i < 40; i++) { /* ten times what the device has */
+        CUipcMemHandle handle;
+        void *block = take(100 * MIB, 0, NULL);
+        CHECK(block != NULL);
+        OK(cuIpcGetMemHandle(&handle, (CUdeviceptr)block));
+        give(block, 100 * MIB, 0, NULL);
+    }
+    OK(cuMemAlloc(&p, 300 * MIB));
+    OK(cuMemFree(p));
+}
+
 /* ---- captures ---- */
 
 static int is_mapped(void)
@@ -460,9 +481,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } parts[] = {{"contexts", contexts}, {"race", race},        {"fork", forked},    {"late", after_main},
-                 {"pools", pools},       {"streams", streams},  {"short", is_short}, {"managed", managed},
-                 {"peers", peers},       {"captures", captures}};
+    } parts[] = {{"contexts", contexts}, {"race", race},         {"fork", forked},      {"late", after_main},
+                 {"pools", pools},       {"streams", streams},   {"short", is_short},   {"managed", managed},
+                 {"peers", peers},       {"captures", captures}, {"exported", exported}};
     begin();
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
