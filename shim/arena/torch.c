@@ -24,11 +24,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/mman.h>
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 /* Blocks that the driver gave: while there are none nobody looks for them. */
 static uint64_t plain_blocks;
@@ -42,29 +37,6 @@ static bool on_device(int device)
     return device >= 0 && device < VS_SERVED_DEVICES;
 }
 
-/* ---- a fork's child ---- */
-
-/* A word that a fork's child finds 0: whatever its parent allocated is not there any more. */
-static uint32_t *home;
-
-bool vs_torch_usable(void)
-{
-    const uint32_t *at = __atomic_load_n(&home, __ATOMIC_ACQUIRE); /* with what stands there */
-    return !at || *at;
-}
-
-static void settle_here(void)
-{
-    uint32_t *none = NULL,
-             *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return;
-    *page = 1;
-    madvise(page, sizeof *page, MADV_WIPEONFORK);
-    if (!__atomic_compare_exchange_n(&home, &none, page, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        munmap(page, sizeof *page);
-}
-
 /* ---- the arena of a device ---- */
 
 /* Makes the device's primary context as the runtime would at its first call, and the arena in it. */
@@ -72,8 +44,6 @@ static struct vs_arena *first_arena(int device, struct vs_served **s)
 {
     CUcontext before = NULL, primary = NULL;
     CUdevice current = -1;
-    if (!home)
-        settle_here();
     vs_drv_cuCtxGetCurrent(&before);
     if (before && vs_drv_cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device)
         return vs_served_here(s);
@@ -153,22 +123,26 @@ static int from_driver(uint64_t size, uint64_t *address)
     return (int)status;
 }
 
-static int allocate(uint64_t size, int device, CUstream stream, uint64_t *address)
+/* What torch's allocation came to. */
+struct taken {
+    uint64_t address, reserved; /* bytes that the device's arena holds */
+    struct vs_served *s;
+};
+
+static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
 {
-    struct vs_served *s = NULL;
     /* torch's filter may throw: before anything is begun here */
     struct vs_torch_pool *pool = vs_torch_filtering() ? vs_torch_pool_of(device, stream) : NULL;
-    if (!vs_served_in())
-        return from_driver(size, address);
-    struct vs_arena *arena = arena_of(device, &s);
-    if (!arena) {
-        vs_served_out();
-        return from_driver(size, address);
-    }
-    bool entered = vs_hook_enter();
-    int status = from_arena(s, arena, pool, size, stream, address);
-    vs_served_tell(s);
+    if (!vs_served_in()) /* a fork's child */
+        return CUDA_ERROR_NOT_INITIALIZED;
+    struct vs_arena *arena = arena_of(device, &t->s);
+    bool entered = arena && vs_hook_enter();
+    int status = arena ? from_arena(t->s, arena, pool, size, stream, &t->address) : 0;
+    t->reserved = arena ? vs_arena_reserved(arena) : 0;
     vs_served_out();
+    if (!arena)
+        return from_driver(size, &t->address);
+    vs_served_tell(t->s);
     if (entered)
         vs_hook_leave();
     return status;
@@ -187,19 +161,21 @@ static void amount(char *out, size_t room, uint64_t bytes)
 /* In the words of torch's own allocator, so that who looks for them finds them. */
 static void say_oom(char *out, size_t room, int device, uint64_t size)
 {
-    struct vs_arena_stats stats = {0};
-    struct vs_arena *arena = on_device(device) ? vs_served_arena(&vs_served[device]) : NULL;
     size_t free_bytes = 0, total = 0;
     char asked[32], of[32], left[32], used[32], held[32];
-    if (arena)
-        vs_arena_stats(arena, &stats);
+    uint64_t reserved = 0;
+    if (on_device(device) && vs_served_in()) {
+        const struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+        reserved = arena ? vs_arena_reserved(arena) : 0;
+        vs_served_out();
+    }
     vs_drv_cuMemGetInfo_v2(&free_bytes, &total);
     uint64_t allocated = vs_torch_allocated(device);
     amount(asked, sizeof asked, size);
     amount(of, sizeof of, total);
     amount(left, sizeof left, free_bytes);
     amount(used, sizeof used, allocated);
-    amount(held, sizeof held, stats.reserved > allocated ? stats.reserved - allocated : 0);
+    amount(held, sizeof held, reserved > allocated ? reserved - allocated : 0);
     snprintf(out, room,
              "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is "
              "free. Of the allocated memory %s is allocated by PyTorch, and %s is reserved by vramscope's "
@@ -227,17 +203,16 @@ static __attribute__((noinline, cold)) void *fail(CUresult status, int device, u
 
 void *vramscope_torch_malloc(ssize_t size, int device, CUstream stream)
 {
-    uint64_t address = 0;
+    struct taken t = {0};
     int saved = errno;
     if (size <= 0)
         return NULL;
-    int status =
-        vs_torch_usable() ? allocate((uint64_t)size, device, stream, &address) : CUDA_ERROR_NOT_INITIALIZED;
+    int status = allocate((uint64_t)size, device, stream, &t);
     if (__builtin_expect(status != CUDA_SUCCESS, 0))
         return fail((CUresult)status, device, (uint64_t)size);
-    vs_torch_count_malloc(device, address, (uint64_t)size, stream);
+    vs_torch_count_malloc(device, t.address, (uint64_t)size, stream, t.reserved);
     errno = saved;
-    return (void *)(uintptr_t)address;
+    return (void *)(uintptr_t)t.address;
 }
 
 /* ---- free ---- */
@@ -264,8 +239,8 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
     if (__builtin_expect(__atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0, 0))
         vs_served_unexport(s, arena, address);
     uint32_t lane = vs_torch_lane(s, address, stream);
+    vs_served_unexport(s, arena, address);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
-    vs_served_tell(s);
     if (entered)
         vs_hook_leave();
 }
@@ -274,19 +249,19 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 {
     uint64_t address = (uintptr_t)ptr;
     int saved = errno;
-    if (!ptr || !on_device(device) || !vs_torch_usable())
+    if (!ptr || !on_device(device) || !vs_served_in())
         return;
     struct vs_served *s = &vs_served[device];
-    bool inside = vs_served_in();
-    struct vs_arena *arena = inside ? vs_served_arena(s) : NULL;
-    vs_torch_count_free(device, address, (uint64_t)size, stream);
+    struct vs_arena *arena = vs_served_arena(s);
     bool plain = is_plain(arena, address);
-    if (!plain && arena) /* else it went with the context */
+    vs_torch_count_free(device, address, (uint64_t)size, stream, arena ? vs_arena_reserved(arena) : 0);
+    if (arena && !plain) /* else it went with the context */
         to_arena(s, arena, address, stream);
-    if (inside)
-        vs_served_out();
+    vs_served_out();
     if (plain)
         to_driver(address);
+    else
+        vs_served_tell(s);
     errno = saved;
 }
 
@@ -297,17 +272,13 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 void vramscope_torch_record_stream(void *ptr, CUstream stream)
 {
     struct vs_arena_block block;
-    if (!ptr || !vs_torch_usable() || !vs_served_in())
-        return;
     struct vs_served *s;
-    struct vs_arena *arena = vs_served_owner((uintptr_t)ptr, &s, &block);
-    if (!arena) {
-        vs_served_out();
+    if (!ptr || !vs_served_in())
         return;
-    }
-    if (vs_torch_foreign(s, stream)) {
+    struct vs_arena *arena = vs_served_owner((uintptr_t)ptr, &s, &block);
+    if (arena && vs_torch_foreign(s, stream)) {
         vs_torch_foreign_use(s, block.address, stream);
-    } else {
+    } else if (arena) {
         uint32_t lane = vs_torch_lane(s, block.address, stream);
         if (lane != block.lane)
             vs_arena_use(arena, block.address, lane);
@@ -319,35 +290,37 @@ void *vramscope_torch_base_alloc(void *ptr, size_t *size)
 {
     struct vs_arena_block block;
     struct vs_served *s;
-    if (!vs_torch_usable() || !vs_served_in())
+    if (!vs_served_in())
         return ptr;
-    bool found = vs_served_owner((uintptr_t)ptr, &s, &block);
+    bool ours = vs_served_owner((uintptr_t)ptr, &s, &block) != NULL;
     vs_served_out();
-    if (!found)
-        return ptr;
-    if (size)
+    if (ours && size)
         *size = block.size;
-    return (void *)(uintptr_t)block.address;
+    return ours ? (void *)(uintptr_t)block.address : ptr;
 }
 
 /* torch.cuda.empty_cache(): what is idle goes back to the driver, of all devices. */
+static void reset(struct vs_served *s)
+{
+    if (!vs_served_in())
+        return;
+    struct vs_arena *arena = vs_served_arena(s);
+    bool entered = arena && vs_hook_enter();
+    if (arena) {
+        vs_torch_pools_retire(s);
+        vs_arena_trim(arena, 0);
+    }
+    vs_served_out();
+    vs_served_tell(s);
+    if (entered)
+        vs_hook_leave();
+}
+
 void vramscope_torch_reset(void)
 {
-    for (int i = 0; i < VS_SERVED_DEVICES && vs_torch_usable(); i++) {
-        struct vs_served *s = &vs_served[i];
-        if (!vs_served_in())
-            return;
-        struct vs_arena *arena = vs_served_arena(s);
-        bool entered = arena && vs_hook_enter();
-        if (arena) {
-            vs_torch_pools_retire(s);
-            vs_arena_trim(arena, 0);
-            vs_served_tell(s);
-        }
-        vs_served_out();
-        if (entered)
-            vs_hook_leave();
-    }
+    for (int i = 0; i < VS_SERVED_DEVICES; i++)
+        if (vs_served_arena(&vs_served[i]))
+            reset(&vs_served[i]);
 }
 
 void vramscope_torch_memory_fraction(double fraction, int device)

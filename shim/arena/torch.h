@@ -8,6 +8,8 @@
  *                torch_foreign.c   blocks that streams of other devices use
  *                torch_complete.c  what the interface has no function for
  *
+ * Whatever looks at an arena does so between vs_served_in and vs_served_out, and a fork's child does nothing.
+ *
  * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
  * A device's arena is that of serve.c: what else the program allocates on the device comes from the same one.
  */
@@ -16,9 +18,6 @@
 
 #include "served.h"
 #include "torch_abi.h"
-
-/* Whether this process may use the arenas at all: a fork's child may not. */
-bool vs_torch_usable(void);
 
 /* ---- pools (torch_pools.c) ---- */
 
@@ -54,8 +53,9 @@ void vs_torch_foreign_wait(struct vs_served *s, uint64_t address);
 
 /* ---- statistics and events (torch_counts.c) ---- */
 
-void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream);
-void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream);
+/* RESERVED: what the device's arena holds then. */
+void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved);
+void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved);
 void vs_torch_count_oom(int device, uint64_t size);
 void vs_torch_count_retry(int device);
 /* Bytes that torch has allocated on the device. */

@@ -63,10 +63,9 @@ static void each(struct counts *c, void (*change)(struct stat *, uint64_t), uint
 
 /* ---- what happens ---- */
 
-static void count(int device, uint64_t address, uint64_t size, CUstream stream, bool freed)
+static void count(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved, bool freed)
 {
     struct counts *c = &counts[device];
-    struct vs_arena *arena = vs_served_arena(&vs_served[device]);
     void *ptr = (void *)(uintptr_t)address;
     int64_t bytes = freed ? -(int64_t)rounded(size) : (int64_t)rounded(size);
     vs_lock_take(&c->lock);
@@ -74,17 +73,17 @@ static void count(int device, uint64_t address, uint64_t size, CUstream stream, 
     uint64_t allocated = c->bytes[ALL].current;
     vs_torch_block(ptr, bytes, allocated, (uint64_t)(uintptr_t)stream, device);
     vs_lock_give(&c->lock);
-    vs_torch_profile(ptr, bytes, allocated, arena ? vs_arena_reserved(arena) : allocated, device);
+    vs_torch_profile(ptr, bytes, allocated, reserved, device);
 }
 
-void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream)
+void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
 {
-    count(device, address, size, stream, false);
+    count(device, address, size, stream, reserved, false);
 }
 
-void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream)
+void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
 {
-    count(device, address, size, stream, true);
+    count(device, address, size, stream, reserved, true);
 }
 
 void vs_torch_count_oom(int device, uint64_t size)
@@ -129,8 +128,11 @@ enum {
 
 static void fill_arena(uint64_t value[VALUES], const struct counts *c, struct vs_served *s)
 {
+    struct vs_arena *arena = vs_served_arena(s);
     struct vs_arena_stats stats;
-    vs_arena_stats(vs_served_arena(s), &stats);
+    if (!arena)
+        return;
+    vs_arena_stats(arena, &stats);
     value[RESERVED] = stats.reserved;
     value[PEAK_RESERVED] = stats.high_reserved;
     value[CREATED] = (stats.created - c->created_before) * s->cuda.granule;
@@ -141,10 +143,15 @@ static void fill_arena(uint64_t value[VALUES], const struct counts *c, struct vs
     value[SETTLES] = stats.settles;
 }
 
+static bool on_device(int device)
+{
+    return device >= 0 && device < VS_SERVED_DEVICES;
+}
+
 int vramscope_torch_stats(int device, uint64_t *values, int room)
 {
     uint64_t value[VALUES] = {0};
-    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+    if (!on_device(device) || !vs_served_in())
         return 0;
     struct counts *c = &counts[device];
     vs_lock_take(&c->lock);
@@ -153,9 +160,9 @@ int vramscope_torch_stats(int device, uint64_t *values, int room)
     memcpy(value + 2 * POOL_KINDS * 4, c->requested, sizeof c->requested);
     value[OOMS] = c->ooms;
     value[RETRIES] = __atomic_load_n(&c->retries, __ATOMIC_RELAXED);
-    if (vs_served_arena(&vs_served[device]))
-        fill_arena(value, c, &vs_served[device]);
+    fill_arena(value, c, &vs_served[device]);
     vs_lock_give(&c->lock);
+    vs_served_out();
     memcpy(values, value, (size_t)(room < VALUES ? room : VALUES) * sizeof *values);
     return VALUES;
 }
@@ -180,7 +187,7 @@ static void accumulate_from_now(struct stat *s)
 
 void vramscope_torch_reset_peaks(int device)
 {
-    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+    if (!on_device(device) || !vs_served_in())
         return;
     struct counts *c = &counts[device];
     struct vs_arena *arena = vs_served_arena(&vs_served[device]);
@@ -189,16 +196,18 @@ void vramscope_torch_reset_peaks(int device)
     if (arena)
         vs_arena_high_from_now(arena);
     vs_lock_give(&c->lock);
+    vs_served_out();
 }
 
 void vramscope_torch_reset_accumulated(int device)
 {
     struct vs_arena_stats stats = {0};
-    if (device < 0 || device >= VS_SERVED_DEVICES || !vs_torch_usable())
+    if (!on_device(device) || !vs_served_in())
         return;
     struct counts *c = &counts[device];
-    if (vs_served_arena(&vs_served[device]))
-        vs_arena_stats(vs_served_arena(&vs_served[device]), &stats);
+    struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+    if (arena)
+        vs_arena_stats(arena, &stats);
     vs_lock_take(&c->lock);
     each_stat(c, accumulate_from_now);
     c->ooms = 0;
@@ -206,4 +215,5 @@ void vramscope_torch_reset_accumulated(int device)
     c->created_before = stats.created;
     c->released_before = stats.released;
     vs_lock_give(&c->lock);
+    vs_served_out();
 }

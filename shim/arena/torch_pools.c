@@ -79,7 +79,7 @@ struct filter {
 /* Who a lane is for. */
 struct owner {
     struct vs_torch_pool *pool;
-    struct vs_arena *arena;
+    uint32_t number; /* of the device's arenas, the one that the lane is of */
     CUstream stream;
 };
 
@@ -177,12 +177,15 @@ static bool begin_filter(struct vs_torch_pool *pool, const struct vs_function *a
 void vramscope_torch_begin_allocate_to_pool(int device, struct vs_mempool id,
                                             const struct vs_function *accepts)
 {
+    if (!vs_served_in())
+        return;
     vs_lock_take(&lock);
     struct vs_torch_pool *pool = find_or_make(device, id);
     bool begun = pool && begin_filter(pool, accepts);
     if (pool)
         pool->uses++;
     vs_lock_give(&lock);
+    vs_served_out();
     if (!begun)
         vs_log("more than %d pools of PyTorch's: a graph that is captured now may not be replayed", POOLS);
 }
@@ -190,6 +193,8 @@ void vramscope_torch_begin_allocate_to_pool(int device, struct vs_mempool id,
 void vramscope_torch_end_allocate_to_pool(int device, struct vs_mempool id)
 {
     struct vs_function over = {.manage = NULL};
+    if (!vs_served_in())
+        return;
     vs_lock_take(&lock);
     const struct vs_torch_pool *pool = find(device, id);
     for (int i = 0; i < FILTERS && pool; i++) {
@@ -201,6 +206,7 @@ void vramscope_torch_end_allocate_to_pool(int device, struct vs_mempool id)
         break;
     }
     vs_lock_give(&lock);
+    vs_served_out();
     wait_for_askers();
     destroy(&over);
 }
@@ -209,24 +215,32 @@ void vramscope_torch_end_allocate_to_pool(int device, struct vs_mempool id)
 
 void vramscope_torch_retain_pool(int device, struct vs_mempool id)
 {
+    if (!vs_served_in())
+        return;
     vs_lock_take(&lock);
     struct vs_torch_pool *pool = find_or_make(device, id);
     if (pool)
         pool->uses++;
     vs_lock_give(&lock);
+    vs_served_out();
 }
 
 int vramscope_torch_pool_uses(int device, struct vs_mempool id)
 {
+    if (!vs_served_in())
+        return 0;
     vs_lock_take(&lock);
     const struct vs_torch_pool *pool = find(device, id);
     int uses = pool ? (int)pool->uses : 0;
     vs_lock_give(&lock);
+    vs_served_out();
     return uses;
 }
 
 void vramscope_torch_release_pool(int device, struct vs_mempool id)
 {
+    if (!vs_served_in())
+        return;
     vs_lock_take(&lock);
     struct vs_torch_pool *pool = find(device, id);
     if (pool && pool->uses && --pool->uses == 0) {
@@ -234,13 +248,14 @@ void vramscope_torch_release_pool(int device, struct vs_mempool id)
         __atomic_fetch_add(&ended_pools, 1, __ATOMIC_RELAXED);
     }
     vs_lock_give(&lock);
+    vs_served_out();
 }
 
 /* ---- memory ---- */
 
 static bool owns(const struct owner *o, const struct vs_served *s, CUstream stream)
 {
-    return o->pool && o->arena == vs_served_arena((struct vs_served *)s) && o->stream == stream;
+    return o->pool && o->number == s->number && o->stream == stream;
 }
 
 static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
@@ -253,7 +268,7 @@ static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstrea
     /* no stream: nothing is to be asked of one that is captured, nor of one that a graph replays on */
     if (vs_arena_open_lane(vs_served_arena(s), VS_BACKING_DEVICE, VS_LANE_PRIVATE, &lane) != 0)
         return VS_ARENA_ANY;
-    of[lane] = (struct owner){pool, vs_served_arena(s), stream};
+    of[lane] = (struct owner){pool, s->number, stream};
     __atomic_fetch_add(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
     return lane;
 }
@@ -323,7 +338,7 @@ static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
     for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++) {
         if (of[lane].pool != pool)
             continue;
-        if (of[lane].arena == arena)
+        if (of[lane].number == s->number)
             vs_arena_retire_lane(arena, lane);
         of[lane] = (struct owner){.pool = NULL};
         __atomic_fetch_sub(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
