@@ -51,6 +51,7 @@ turn() {
 
 names=() pids=() run=()
 job native
+NCCL_CUMEM_ENABLE=0 job native-ipc
 arena arena && job arena
 arena arena-ipc && NCCL_CUMEM_ENABLE=0 job arena-ipc
 # cudaMalloc served by the arena, under PyTorch's own caching allocator

@@ -33,7 +33,7 @@ def recordings(folder, name):
 def main():
     folder, wrong = sys.argv[1], 0
     native = facts(folder, "native")
-    for name in ("native", "arena", "arena-ipc", "arena-under"):
+    for name in ("native", "native-ipc", "arena", "arena-ipc", "arena-under"):
         found = facts(folder, name)
         if not found or not native:
             print(f"FAIL  {name}: it left no facts")
