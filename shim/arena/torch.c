@@ -138,11 +138,13 @@ static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
     struct vs_arena *arena = arena_of(device, &t->s);
     bool entered = arena && vs_hook_enter();
     int status = arena ? from_arena(t->s, arena, pool, size, stream, &t->address) : 0;
-    t->reserved = arena ? vs_arena_reserved(arena) : 0;
+    if (arena) {
+        t->reserved = vs_arena_reserved(arena);
+        vs_served_tell(t->s);
+    }
     vs_served_out();
     if (!arena)
         return from_driver(size, &t->address);
-    vs_served_tell(t->s);
     if (entered)
         vs_hook_leave();
     return status;
@@ -241,6 +243,7 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
     uint32_t lane = vs_torch_lane(s, address, stream);
     vs_served_unexport(s, arena, address);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+    vs_served_tell(s);
     if (entered)
         vs_hook_leave();
 }
@@ -260,8 +263,6 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
     vs_served_out();
     if (plain)
         to_driver(address);
-    else
-        vs_served_tell(s);
     errno = saved;
 }
 
@@ -309,9 +310,9 @@ static void reset(struct vs_served *s)
     if (arena) {
         vs_torch_pools_retire(s);
         vs_arena_trim(arena, 0);
+        vs_served_tell(s);
     }
     vs_served_out();
-    vs_served_tell(s);
     if (entered)
         vs_hook_leave();
 }

@@ -92,4 +92,5 @@ grep -q 'names a backend: PyTorch keeps it' "$run/said" || fail "the backend was
 ended uncached
 grep -q 'each tensor is a cudaMalloc' "$run/said" || fail "the choice to have no cache was not respected"
 expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
+expect_sql "SELECT frees > 0, free_waits FROM arena" '1|0' # nobody waits at a free
 echo "PyTorch sees no difference"

@@ -32,7 +32,7 @@ program arena-train 40 "${arena[@]}" -o "$out/arena-train.db" -- python3 "$run" 
 program compare-arena 20 python3 "$run" compare arena "$out/native.json" "$out/arena.json" "$out/arena-train.db"
 "$tree/bin/vramscope" report "$out/arena-train.db" >"$out/arena-train.report" 2>&1 || say "FAIL report of arena-train"
 head -n 40 "$out/arena-train.report" >>"$log"
-program arena-features 60 "${arena[@]}" -o "$out/arena-features.db" -- python3 "$run" features
+program arena-features 90 "${arena[@]}" -o "$out/arena-features.db" -- python3 "$run" features
 # every tensor a cudaMalloc, with and without the arena below it
 program alone-train 40 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 "$run" train "$out/alone.json" --steps 18
 program uncached-train 40 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$out/uncached.db" \
