@@ -9,6 +9,7 @@
  *      fork      a child that frees its parent's blocks
  *      devices   two of them
  *      first     an allocation before there is a context
+ *      uncached  cudaMalloc and cudaFree for each, as PyTorch without its cache
  *      plain     without the arena
  *
  * It counts itself what it holds, and prints at the end what the record must say: peak, live, blocks, frees.
@@ -487,6 +488,31 @@ static void test_first(void)
     check_stats();
 }
 
+/* As PyTorch without its cache: a cudaMalloc and a cudaFree for each tensor, no stream told. */
+static void test_uncached(void)
+{
+    CUdeviceptr p[8] = {0};
+    CUstream side;
+    CUgraph captured;
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 2000; i++) {
+        if (p[i % 8])
+            OK(cuMemFree(p[i % 8]));
+        OK(cuMemAlloc(&p[i % 8], (2 + (size_t)i % 7) * MIB));
+        OK(cuMemsetD32(p[i % 8], (unsigned)i, 4));
+        if (i == 1000) { /* nothing may be asked of the context while one of its streams is captured */
+            OK(cuStreamBeginCapture(side, CU_STREAM_CAPTURE_MODE_RELAXED));
+            for (int k = 0; k < 7; k++) {
+                OK(cuMemFree(p[k]));
+                p[k] = 0;
+            }
+            OK(cuStreamEndCapture(side, &captured));
+        }
+    }
+    for (int i = 0; i < 8; i++)
+        OK(cuMemFree(p[i]));
+}
+
 /* VRAMSCOPE_ALLOCATOR is off: the driver's memory, block by block. */
 static void test_plain(void)
 {
@@ -519,6 +545,8 @@ int main(int argc, char **argv)
             test_fork();
         else if (!strcmp(what, "devices"))
             test_devices();
+        else if (!strcmp(what, "uncached"))
+            test_uncached();
         else if (!strcmp(what, "plain"))
             test_plain();
         else
