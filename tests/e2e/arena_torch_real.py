@@ -217,6 +217,27 @@ def own_allocator():
         print("does not yet support" in str(error))
 
 
+def compiled():
+    """inductor's trees of graphs would ask for states of torch's own allocator."""
+    import torch._inductor.compile_fx as inductor
+
+    def model(inputs):
+        return inputs
+
+    print(inductor.cudagraphify(model, (), device_index=0) is model)
+
+
+def late():
+    """What a program finds of torch's own names: subclasses and signatures go on working."""
+    import inspect
+
+    class Mine(torch.cuda.MemPool):
+        pass
+
+    print(isinstance(Mine(), torch.cuda.MemPool), torch.cuda.MemPool is torch.cuda.memory.MemPool)
+    print(list(inspect.signature(torch.cuda.MemPool.__init__).parameters))
+
+
 for name in sys.argv[1:]:
     print("--", name)
     globals()[name]()

@@ -39,7 +39,7 @@ wanted() {
     diff "$run/wanted" "$run/out" >"$run/difference" || fail "$1: (< wanted) $(cat "$run/difference")"
 }
 
-cases=(counters pools graphs streams fork profiler)
+cases=(counters pools graphs streams fork profiler late)
 start native off -- "${cases[@]}"
 start arena arena -- "${cases[@]}"
 wait
@@ -51,6 +51,7 @@ start own arena -- own_allocator
 start backend arena PYTORCH_CUDA_ALLOC_CONF=backend:native -- fork
 wait
 start uncached arena PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- fork
+start compiled arena -- compiled
 wait
 
 ended native
@@ -80,6 +81,12 @@ wanted "a failure of the driver" <<'END'
 AcceleratorError CUDA error: unspecified launch failure
 3145728 0
 END
+ended compiled
+wanted "torch.compile" <<'END'
+-- compiled
+True
+END
+grep -q 'kernels are launched one by one' "$run/said" || fail "nothing was said of graphs"
 # who chose an allocator keeps it
 ended own
 wanted "an allocator of the program's" <<'END'
