@@ -5,7 +5,7 @@
  * freed goes back to its stream's lane, and is given out again in that stream's order.  A block that another
  * stream used as well (record_stream) is kept until that stream has done what it was given before the free.
  *
- * Sizes count as torch's own allocator counts them, in units of 512 bytes, which is how the arena allocates.
+ * Sizes count in units of 512 bytes, which is how the arena allocates, and torch's own allocator counts.
  * An allocation of 0 bytes is NULL, as torch's.
  *
  * Out of memory: the arena has given back all that was idle and has waited for what was freed.  Then, as

@@ -3,8 +3,8 @@
 When torch has been imported, and before it uses the GPU, the functions vramscope_torch_* of the preloaded library become
 its allocator, by torch's own interface for that (CUDAPluggableAllocator).  What that interface leaves out, and a program
 may ask all the same, is answered here from the arena: statistics, their resets, the memory fraction, MemPool.  Figures are
-those of torch's own allocator for the same requests; where the arena has no such thing (splits, oversized segments) they
-are 0, as torch does for cudaMallocAsync.
+those of torch's own allocator for the same requests, less the rests that it does not split off; where the arena has no such
+thing (splits, oversized segments) they are 0, as torch does for cudaMallocAsync.
 
 Whoever chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor
 is a cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  That is said in one line.
