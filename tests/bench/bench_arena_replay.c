@@ -2,8 +2,8 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES] [trim=BYTES]
- * TRACE...
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
+ *                         [trim=BYTES] [plain=1] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
  * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
@@ -182,6 +182,8 @@ int main(int argc, char **argv)
             lag = n;
         else if (!strncmp(argv[i], "mark=", 5))
             config.mark_bytes = n;
+        else if (!strncmp(argv[i], "plain=", 6))
+            config.plain = n;
         else if (!strncmp(argv[i], "trim=", 5))
             config.trim_above = n;
         else if (!strncmp(argv[i], "small=", 6))
