@@ -32,6 +32,9 @@ struct import {
     uint32_t references;
 };
 
+/* Opening waits for another process, closing for the device: one thread at a time does either, and changes
+ * the table.  Who only looks an address up waits for neither. */
+static struct vs_lock changing;
 static struct vs_lock lock; /* guards what follows; `used` is also looked at without it */
 static struct import *table;
 static _Atomic uint32_t used;
@@ -108,9 +111,18 @@ static struct import *free_place(void)
 
 static void enter_table(struct import *place, const struct import *i)
 {
+    vs_lock_take(&lock);
     *place = *i;
     if (place == &table[count_used()])
         atomic_fetch_add_explicit(&used, 1, memory_order_relaxed); /* a hint to who has not the lock */
+    vs_lock_give(&lock);
+}
+
+static void leave_table(struct import *i)
+{
+    vs_lock_take(&lock);
+    i->address = 0;
+    vs_lock_give(&lock);
 }
 
 bool vs_imported(CUdeviceptr address, struct vs_arena_block *block)
@@ -282,7 +294,7 @@ static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, uns
         return CUDA_ERROR_INVALID_VALUE;
     if (vs_ipc_is_own(t))
         return CUDA_ERROR_INVALID_CONTEXT; /* as the driver: a process does not open what is its own */
-    vs_lock_take(&lock);
+    vs_lock_take(&changing);
     struct import *i = find_handle(t, context);
     if (i) {
         i->references++;
@@ -290,7 +302,7 @@ static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, uns
     } else {
         status = import(t, context, out);
     }
-    vs_lock_give(&lock);
+    vs_lock_give(&changing);
     return status;
 }
 
@@ -327,8 +339,9 @@ static CUresult close_import(struct import *i)
     CUresult status = driver.unmap(i->pages, i->bytes);
     if (status != CUDA_SUCCESS)
         return status;
-    driver.unreserve(i->pages, i->bytes);
-    i->address = 0;
+    uint64_t pages = i->pages, bytes = i->bytes;
+    leave_table(i); /* before another one can be given the addresses */
+    driver.unreserve(pages, bytes);
     return CUDA_SUCCESS;
 }
 
@@ -338,12 +351,12 @@ static CUresult serve_close(CUdeviceptr address)
     CUresult status = CUDA_SUCCESS;
     if (count_used() == 0 || vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context || !vs_served_in())
         return VS_UNDER(cuIpcCloseMemHandle)(address);
-    vs_lock_take(&lock);
+    vs_lock_take(&changing);
     struct import *i = find_address(address);
     bool ours = i && i->address == address;
     if (ours)
         status = close_import(i);
-    vs_lock_give(&lock);
+    vs_lock_give(&changing);
     vs_served_out();
     return ours ? status : VS_UNDER(cuIpcCloseMemHandle)(address);
 }
@@ -352,13 +365,14 @@ void vs_imports_forget(CUcontext context, CUdevice device)
 {
     if (count_used() == 0 || !vs_served_in())
         return;
-    vs_lock_take(&lock);
+    vs_lock_take(&changing);
     for (uint32_t n = 0; n < count_used(); n++)
         if (table[n].address && (context ? table[n].context == context : table[n].primary_of == device)) {
-            undo(&table[n], table[n].bytes);
-            table[n].address = 0;
+            struct import gone = table[n];
+            leave_table(&table[n]);
+            undo(&gone, gone.bytes);
         }
-    vs_lock_give(&lock);
+    vs_lock_give(&changing);
     vs_served_out();
 }
 
