@@ -225,14 +225,15 @@ static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64
     if (vs_blocks_reserve(a) != 0 ||
         vs_tiles_reserve(a, s->blocks + 1, a->live_views, a->home_tiles_top) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
-    uint64_t peak = s->peak_allocated;
+    uint64_t peak = s->peak_allocated, wanted = a->wanted;
     s->allocated += size;
-    s->peak_allocated =
-        s->allocated > peak ? s->allocated : peak; /* how much is live tells how much may be held */
+    s->peak_allocated = s->allocated > peak ? s->allocated : peak;
+    a->wanted = s->allocated > wanted ? s->allocated : wanted;
     int status = vs_policy_place(a, lane, size, &tile);
     if (status != 0) {
         s->allocated -= size;
         s->peak_allocated = peak;
+        a->wanted = wanted;
         return status;
     }
     struct tile *t = &a->tile[tile];
@@ -402,6 +403,8 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
     int status = vs_order_settle(a);
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
+    if (keep == 0)
+        a->wanted = a->stats.allocated; /* what comes is not what was */
     vs_leave(a);
     return status;
 }

@@ -227,6 +227,8 @@ struct vs_arena {
     uint64_t idle; /* granules */
     struct surplus surplus;
     struct vs_arena_stats stats;
+    uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
+                        be held */
     uint64_t changes; /* of stats.reserved; atomic */
 };
 

@@ -79,7 +79,7 @@ static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
     const struct vs_arena_stats *s = &a->stats;
     uint64_t reserved = s->reserved + place_of(a, (uint32_t)granules);
     uint64_t deferred = s->deferred < a->config.defer_bytes ? s->deferred : a->config.defer_bytes;
-    return reserved <= s->peak_allocated + s->peak_allocated * slack / 1000 + deferred;
+    return reserved <= a->wanted + a->wanted * slack / 1000 + deferred;
 }
 
 static uint32_t use_view(struct vs_arena *a, uint32_t view, uint64_t size)

@@ -75,7 +75,7 @@ def read(path):
     try:
         found, ours = peaks(db), arena(db)
         found["losses"] = losses(db)
-        found["calls_per_1000"] = ours.get("last_third_calls_per_1000") if ours else recorded_calls(db)
+        found["calls_per_1000"] = ours.get("last_third_calls_per_thousand") if ours else recorded_calls(db)
         if ours:
             found["arena"] = ours
             found["arena_allocated_peak"], found["arena_reserved_peak"] = ours["peak_allocated_bytes"], ours["peak_reserved_bytes"]

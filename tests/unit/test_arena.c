@@ -729,6 +729,20 @@ static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
     end();
 }
 
+static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
+{
+    uint64_t b[64];
+    begin(256);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 0);
+    make_gaps(VS_ARENA_ANY, G, 64, b); /* 32 live, 32 idle between them */
+    take(VS_ARENA_ANY, 20 * G);
+    assert_int_equal(stats().reserved, 64 * G); /* a view of what is idle: 200 were long ago */
+    assert_int_equal(stats().peak_allocated, 200 * G);
+    end();
+}
+
 static void every_mapping_gets_the_peers(void **state)
 {
     uint64_t b[16];
@@ -786,6 +800,7 @@ int main(void)
         cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
         cmocka_unit_test(deferred_frees_do_not_pile_up),
         cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
+        cmocka_unit_test(after_a_trim_what_lived_before_it_allows_nothing),
         cmocka_unit_test(every_mapping_gets_the_peers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
