@@ -133,7 +133,7 @@ def alike(run, reference):
     if not pairs:
         return "none"
     most = max(abs(a / b - 1) for a, b in pairs)
-    return "equal" if all(a == b for a, b in pairs) else f"{most:.0e}" if most < 1e-2 else "DIFFER"
+    return "equal" if all(a == b for a, b in pairs) else f"{most:.0e}" if most < 5e-3 else "DIFFER"
 
 
 # ---- the table ----
