@@ -246,9 +246,9 @@ static int follow(void *context, uint64_t stream, uint64_t mark)
 static int settle(void *context)
 {
     struct vs_backing_cuda *b = context;
-    if (any_capture(b) || is_capturing(b, NULL))
+    if (any_capture(b))
         return VS_BACKING_NOT_READY;
-    AROUND(b, b->call.cuCtxSynchronize());
+    AROUND(b, is_capturing(b, NULL) ? CUDA_ERROR_NOT_READY : b->call.cuCtxSynchronize());
 }
 
 int vs_backing_cuda_settle(struct vs_backing_cuda *b)

@@ -258,14 +258,15 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
     return (CUresult)vs_arena_free(arena, block->address, VS_ARENA_ANY, flags);
 }
 
-/* Without a context the driver refuses, whatever the address; so it is asked to. */
+/* As the driver's: a thread without a context may free, too.  Where the driver cannot be asked for one (it
+ * has shut down) its error is the answer. */
 static CUresult serve_free(CUdeviceptr address)
 {
     struct vs_arena_block block;
     struct vs_served *s;
     CUcontext current = NULL;
     CUresult status = address ? vs_drv_cuCtxGetCurrent(&current) : CUDA_SUCCESS;
-    if (!address || (status == CUDA_SUCCESS && !current) || !vs_served_in())
+    if (!address || !vs_served_in())
         return VS_UNDER(cuMemFree_v2)(address);
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
     if (arena && status == CUDA_SUCCESS)

@@ -193,24 +193,27 @@ bool sim_freeable(const struct sim_block *block)
            block->kind == SIM_GRAPH || (block->kind == SIM_IMPORTED && sim_import_freeable(block));
 }
 
+/* As the real driver, a thread without a context may free, too. */
 static CUresult free_device(uint64_t address)
 {
     struct sim_block *block = sim_block_find(address);
+    CUresult context = sim_context_check();
     SIM_UNSAFE();
-    if (!block || block->range.start != address || !sim_freeable(block))
-        return CUDA_ERROR_INVALID_VALUE;
-    return sim_block_free(block);
+    if (block && block->range.start == address && sim_freeable(block) &&
+        (context == CUDA_SUCCESS || context == CUDA_ERROR_INVALID_CONTEXT))
+        return sim_block_free(block);
+    return context != CUDA_SUCCESS ? context : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    SIM_CALL(SIM_CONTEXT);
+    SIM_CALL(SIM_INITIALIZED);
     return free_device(address);
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 address)
 {
-    SIM_CALL(SIM_CONTEXT);
+    SIM_CALL(SIM_INITIALIZED);
     return free_device(address);
 }
 
