@@ -167,6 +167,11 @@ bool vs_record_enabled(void)
            atomic_load_explicit(&vs_recording->state, memory_order_relaxed) != VS_RECORDING_OFF;
 }
 
+bool vs_record_takes(void)
+{
+    return vs_record_enabled() && !window_is_closed();
+}
+
 /* ---- starting ---- */
 
 void vs_record_await_start(struct vs_recording *r)

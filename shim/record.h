@@ -31,6 +31,10 @@ uint64_t vs_record(struct vs_event *event);
  * started. */
 bool vs_record_enabled(void);
 
+/* Whether an event now that ends nothing would be written, or start the recording: false also while the
+ * window is closed. */
+bool vs_record_takes(void);
+
 /* Marks this thread as inside vramscope: hooks pass through.  Nests. */
 void vs_record_enter_internal(void);
 void vs_record_leave_internal(void);

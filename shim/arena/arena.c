@@ -272,13 +272,15 @@ static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes)
     return 0;
 }
 
-static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
+static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags,
+                      struct vs_arena_block *was)
 {
     uint32_t tile = vs_blocks_get(a, address);
     if (tile == NIL || a->tile[tile].doomed || lane >= LANES || (lane && !a->lane[lane].open))
         return VS_BACKING_INVALID;
     const struct tile *t = &a->tile[tile];
     uint32_t others = t->others;
+    *was = (struct vs_arena_block){address, t->asked, t->lane, t->pins};
     if (lane != t->lane && lane != VS_ARENA_ANY)
         others |= 1u << lane;
     a->stats.frees++;
@@ -291,9 +293,16 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsig
 
 int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
+    struct vs_arena_block was;
+    return vs_arena_free_telling(a, address, lane, flags, &was);
+}
+
+int vs_arena_free_telling(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags,
+                          struct vs_arena_block *was)
+{
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = free_block(a, address, lane, flags);
+    int status = free_block(a, address, lane, flags, was);
     if (__builtin_expect(--a->surplus.left == 0, 0))
         vs_surplus_look(a);
     vs_leave(a);
@@ -363,14 +372,15 @@ static bool find_place(const struct vs_arena *a, uint64_t address, uint64_t *pla
 bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *block)
 {
     uint64_t place;
-    bool found = false;
     if (!vs_enter(a))
         return false;
-    if (find_place(a, address, &place)) {
-        const struct tile *t = &a->tile[vs_tile_at(a, place)];
-        uint64_t start = address_of(a, t->at);
-        found = live_at(a, start) != NIL && address - start < t->asked;
-        *block = (struct vs_arena_block){start, t->asked, t->lane, t->pins};
+    uint32_t tile = live_at(a, address); /* mostly it is asked about its first byte */
+    if (tile == NIL && find_place(a, address, &place))
+        tile = live_at(a, address_of(a, a->tile[vs_tile_at(a, place)].at));
+    bool found = tile != NIL && address - address_of(a, a->tile[tile].at) < a->tile[tile].asked;
+    if (found) {
+        const struct tile *t = &a->tile[tile];
+        *block = (struct vs_arena_block){address_of(a, t->at), t->asked, t->lane, t->pins};
     }
     vs_leave(a);
     return found;

@@ -97,6 +97,9 @@ struct vs_arena_block {
 };
 /* The live block that holds ADDRESS, which may be inside it. */
 bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
+/* vs_arena_free; *WAS: the block, where one was freed. */
+int vs_arena_free_telling(struct vs_arena *arena, uint64_t address, uint32_t lane, unsigned flags,
+                          struct vs_arena_block *was);
 /* The backing's handles of the granules that the block at ADDRESS lies on, in order: up to MOST of them from
  * FIRST on.  *OFFSET: where in its first granule it begins.  How many it lies on; 0: no block begins there.
  */

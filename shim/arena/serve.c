@@ -151,23 +151,20 @@ struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **out, st
 /* ---- what stands in the driver's place ---- */
 
 /* While a graph is being captured the driver serves: it refuses where the capture's mode forbids allocations,
- * and what the graph may come to hold is lent to nobody. */
-static bool capturing(void)
-{
-    /* relaxed: who captures and allocates in another thread orders the two himself */
-    return __atomic_load_n(&vs_served_captures, __ATOMIC_RELAXED) != 0;
-}
-
-/* Where the arena has nothing to give, whatever the reason, the driver is asked itself: its error is the one
+ * and what the graph may come to hold is lent to nobody.
+ *
+ * Where the arena has nothing to give, whatever the reason, the driver is asked itself: its error is the one
  * that the program would have got without us. */
 static CUresult serve_alloc(CUdeviceptr *out, size_t size)
 {
     struct vs_served *s;
-    if (!out || size == 0 || capturing() || !vs_served_in())
+    if (!out || size == 0 || vs_captures() || !vs_served_in())
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     struct vs_arena *arena = vs_served_here(&s);
     uint64_t address = 0;
     int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : CUDA_ERROR_NOT_SUPPORTED;
+    if (arena)
+        vs_served_look(s, arena);
     vs_served_out();
     if (status != 0)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
@@ -192,7 +189,8 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 {
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     size_t line = (width + PITCH - 1) & ~(size_t)(PITCH - 1), size;
-    if (!valid || capturing() || line < width || __builtin_mul_overflow(line, height, &size) || !is_served())
+    if (!valid || vs_captures() || line < width || __builtin_mul_overflow(line, height, &size) ||
+        !is_served())
         return VS_UNDER(cuMemAllocPitch_v2)(out, pitch, width, height, element);
     CUresult status = serve_alloc(out, size);
     if (status == CUDA_SUCCESS)
@@ -271,6 +269,8 @@ static CUresult serve_free(CUdeviceptr address)
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
     if (arena && status == CUDA_SUCCESS)
         status = block.address == address ? free_block(s, arena, &block) : CUDA_ERROR_INVALID_VALUE;
+    if (arena)
+        vs_served_look(s, arena);
     vs_served_out();
     return arena ? status : VS_UNDER(cuMemFree_v2)(address);
 }
@@ -335,6 +335,8 @@ static bool give_back(void)
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
         bytes += arena ? given_back(arena) : 0;
+        if (arena)
+            vs_served_look(&vs_served[i], arena);
     }
     vs_served_out();
     return bytes > 0;

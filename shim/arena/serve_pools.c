@@ -178,6 +178,7 @@ static CUresult serve_trim(CUmemoryPool pool, size_t keep)
     if (arena) {
         uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
         vs_arena_trim(arena, keep > used ? keep - used : 0);
+        vs_served_look(s, arena);
     }
     vs_served_out();
     return status;

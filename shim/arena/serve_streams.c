@@ -24,12 +24,6 @@ static CUresult ask_context(CUstream stream, CUcontext *context)
     return real_stream(stream) ? vs_drv_cuStreamGetCtx(stream, context) : vs_drv_cuCtxGetCurrent(context);
 }
 
-static CUcontext context_of(CUstream stream)
-{
-    CUcontext context;
-    return ask_context(stream, &context) == CUDA_SUCCESS ? context : NULL;
-}
-
 static uint32_t find_lane(const struct vs_served *s, CUstream stream)
 {
     for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
@@ -57,17 +51,22 @@ static uint32_t look_up_lane(struct vs_served *s, CUstream stream, bool open)
 
 /* The last lane that this thread asked for: nearly always the next one as well. */
 static __thread struct {
-    const struct vs_served *s;
+    struct vs_served *s;
     CUstream stream;
     uint32_t lane, changes;
 } last;
 uint32_t vs_served_lane_changes = 1;
 
-uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+static uint32_t lane_changes(void)
 {
     /* relaxed: who ends a stream and uses its handle for another one in another thread orders the two himself
      */
-    uint32_t changes = __atomic_load_n(&vs_served_lane_changes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&vs_served_lane_changes, __ATOMIC_RELAXED);
+}
+
+uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+{
+    uint32_t changes = lane_changes();
     if (stream == CU_STREAM_LEGACY)
         stream = NULL; /* two names of one stream */
     if (last.s == s && last.stream == stream && last.changes == changes)
@@ -82,6 +81,36 @@ uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
     return lane;
 }
 
+/* The device whose lane STREAM has, as far as this thread knows without asking anybody: then STREAM lives,
+ * and its context is the arena's.  Handles that name a stream per context are none of these. */
+static struct vs_served *last_of(CUstream stream)
+{
+    bool known = real_stream(stream) && last.stream == stream && last.changes == lane_changes();
+    return known && vs_served_arena(last.s) ? last.s : NULL; /* else it is being taken apart */
+}
+
+/* The context that STREAM is of, which need not be the current one, and the capture that it is in. */
+struct road {
+    CUcontext context; /* NULL: none */
+    bool captured;
+};
+
+/* Nobody is asked about a stream that is known, or about captures while there are none. */
+static CUresult ask(CUstream stream, struct road *road)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    const struct vs_served *s = last_of(stream);
+    CUresult status = CUDA_SUCCESS;
+    if (s)
+        road->context = s->cuda.context;
+    else
+        status = ask_context(stream, &road->context);
+    if (status == CUDA_SUCCESS && vs_captures())
+        status = vs_drv_cuStreamIsCapturing(stream, &capture);
+    road->captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    return status;
+}
+
 /* Whether memory of POOL (NULL: of the current one) comes from the arena: that of the default one does. */
 static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 {
@@ -92,6 +121,7 @@ static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, si
 {
     uint32_t lane = vs_served_stream_lane(s, stream, true);
     int status = vs_arena_malloc(arena, lane, size, address);
+    vs_served_look(s, arena);
     if (status == 0 && lane != VS_ARENA_ANY)
         vs_served_pooled(s, vs_served_bytes(size));
     return status;
@@ -100,17 +130,20 @@ static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, si
 CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served)
 {
     struct vs_served *s;
+    struct road road;
     uint64_t address = 0;
     *served = false;
-    if (!out || size == 0 || vs_capturing(stream) != VS_CAPTURE_NO || !vs_served_in())
+    if (!out || size == 0 || !vs_served_in())
         return CUDA_SUCCESS;
-    struct vs_arena *arena = vs_served_of(context_of(stream), &s);
+    bool free_road = ask(stream, &road) == CUDA_SUCCESS && !road.captured;
+    struct vs_arena *arena = free_road ? vs_served_of(road.context, &s) : NULL;
     if (arena && is_served(s, pool))
         *served = take(s, arena, stream, size, &address) == 0; /* else the driver's error is the program's */
     vs_served_out();
     if (*served) {
         *out = address;
         vs_override_space = VS_SPACE_ARENA;
+        vs_override_context = road.context;
     }
     return CUDA_SUCCESS;
 }
@@ -156,28 +189,48 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
     return (CUresult)vs_arena_free(arena, block->address, lane, flags);
 }
 
+/* What nearly all frees are: of a block that nobody else has, on a stream that is known and not captured, in
+ * that stream's arena.  False: nothing was done. */
+static bool release_known(CUdeviceptr address, CUstream stream)
+{
+    struct vs_arena_block was;
+    struct vs_served *s = last_of(stream);
+    /* relaxed: who exports a block and frees it in another thread orders the two himself */
+    if (!s || vs_captures() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
+        return false;
+    struct vs_arena *arena = vs_served_arena(s);
+    if (!arena || vs_arena_free_telling(arena, address, last.lane, 0, &was) != 0)
+        return false;
+    if (was.lane != VS_ARENA_ANY)
+        vs_served_unpooled(s, vs_served_bytes(was.size));
+    vs_served_look(s, arena);
+    return true;
+}
+
 /* *SERVED: not by the driver.  What it says of a stream that cannot be asked about is its word on the free,
  * too: the address alone would be none that it knows. */
 static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
 {
     struct vs_arena_block block;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     struct vs_served *s;
-    CUcontext context;
+    struct road road;
     *served = false;
-    if (!address)
+    if (!address || !vs_served_in())
         return CUDA_SUCCESS;
-    CUresult status = ask_context(stream, &context);
-    bool nowhere = status == CUDA_SUCCESS && !context;
-    if (status == CUDA_SUCCESS)
-        status = vs_drv_cuStreamIsCapturing(stream, &capture);
-    if (nowhere || (status == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) || !vs_served_in())
+    if (release_known(address, stream)) {
+        vs_served_out();
+        *served = true;
         return CUDA_SUCCESS;
-    struct vs_arena *arena = vs_served_owner(address, &s, &block);
+    }
+    CUresult status = ask(stream, &road);
+    bool by_driver = status == CUDA_SUCCESS && (road.captured || !road.context);
+    struct vs_arena *arena = by_driver ? NULL : vs_served_owner(address, &s, &block);
     *served = arena != NULL;
     if (arena && status == CUDA_SUCCESS)
-        status = block.address == address ? release_block(s, arena, &block, stream, context)
+        status = block.address == address ? release_block(s, arena, &block, stream, road.context)
                                           : CUDA_ERROR_INVALID_VALUE;
+    if (arena)
+        vs_served_look(s, arena);
     vs_served_out();
     return status;
 }

@@ -26,6 +26,7 @@
 
 static _Atomic int devices;                /* up to the last one that has had an arena */
 static __thread uint64_t calls, next_look; /* of this thread */
+static __thread bool due;                  /* it has something to tell */
 
 /* ---- what is held ---- */
 
@@ -44,12 +45,18 @@ static void tell_reserved(struct vs_served *s, uint64_t change, const struct vs_
         __atomic_store_n(&s->told, change, __ATOMIC_RELEASE); /* after the event: who sees it may record */
 }
 
+/* Where nothing is recorded there is nobody to tell, and whatever it is stays untold. */
+static bool is_untold(const struct vs_served *s, const struct vs_arena *arena)
+{
+    /* acquire: pairs with the release above */
+    return __atomic_load_n(&s->told, __ATOMIC_ACQUIRE) != vs_arena_changes(arena) && vs_record_takes();
+}
+
 static void tell_change(struct vs_served *s)
 {
     struct vs_arena *arena = vs_served_arena(s);
     struct vs_arena_stats stats;
-    /* acquire: pairs with the release above */
-    if (!arena || __atomic_load_n(&s->told, __ATOMIC_ACQUIRE) == vs_arena_changes(arena))
+    if (!arena || !is_untold(s, arena))
         return;
     vs_lock_take(&s->telling);
     uint64_t change =
@@ -185,24 +192,45 @@ static void sample_all(void (*one)(struct vs_served *, struct vs_arena *))
 
 /* ---- when ---- */
 
+void vs_served_look(const struct vs_served *s, const struct vs_arena *arena)
+{
+    if (++calls >= next_look || is_untold(s, arena))
+        due = true;
+}
+
+/* Inside, or with a call of vs_served_out to come. */
+static void look_at_figures(void)
+{
+    if (calls < next_look)
+        return;
+    next_look = calls + until_next(calls);
+    sample_all(sample_if_due);
+}
+
 void vs_served_tell(struct vs_served *s)
 {
     bool entered;
     if (!inside(&entered))
         return;
+    calls++;
     tell_change(s);
-    if (++calls >= next_look) {
-        next_look = calls + until_next(calls);
-        sample_all(sample_if_due);
-    }
+    look_at_figures();
     if (entered)
         vs_served_out();
 }
 
+/* After a call of the program's, with the record's turn: what that left to tell. */
 static void tell_all(void)
 {
+    bool entered;
+    if (!due || !inside(&entered))
+        return;
+    due = false;
     for (int i = 0; i < known_devices(); i++)
-        vs_served_tell(&vs_served[i]);
+        tell_change(&vs_served[i]);
+    look_at_figures();
+    if (entered)
+        vs_served_out();
 }
 
 static void at_exit(void)

@@ -87,6 +87,9 @@ struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **served,
  * Before the event of a block that it gave, so that no block is ever told before its memory; and after a
  * free. */
 void vs_served_tell(struct vs_served *s);
+/* Inside, after whatever may have changed what ARENA holds: if it did, or figures are due, that is told after
+ * this call of the program's (vs_override_after), or after the thread's next one. */
+void vs_served_look(const struct vs_served *s, const struct vs_arena *arena);
 /* Its arena was made, and is about to be seen; is not seen any more, and about to end. */
 void vs_served_tell_begin(struct vs_served *s);
 void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena);
@@ -109,7 +112,13 @@ void vs_serve_install_pools(void);
 void vs_serve_install_streams(void);
 void vs_serve_install_asks(void);
 
-/* serve_captures.c: STREAM is not captured any more; nor is any of CONTEXT */
+/* serve_captures.c: whether any stream is being captured */
+static inline bool vs_captures(void)
+{
+    /* relaxed: who captures and allocates in another thread orders the two himself */
+    return __atomic_load_n(&vs_served_captures, __ATOMIC_RELAXED) != 0;
+}
+/* STREAM is not captured any more; nor is any of CONTEXT */
 void vs_capture_ended(CUstream stream);
 void vs_captures_forget(CUcontext context);
 void vs_serve_install_captures(void);

@@ -93,6 +93,8 @@ void vs_place_prepare(CUresult status);
 /* Where the call that this thread has just made took memory from, if not from where the function says; reset
  * by who reads it. */
 extern __thread uint8_t vs_override_space;
+/* With it, of stream-ordered memory: the stream's context. */
+extern __thread CUcontext vs_override_context;
 /* Called where the driver had no memory for a call: whether more is free now, so that it is worth another
  * try. */
 extern bool (*vs_override_short)(void);

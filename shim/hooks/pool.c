@@ -144,9 +144,37 @@ static void sample(CUmemoryPool pool, int8_t device)
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
 }
 
+/* Memory that the driver knows nothing of: it is of no pool, of no graph, and its context is known. */
+static void after_override(enum vs_api api, uint64_t address, uint64_t size, CUstream stream)
+{
+    struct vs_event event = {.op = VS_OP_ALLOC,
+                             .space = vs_override_space,
+                             .address = address,
+                             .size = size,
+                             .arg0 = (uint64_t)(uintptr_t)stream,
+                             .arg1 = api};
+    vs_override_space = VS_SPACE_NONE;
+    if (!vs_record_takes())
+        return;
+    vs_place_prepare(CUDA_SUCCESS);
+    struct vs_place place = vs_place_known(vs_override_context);
+    if (place.device == VS_DEVICE_UNKNOWN)
+        place = vs_place_stream(stream, address);
+    if (vs_override_after)
+        vs_override_after();
+    vs_place_announce(place.device);
+    event.device = place.device;
+    event.context = place.context;
+    vs_record(&event);
+}
+
 void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,
                          CUresult status)
 {
+    if (vs_override_space != VS_SPACE_NONE) {
+        after_override(api, address, size, stream);
+        return;
+    }
     /* a handle that the driver has just refused is not shown to it again */
     enum vs_capture capture = status == CUDA_SUCCESS ? vs_capturing(stream) : VS_CAPTURE_UNKNOWN;
     if (capture == VS_CAPTURE_YES) {
@@ -158,11 +186,8 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
     if (pool == NULL && status == CUDA_SUCCESS)
         pool = current_pool_of(place.device);
     struct pool_kind kind = {VS_SPACE_POOL, place.device};
-    if (vs_override_space != VS_SPACE_NONE)
-        kind.space = vs_override_space;
-    else if (pool != NULL && status == CUDA_SUCCESS)
+    if (pool != NULL && status == CUDA_SUCCESS)
         kind = kind_of(pool, address, place.device);
-    vs_override_space = VS_SPACE_NONE;
     if (vs_override_after)
         vs_override_after();
     vs_place_announce(kind.device);

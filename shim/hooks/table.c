@@ -30,6 +30,7 @@ _Atomic(void *) vs_call_table[VS_CALL_END];
 static void *override[VS_API_END];
 static _Atomic(void *) under[VS_API_END];
 __thread uint8_t vs_override_space;
+__thread CUcontext vs_override_context;
 bool (*vs_override_short)(void);
 void (*vs_override_after)(void);
 

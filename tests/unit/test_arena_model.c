@@ -124,7 +124,9 @@ static void release(struct trial *r, uint32_t i)
     if (b->pinned)
         kit_hold(&r->kit, b->address, kit_rounded(b->asked), i + 1);
     r->allocated -= kit_rounded(b->asked);
-    KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->lane[s], flags) == 0);
+    struct vs_arena_block was;
+    KIT_CHECK(vs_arena_free_telling(r->kit.arena, b->address, r->lane[s], flags, &was) == 0);
+    KIT_CHECK(was.address == b->address && was.size == b->asked && (was.pins != 0) == b->pinned);
     b->live = false;
 }
 

@@ -43,6 +43,10 @@ bool vs_record_enabled(void)
 {
     return !record_log.disabled;
 }
+bool vs_record_takes(void)
+{
+    return !record_log.disabled;
+}
 bool vs_record_start(void)
 {
     started = true;
