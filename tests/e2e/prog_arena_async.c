@@ -120,6 +120,35 @@ static void captured(void)
     OK(cuMemFree(q));
 }
 
+/* What a thread knows of a stream must not outlive a capture's beginning, or the stream. */
+static void known(void)
+{
+    CUdeviceptr p, q;
+    CUgraph graph;
+    CUstream gone;
+    size_t nodes = 0;
+    OK(cuMemAllocAsync(&p, 4 * MIB, stream[0]));
+    OK(cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemAllocAsync(&q, 4 * MIB, stream[0])); /* the graph's */
+    OK(cuMemFreeAsync(q, stream[0]));
+    OK(cuStreamEndCapture(stream[0], &graph));
+    OK(cuGraphGetNodes(graph, NULL, &nodes));
+    CHECK(nodes == 2);
+    OK(cuGraphDestroy(graph));
+    OK(cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemFreeAsync(p, stream[0]) != CUDA_SUCCESS); /* no graph's */
+    if (cuStreamEndCapture(stream[0], &graph) == CUDA_SUCCESS)
+        OK(cuGraphDestroy(graph));
+    OK(cuMemFreeAsync(p, stream[0]));
+    IS(cuMemFreeAsync(p, stream[0]), CUDA_ERROR_INVALID_VALUE); /* freed once */
+    OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocAsync(&p, 4 * MIB, gone));
+    OK(cuStreamDestroy(gone));
+    IS(cuMemAllocAsync(&q, 4 * MIB, gone), CUDA_ERROR_INVALID_HANDLE);
+    IS(cuMemFreeAsync(p, gone), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuMemFreeAsync(p, stream[0]));
+}
+
 static void asked(void)
 {
     CUdeviceptr p, base = 0;
@@ -150,6 +179,7 @@ int main(void)
     churn();
     handed_over();
     captured();
+    known();
     asked();
     puts("done");
     return 0;
