@@ -54,6 +54,8 @@ def training():
            "ok    driver calls of the arena per 1000 blocks in the last third: 0.00, to be 0", "ok    step time of arena over torch native: 0.9091",
            "ok    step time of no caching, arena over no caching: 0.2353", "ok    step time of arena over torch native, recorded: 0.8333",
            absent=("MISS", "FAIL", "DIFFER"))
+    runs["arena"] = run(9, 1000 * MIB, 1010 * MIB, 0.0, losses=(1.5, 1.252), arena=True)
+    expect(arena_table.table({"single": runs}), "0.00  2e-03", absent=("DIFFER",))
     runs["arena"] = run(13, 1000 * MIB, 1031 * MIB, 0.01, losses=(1.5, 1.26), arena=True, failed="ended with status 1")
     text = arena_table.table({"multi": runs})
     expect(text, "MISS  reserved by the arena 1031.0 MiB, to be lowest", "MISS  driver calls of the arena per 1000 blocks in the last third: 0.01",
