@@ -65,13 +65,21 @@ union control {
     char room[CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
-static bool is_one_of_us(const struct ucred *who)
+typedef bool trust(const struct ucred *who);
+
+/* Who may have what is given: nobody has root's memory because he knows where it is. */
+static bool may_ask(const struct ucred *who)
 {
-    return who->uid == geteuid() || who->uid == 0 || geteuid() == 0;
+    return who->uid == geteuid() || who->uid == 0;
 }
 
-/* What came along: how many descriptors, and whether the sender may be trusted. */
-static uint32_t unpack(struct msghdr *message, int files[VS_HANDOVER_FILES], bool *trusted)
+static bool may_answer(const struct ucred *who)
+{
+    return may_ask(who) || geteuid() == 0;
+}
+
+/* What came along: how many descriptors, and whether the sender is one of those that MAY. */
+static uint32_t unpack(struct msghdr *message, trust *may, int files[VS_HANDOVER_FILES], bool *trusted)
 {
     uint32_t count = 0;
     *trusted = false;
@@ -81,7 +89,7 @@ static uint32_t unpack(struct msghdr *message, int files[VS_HANDOVER_FILES], boo
             continue;
         if (c->cmsg_type == SCM_CREDENTIALS) {
             memcpy(&who, CMSG_DATA(c), sizeof who);
-            *trusted = is_one_of_us(&who);
+            *trusted = may(&who);
         } else if (c->cmsg_type == SCM_RIGHTS) {
             count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
             memcpy(files, CMSG_DATA(c), count * sizeof(int));
@@ -96,9 +104,9 @@ static void close_all(const int *files, uint32_t count)
         close(files[i]);
 }
 
-/* A datagram of exactly BYTES from somebody of ours: how many descriptors came with it, or -errno. */
-static int receive(int from, void *data, size_t bytes, int files[VS_HANDOVER_FILES], struct sockaddr_un *who,
-                   socklen_t *who_bytes)
+/* A datagram of exactly BYTES from one of those that MAY: how many descriptors came with it, or -errno. */
+static int receive(int from, trust *may, void *data, size_t bytes, int files[VS_HANDOVER_FILES],
+                   struct sockaddr_un *who, socklen_t *who_bytes)
 {
     union control control;
     struct iovec one = {data, bytes};
@@ -115,7 +123,7 @@ static int receive(int from, void *data, size_t bytes, int files[VS_HANDOVER_FIL
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    uint32_t count = unpack(&message, files, &trusted);
+    uint32_t count = unpack(&message, may, files, &trusted);
     if ((size_t)n != bytes || !trusted || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
         close_all(files, count);
         return -EBADMSG;
@@ -170,11 +178,11 @@ static void send_answer(const struct server *s, const struct vs_handover_answer 
 static void answer_one(const struct server *s)
 {
     struct sockaddr_un who;
-    socklen_t who_bytes;
+    socklen_t who_bytes = 0;
     struct vs_handover_ask ask;
     struct vs_handover_answer answer;
     int files[VS_HANDOVER_FILES];
-    int came = receive(s->socket, &ask, sizeof ask, files, &who, &who_bytes);
+    int came = receive(s->socket, may_ask, &ask, sizeof ask, files, &who, &who_bytes);
     if (came < 0)
         return;
     close_all(files, (uint32_t)came); /* nobody sends any */
@@ -334,7 +342,7 @@ int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handov
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     int came = -ETIMEDOUT;
     for (int waited = 0; came == -ETIMEDOUT && waited < PATIENCE_MS; waited += LOOK_MS) {
-        came = receive(way, answer, sizeof *answer, files, NULL, NULL);
+        came = receive(way, may_answer, answer, sizeof *answer, files, NULL, NULL);
         if (came == -ETIMEDOUT && !is_there(way))
             return -ECONNREFUSED;
     }

@@ -275,6 +275,41 @@ static void nonsense_is_passed_over(void **state)
     end(&g);
 }
 
+/* What another user gets when he asks: 0 = no answer in a second. */
+static int answered_as(uid_t user, uint64_t name)
+{
+    struct vs_handover_ask ask = {.id = 7, .most = 1};
+    struct vs_handover_answer answer;
+    if (setresuid(user, user, user) != 0)
+        return 2;
+    int way = vs_handover_connect(name);
+    if (way < 0 || send(way, &ask, sizeof ask, 0) != sizeof ask)
+        return 3;
+    for (int tries = 0; tries < 4; tries++) /* each as long as the socket waits */
+        if (recv(way, &answer, sizeof answer, 0) >= 0)
+            return 1;
+    return 0;
+}
+
+/* The socket's name is there for all to read: what root has must not go to who finds it. */
+static void another_user_is_not_answered_by_root_either(void **state)
+{
+    struct giver g = start(ANSWER, 0);
+    int32_t status;
+    if (geteuid() != 0) {
+        end(&g);
+        skip();
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(answered_as(65534, g.name));
+    int ended = -1;
+    assert_int_equal(waitpid(pid, &ended, 0), pid);
+    assert_int_equal(ended, 0);
+    assert_int_equal(ask_once(g.name, 7, &status), 0);
+    end(&g);
+}
+
 static void ring(int unused) {}
 
 /* A program's own signals, at a rate that lets nothing be waited for in peace. */
@@ -313,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_forks_child_does_not_keep_the_name),
         cmocka_unit_test(a_program_that_closes_everything_ends_it),
         cmocka_unit_test(nonsense_is_passed_over),
+        cmocka_unit_test(another_user_is_not_answered_by_root_either),
         cmocka_unit_test(signals_are_no_error),
         cmocka_unit_test(two_ask_at_once),
     };
