@@ -202,7 +202,7 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 static CUresult wait_for_peers(const struct vs_served *s)
 {
     CUresult status = CUDA_SUCCESS;
-    for (int i = 0; s->peers >> i && status == CUDA_SUCCESS; i++)
+    for (int i = 0; i < VS_SERVED_DEVICES && status == CUDA_SUCCESS; i++)
         if (s->peers >> i & 1 && &vs_served[i] != s && vs_served_arena(&vs_served[i]))
             status = (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda);
     return status;

@@ -26,9 +26,12 @@ static void cache_info(void *self, int8_t device, size_t *largest)
 {
     size_t free_bytes = 0, total = 0;
     struct vs_arena_stats stats = {0};
-    struct vs_arena *arena = device >= 0 ? vs_served_arena(&vs_served[device % VS_SERVED_DEVICES]) : NULL;
-    if (arena)
-        vs_arena_stats(arena, &stats);
+    if (device >= 0 && device < VS_SERVED_DEVICES && vs_served_in()) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[device]);
+        if (arena)
+            vs_arena_stats(arena, &stats);
+        vs_served_out();
+    }
     if (*largest == 0)
         vs_drv_cuMemGetInfo_v2(&free_bytes, &total);
     free_bytes += stats.idle;
