@@ -198,13 +198,37 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return status;
 }
 
+/* Nothing of ours is on the device: what its primary context was given is waited for, if there is one. */
+static CUresult wait_for_primary(const struct vs_served *s, CUdevice device)
+{
+    CUcontext before = NULL, primary = NULL;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    unsigned flags;
+    int active = 0;
+    if (capturing())
+        return CUDA_ERROR_NOT_READY;
+    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
+        vs_drv_cuCtxGetCurrent(&before) != CUDA_SUCCESS ||
+        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    CUresult status = vs_drv_cuCtxSetCurrent(primary);
+    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
+    if (status == CUDA_SUCCESS)
+        status = s->cuda.call.cuCtxSynchronize();
+    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
+    vs_drv_cuCtxSetCurrent(before);
+    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
+    return status;
+}
+
 /* The devices that may reach this one's memory: their work may touch what is about to be freed. */
 static CUresult wait_for_peers(const struct vs_served *s)
 {
     CUresult status = CUDA_SUCCESS;
     for (int i = 0; i < VS_SERVED_DEVICES && status == CUDA_SUCCESS; i++)
-        if (s->peers >> i & 1 && &vs_served[i] != s && vs_served_arena(&vs_served[i]))
-            status = (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda);
+        if (s->peers >> i & 1 && &vs_served[i] != s)
+            status = vs_served_arena(&vs_served[i]) ? (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda)
+                                                    : wait_for_primary(s, i);
     return status;
 }
 

@@ -18,6 +18,9 @@ for part in peers captures exported; do # which ask how virtual memory is mapped
     shimmed "$tests/prog_arena_world" $part
     [ "$status" = 0 ] || fail "$part: status $status"
 done
+shim_env+=(SIMCUDA_FAIL=cuCtxSynchronize:2=719)
+shimmed "$tests/prog_arena_world" far
+[ "$status" = 0 ] || fail "far: status $status"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=512MiB)
 played fork
 played race

@@ -14,6 +14,7 @@
  *
  * Of the arena's memory only, asking how it is mapped:
  *   peers      a second device reaches all of it, in whatever order that was asked for
+ *   far        a free waits for that device, though nothing was ever allocated there
  *   exported   PyTorch's blocks that were exported are free when PyTorch frees them
  *   captures   captures that fail, or end in other ways, are over
  */
@@ -329,6 +330,26 @@ static void peers(void)
     OK(cuMemFree(before));
 }
 
+/* Run with a failing second wait: of the first free, the one for the device that may reach the memory. */
+static void far(void)
+{
+    CUcontext context, other;
+    CUdeviceptr p;
+    OK(cuCtxGetCurrent(&context));
+    OK(cuDevicePrimaryCtxRetain(&other, 1));
+    OK(cuMemAlloc(&p, 3 * MIB));
+    OK(cuCtxSetCurrent(other));
+    OK(cuCtxEnablePeerAccess(context, 0));
+    OK(cuCtxSetCurrent(context));
+    IS(cuMemFree(p), CUDA_ERROR_LAUNCH_FAILED);
+    OK(cuCtxGetCurrent(&other));
+    CHECK(other == context);
+    OK(cuMemFree(p));
+    OK(cuMemAlloc(&p, 3 * MIB));
+    OK(cuDevicePrimaryCtxReset(1)); /* nobody is there to be waited for */
+    OK(cuMemFree(p));
+}
+
 /* ---- PyTorch's blocks, exported ---- */
 
 static void exported(void)
@@ -482,9 +503,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } parts[] = {{"contexts", contexts}, {"race", race},         {"fork", forked},      {"late", after_main},
-                 {"pools", pools},       {"streams", streams},   {"short", is_short},   {"managed", managed},
-                 {"peers", peers},       {"captures", captures}, {"exported", exported}};
+    } parts[] = {{"contexts", contexts}, {"race", race},         {"fork", forked},
+                 {"late", after_main},   {"pools", pools},       {"streams", streams},
+                 {"short", is_short},    {"managed", managed},   {"peers", peers},
+                 {"far", far},           {"captures", captures}, {"exported", exported}};
     begin();
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
