@@ -44,12 +44,10 @@ start native off -- "${cases[@]}"
 start arena arena -- "${cases[@]}"
 wait
 # torch's own allocator dies of the driver's missing tables before it can say that there is no memory
-start oom arena -- oom convolutions
-start failure arena SIMCUDA_FAIL=cuMemCreate:1=719 -- failure
-wait
+start oom arena SIMCUDA_FAIL=cuMemCreate:1=719 -- failure oom convolutions
 start own arena -- own_allocator
-start backend arena PYTORCH_CUDA_ALLOC_CONF=backend:native -- fork
 wait
+start backend arena PYTORCH_CUDA_ALLOC_CONF=backend:native -- fork
 start uncached arena PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- fork
 start compiled arena -- compiled
 wait
@@ -64,7 +62,10 @@ expect_sql "SELECT count(*) FROM mismatch" 0
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space <> 'pinned'" 0 # no cudaMalloc but our own
 expect_sql "SELECT max(framework_bytes) > 0, sum(op = 'block_alloc') = sum(op = 'block_free') FROM event" '1|1'
 ended oom
-wanted "out of memory" <<'END'
+wanted "a failure of the driver, and out of memory" <<'END'
+-- failure
+AcceleratorError CUDA error: unspecified launch failure
+3145728 0
 -- oom
 OutOfMemoryError True CUDA out of memory. Tried to allocate 2.00 GiB
 OutOfMemoryError True CUDA out of memory. Tried to allocate 1.00 TiB
@@ -75,12 +76,6 @@ OutOfMemoryError
 -- convolutions
 END
 expect_sql "SELECT count(*) FROM event WHERE op = 'oom'" 3
-ended failure
-wanted "a failure of the driver" <<'END'
--- failure
-AcceleratorError CUDA error: unspecified launch failure
-3145728 0
-END
 ended compiled
 wanted "torch.compile" <<'END'
 -- compiled
