@@ -82,7 +82,7 @@ judge arena-ipc
 run arena-ipc-rebind "${without[@]}" -- ./ipc # the shim alone changes nothing
 judge arena-ipc-rebind
 
-for part in capture full reset contexts addresses; do
+for part in wait capture full reset contexts addresses; do
     for who in driver arena; do
         if [ $who = arena ]; then run arena-$part "${with[@]}" -- ./life $part; else run driver-$part -- ./life $part; fi
         judge $who-$part

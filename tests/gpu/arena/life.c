@@ -1,12 +1,34 @@
 /*
  * life.c - what happens to memory around it: captures, memory that runs out, the end of a context, addresses.
  *
- * life PART: capture, full, reset, addresses.  Every check holds whoever serves the memory.
+ * life PART: wait, capture, full, reset, contexts, addresses.  Every check holds whoever serves the memory.
  */
 #define _GNU_SOURCE
 #include "kit.h"
 
 #include <pthread.h>
+
+/* ---- what a free waits for ---- */
+
+/* Work on another block, in a stream that nothing else waits for. */
+static void wait_of_free(void)
+{
+    CUdeviceptr p, q;
+    CUstream stream;
+    OK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    OK(cuMemAlloc, &p, 128 * MIB);
+    OK(cuMemAlloc, &q, 4096);
+    for (unsigned i = 0; i < 20; i++)
+        OK(cuMemsetD32Async, p, i, 32 * MIB, stream);
+    CUresult before = CU(cuStreamQuery, stream);
+    OK(cuMemFree, q);
+    CUresult after = CU(cuStreamQuery, stream);
+    printf("~ the stream before the free: %s\n",
+           before == CUDA_ERROR_NOT_READY ? "busy" : "done, so this shows nothing");
+    verdict(after == CUDA_SUCCESS, "after a free all work is done");
+    OK(cuMemFree, p);
+    OK(cuStreamDestroy, stream);
+}
 
 /* ---- captures ---- */
 
@@ -221,7 +243,9 @@ int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     CUcontext context = begin();
-    if (!strcmp(part, "capture"))
+    if (!strcmp(part, "wait"))
+        wait_of_free();
+    else if (!strcmp(part, "capture"))
         capture(context);
     else if (!strcmp(part, "full"))
         full();
