@@ -269,15 +269,14 @@ static void end_pool(struct vs_mempool id)
     CHECK(copies == 0);
 }
 
-static void test_pools(void)
+/* What a graph may touch is nobody's, as long as anybody may launch it. */
+static void pool_of_graph(CUstream side)
 {
-    struct vs_mempool graph = {1, 0}, own = {0, 7};
-    CUstream side;
+    struct vs_mempool graph = {1, 0};
     CUgraph captured;
     CUgraphExec exec;
     CUdeviceptr a, b, c, outside;
     uint32_t word[2] = {0, 0};
-    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
     give(take(8 * MIB, side), 8 * MIB, side); /* idle before the capture */
 
     begin_pool(graph, side);
@@ -332,8 +331,13 @@ static void test_pools(void)
     CHECK(stat(RESERVED) >= 8 * MIB);
     torch_reset();
     CHECK(stat(RESERVED) == 0);
+}
 
-    /* a pool that somebody owns: what is freed in it is kept, and used by it alone */
+/* What is freed in a pool that somebody owns is kept, and used by it alone. */
+static void pool_with_owner(CUstream side)
+{
+    struct vs_mempool own = {0, 7};
+    CUdeviceptr a, b;
     torch_retain_pool(0, own);
     begin_pool(own, side);
     a = take(6 * MIB, side);
@@ -354,8 +358,11 @@ static void test_pools(void)
     OK(cuCtxSynchronize());
     torch_reset();
     CHECK(stat(RESERVED) == 0);
+}
 
-    /* more pools than there are lanes: each keeps its own all the same */
+/* More than there are lanes: each keeps its own all the same. */
+static void many_pools(CUstream side)
+{
     CUdeviceptr kept[60];
     for (unsigned i = 0; i < 60; i++) {
         struct vs_mempool id = {0, 100 + i};
@@ -371,6 +378,15 @@ static void test_pools(void)
         torch_release_pool(0, (struct vs_mempool){0, 100 + i});
     torch_reset();
     CHECK(stat(RESERVED) == 0);
+}
+
+static void test_pools(void)
+{
+    CUstream side;
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    pool_of_graph(side);
+    pool_with_owner(side);
+    many_pools(side);
     check_stats();
 }
 
