@@ -205,7 +205,7 @@ static CUresult wait_for_primary(const struct vs_served *s, CUdevice device)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     unsigned flags;
     int active = 0;
-    if (capturing())
+    if (vs_captures())
         return CUDA_ERROR_NOT_READY;
     if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
         vs_drv_cuCtxGetCurrent(&before) != CUDA_SUCCESS ||
