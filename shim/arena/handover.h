@@ -7,8 +7,9 @@
  * files is in the way.
  *
  * The socket is a datagram one in the abstract name space: it lies in no file system, is gone with its
- * process, and whoever is of another user, root excepted, is not answered.  Its number is high and close-on-exec.  Where the
- * program has closed it, the thread ends, and the next vs_handover_serve begins anew, under another name.
+ * process, and whoever is of another user, root excepted, is not answered.  Its number is high and
+ * close-on-exec.  Where the program has closed it, the thread ends, and the next vs_handover_serve begins
+ * anew, under another name.
  *
  * The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor /proc.
  */
