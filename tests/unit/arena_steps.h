@@ -1,0 +1,67 @@
+/*
+ * arena_steps.h - one arena over the kit, and the steps that tests of its promises take with it.
+ */
+#ifndef ARENA_STEPS_H
+#define ARENA_STEPS_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "arena/backing_count.h"
+#include "arena_check.h"
+
+#define G KIT_GRANULE
+
+static struct kit k;
+
+static inline uint64_t take(uint32_t lane, uint64_t size)
+{
+    uint64_t address = 0;
+    assert_int_equal(vs_arena_malloc(k.arena, lane, size, &address), 0);
+    assert_true(address >= KIT_BASE);
+    return address;
+}
+
+static inline void give(uint64_t address, uint32_t lane)
+{
+    k.freed++;
+    assert_int_equal(vs_arena_free(k.arena, address, lane, 0), 0);
+}
+
+static inline uint32_t lane_of(uint64_t stream, unsigned flags)
+{
+    uint32_t lane;
+    assert_int_equal(vs_arena_open_lane(k.arena, stream, flags, &lane), 0);
+    return lane;
+}
+
+static inline struct vs_arena_stats stats(void)
+{
+    struct vs_arena_stats s;
+    vs_arena_stats(k.arena, &s);
+    return s;
+}
+
+static inline void begin(uint64_t granules)
+{
+    kit_begin(&k, granules, NULL);
+}
+
+static inline void end(void)
+{
+    arena_check(k.arena);
+    kit_end(&k);
+}
+
+/* COUNT blocks of SIZE bytes, then every second of them freed: idle granules that are apart. */
+static inline void make_gaps(uint32_t lane, uint64_t size, int count, uint64_t *blocks)
+{
+    for (int i = 0; i < count; i++)
+        blocks[i] = take(lane, size);
+    for (int i = 0; i < count; i += 2)
+        give(blocks[i], lane);
+}
+
+#endif

@@ -1,0 +1,428 @@
+/*
+ * test_arena_lanes.c - what the arena promises of lanes, of memory that is short, and of what it gives back,
+ * one promise each.
+ */
+#include "arena_steps.h"
+
+/* ---- lanes ---- */
+
+static void a_private_lane_lends_nothing_until_it_is_retired(void **state)
+{
+    uint64_t address;
+    begin(8);
+    uint32_t one = lane_of(1, 0), own = lane_of(2, VS_LANE_PRIVATE);
+    give(take(own, 8 * G), own);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 8 * G);
+    assert_int_equal(k.aliases, 0);
+    vs_arena_retire_lane(k.arena, own);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), 0);
+    end();
+}
+
+static void a_private_lanes_granules_are_in_no_view(void **state)
+{
+    uint64_t b[8], address;
+    begin(24);
+    uint32_t one = lane_of(1, 0), own = lane_of(2, VS_LANE_PRIVATE);
+    make_gaps(one, G, 8, b);
+    give(take(own, 8 * G), own); /* the newest, which a view would take first */
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    uint64_t first = k.arena->heap[2 * own].first;
+    assert_int_equal(vs_arena_malloc(k.arena, one, 4 * G, &address), 0);
+    assert_int_equal(k.aliases, 4);
+    for (uint64_t g = first; g < first + 8; g++)
+        assert_int_equal(k.arena->used[g], 0);
+    end();
+}
+
+/* A lane whose granules were lent before it became private: the views that have them are none of it any more.
+ */
+static void a_lane_that_was_lent_from_becomes_private_without_the_views(void **state)
+{
+    uint64_t b[8], address;
+    begin(40);
+    uint32_t lane[VS_ARENA_LANES], again;
+    for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
+        lane[i] = lane_of(i, 0);
+    make_gaps(lane[1], G, 8, b);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    uint64_t view = take(lane[2], 4 * G);
+    assert_int_equal(k.aliases, 4);
+    for (int i = 1; i < 8; i += 2)
+        give(b[i], lane[1]);
+    vs_arena_retire_lane(k.arena, lane[1]);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(vs_arena_open_lane(k.arena, 39, VS_LANE_PRIVATE, &again), VS_BACKING_OUT_OF_MEMORY);
+    give(view, lane[2]); /* nobody uses the granules now */
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(lane_of(39, VS_LANE_PRIVATE), lane[1]);
+    uint64_t graph = take(lane[1], 8 * G);
+    assert_int_equal(stats().reserved, 8 * G); /* out of what the lane has */
+    give(graph, lane[1]);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(vs_arena_malloc(k.arena, lane[2], 4 * G, &address), 0);
+    assert_int_equal(stats().reserved, 12 * G); /* and not out of that */
+    end();
+}
+
+static void a_plain_lanes_memory_is_mapped_once(void **state)
+{
+    uint64_t b[16], address;
+    begin(24);
+    uint32_t one = lane_of(1, 0), plain = lane_of(2, VS_LANE_PLAIN);
+    make_gaps(plain, G, 16, b);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    take(plain, 4 * G);
+    take(one, 4 * G);
+    assert_int_equal(k.aliases, 0);
+    assert_int_equal(stats().reserved, 24 * G);
+    take(plain, 4 * G); /* what idles goes back to the device first */
+    assert_int_equal(vs_arena_malloc(k.arena, one, 5 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(k.aliases, 0);
+    end();
+}
+
+static void in_a_plain_arena_nothing_is_mapped_twice(void **state)
+{
+    struct vs_arena_config config = {.plain = true};
+    uint64_t b[16];
+    kit_begin(&k, 60, &config);
+    uint32_t one = lane_of(1, 0);
+    make_gaps(one, G, 16, b);
+    take(one, 6 * G);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 6 * G);
+    vs_arena_retire_lane(k.arena, one);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    take(lane_of(2, 0), 9 * G);
+    assert_int_equal(k.aliases, 0);
+    assert_int_equal(stats().views, 0);
+    end();
+}
+
+static void lanes_of_streams_that_are_gone_serve_new_ones(void **state)
+{
+    uint32_t lane[VS_ARENA_LANES], more;
+    begin(8);
+    for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
+        lane[i] = lane_of(i, 0);
+    assert_int_equal(vs_arena_open_lane(k.arena, 39, 0, &more), VS_BACKING_OUT_OF_MEMORY);
+    uint64_t kept = take(lane[7], G), freed = take(lane[7], 3 * G);
+    k.lag = 100;
+    kit_own(&k, freed, 3 * G, 0, 7);
+    kit_disown(&k, freed, 3 * G, 0, 1 << 7, false);
+    assert_int_equal(vs_arena_free(k.arena, freed, lane[7], 0), 0);
+    vs_arena_retire_lane(k.arena, lane[7]);
+    assert_int_equal(lane_of(39, 0), lane[7]);
+    kit_own(&k, take(lane[7], 3 * G), 3 * G, 1, 39); /* with no work of the old stream in it */
+    give(kept, lane[7]);
+    end();
+}
+
+/* What the old stream was made to wait for, the new one was not. */
+static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **state)
+{
+    uint64_t b[2], address;
+    begin(12);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        b[i] = take(one, i ? 4 * G : 8 * G);
+        kit_own(&k, b[i], i ? 4 * G : 8 * G, i, 1);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        kit_disown(&k, b[i], i ? 4 * G : 8 * G, i, 1 << 1, false);
+        assert_int_equal(vs_arena_free(k.arena, b[i], one, 0), 0);
+    }
+    take(two, 8 * G);
+    assert_int_equal(stats().follows, 1);
+    vs_arena_retire_lane(k.arena, two);
+    uint32_t three = lane_of(3, 0);
+    assert_int_equal(vs_arena_malloc(k.arena, three, 4 * G, &address), 0);
+    kit_own(&k, address, 4 * G, 5, 3);
+    end();
+}
+
+/* A stream that ends may still be using a block of another one's, and its lane may have gone to a third. */
+static void what_a_stream_used_before_its_end_is_waited_for(void **state)
+{
+    uint64_t blocks[2];
+    begin(64);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0), three;
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = take(one, 4 * G);
+        assert_int_equal(vs_arena_use(k.arena, blocks[i], two), 0);
+    }
+    vs_arena_retire_lane(k.arena, two); /* it never freed anything */
+    three = lane_of(3, 0);
+    assert_int_not_equal(three, two); /* its work is not known to be done */
+    give(blocks[0], one);
+    take(one, 4 * G);
+    assert_int_equal(stats().reserved, 12 * G);
+    assert_int_equal(stats().deferred, 4 * G);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(stats().deferred, 0);
+    assert_int_equal(lane_of(4, 0), two);
+    give(blocks[1], one);
+    end();
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+    uint64_t address;
+    begin(8);
+    uint64_t block = take(VS_ARENA_ANY, 2 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, 5, G, &address), VS_BACKING_INVALID); /* no such lane */
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_LANES, G, &address), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, UINT64_MAX, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(vs_arena_free(k.arena, block + 512, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, 0, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_use(k.arena, block, 9), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, block, 9, 0), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_free(k.arena, block, UINT32_MAX, 0), VS_BACKING_INVALID);
+    vs_arena_retire_lane(k.arena, 9);
+    vs_arena_retire_lane(k.arena, UINT32_MAX);
+    give(block, VS_ARENA_ANY);
+    assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
+    end();
+}
+
+/* ---- out of memory, giving back ---- */
+
+static void before_an_error_everything_idle_is_given_back(void **state)
+{
+    uint64_t address;
+    begin(20);
+    uint64_t block = take(VS_ARENA_ANY, 4 * G), idle = take(VS_ARENA_ANY, 10 * G);
+    give(idle, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 14 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 17 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(stats().reserved, 4 * G);
+    assert_int_equal(stats().allocated, 4 * G);
+    assert_int_equal(stats().peak_allocated, 14 * G); /* what was refused was never live */
+    give(block, VS_ARENA_ANY);
+    take(VS_ARENA_ANY, 17 * G);
+    end();
+}
+
+/* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
+static void a_full_device_is_answered_step_by_step(void **state)
+{
+    struct vs_arena_config config = {.slack = 1000,
+                                     .wait_slack = 1000}; /* until it is full, more is created */
+    uint64_t b[16], address;
+    kit_begin(&k, 28, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b); /* idle: 8, apart, and visible to lane one alone */
+    take(two, 12 * G);
+    assert_int_equal(stats().reserved, 28 * G);
+    take(one, 4 * G); /* as a view of what it may use */
+    assert_int_equal(stats().follows + stats().settles + stats().released, 0);
+    take(two, 2 * G); /* what the other's stream has to be waited for */
+    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().settles + stats().released, 0);
+    take(VS_ARENA_ANY, G); /* without a stream: the host waits */
+    assert_true(stats().settles > 0);
+    assert_int_equal(stats().released, 0);
+    uint32_t own = lane_of(3, VS_LANE_PRIVATE);
+    take(own, G); /* shares with nobody: what is idle is given back, and created for it */
+    assert_int_equal(stats().released, 1);
+    uint64_t settles = stats().settles;
+    assert_int_equal(vs_arena_malloc(k.arena, one, G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_true(stats().settles > settles);
+    assert_int_equal(stats().idle, 0);
+    end();
+}
+
+static void small_blocks_get_the_granules_of_large_ones(void **state)
+{
+    uint64_t b[8];
+    begin(8);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 512);
+    assert_true(stats().reserved <= 8 * G);
+    end();
+}
+
+static void the_error_is_the_one_that_the_call_gave(void **state)
+{
+    uint64_t address;
+    begin(8);
+    take(VS_ARENA_ANY, G);
+    k.fail_with = KIT_ERROR;
+    k.fail_at = k.calls + 1;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 3 * G, &address), KIT_ERROR);
+    arena_check(k.arena);
+    take(VS_ARENA_ANY, 3 * G);
+    kit_end(&k);
+}
+
+/* ---- giving back unasked ---- */
+
+static void begin_trimming(uint32_t window)
+{
+    struct vs_arena_config config = {.trim_above = 16 * G, .trim_window = window};
+    kit_begin(&k, 400, &config);
+}
+
+static void turn(uint64_t times, uint32_t lane)
+{
+    for (uint64_t i = 0; i < times; i++)
+        give(take(lane, G), lane);
+}
+
+static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void **state)
+{
+    uint64_t b[200];
+    begin_trimming(1600);
+    for (int i = 0; i < 200; i++)
+        b[i] = take(VS_ARENA_ANY, G);
+    for (int i = 0; i < 200; i++)
+        give(b[i], VS_ARENA_ANY);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 200 * G); /* not long yet */
+    turn(3000, VS_ARENA_ANY);
+    assert_in_range(stats().reserved, 16 * G, 17 * G);
+    uint64_t calls = k.driver_calls;
+    turn(10000, VS_ARENA_ANY);
+    assert_int_equal(k.driver_calls, calls);
+    end();
+}
+
+/* A loop whose idle memory swings far above the threshold, and that is longer than a window. */
+static void a_loop_is_not_given_back_what_it_needs_again(void **state)
+{
+    uint64_t b[200], calls = 0, after = 0;
+    begin_trimming(160);
+    for (int step = 0; step < 40; step++) {
+        calls = k.driver_calls;
+        for (int i = 0; i < 200; i++)
+            b[i] = take(VS_ARENA_ANY, G);
+        for (int i = 0; i < 200; i++)
+            give(b[i], VS_ARENA_ANY);
+        turn(800, VS_ARENA_ANY);
+        after += step >= 8 ? k.driver_calls - calls : 0;
+    }
+    assert_true(stats().released > 0); /* it was tried */
+    assert_int_equal(after, 0);
+    assert_int_equal(stats().reserved, 200 * G);
+    end();
+}
+
+static void nothing_is_given_back_where_that_is_not_wanted(void **state)
+{
+    struct vs_arena_config config = {.trim_above = UINT64_MAX, .trim_window = 16};
+    kit_begin(&k, 400, &config);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().released, 0);
+    end();
+}
+
+static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void **state)
+{
+    uint64_t address;
+    begin_trimming(160);
+    uint32_t one = lane_of(1, 0);
+    k.lag = 100;
+    address = take(one, 200 * G);
+    kit_own(&k, address, 200 * G, 0, 1);
+    kit_disown(&k, address, 200 * G, 0, 1 << 1, false);
+    assert_int_equal(vs_arena_free(k.arena, address, one, 0), 0);
+    for (int round = 0; round < 2; round++) {
+        turn(1000, VS_ARENA_ANY);
+        assert_int_equal(stats().reserved < 200 * G, round);
+        k.lag = 0;
+    }
+    end();
+}
+
+static void deferred_frees_do_not_pile_up(void **state)
+{
+    struct vs_arena_config config = {.defer_bytes = 8 * G};
+    kit_begin(&k, 300, &config);
+    for (int i = 0; i < 3000; i++) {
+        uint64_t block = take(VS_ARENA_ANY, i % 2 ? 1000 : 2 * G);
+        k.freed++;
+        assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, VS_FREE_DEFER), 0);
+    }
+    assert_true(stats().peak_reserved < 24 * G);
+    assert_true(stats().settles > 10 && stats().settles < 800);
+    end();
+}
+
+static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    give(take(VS_ARENA_ANY, 8 * G), VS_ARENA_ANY);
+    uint64_t view = take(VS_ARENA_ANY, 5 * G);
+    assert_int_equal(stats().view_hits, 1);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 13 * G);
+    kit_own(&k, view, 5 * G, 1, 0);
+    end();
+}
+
+static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
+{
+    uint64_t b[64];
+    begin(256);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 0);
+    make_gaps(VS_ARENA_ANY, G, 64, b); /* 32 live, 32 idle between them */
+    take(VS_ARENA_ANY, 20 * G);
+    assert_int_equal(stats().reserved, 64 * G); /* a view of what is idle: 200 were long ago */
+    assert_int_equal(stats().peak_allocated, 200 * G);
+    end();
+}
+
+static void every_mapping_gets_the_peers(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 4 * G); /* a view */
+    assert_int_equal(vs_arena_set_peers(k.arena, 6), 0);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 7 * G);
+    for (uint64_t p = 0; p < k.next_place; p++)
+        if (k.place[p].handle)
+            assert_int_equal(k.place[p].peers, 6);
+    assert_int_equal(k.aliases, 11);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_private_lane_lends_nothing_until_it_is_retired),
+        cmocka_unit_test(a_private_lanes_granules_are_in_no_view),
+        cmocka_unit_test(a_lane_that_was_lent_from_becomes_private_without_the_views),
+        cmocka_unit_test(a_plain_lanes_memory_is_mapped_once),
+        cmocka_unit_test(in_a_plain_arena_nothing_is_mapped_twice),
+        cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
+        cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
+        cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
+        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(before_an_error_everything_idle_is_given_back),
+        cmocka_unit_test(a_full_device_is_answered_step_by_step),
+        cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
+        cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
+        cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
+        cmocka_unit_test(nothing_is_given_back_where_that_is_not_wanted),
+        cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
+        cmocka_unit_test(deferred_frees_do_not_pile_up),
+        cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
+        cmocka_unit_test(after_a_trim_what_lived_before_it_allows_nothing),
+        cmocka_unit_test(every_mapping_gets_the_peers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
