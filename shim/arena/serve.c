@@ -259,6 +259,16 @@ static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
     return status;
 }
 
+CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
+                             uint32_t lane, unsigned flags)
+{
+    if (block->pins)
+        vs_served_unexport(s, arena, block->address);
+    if (block->lane != VS_ARENA_ANY)
+        vs_served_unpooled(s, vs_served_bytes(block->size));
+    return (CUresult)vs_arena_free(arena, block->address, lane, flags);
+}
+
 /* What the driver's free promises, then the block is the arena's again. */
 static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
 {
@@ -273,11 +283,7 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
     }
     if (status != CUDA_SUCCESS)
         return status;
-    if (block->pins)
-        vs_served_unexport(s, arena, block->address);
-    if (block->lane != VS_ARENA_ANY)
-        vs_served_unpooled(s, vs_served_bytes(block->size));
-    return (CUresult)vs_arena_free(arena, block->address, VS_ARENA_ANY, flags);
+    return vs_served_take_back(s, arena, block, VS_ARENA_ANY, flags);
 }
 
 /* As the driver's: a thread without a context may free, too.  Where the driver cannot be asked for one (it

@@ -182,11 +182,7 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
     CUresult status = own ? CUDA_SUCCESS : wait_for_stranger(stream);
     if (status != CUDA_SUCCESS)
         return status;
-    if (block->pins)
-        vs_served_unexport(s, arena, block->address);
-    if (block->lane != VS_ARENA_ANY)
-        vs_served_unpooled(s, vs_served_bytes(block->size));
-    return (CUresult)vs_arena_free(arena, block->address, lane, flags);
+    return vs_served_take_back(s, arena, block, lane, flags);
 }
 
 /* What nearly all frees are: of a block that nobody else has, on a stream that is known and not captured, in
