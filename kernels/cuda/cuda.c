@@ -15,7 +15,6 @@ static int device_failed(const struct cuda_library *l, const char *what, CUresul
 static int check_device(struct cuda_library *l)
 {
     CUdevice device;
-    int major = 0;
     CUresult status = l->driver.context_current(&l->context);
     if (status)
         return device_failed(l, "no CUDA context is current in this thread; make one current first", status);
@@ -26,13 +25,13 @@ static int check_device(struct cuda_library *l)
     if (!status)
         status = l->driver.attribute(&l->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
     if (!status)
-        status = l->driver.attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        status = l->driver.attribute(&l->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     if (status)
         return device_failed(l, "asking the device", status);
-    if (major < 9)
+    if (l->major < 9)
         return lce_fail(LCE_BACKEND_MISSING,
                         "lce_open: this GPU has compute capability %d.x; 9.0 (Hopper) or later is needed",
-                        major);
+                        l->major);
     return LCE_OK;
 }
 

@@ -15,6 +15,7 @@ struct cuda_library {
     CUcontext context;
     CUlibrary images[IMAGES];
     int processors;
+    int major; /* of the compute capability */
 };
 
 struct cuda_layout { /* offsets into the workspace */

@@ -6,8 +6,8 @@
 
 #include "libraries.h"
 
-/* Of what a product is one: what is known of cuBLASLt's choices depends on it. */
-enum lce_role { LCE_LOGITS, LCE_DINPUT, LCE_DWEIGHT };
+/* Of which products better is known than cuBLASLt's first choice, see gemm.c. */
+enum lce_role { LCE_ANY, LCE_LOGITS, LCE_DWEIGHT };
 
 /* out[m, n] = a[m, k] b[k, n], all row-major; a may be stored as [k, m], b as [n, k].  Strides in elements.
  */

@@ -550,6 +550,30 @@ static int chosen(enum lce_role role, unsigned int asked_for)
     return -1;
 }
 
+static uint64_t tile_of_logits(int major, int dtype)
+{
+    struct lce_problem p = problem_of(8192, 4096, 128256, dtype, 0);
+    library.major = major;
+    struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+    const struct cuda_products *products = ((struct cuda_plan *)plan)->products[0];
+    const uint64_t tile = products[0].logits.algorithm.data[0];
+    assert_int_equal(products[0].dinput.algorithm.data[0], CUBLASLT_MATMUL_TILE_320x128);
+    cuda_plan_destroy(plan);
+    library.major = 0;
+    return tile;
+}
+
+static void plans_choose_among_proposals_only_where_that_was_measured(void **state)
+{
+    memset(&seen, 0, sizeof seen);
+    seen.proposals[0] = (struct proposal){CUBLASLT_MATMUL_TILE_320x128, 49};
+    seen.proposals[1] = (struct proposal){CUBLASLT_MATMUL_TILE_144x128, 108};
+    assert_int_equal(tile_of_logits(9, LCE_BF16), CUBLASLT_MATMUL_TILE_144x128);
+    assert_int_equal(tile_of_logits(9, LCE_F16), CUBLASLT_MATMUL_TILE_144x128);
+    assert_int_equal(tile_of_logits(9, LCE_F32), CUBLASLT_MATMUL_TILE_320x128);
+    assert_int_equal(tile_of_logits(10, LCE_BF16), CUBLASLT_MATMUL_TILE_320x128);
+}
+
 static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic(void **state)
 {
     memset(&seen, 0, sizeof seen);
@@ -562,7 +586,7 @@ static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_
     memcpy(seen.proposals, as_on_an_h200, sizeof as_on_an_h200);
     assert_int_equal(chosen(LCE_LOGITS, 0), 5);
     assert_int_equal(chosen(LCE_DWEIGHT, 0), 3);
-    assert_int_equal(chosen(LCE_DINPUT, 0), 0);
+    assert_int_equal(chosen(LCE_ANY, 0), 0);
     assert_int_equal(chosen(LCE_LOGITS, 2), 2);
     assert_int_equal(chosen(LCE_DWEIGHT, 15), 7); /* the last that there is */
     seen.proposals[6].rounds = 108;
@@ -596,6 +620,7 @@ int main(void)
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),
+        cmocka_unit_test(plans_choose_among_proposals_only_where_that_was_measured),
         cmocka_unit_test(of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic),
         cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
     };
