@@ -1,10 +1,11 @@
 """A training that is hard on an allocator, in one process, told over its standard input when to go on.
 
-    arena_train.py --workload single|varied|multi [--device cpu --small]
+    arena_train.py --workload single|varied|light|multi [--device cpu --small]
 
 single   one decoder on one stream: sequence lengths change from one micro-batch to the next, one to four micro-batches are
          accumulated, an evaluation without gradients follows every third step.  A cycle of ten steps repeats itself.
 varied   the same, but no cycle is like another one.
+light    single with a model so small that the host's calls, not the GPU, decide how long a step takes.
 multi    ten decoders, each on a stream of its own: all forwards, then all backwards and optimizers, lengths changing; the
          batches come from an eleventh stream.  A cycle repeats itself.
 
@@ -61,13 +62,14 @@ class Decoder(nn.Module):
 
 SIZES = {
     "single": dict(hidden=1536, layers=10, heads=12, ffn=4096, vocab=32000, batch=4, longest=1536, steps=10),
+    "light": dict(hidden=512, layers=8, heads=8, ffn=1536, vocab=4096, batch=2, longest=512, steps=10),
     "multi": dict(hidden=768, layers=4, heads=6, ffn=2048, vocab=16000, batch=3, longest=1024, steps=8),
     "small": dict(hidden=32, layers=2, heads=2, ffn=64, vocab=100, batch=2, longest=24, steps=4),
 }
 
 
 def sizes(a):
-    return argparse.Namespace(**SIZES["small" if a.small else "multi" if a.workload == "multi" else "single"])
+    return argparse.Namespace(**SIZES["small" if a.small else "single" if a.workload == "varied" else a.workload])
 
 
 def counters(a):
@@ -207,7 +209,7 @@ def say(what):
 
 def parse():
     p = argparse.ArgumentParser()
-    p.add_argument("--workload", choices=["single", "varied", "multi"], default="single")
+    p.add_argument("--workload", choices=["single", "varied", "light", "multi"], default="single")
     p.add_argument("--device", default="cuda")
     p.add_argument("--small", action="store_true")
     return p.parse_args()
