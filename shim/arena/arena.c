@@ -15,7 +15,6 @@
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
 #define DEFAULT_MARK     (32u << 20)
-#define DEFAULT_DEFER    (64u << 20)
 #define DEFAULT_MAPPINGS 450000u
 #define DEFAULT_TRIM     64 /* of so many parts of the device, one */
 #define LEAST_TRIM       (64u << 20)
@@ -85,7 +84,6 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->slack = c->slack ? c->slack : DEFAULT_SLACK;
     c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
     c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
-    c->defer_bytes = c->defer_bytes ? c->defer_bytes : DEFAULT_DEFER;
     uint64_t part = c->capacity / DEFAULT_TRIM;
     c->trim_above = c->trim_above ? c->trim_above : part > LEAST_TRIM ? part : LEAST_TRIM;
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
@@ -259,10 +257,13 @@ int vs_arena_malloc(struct vs_arena *a, uint32_t lane, uint64_t size, uint64_t *
     return status;
 }
 
-static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes)
+static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes, bool wait)
 {
-    if (vs_deferred_add(a, tile, lanes) == 0)
+    if (vs_deferred_add(a, tile, lanes) == 0) {
+        if (wait && vs_deferred_too_many(a))
+            vs_deferred_settle(a);
         return 0;
+    }
     if (!a->tile[tile].pins && vs_order_settle(a) == 0) { /* no memory to remember it: wait instead */
         vs_policy_free(a, tile);
         return 0;
@@ -286,7 +287,7 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsig
     a->stats.frees++;
     a->stats.allocated -= rounded(t->asked);
     if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
-        return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others);
+        return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others, flags == VS_FREE_DEFER);
     vs_policy_free(a, tile);
     return 0;
 }

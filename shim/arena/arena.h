@@ -48,7 +48,8 @@ struct vs_arena_config {
     uint32_t slack;       /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
     uint32_t wait_slack;  /* beyond this much, pending frees are waited for instead; 0 = 40 */
     uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
-    uint64_t defer_bytes; /* deferred frees that make a request that misses wait for them; 0 = 64 MiB */
+    uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/128 of the peak of what
+                             lived, and 16 MiB at least */
     uint64_t trim_above; /* bytes that were idle for long beyond this many are given back unasked: 0 = 1/64 of
                             the device and 64 MiB at least; UINT64_MAX = never */
     uint32_t trim_window;  /* for long: in so many frees; 0 = 65,536 */
@@ -79,11 +80,15 @@ void vs_arena_retire_lane(struct vs_arena *arena, uint32_t lane);
 
 /* ---- blocks ---- */
 
-enum vs_free_flags { VS_FREE_DEFER = 1 };
+enum vs_free_flags {
+    VS_FREE_DEFER = 1,
+    VS_FREE_NO_WAIT = 2, /* nor for earlier ones that were deferred */
+};
 
 int vs_arena_malloc(struct vs_arena *arena, uint32_t lane, uint64_t size, uint64_t *address);
 /* Frees what begins at ADDRESS, after the work that LANE was given up to now.  VS_FREE_DEFER: after all work
- * of the device instead, when that is known to be done.  INVALID where no block begins there. */
+ * of the device instead, when that is known to be done; the call may wait for earlier ones.  INVALID where no
+ * block begins there. */
 int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t lane, unsigned flags);
 /* Work of LANE touches the block: its free waits for that lane too. */
 int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t lane);

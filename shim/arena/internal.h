@@ -218,7 +218,9 @@ struct vs_arena {
 
     struct deferred *deferred;
     uint32_t deferreds, deferred_room;
-    uint64_t defer_rest; /* bytes that the last wait for deferred frees left: pinned ones */
+    uint64_t due;          /* of those for the device, which are carried out once they are complete */
+    uint64_t defer_device; /* bytes of those for the device */
+    uint64_t defer_rest;   /* bytes of the others, that the last wait for them left */
 
     struct cell *cell; /* live blocks by address */
     uint32_t cell_mask, cells;
@@ -427,6 +429,10 @@ int vs_lane_begin(struct vs_arena *a, uint32_t lane);
 
 int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes);
 void vs_deferred_poll(struct vs_arena *a);
+bool vs_deferred_too_many(const struct vs_arena *a); /* for the device */
+/* Carries out all but the last few of them, waiting if need be. */
+void vs_deferred_settle(struct vs_arena *a);
+uint64_t vs_deferred_most(const struct vs_arena *a); /* bytes; beyond, the oldest are waited for */
 
 /* ---- supply.c, trim.c ---- */
 

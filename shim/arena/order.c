@@ -175,8 +175,10 @@ void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
 {
     struct lane *q = &a->lane[lane];
     q->freed = ++a->seq_now;
+    if (a->lanes < 2 || lane == VS_ARENA_ANY)
+        return;
     q->unmarked += bytes;
-    if (a->lanes > 1 && lane != VS_ARENA_ANY && q->unmarked >= a->config.mark_bytes)
+    if (q->unmarked >= a->config.mark_bytes)
         vs_order_mark(a, lane); /* none now: then at the next free, or when somebody is short */
 }
 
@@ -206,7 +208,8 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
         bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
         if (q->marks && ++q->polls >= q->patience)
             look_at_marks(a, i);
-        if (short_of_it || q->wanted > q->marked)
+        if (short_of_it ||
+            (q->wanted > q->marked && i != VS_ARENA_ANY)) /* that one has its own (deferred.c) */
             vs_order_mark(a, i);
     }
     if (a->deferreds)
@@ -217,6 +220,7 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
 
 void vs_order_settled(struct vs_arena *a, uint64_t seq)
 {
+    a->due = seq > a->due ? seq : a->due;
     for (uint32_t i = 0; i < LANES; i++) {
         struct lane *q = &a->lane[i];
         while (q->marks && q->mark[q->first_mark].seq <= seq)
@@ -238,13 +242,22 @@ int vs_order_settle(struct vs_arena *a)
     return 0;
 }
 
+/* Whether the mark is reached, in the end. */
+static bool wait_for_mark(struct vs_arena *a, uint64_t handle)
+{
+    if (a->backing.reached(a->backing.context, handle) == 0)
+        return true;
+    if (!a->backing.await || a->backing.await(a->backing.context, handle) != 0)
+        return false;
+    a->stats.settles++;
+    return true;
+}
+
 bool vs_order_await(struct vs_arena *a)
 {
     struct lane *q = &a->lane[VS_ARENA_ANY];
-    if (!q->marks || !a->backing.await ||
-        a->backing.await(a->backing.context, q->mark[q->first_mark].handle) != 0)
+    if (!q->marks || !wait_for_mark(a, q->mark[q->first_mark].handle))
         return false;
-    a->stats.settles++;
     uint64_t seq = q->mark[q->first_mark].seq;
     forget_oldest(a, q);
     for (uint32_t i = 0; i < LANES; i++)

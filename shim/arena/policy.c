@@ -78,7 +78,7 @@ static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
 {
     const struct vs_arena_stats *s = &a->stats;
     uint64_t reserved = s->reserved + place_of(a, (uint32_t)granules);
-    uint64_t deferred = s->deferred < a->config.defer_bytes ? s->deferred : a->config.defer_bytes;
+    uint64_t most = vs_deferred_most(a), deferred = s->deferred < most ? s->deferred : most;
     return reserved <= a->wanted + a->wanted * slack / 1000 + deferred;
 }
 
@@ -210,22 +210,12 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
     return grow(a, lane * 2 + small, size, tile);
 }
 
-/* One wait for many deferred frees, before they add up to much: for some of them where that is enough. */
-static void settle_deferred(struct vs_arena *a)
-{
-    while (a->stats.deferred > a->defer_rest + a->config.defer_bytes && vs_order_await(a))
-        ;
-    if (a->stats.deferred <= a->defer_rest + a->config.defer_bytes)
-        return;
-    vs_order_settle(a);
-    a->defer_rest = a->stats.deferred;
-}
-
 /* More is tried only where the device had no memory for us. */
 static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, uint32_t *tile)
 {
     vs_order_poll(a, lane);
-    settle_deferred(a);
+    if (a->deferreds)
+        vs_deferred_settle(a);
     int status = VS_BACKING_OUT_OF_MEMORY;
     for (enum effort effort = NORMAL; effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
         if (effort == SETTLED)

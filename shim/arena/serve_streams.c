@@ -178,7 +178,7 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
 {
     bool own = context == s->cuda.context;
     uint32_t lane = own ? vs_served_stream_lane(s, stream, true) : VS_ARENA_ANY;
-    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER : 0;
+    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0;
     CUresult status = own ? CUDA_SUCCESS : wait_for_stranger(stream);
     if (status != CUDA_SUCCESS)
         return status;

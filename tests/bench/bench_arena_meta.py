@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""bench_arena_meta.py [CYCLES] > TRACE: what tests/gpu/arena_train.py's ten decoders ask of an allocator, for bench_arena_replay.
+"""bench_arena_meta.py [CYCLES [single]] > TRACE: what tests/gpu/arena_train.py's ten decoders ask of an allocator, or its single one,
+for bench_arena_replay.
 
 No GPU and no memory is needed: PyTorch runs the same model on tensors without data and says which storages are made and freed,
-each on the stream of its decoder.  The kernels' own scratch, AdamW's inside and what libraries allocate are not in it, and of
+each on the stream of its decoder.
+The kernels' own scratch, AdamW's inside and what libraries allocate are not in it, and of
 attention what the flash kernels keep.
 """
 import os
@@ -104,18 +106,37 @@ def step(trace, s, rng, decoders):
         optimize(model, moments)
 
 
+def single_step(s, rng, number, model, moments):
+    losses = []
+    for _ in range(rng.randint(1, 4)):
+        ids = empty((s.batch, arena_train.length(rng, s) + 1), torch.int64)
+        rng.randrange(1 << 30)
+        loss = model(ids)
+        loss.backward()
+        losses.append(loss.detach())
+    optimize(model, moments)
+    if number % 3 == 2:
+        with torch.no_grad():
+            model(empty((s.batch, s.longest + arena_train.length(rng, s) + 1), torch.int64))
+        rng.randrange(1 << 30)
+
+
 def main():
     cycles = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    s, trace, decoders = SimpleNamespace(**arena_train.SIZES["multi"]), Trace(), []
+    one = len(sys.argv) > 2 and sys.argv[2] == "single"
+    s, trace, decoders = SimpleNamespace(**arena_train.SIZES["single" if one else "multi"]), Trace(), []
     F.scaled_dot_product_attention = attend
     with trace:
-        for n in range(arena_train.STREAMS):
+        for n in range(1 if one else arena_train.STREAMS):
             trace.stream = n
             decoders.append((new_decoder(s), {}))
         for _ in range(cycles):
             rng = random.Random(1)
-            for _ in range(s.steps):
-                step(trace, s, rng, decoders)
+            for number in range(s.steps):
+                if one:
+                    single_step(s, rng, number, *decoders[0])
+                else:
+                    step(trace, s, rng, decoders)
     lines = list(trace.lines)
     print("\n".join([f"0 {len(lines)}"] + lines))
 

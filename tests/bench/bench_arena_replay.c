@@ -3,13 +3,14 @@
  * the peak.
  *
  *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
- *                         [trim=BYTES] [plain=1] TRACE...
+ *                         [trim=BYTES] [plain=1] [defer=1] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
  * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
- * left and begin again from that state.  lag: marks are reached so many events later.  Where there are
- * several streams, each is a lane.  The TRACE training:N is made up: a training loop on N streams
- * (training_trace.h).
+ * left and begin again from that state; last: the last of them, or the last quarter of the only one.  lag:
+ * marks are reached so many events later, or up to half as much earlier or later, each by chance.  Where
+ * there are several streams, each is a lane.  defer: no stream is known, and frees do not wait.  The TRACE
+ * training:N is made up: a training loop on N streams (training_trace.h).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 static struct vs_arena_config config = {.capacity = 192ull << 30};
 static uint64_t lag;
 static int passes = 1;
+static bool defer;
 
 static bool read_event(FILE *f, struct trace_event *e)
 {
@@ -70,7 +72,7 @@ struct replay {
 
 static void allocate(struct replay *r, const struct trace_event *e)
 {
-    if (!r->lane[e->stream])
+    if (!r->lane[e->stream] && !defer)
         if (vs_arena_open_lane(r->arena, (uint64_t)e->stream, 0, &r->lane[e->stream]) != 0)
             exit(2);
     if (vs_arena_malloc(r->arena, r->lane[e->stream], e->size, &r->address[e->id]) != 0)
@@ -80,7 +82,7 @@ static void allocate(struct replay *r, const struct trace_event *e)
 
 static void release(struct replay *r, uint32_t id)
 {
-    if (vs_arena_free(r->arena, r->address[id], r->lane[r->stream[id]], 0) != 0)
+    if (vs_arena_free(r->arena, r->address[id], r->lane[r->stream[id]], defer ? VS_FREE_DEFER : 0) != 0)
         exit(4);
     r->address[id] = 0;
 }
@@ -89,6 +91,7 @@ static void play(struct replay *r, const struct trace *t, uint32_t from, uint32_
 {
     for (uint32_t i = from; i < to; i++) {
         r->count.now++;
+        r->count.lag = lag / 2 + (uint64_t)rand() % (lag + 1);
         if (t->event[i].stream >= 0)
             allocate(r, &t->event[i]);
         else
@@ -124,15 +127,14 @@ static void say(const char *path, const struct replay *r, uint64_t calls, uint32
     struct vs_arena_stats s;
     const char *name = strrchr(path, '/');
     vs_arena_stats(r->arena, &s);
-    printf(
-        "%-24s live %9.1f MiB R %.4f calls/1000 %8.1f last pass %6llu hits %.4f views %5llu mappings %.2f x "
-        "follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event %.0f last pass %.0f\n",
-        name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
-        (double)s.peak_reserved / (double)s.peak_allocated, 1000.0 * (double)calls / events,
-        (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
-        (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
-        (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted,
-        (unsigned long long)r->count.marks, (unsigned long long)r->count.looks, ns, last);
+    printf("%-24s live %9.1f MiB R %.4f calls/1000 %8.1f last %6llu hits %.4f views %5llu mappings %.2f x "
+           "follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event %.0f last %.0f\n",
+           name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
+           (double)s.peak_reserved / (double)s.peak_allocated, 1000.0 * (double)calls / events,
+           (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
+           (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
+           (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted,
+           (unsigned long long)r->count.marks, (unsigned long long)r->count.looks, ns, last);
 }
 
 static void run(const char *path)
@@ -152,7 +154,11 @@ static void run(const char *path)
     uint64_t begin = now_ns(), calls = 0, before = 0, last_begin = begin;
     play(&r, &t, 0, third);
     before = r.count.calls;
-    play(&r, &t, third, t.count);
+    uint32_t late = t.count - (t.count - t.first) / 4;
+    play(&r, &t, third, late);
+    uint64_t early = r.count.calls;
+    last_begin = now_ns();
+    play(&r, &t, late, t.count);
     calls = r.count.calls - before;
     uint64_t end = now_ns(), events = t.count;
     for (int i = 1; i < passes; i++) {
@@ -161,9 +167,9 @@ static void run(const char *path)
         last_begin = now_ns();
         play(&r, &t, t.first, t.count);
     }
-    uint64_t last = r.count.calls - before;
-    double last_ns = (double)(now_ns() - last_begin) / (t.count - t.first);
-    r.count.calls = calls + (passes > 1 ? last : 0);
+    uint64_t last = r.count.calls - (passes > 1 ? before : early);
+    double last_ns = (double)(now_ns() - last_begin) / (t.count - (passes > 1 ? t.first : late));
+    r.count.calls = calls + last;
     say(path, &r, calls, t.count - third, (double)(end - begin) / (double)events, last_ns);
     vs_arena_destroy(r.arena);
     free(r.address);
@@ -184,6 +190,8 @@ int main(int argc, char **argv)
             config.mark_bytes = n;
         else if (!strncmp(argv[i], "plain=", 6))
             config.plain = n;
+        else if (!strncmp(argv[i], "defer=", 6))
+            defer = n;
         else if (!strncmp(argv[i], "trim=", 5))
             config.trim_above = n;
         else if (!strncmp(argv[i], "small=", 6))

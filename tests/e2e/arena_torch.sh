@@ -41,13 +41,13 @@ in_arena oom
 expect_sql "SELECT op, status FROM event WHERE op = 'oom' OR status = 2 ORDER BY seq" $'alloc|2\noom|0\noom|0' # the second is a limit that torch was given
 grep -q 'no PyTorch here' "$run/err" || fail "nothing was said"
 
-# cudaFree waits for nothing: what was freed is reused when an event that stands for the whole context is reached, and no
-# more than 64 MiB wait for that; where the driver has no such event, the device is waited for now and then
+# cudaFree waits for nothing here: what was freed is reused when an event that stands for the whole context is reached, and some
+# 16 MiB wait for that; where the driver has no such event, the device is waited for now and then
 for fault in '' "cuCtxRecordEvent:*=801"; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena PYTORCH_NO_CUDA_MEMORY_CACHING=1 SIMCUDA_FAIL="$fault")
     shimmed "$tests/prog_arena_torch" uncached
     [ "$status" = 0 ] || fail "uncached: exit status $status"
-    expect_sql "SELECT mallocs, free_waits, settles > 0, order_calls > 0, peak_reserved_bytes <= (8 * 8 + 64 + 16) * 1048576 FROM arena" \
+    expect_sql "SELECT mallocs, free_waits, settles > 0, order_calls > 0, peak_reserved_bytes <= (8 * 8 + 20 + 16) * 1048576 FROM arena" \
         "2000|0|$([ -z "$fault" ] && echo 0 || echo 1)|1|1"
     expect_sql "SELECT allocated_bytes FROM event WHERE device = 0 AND op = 'free' ORDER BY seq DESC LIMIT 1" 0
     expect_clean
