@@ -184,6 +184,7 @@ static void give_books(struct vs_arena *a)
     vs_meta_give(m, a->view, a->view_room * sizeof *a->view);
     vs_meta_give(m, a->class, a->class_room * sizeof *a->class);
     vs_meta_give(m, a->deferred, a->deferred_room * sizeof *a->deferred);
+    vs_meta_give(m, a->late, a->late_room * sizeof *a->late);
     vs_meta_give(m, a->cell, a->cell ? (a->cell_mask + 1ull) * sizeof *a->cell : 0);
     vs_meta_destroy(m);
 }
@@ -260,8 +261,10 @@ int vs_arena_malloc(struct vs_arena *a, uint32_t lane, uint64_t size, uint64_t *
 static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes, bool wait)
 {
     if (vs_deferred_add(a, tile, lanes) == 0) {
-        if (wait && vs_deferred_too_many(a))
-            vs_deferred_settle(a);
+        if (wait)
+            vs_deferred_waiting_free(a);
+        else
+            vs_deferred_shorten(a, false);
         return 0;
     }
     if (!a->tile[tile].pins && vs_order_settle(a) == 0) { /* no memory to remember it: wait instead */

@@ -48,7 +48,7 @@ struct vs_arena_config {
     uint32_t slack;       /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
     uint32_t wait_slack;  /* beyond this much, pending frees are waited for instead; 0 = 40 */
     uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
-    uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/128 of the peak of what
+    uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/32 of the peak of what
                              lived, and 16 MiB at least */
     uint64_t trim_above; /* bytes that were idle for long beyond this many are given back unasked: 0 = 1/64 of
                             the device and 64 MiB at least; UINT64_MAX = never */

@@ -148,9 +148,17 @@ struct surplus {
 struct deferred {
     uint64_t seq;
     uint32_t tile;
-    uint32_t lanes; /* bits; ALL_LANES: the device */
+    uint32_t lanes; /* bits */
 };
 #define ALL_LANES UINT32_MAX
+
+/* When least lives (deferred.c). */
+struct ebb {
+    uint64_t least, before; /* bytes that lived, in this window of frees and in the last one */
+    uint32_t left;          /* frees to the end of the window */
+    bool armed;             /* much lived since the last ebb */
+    bool now;
+};
 
 struct cell {
     uint64_t address;
@@ -216,11 +224,13 @@ struct vs_arena {
     struct view_class *class;
     uint32_t classes, class_room;
 
-    struct deferred *deferred;
+    struct deferred *deferred; /* for lanes, and pinned ones */
     uint32_t deferreds, deferred_room;
-    uint64_t due;          /* of those for the device, which are carried out once they are complete */
-    uint64_t defer_device; /* bytes of those for the device */
-    uint64_t defer_rest;   /* bytes of the others, that the last wait for them left */
+    struct deferred *late; /* for the device: a queue, its first at first_late */
+    uint32_t first_late, lates, late_room;
+    uint64_t late_bytes;
+    struct ebb ebb;
+    uint64_t defer_rest; /* bytes of the others, that the last wait for them left */
 
     struct cell *cell; /* live blocks by address */
     uint32_t cell_mask, cells;
@@ -427,12 +437,19 @@ int vs_lane_begin(struct vs_arena *a, uint32_t lane);
 
 /* ---- deferred.c ---- */
 
-int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes);
+int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes); /* bits, or ALL_LANES: the device */
 void vs_deferred_poll(struct vs_arena *a);
-bool vs_deferred_too_many(const struct vs_arena *a); /* for the device */
-/* Carries out all but the last few of them, waiting if need be. */
-void vs_deferred_settle(struct vs_arena *a);
-uint64_t vs_deferred_most(const struct vs_arena *a); /* bytes; beyond, the oldest are waited for */
+void vs_deferred_settled(struct vs_arena *a, uint64_t seq); /* the device is done up to SEQ */
+/* So many of those for the device are freed that no more than vs_deferred_most are left, as far as they are
+ * complete; WAIT: until they are. */
+void vs_deferred_shorten(struct vs_arena *a, bool wait);
+/* The oldest of them; false: there is none, or none that is complete and can be waited for. */
+bool vs_deferred_next(struct vs_arena *a, bool wait);
+void vs_deferred_waiting_free(struct vs_arena *a);      /* after one was added for the device */
+void vs_deferred_miss(struct vs_arena *a);              /* a request found no hole */
+void vs_deferred_ebb(struct vs_arena *a);               /* at a request, where ebb.now says so */
+uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the queue */
+uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be held because of them */
 
 /* ---- supply.c, trim.c ---- */
 

@@ -220,15 +220,13 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
 
 void vs_order_settled(struct vs_arena *a, uint64_t seq)
 {
-    a->due = seq > a->due ? seq : a->due;
     for (uint32_t i = 0; i < LANES; i++) {
         struct lane *q = &a->lane[i];
         while (q->marks && q->mark[q->first_mark].seq <= seq)
             forget_oldest(a, q);
         vs_order_done(a, i, seq);
     }
-    if (a->deferreds)
-        vs_deferred_poll(a);
+    vs_deferred_settled(a, seq);
 }
 
 int vs_order_settle(struct vs_arena *a)

@@ -72,14 +72,11 @@ void vs_policy_free(struct vs_arena *a, uint32_t tile)
 
 /* ---- large requests ---- */
 
-/* Deferred frees, up to the size that is waited for, count as live: else each request would wait for the last
- * free. */
+/* Some deferred frees count as live: else each request of a small program would wait for its last free. */
 static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
 {
-    const struct vs_arena_stats *s = &a->stats;
-    uint64_t reserved = s->reserved + place_of(a, (uint32_t)granules);
-    uint64_t most = vs_deferred_most(a), deferred = s->deferred < most ? s->deferred : most;
-    return reserved <= a->wanted + a->wanted * slack / 1000 + deferred;
+    uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)granules);
+    return reserved <= a->wanted + a->wanted * slack / 1000 + vs_deferred_allowed(a);
 }
 
 static uint32_t use_view(struct vs_arena *a, uint32_t view, uint64_t size)
@@ -181,6 +178,21 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, enum effo
     return new_view(a, lane, count, missing, size, tile);
 }
 
+/* A hole or a view, once so many deferred frees are carried out as it takes: the oldest first. */
+static bool from_deferred(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
+{
+    while (vs_deferred_next(a, true)) {
+        if ((*tile = fit(a, lane * 2, size)) != NIL)
+            return true;
+        uint32_t view = vs_view_find(a, lane, granules_for(a, size), VIEW_OPEN);
+        if (view != NIL) {
+            *tile = use_view(a, view, size);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
 {
     uint32_t heap = lane * 2, view = vs_view_find(a, lane, granules_for(a, size), VIEW_OPEN);
@@ -188,6 +200,8 @@ static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum ef
         *tile = use_view(a, view, size);
         return 0;
     }
+    if (!within(a, vs_supply_need(a, heap, size), a->config.slack) && from_deferred(a, lane, size, tile))
+        return 0;
     if (effort == NORMAL && within(a, vs_supply_need(a, heap, size), a->config.slack)) {
         int status = grow(a, heap, size, tile);
         if (status != VS_BACKING_OUT_OF_MEMORY)
@@ -214,8 +228,8 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
 static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, uint32_t *tile)
 {
     vs_order_poll(a, lane);
-    if (a->deferreds)
-        vs_deferred_settle(a);
+    if (a->stats.deferred)
+        vs_deferred_miss(a);
     int status = VS_BACKING_OUT_OF_MEMORY;
     for (enum effort effort = NORMAL; effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
         if (effort == SETTLED)
@@ -230,6 +244,8 @@ static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small
 int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
 {
     bool small = size <= a->config.small;
+    if (__builtin_expect(a->ebb.now, 0))
+        vs_deferred_ebb(a);
     *tile = fit(a, lane * 2 + small, size);
     if (__builtin_expect(*tile != NIL, 1)) {
         a->stats.hits++;

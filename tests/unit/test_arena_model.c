@@ -109,7 +109,7 @@ static void allocate(struct trial *r, uint32_t i)
 static void release(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
-    unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER : 0;
+    unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER | (rnd(r, 2) ? VS_FREE_NO_WAIT : 0) : 0;
     uint32_t s = r->w.shares && rnd(r, 10) == 0 ? r->place[rnd(r, r->w.streams + 1)] : b->stream;
     if (s && !r->lane[s])
         s = b->stream;
