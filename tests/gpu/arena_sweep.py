@@ -1,6 +1,6 @@
 """A sweep over sequence lengths: peak of allocated and reserved memory, and the speed, of a real model under each allocator.
 
-    arena_sweep.py TREE OUT [--values 1,101,...] [--only native,expandable,arena] [--iterations N] [--batch N] [--seconds N]
+    arena_sweep.py TREE OUT [--values 1,101,...] [--only CONFIGURATIONS of arena_configs.py] [--iterations N] [--batch N] [--seconds N]
     arena_sweep.py --table OUT/sweep.tsv
     arena_sweep.py --work (started by it)
 
@@ -26,8 +26,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+from arena_configs import NAMES, command  # noqa: E402
+
 GIB = 1 << 30
-NAMES = {"native": "torch native", "expandable": "torch expandable_segments", "arena": "arena"}
 LLAMA = dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
              head_dim=64, vocab_size=128256, max_position_embeddings=4096, rms_norm_eps=1e-5, tie_word_embeddings=True)
 TINY = dict(LLAMA, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
@@ -146,7 +147,6 @@ def read_peaks(measured, name, database):
 
 
 def sweep(a):
-    from arena_configs import command
     from arena_worker import Worker
 
     os.makedirs(a.out, exist_ok=True)
@@ -190,11 +190,15 @@ def rows(path):
     return found
 
 
+def gib(size):
+    return f"{size / GIB:8.3f}" if size else " unknown"
+
+
 def points(of_length, names):
     lines = []
     for length in sorted(of_length):
         by = of_length[length]
-        cells = [f"{by[n][0] / GIB:8.3f} {by[n][1] / GIB:8.3f} {by[n][2]:7.2f}" if n in by else " " * 25 for n in names]
+        cells = [f"{gib(by[n][0])} {gib(by[n][1])} {by[n][2]:7.2f}" if n in by else " " * 25 for n in names]
         lines.append(f"{length:6} | " + " | ".join(cells))
     return lines
 
