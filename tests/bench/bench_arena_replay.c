@@ -3,14 +3,15 @@
  * the peak.
  *
  *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
- *                         [trim=BYTES] [plain=1] [defer=1] TRACE...
+ *                         [trim=BYTES] [capacity=BYTES] [plain=1] [defer=1] TRACE...
  *
- * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID", of which N set up what was live when the
- * recording began (bench_arena_trace.py writes it of a PyTorch snapshot).  Further passes free what the run
- * left and begin again from that state; last: the last of them, or the last quarter of the only one.  lag:
- * marks are reached so many events later, or up to half as much earlier or later, each by chance.  Where
- * there are several streams, each is a lane.  defer: no stream is known, and frees do not wait.  The TRACE
- * training:N is made up: a training loop on N streams (training_trace.h).
+ * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
+ * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the
+ * arena).  The STREAM "any" is memory that no stream was told for, freed when the device had been waited for.
+ * Further passes free what the run left and begin again from that state; last: the last of them, or the last
+ * quarter of the only one.  lag: marks are reached so many events later, or up to half as much earlier or
+ * later, each by chance.  Where there are several streams, each is a lane.  defer: no stream is known, and
+ * frees do not wait.  The TRACE training:N is made up: a training loop on N streams (training_trace.h).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -27,19 +28,31 @@ static uint64_t lag;
 static int passes = 1;
 static bool defer;
 
+#define STREAMS 64
+#define ANY     STREAMS /* its lane is VS_ARENA_ANY */
+
+/* -1: no stream at all */
+static int stream_of(const char *word)
+{
+    int stream = strcmp(word, "any") ? atoi(word) : ANY;
+    return stream > ANY ? -1 : stream;
+}
+
 static bool read_event(FILE *f, struct trace_event *e)
 {
-    char what;
-    unsigned long long size;
-    if (fscanf(f, " %c %u", &what, &e->id) != 2)
+    char line[128], stream[16] = "";
+    unsigned long long size = 0;
+    if (!fgets(line, sizeof line, f))
         return false;
+    if (sscanf(line, "a %u %llu %15s", &e->id, &size, stream) == 3) {
+        e->size = size;
+        e->stream = stream_of(stream);
+        return e->stream >= 0;
+    }
+    int words = sscanf(line, "f %u %15s", &e->id, stream);
     e->stream = -1;
-    if (what == 'f')
-        return true;
-    if (fscanf(f, "%llu %d", &size, &e->stream) != 2)
-        return false;
-    e->size = size;
-    return true;
+    e->freed_on = words == 2 ? 1 + stream_of(stream) : 0;
+    return words >= 1;
 }
 
 static bool read_trace(const char *path, struct trace *t)
@@ -47,10 +60,10 @@ static bool read_trace(const char *path, struct trace *t)
     if (!strncmp(path, "training:", 9)) {
         uint32_t streams = (uint32_t)atoi(path + 9);
         *t = training_trace(&(struct training){streams ? streams : 1, 44, 24, 2048, 5504, 32000});
-        return streams <= 64;
+        return streams <= STREAMS;
     }
     FILE *f = fopen(path, "r");
-    bool good = f && fscanf(f, "%u %u", &t->first, &t->count) == 2;
+    bool good = f && fscanf(f, "%u %u ", &t->first, &t->count) == 2;
     t->event = good ? calloc(t->count + 1, sizeof *t->event) : NULL;
     for (uint32_t i = 0; good && i < t->count; i++) {
         good = read_event(f, &t->event[i]);
@@ -65,24 +78,30 @@ static bool read_trace(const char *path, struct trace *t)
 struct replay {
     struct vs_arena *arena;
     struct vs_backing_count count;
-    uint32_t lane[64]; /* of a stream */
-    uint64_t *address; /* of an id; 0 = not live */
+    uint32_t lane[STREAMS + 1]; /* of a stream */
+    uint64_t *address;          /* of an id; 0 = not live */
     uint8_t *stream;
 };
 
+static uint32_t lane_of(struct replay *r, int stream)
+{
+    if (!r->lane[stream] && stream != ANY && !defer)
+        if (vs_arena_open_lane(r->arena, (uint64_t)stream, 0, &r->lane[stream]) != 0)
+            exit(2);
+    return r->lane[stream];
+}
+
 static void allocate(struct replay *r, const struct trace_event *e)
 {
-    if (!r->lane[e->stream] && !defer)
-        if (vs_arena_open_lane(r->arena, (uint64_t)e->stream, 0, &r->lane[e->stream]) != 0)
-            exit(2);
-    if (vs_arena_malloc(r->arena, r->lane[e->stream], e->size, &r->address[e->id]) != 0)
+    if (vs_arena_malloc(r->arena, lane_of(r, e->stream), e->size, &r->address[e->id]) != 0)
         exit(3);
     r->stream[e->id] = (uint8_t)e->stream;
 }
 
-static void release(struct replay *r, uint32_t id)
+static void release(struct replay *r, uint32_t id, int freed_on)
 {
-    if (vs_arena_free(r->arena, r->address[id], r->lane[r->stream[id]], defer ? VS_FREE_DEFER : 0) != 0)
+    int stream = freed_on > 0 ? freed_on - 1 : r->stream[id];
+    if (vs_arena_free(r->arena, r->address[id], lane_of(r, stream), defer ? VS_FREE_DEFER : 0) != 0)
         exit(4);
     r->address[id] = 0;
 }
@@ -95,7 +114,7 @@ static void play(struct replay *r, const struct trace *t, uint32_t from, uint32_
         if (t->event[i].stream >= 0)
             allocate(r, &t->event[i]);
         else
-            release(r, t->event[i].id);
+            release(r, t->event[i].id, t->event[i].freed_on);
     }
 }
 
@@ -107,7 +126,7 @@ static void rewind_to_start(struct replay *r, const struct trace *t)
         initial[t->event[i].id] = 1;
     for (uint32_t id = 0; id < t->ids; id++)
         if (r->address[id] && !initial[id])
-            release(r, id);
+            release(r, id, 0);
     for (uint32_t i = 0; i < t->first; i++)
         if (!r->address[t->event[i].id])
             allocate(r, &t->event[i]);
@@ -127,10 +146,12 @@ static void say(const char *path, const struct replay *r, uint64_t calls, uint32
     struct vs_arena_stats s;
     const char *name = strrchr(path, '/');
     vs_arena_stats(r->arena, &s);
-    printf("%-24s live %9.1f MiB R %.4f calls/1000 %8.1f last %6llu hits %.4f views %5llu mappings %.2f x "
+    printf("%-24s live %9.1f MiB R %.4f reserved %llu B created %llu aliased %llu calls/1000 %8.1f last "
+           "%6llu hits %.4f views %5llu mappings %.2f x "
            "follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event %.0f last %.0f\n",
            name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
-           (double)s.peak_reserved / (double)s.peak_allocated, 1000.0 * (double)calls / events,
+           (double)s.peak_reserved / (double)s.peak_allocated, (unsigned long long)s.peak_reserved,
+           (unsigned long long)s.created, (unsigned long long)s.aliased, 1000.0 * (double)calls / events,
            (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
            (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
            (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted,
@@ -188,6 +209,8 @@ int main(int argc, char **argv)
             lag = n;
         else if (!strncmp(argv[i], "mark=", 5))
             config.mark_bytes = n;
+        else if (!strncmp(argv[i], "capacity=", 9))
+            config.capacity = n;
         else if (!strncmp(argv[i], "plain=", 6))
             config.plain = n;
         else if (!strncmp(argv[i], "defer=", 6))

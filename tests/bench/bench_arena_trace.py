@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""bench_arena_trace.py SNAPSHOT.pickle [DEVICE] > TRACE: a PyTorch memory snapshot as input for bench_arena_replay.
+"""bench_arena_trace.py FILE [DEVICE] > TRACE: what a run asked of its allocator, as input for bench_arena_replay.
 
-The trace may begin in the middle of a run, so it is rewound from the end to find what was live at its first event.
-Output: "N ALL" (how many events of ALL only set up that state), then "a ID SIZE STREAM" or "f ID" a line.
+FILE is a PyTorch memory snapshot (pickle) or a vramscope recording of a run under the arena.  A snapshot may begin in the
+middle of a run, so it is rewound from the end to find what was live at its first event; a recording begins with the arena.
+Output: "N ALL" (how many events of ALL only set up that state), then "a ID SIZE STREAM" or "f ID [STREAM]" a line; STREAM is a number,
+or "any" where the program told none (cudaMalloc).
 """
 import pickle
+import sqlite3
 import sys
 
 
@@ -58,14 +61,48 @@ def convert(snapshot, device):
     return [f"{first} {len(lines)}"] + lines
 
 
+def of_snapshot(path, device):
+    with open(path, "rb") as f:
+        snapshot = Plain(f).load()
+    traces = snapshot["device_traces"]
+    return convert(snapshot, max(range(len(traces)), key=lambda d: len(traces[d])) if device is None else device)
+
+
+def why_not(db):
+    """What a replay of this recording could not be exact for."""
+    if db.execute("SELECT count(*) FROM loss").fetchone()[0]:
+        return "events are missing in it (table loss)"
+    if db.execute("SELECT count(*) FROM arena WHERE number > 1").fetchone()[0]:
+        return "its device had several arenas, one after the other"
+    if db.execute("SELECT count(*) FROM event WHERE space = 'arena' AND op = 'alloc' AND status <> 0").fetchone()[0]:
+        return "memory ran out in it, and the replay has no end of memory"
+    return None
+
+
+def of_recording(path, device):
+    """Blocks of the space arena, whoever got them, in the order of the recording."""
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    if why_not(db):
+        sys.exit(f"{path}: can't be replayed: {why_not(db)}")
+    streams, lines = {}, []
+    for seq, op, api, stream, size, mate in db.execute(
+        "SELECT seq, op, api, stream, size_bytes, mate FROM event WHERE space = 'arena' AND status = 0 AND device = ?"
+        " AND op IN ('alloc', 'block_alloc', 'free', 'block_free') ORDER BY seq",
+        (device or 0,),
+    ):
+        told = op.startswith("block") or "Async" in (api or "")
+        on = streams.setdefault(stream, len(streams)) if told else "any"
+        lines.append(f"a {seq} {size} {on}" if op.endswith("alloc") else f"f {mate} {on}")
+    return [f"0 {len(lines)}"] + lines
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     with open(sys.argv[1], "rb") as f:
-        snapshot = Plain(f).load()
-    traces = snapshot["device_traces"]
-    device = int(sys.argv[2]) if len(sys.argv) > 2 else max(range(len(traces)), key=lambda d: len(traces[d]))
-    print("\n".join(convert(snapshot, device)))
+        recording = f.read(15) == b"SQLite format 3"
+    device = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    print("\n".join((of_recording if recording else of_snapshot)(sys.argv[1], device)))
 
 
 main()

@@ -16,7 +16,8 @@
 struct trace_event {
     uint64_t size;
     uint32_t id;
-    int stream; /* -1: free */
+    int stream;   /* -1: free */
+    int freed_on; /* of a free: 1 + the stream that it was told for, 0 = its block's */
 };
 
 struct trace {
@@ -36,7 +37,7 @@ static inline uint32_t trace_event_add(struct trace *t, int stream, uint64_t siz
         t->room = t->room ? 2 * t->room : 1024;
         t->event = realloc(t->event, t->room * sizeof *t->event);
     }
-    t->event[t->count++] = (struct trace_event){size, id, stream};
+    t->event[t->count++] = (struct trace_event){.size = size, .id = id, .stream = stream};
     return id;
 }
 
