@@ -176,18 +176,11 @@ static int set_simulated(void)
     return status;
 }
 
-/* The Python hook does two things; where only one is wanted, the other is told so. */
-static bool wants_python(const struct options *o)
-{
-    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
-    set_given("VRAMSCOPE_AUTO_PHASES", o->no_auto_phases ? "off" : NULL);
-    return !o->no_auto_phases || (allocator && !strcmp(allocator, "arena"));
-}
-
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
     set_given("VRAMSCOPE_ALLOCATOR", o->allocator);
-    struct environment e = {library, !o->no_nvtx, !o->no_injection, wants_python(o)};
+    struct environment e = {library, !o->no_nvtx, !o->no_injection,
+                            environment_wants_python(o->no_auto_phases)};
     if (environment_preload("run", &e))
         return EXIT_USAGE;
     /* %h, %p and %r in a name mean something to the shim */

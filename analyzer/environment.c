@@ -40,6 +40,14 @@ static void take_over(const char *name, const char *chain, const char *library)
     setenv(name, library, 1);
 }
 
+bool environment_wants_python(bool no_auto_phases)
+{
+    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
+    if (no_auto_phases)
+        setenv("VRAMSCOPE_AUTO_PHASES", "off", 1);
+    return !no_auto_phases || (allocator && !strcmp(allocator, "arena"));
+}
+
 int environment_preload(const char *command, const struct environment *e)
 {
     char *python = e->python ? place_python() : NULL;

@@ -12,6 +12,10 @@ struct environment {
     bool nvtx, injection, python; /* which of them beside LD_PRELOAD */
 };
 
+/* Whether Python programs need the hook at all: it tells phases and puts the arena in.  Where phases are not
+ * wanted, the hook is told so. */
+bool environment_wants_python(bool no_auto_phases);
+
 /* 0, or 2 with the reason said in the name of COMMAND. */
 int environment_preload(const char *command, const struct environment *e);
 

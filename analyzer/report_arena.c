@@ -93,7 +93,20 @@ static void print_lost(const struct trace_arena *a, FILE *out)
                 units_count(F(EVICTED), "view").s);
 }
 
-static void print_arena(const struct trace_arena *a, FILE *out, bool exact)
+/* PyTorch's own allocator stands on the arena, or beside it: what it caches is no less for that. */
+static void print_cache(const struct trace *t, int64_t device, FILE *out, bool exact)
+{
+    const struct trace_peak *kept = trace_find_peak(t, device, "managed_reserved");
+    if (kept && kept->bytes > 0)
+        fprintf(
+            out,
+            "    NOTE: PyTorch's own allocator was in use and kept up to %s, where the arena can't help:\n"
+            "      `vramscope run --allocator=arena` puts the arena in its place, unless python has -I, -E "
+            "or -S\n",
+            B(kept->bytes));
+}
+
+static void print_arena(const struct trace *t, const struct trace_arena *a, bool first, FILE *out, bool exact)
 {
     fputs("\n  arena", out);
     if (F(NUMBER) > 1)
@@ -102,6 +115,8 @@ static void print_arena(const struct trace_arena *a, FILE *out, bool exact)
     if (F(PEAK_ALLOCATED) > 0)
         fprintf(out, ", %.4f times as much", times(F(AT_PEAK_RESERVED), F(PEAK_ALLOCATED)));
     fputc('\n', out);
+    if (first)
+        print_cache(t, a->device, out, exact);
     print_parts(a, out, exact);
     fprintf(out, "    most held at any time: %s\n", B(F(PEAK_RESERVED)));
     print_calls(a, out);
@@ -111,9 +126,13 @@ static void print_arena(const struct trace_arena *a, FILE *out, bool exact)
 
 void report_arenas_text(const struct report *r, int64_t device, FILE *out, bool exact)
 {
-    for (size_t i = 0; i < r->arena_count; i++)
-        if (r->arenas[i].device == device)
-            print_arena(&r->arenas[i], out, exact);
+    bool first = true;
+    for (size_t i = 0; i < r->arena_count; i++) {
+        if (r->arenas[i].device != device)
+            continue;
+        print_arena(r->trace, &r->arenas[i], first, out, exact);
+        first = false;
+    }
 }
 
 static void arena_json(const struct trace_arena *a, struct json *j)

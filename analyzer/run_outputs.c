@@ -102,7 +102,8 @@ struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
     const char *unreadable;
-    char *oom; /* of the first file that has one; owned */
+    char *oom;             /* of the first file that has one; owned */
+    const char *own_cache; /* the first file in which PyTorch had its own allocator */
 };
 
 static void count_phases(const struct trace *t, struct summary *s)
@@ -142,6 +143,8 @@ static void summarize(const char *path, struct summary *s)
             s->allocated = p->bytes;
         if (!strcmp(p->kind, "reserved") && p->bytes > s->reserved)
             s->reserved = p->bytes;
+        if (!strcmp(p->kind, "managed_reserved") && p->bytes > 0 && !s->own_cache)
+            s->own_cache = path;
     }
     for (size_t i = 0; i < t.loss_count; i++) {
         s->lost += t.losses[i].events > 0 ? t.losses[i].events : 0;
@@ -157,6 +160,18 @@ static const char *shown_path(const char *path)
     static char cwd[4096];
     size_t n = getcwd(cwd, sizeof cwd - 1) ? strlen(cwd) : 0;
     return n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* Who asked for the arena and did not get it in PyTorch's place must not take the figures for the arena's. */
+static void print_own_cache(const struct summary *s)
+{
+    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
+    if (s->own_cache && allocator && !strcmp(allocator, "arena"))
+        fprintf(stderr,
+                "vramscope: %s: PyTorch kept its own allocator, it did not use the arena: start python "
+                "without -I, "
+                "-E and -S (vramscope-run(1), THE ARENA, says what else keeps it)\n",
+                shown_path(s->own_cache));
 }
 
 static void print_summary(const struct outputs *o, const struct summary *s)
@@ -177,6 +192,7 @@ static void print_summary(const struct outputs *o, const struct summary *s)
     fputc('\n', stderr);
     if (s->oom)
         fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
+    print_own_cache(s);
 }
 
 static int by_name(const void *a, const void *b)

@@ -33,9 +33,9 @@ static const struct option table[] = {
 #define VS_COMPLAINTS_MAX 16
 
 /* Names that other parts of vramscope read or set: no options, and no mistakes either. */
-static const char *const other_names[] = {"VRAMSCOPE_CLAIM",           "VRAMSCOPE_NVTX_CHAIN",
-                                          "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
-                                          "VRAMSCOPE_REEXEC",          "VRAMSCOPE_REEXEC_PID"};
+static const char *const other_names[] = {
+    "VRAMSCOPE_CLAIM",  "VRAMSCOPE_NVTX_CHAIN", "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
+    "VRAMSCOPE_REEXEC", "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES"};
 
 struct vs_options vs_options;
 
@@ -165,7 +165,7 @@ static const char *allowed(const struct option *o)
     case ENUM:
         break;
     }
-    return "one of the listed words";
+    return "one of its words";
 }
 
 /* Complaints wait for vs_options_complain: most processes that inherit the variables never record. */
@@ -184,13 +184,23 @@ static void complain(const struct option *o, const char *text, size_t length)
     snprintf(c->text, sizeof c->text, "%.*s", (int)length, text);
 }
 
+static void say_wrong(const struct option *o, const char *value)
+{
+    const char *instead = *o->otherwise ? o->otherwise : "none", *words = strchr(o->help, '[');
+    if (o->type == ENUM && words)
+        vs_log("%s=%s makes no sense: it takes one of %.*s; using %s", o->name, value,
+               (int)strcspn(words, "]") + 1, words, instead);
+    else
+        vs_log("%s=%s makes no sense: it takes %s (%s); using %s", o->name, value, allowed(o), o->help,
+               instead);
+}
+
 void vs_options_complain(void)
 {
     for (int i = 0; i < complaint_count; i++) {
         const struct option *o = complaints[i].option;
         if (o)
-            vs_log("%s=%s makes no sense: it takes %s (%s); using %s", o->name, complaints[i].text,
-                   allowed(o), o->help, *o->otherwise ? o->otherwise : "none");
+            say_wrong(o, complaints[i].text);
         else
             vs_log("%s is no option of vramscope: VRAMSCOPE_HELP=1 lists them; ignored", complaints[i].text);
     }

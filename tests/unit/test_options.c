@@ -61,7 +61,10 @@ static void each_type_takes_what_its_help_says(void **state)
     assert_int_equal(vs_options.sample_ms, 20);
     assert_string_equal(load("VRAMSCOPE_RING_EVENTS=1024"), "");
     assert_int_equal(vs_options.ring_events, 1024);
+    assert_string_equal(load("VRAMSCOPE_ALLOCATOR=arena"), "");
+    assert_int_equal(vs_options.allocator, VS_ALLOCATOR_ARENA);
     assert_string_equal(load("VRAMSCOPE_CLAIM=1"), "");
+    assert_string_equal(load("VRAMSCOPE_AUTO_PHASES=off"), "");
 }
 
 static void nonsense_is_one_line_with_variable_value_choices_and_default(void **state)
@@ -84,6 +87,10 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
         {"VRAMSCOPE_MAX_BYTES=99999999T", "T", "using 4GiB"},
         {"VRAMSCOPE_VERBOSE=perhaps", "=perhaps", "on or off"},
         {"VRAMSCOPE_SAMPLE_MS=1s", "=1s", "milliseconds"},
+        {"VRAMSCOPE_ALLOCATOR=Arena", "=Arena", "one of [off,arena]; using off"},
+        {"VRAMSCOPE_ARENA_FREE=never", "=never", "one of [auto,wait,defer]; using auto"},
+        {"VRAMSCOPE_ARENA_KEEP=10%", "=10%", "using 0"},
+        {"VRAMSCOPE_ARENA_VIEWS=2", "=2", "on or off"},
         {"VRAMSCOPE_STAKCS=all", "VRAMSCOPE_STAKCS", "no option"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
