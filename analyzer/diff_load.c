@@ -112,6 +112,15 @@ static void note_drivers(struct diff *d)
                      a ? 'A' : 'B'));
 }
 
+/* Another allocator changes what is reserved, and hardly what is allocated: both must be seen first. */
+static void note_arenas(struct diff *d)
+{
+    bool a = d->side[SIDE_A].report.arena_count > 0, b = d->side[SIDE_B].report.arena_count > 0;
+    if (a != b)
+        note(d,
+             xformat("%c ran on vramscope's arena, the other did not: look at peak reserved", a ? 'A' : 'B'));
+}
+
 static void note_jobs(struct diff *d)
 {
     size_t a = d->side[SIDE_A].file_count, b = d->side[SIDE_B].file_count;
@@ -195,6 +204,7 @@ int diff_load(struct diff *d, const char *a, const char *b)
     pair_devices(d);
     note_states(d);
     note_drivers(d);
+    note_arenas(d);
     note_jobs(d);
     note_devices(d);
     return 0;

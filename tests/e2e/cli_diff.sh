@@ -54,6 +54,10 @@ has "NOTE: B: thinned" "$V" diff a.db thinned.db
 has "NOTE: device 1 is used in B only: nothing to compare it with" "$V" diff a.db two.db
 has "NOTE: device 0 is used in A only" "$V" diff a.db empty.db
 has "NOTE: B: no device memory was ever allocated" "$V" diff a.db empty.db
+make_db arena.db --arena
+has "NOTE: B ran on vramscope's arena, the other did not: look at peak reserved" "$V" diff a.db arena.db
+cp arena.db arena2.db
+"$V" diff arena.db arena2.db | grep -q "vramscope's arena" && no "two runs on the arena differ in nothing"
 has "NOTE: B ran on the simulated driver, the other on a GPU" "$V" diff a.db empty.db
 # a phase that only one run has, a device with another number, another GPU
 python3 - <<'PY'
