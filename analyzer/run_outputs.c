@@ -102,8 +102,9 @@ struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
     const char *unreadable;
-    char *oom;             /* of the first file that has one; owned */
-    const char *own_cache; /* the first file in which PyTorch had its own allocator */
+    char *oom; /* of the first file that has one; owned */
+    /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
+    const char *own_cache, *unserved;
 };
 
 static void count_phases(const struct trace *t, struct summary *s)
@@ -127,6 +128,24 @@ static void note_oom(struct trace *t, struct summary *s)
     }
 }
 
+static void look_for_arena(struct trace *t, const char *path, struct summary *s)
+{
+    const char *asked = getenv("VRAMSCOPE_ALLOCATOR");
+    bool used = false, kept = false;
+    if (!asked || strcmp(asked, "arena") != 0)
+        return;
+    for (size_t i = 0; i < t->peak_count; i++) {
+        const struct trace_peak *p = &t->peaks[i];
+        bool some = p->kind && p->device >= 0 && p->bytes > 0;
+        used = used || (some && !strcmp(p->kind, "allocated"));
+        kept = kept || (some && !strcmp(p->kind, "managed_reserved"));
+    }
+    if (kept && !s->own_cache)
+        s->own_cache = path;
+    if (used && !s->unserved && !trace_arena_served(t))
+        s->unserved = path;
+}
+
 static void summarize(const char *path, struct summary *s)
 {
     struct trace t;
@@ -143,8 +162,6 @@ static void summarize(const char *path, struct summary *s)
             s->allocated = p->bytes;
         if (!strcmp(p->kind, "reserved") && p->bytes > s->reserved)
             s->reserved = p->bytes;
-        if (!strcmp(p->kind, "managed_reserved") && p->bytes > 0 && !s->own_cache)
-            s->own_cache = path;
     }
     for (size_t i = 0; i < t.loss_count; i++) {
         s->lost += t.losses[i].events > 0 ? t.losses[i].events : 0;
@@ -152,6 +169,7 @@ static void summarize(const char *path, struct summary *s)
     }
     count_phases(&t, s);
     note_oom(&t, s);
+    look_for_arena(&t, path, s);
     trace_close(&t);
 }
 
@@ -162,16 +180,19 @@ static const char *shown_path(const char *path)
     return n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path;
 }
 
-/* Who asked for the arena and did not get it in PyTorch's place must not take the figures for the arena's. */
-static void print_own_cache(const struct summary *s)
+/* Who asked for the arena and did not get it must not take the figures for the arena's. */
+static void print_no_arena(const struct summary *s)
 {
-    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
-    if (s->own_cache && allocator && !strcmp(allocator, "arena"))
+    if (s->own_cache)
         fprintf(stderr,
                 "vramscope: %s: PyTorch kept its own allocator, it did not use the arena: start python "
-                "without -I, "
-                "-E and -S (vramscope-run(1), THE ARENA, says what else keeps it)\n",
+                "without -I, -E and -S (vramscope-run(1), THE ARENA, says what else keeps it)\n",
                 shown_path(s->own_cache));
+    else if (s->unserved)
+        fprintf(stderr,
+                "vramscope: %s: the arena served nothing: `vramscope doctor` says whether it can "
+                "(vramscope(5), THE ARENA, says what it leaves to the driver)\n",
+                shown_path(s->unserved));
 }
 
 static void print_summary(const struct outputs *o, const struct summary *s)
@@ -192,7 +213,7 @@ static void print_summary(const struct outputs *o, const struct summary *s)
     fputc('\n', stderr);
     if (s->oom)
         fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
-    print_own_cache(s);
+    print_no_arena(s);
 }
 
 static int by_name(const void *a, const void *b)

@@ -30,6 +30,12 @@ static bool has_arenas(struct trace *t)
     return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'arena'") > 0;
 }
 
+bool trace_arena_served(struct trace *t)
+{
+    return trace_sql_one(
+               t, "SELECT count(*) FROM kind WHERE space IN (SELECT id FROM space WHERE name = 'arena')") > 0;
+}
+
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)
 {
     *out = NULL;

@@ -26,6 +26,19 @@ told 0 arena "$tests/prog_arena_torch" streams
 told 0 arena "$tests/prog_arena" gaps
 grep -qF '  arena: at its peak' "$run/report" || fail "a plain program's arena is not in its report"
 
+# no room for its addresses, or nothing in the primary context: the driver serves, and that is said
+served='the arena served nothing: `vramscope doctor` says whether it can'
+new_run
+(ulimit -v 8000000; SIMCUDA_CAPACITY=4GiB exec "$V" run --allocator=arena -o "$db" -- "$tests/prog_arena" gaps) >"$run/out" 2>"$run/err" || fail "status $?"
+[ "$(grep -cF "$served" "$run/err")" = 1 ] || fail "not said that the arena could not serve"
+expect_sql "SELECT count(*) > 0, sum(space = 'arena') FROM event WHERE op = 'alloc'" '1|0'
+new_run
+"$V" run --allocator=arena -o "$db" -- "$tests/prog_arena" gaps >"$run/out" 2>"$run/err" || fail "status $?"
+grep -qF 'served nothing' "$run/err" && fail "it served"
+new_run
+"$V" run --allocator=arena -o "$db" -- true >"$run/out" 2>"$run/err" || fail "status $?"
+grep -qF 'served nothing' "$run/err" && fail "nothing was asked of it"
+
 # the Python hook comes for the arena alone, too, by run and by wrap, and is told to leave phases; nobody complains of that
 hook() { # hook ALLOCATOR COMMAND...: how often our directory stands in PYTHONPATH
     local which=$1
