@@ -165,8 +165,8 @@ static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
     if (r->lead->op == OOM_FRAMEWORK && g->largest >= r->lead->requested)
         fputs("; the framework did not take it: a piece belongs to one stream and pool", out);
     else if (r->need.cause == OOM_FRAGMENTED && !g->mapped)
-        fputs("; expandable segments exist against this "
-              "(PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+        fputs("\n    pieces are joined by `vramscope run --allocator=arena`, and by "
+              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
               out);
     fputc('\n', out);
 }

@@ -101,6 +101,7 @@ outcome 2 0 2 1
 at_oom
 says "asked for 400.0 MiB: short by 342.0 MiB; 897.0 MiB reserved but unused: fragmentation"
 says "the unused lay in 6 pieces, the largest of 235.0 MiB"
+says 'pieces are joined by `vramscope run --allocator=arena`, and by PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True'
 
 caching limit 1
 outcome 0 0 0 1
