@@ -78,6 +78,16 @@ static bool may_answer(const struct ucred *who)
     return may_ask(who) || geteuid() == 0;
 }
 
+/* More than there is room for come only where the kernel left out who sent them: nobody who is trusted. */
+static uint32_t take_files(const int *came, uint32_t count, int files[VS_HANDOVER_FILES])
+{
+    uint32_t kept = count < VS_HANDOVER_FILES ? count : VS_HANDOVER_FILES;
+    memcpy(files, came, kept * sizeof(int));
+    for (uint32_t i = kept; i < count; i++)
+        close(came[i]);
+    return kept;
+}
+
 /* What came along: how many descriptors, and whether the sender is one of those that MAY. */
 static uint32_t unpack(struct msghdr *message, trust *may, int files[VS_HANDOVER_FILES], bool *trusted)
 {
@@ -91,8 +101,8 @@ static uint32_t unpack(struct msghdr *message, trust *may, int files[VS_HANDOVER
             memcpy(&who, CMSG_DATA(c), sizeof who);
             *trusted = may(&who);
         } else if (c->cmsg_type == SCM_RIGHTS) {
-            count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-            memcpy(files, CMSG_DATA(c), count * sizeof(int));
+            count = take_files((const int *)(const void *)CMSG_DATA(c),
+                               (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)), files);
         }
     }
     return count;
