@@ -433,14 +433,15 @@ static int by_name(const void *a, const void *b)
 
 static bool add_directory(const char *path, char ***files, size_t *n)
 {
-    size_t before = *n;
+    size_t before = *n, path_length = strlen(path);
+    const char *slash = path_length && path[path_length - 1] == '/' ? "" : "/";
     DIR *d = opendir(path);
     if (!d)
         return false;
     for (struct dirent *e; (e = readdir(d));) {
         size_t length = strlen(e->d_name);
         if (length > 3 && !strcmp(e->d_name + length - 3, ".db"))
-            *PUSH(*files, *n) = xformat("%s/%s", path, e->d_name);
+            *PUSH(*files, *n) = xformat("%s%s%s", path, slash, e->d_name);
     }
     closedir(d);
     if (*n > before)

@@ -111,6 +111,7 @@ golden report_killed.txt "$V" report killed.db
 golden report_thinned.txt "$V" report thinned.db
 golden report_empty.txt "$V" report empty.db
 golden report_ranks.txt "$V" report ranks
+golden report_ranks.txt "$V" report ranks/ # as a shell completes it
 # another run of two ranks left its files there, and a process that is no rank
 cp -r ranks jobs && make_db jobs/again-r0.db --rank 0 --world 2 --start 100 && make_db jobs/again-r1.db --rank 1 --world 2 --gpu 1 --start 101
 make_db jobs/alone.db --start 500
