@@ -195,11 +195,27 @@ static void print_no_arena(const struct summary *s)
                 shown_path(s->unserved));
 }
 
+static bool is_off(const char *value)
+{
+    static const char *const words[] = {"off", "0", "no", "false"};
+    for (size_t i = 0; value && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(value, words[i]))
+            return true;
+    return false;
+}
+
+static void print_nothing(void)
+{
+    bool started_off = is_off(getenv("VRAMSCOPE_ENABLED"));
+    fprintf(stderr, "vramscope: nothing was recorded: the command never %s\n",
+            started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU");
+}
+
 static void print_summary(const struct outputs *o, const struct summary *s)
 {
     if (!s->files) {
         if (!o->n)
-            fprintf(stderr, "vramscope: nothing was recorded: the command never used the GPU\n");
+            print_nothing();
         return;
     }
     fprintf(stderr, "vramscope: %s", shown_path(o->paths[0]));

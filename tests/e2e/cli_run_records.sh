@@ -70,6 +70,10 @@ for name in STACKS=banana SAMPLE_MS=often MAX_BYTES=-3 RING_EVENTS=7 BANANA; do
 done
 [ "$(count e.db)" = 50 ] || no "senseless values: $(count e.db) of 50 allocations"
 
+# a program that never starts the recording is not told that it never used the GPU
+"$V" run --simulated --start-off -o off.db -- "$prog" exit 5 >out 2>err
+grep -qx 'vramscope: nothing was recorded: the command never called vramscope_record_start(), or never used the GPU' err || no "--start-off: $(cat err)"
+
 # a directory that goes away or fills up costs the recording, never the program
 mkdir gone
 "$V" run --simulated -o gone/x.db -- sh -c "rmdir gone; '$prog' exit 5" >out 2>err
