@@ -142,7 +142,7 @@ static void look_for_arena(struct trace *t, const char *path, struct summary *s)
     }
     if (kept && !s->own_cache)
         s->own_cache = path;
-    if (used && !s->unserved && !trace_arena_served(t))
+    if (used && !s->unserved && !trace_arena_served(t, -1))
         s->unserved = path;
 }
 

@@ -214,7 +214,7 @@ int64_t trace_steps_after(struct trace *t, int64_t when);
 /* Tables read on demand; the caller frees the arrays. */
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
 int trace_costs(struct trace *t, struct trace_cost **out, size_t *n);   /* of all devices, in order */
-bool trace_arena_served(struct trace *t);                               /* anything at all */
+bool trace_arena_served(struct trace *t, int64_t device);               /* -1: any device */
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);

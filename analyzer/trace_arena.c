@@ -30,10 +30,16 @@ static bool has_arenas(struct trace *t)
     return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'arena'") > 0;
 }
 
-bool trace_arena_served(struct trace *t)
+bool trace_arena_served(struct trace *t, int64_t device)
 {
-    return trace_sql_one(
-               t, "SELECT count(*) FROM kind WHERE space IN (SELECT id FROM space WHERE name = 'arena')") > 0;
+    struct sqlite3_stmt *s =
+        has_arenas(t) ? trace_sql(t, "SELECT count(*) FROM arena_sample WHERE ?1 IN (device, -1)", 1, device)
+                      : NULL;
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    bool served = code == SQLITE_ROW && sqlite3_column_int64(s, 0) > 0;
+    if (s)
+        sqlite3_finalize(s);
+    return served;
 }
 
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)

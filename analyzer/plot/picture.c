@@ -106,14 +106,15 @@ static void find_used(struct panel *panel)
     panel->used_shown = panel->used_peak != UNKNOWN && panel->used_peak / 5 * 2 <= panel_top(panel);
 }
 
-static char *panel_title(const struct trace *t, int64_t device, bool several)
+static char *panel_title(struct trace *t, int64_t device, bool several)
 {
     const struct trace_device *d = trace_find_device(t, device);
     char *rank =
         t->process.rank == UNKNOWN ? xstrdup("") : xformat("rank %lld, ", (long long)t->process.rank);
-    char *title = xformat("%s%s%sdevice %lld%s%s%s", several ? t->label : "", several ? ", " : "", rank,
+    char *title = xformat("%s%s%sdevice %lld%s%s%s%s", several ? t->label : "", several ? ", " : "", rank,
                           (long long)device, d && d->name ? ": " : "", d && d->name ? d->name : "",
-                          t->process.simulated ? " (simulated driver, no GPU)" : "");
+                          t->process.simulated ? " (simulated driver, no GPU)" : "",
+                          trace_arena_served(t, device) ? ", memory from the arena" : "");
     free(rank);
     return title;
 }

@@ -29,6 +29,11 @@ assert all(r[2] <= r[1] and r[4] <= r[3] for r in rows)
 assert rows == sorted(rows, key=lambda r: r[0])
 PY
 done
+# a picture says whose allocator it shows, of each device
+make_db arena.db --devices 2 --arena
+"$V" plot arena.db -o arena.gp || no "a run on the arena"
+[ "$(grep -c 'device 0: NVIDIA H200, memory from the arena' arena.gp)" = 1 ] && ! grep -q 'device 1.*from the arena' arena.gp || no "whose memory: $(grep 'device [01]' arena.gp)"
+grep -q 'from the arena' w.gp && no "the arena, where none was"
 # a window shows the exact curve: each value there is one that the run had
 "$V" plot long.db -o window.gp --from=2s --to=2100ms || no window
 python3 - <<'PY' || no "the window shows values that the run never had"
