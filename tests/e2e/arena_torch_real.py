@@ -227,6 +227,16 @@ def compiled():
     print(inductor.cudagraphify(model, (), device_index=0) is model)
 
 
+def refused():
+    """What the arena has not: one line that says whose, and what to do."""
+    for call in (torch.cuda.memory_snapshot, empty(10).untyped_storage()._share_cuda_):
+        try:
+            call()
+            print("no error")
+        except RuntimeError as error:
+            print(error)
+
+
 def late():
     """What a program finds of torch's own names: subclasses and signatures go on working."""
     import inspect

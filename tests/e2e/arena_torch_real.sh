@@ -49,7 +49,7 @@ start own arena -- own_allocator
 wait
 start backend arena PYTORCH_CUDA_ALLOC_CONF=backend:native -- fork
 start uncached arena PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- fork
-start compiled arena -- compiled
+start compiled arena -- compiled refused
 wait
 
 ended native
@@ -77,9 +77,12 @@ OutOfMemoryError
 END
 expect_sql "SELECT count(*) FROM event WHERE op = 'oom'" 3
 ended compiled
-wanted "torch.compile" <<'END'
+wanted "torch.compile, and what there is not" <<'END'
 -- compiled
 True
+-- refused
+vramscope's arena has no memory snapshot: see `vramscope report` and `plot`, or run without --allocator=arena
+vramscope's arena can't share PyTorch's tensors with other processes: share copies in host memory, or run without --allocator=arena
 END
 grep -q 'kernels are launched one by one' "$run/said" || fail "nothing was said of graphs"
 # who chose an allocator keeps it

@@ -147,6 +147,19 @@ def _history(*_):
     return False
 
 
+def _not_here(what, instead):
+    """In the place of what torch refuses in words that send people to torch's own bug tracker."""
+
+    def refuse(*_, **__):
+        raise RuntimeError(f"vramscope's arena {what}: {instead}, or run without --allocator=arena")
+
+    return refuse
+
+
+_no_snapshot = _not_here("has no memory snapshot", "see `vramscope report` and `plot`")
+_no_sharing = _not_here("can't share PyTorch's tensors with other processes", "share copies in host memory")
+
+
 def _plain_model(model, *_, **__):
     """In the place of inductor's cudagraphify: its trees of graphs restore the state of torch's own allocator."""
     _say("under the arena torch.compile records no CUDA graphs of its own (mode reduce-overhead): kernels are launched one by one")
@@ -233,6 +246,8 @@ def _answer(torch):
     _put(c, "_cuda_isHistoryEnabled", _history)
     _put(c, "_cuda_record_memory_history", _no_history)
     _put(c, "_cuda_record_memory_history_legacy", _no_history)
+    _put(c, "_cuda_memorySnapshot", _no_snapshot)
+    _put(torch.UntypedStorage, "_share_cuda_", _no_sharing)
     _put(c, "_cuda_changeCurrentAllocator", _change_allocator(c._cuda_changeCurrentAllocator))
     if hasattr(torch.cuda.memory, "MemPool"):
         pool = _pool_class(torch.cuda.memory.MemPool)
