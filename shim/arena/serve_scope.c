@@ -2,7 +2,15 @@
  * serve_scope.c - who is inside, and who must stay outside.
  *
  * A primary context may be reset while other threads allocate: its arena is not taken apart before they have
- * left it.  They are counted, in cells of their own so that threads do not meet in one.
+ * left it.  Each thread says in a place of its own (hooks/flight.h) that it is inside.
+ *
+ *      thread                  who ends an arena
+ *      inside = 1              arena = NULL
+ *      (barrier)               barrier
+ *      looks at the arena      waits for inside == 0
+ *
+ * Either the one sees who is inside, or the other that there is no arena any more.  Where the kernel makes
+ * the barrier for all threads at once (membarrier), the one of each call is for the compiler alone.
  *
  * A fork's child has its parent's arena as it was at the fork, perhaps locked by a thread that the child does
  * not have; and no driver.  A page that the kernel wipes in a child says where one is, also after a raw
@@ -10,34 +18,26 @@
  */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "hooks/flight.h"
 #include "served.h"
 
+#include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
-#define CELLS       16
 #define PATIENCE_NS 5000000000ull
 
-static struct {
-    _Alignas(64) _Atomic uint32_t inside;
-} cell[CELLS];
-
-static __thread uint8_t my_cell; /* its number + 1 */
 static _Atomic(uint32_t *) same_process;
+static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
 __thread bool vs_serving;
-
-static _Atomic uint32_t *cell_of_thread(void)
-{
-    static _Atomic uint32_t threads;
-    if (__builtin_expect(!my_cell, 0)) /* relaxed: any number will do */
-        my_cell = (uint8_t)(atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % CELLS + 1);
-    return &cell[my_cell - 1].inside;
-}
 
 static bool is_child(void)
 {
@@ -46,31 +46,61 @@ static bool is_child(void)
     return page && !*page;
 }
 
+static void say_inside(void)
+{
+    struct vs_flight *f = vs_flight_mine ? vs_flight_mine : vs_flight_claim();
+    if (__builtin_expect(f->shared, 0)) /* sequentially consistent: no barrier is missing */
+        atomic_fetch_add(&f->inside, 1);
+    else
+        atomic_store_explicit(&f->inside, 1, memory_order_relaxed);
+    /* relaxed: who does not know yet makes one barrier more */
+    if (__builtin_expect(atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed), 1))
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
 bool vs_served_in(void)
 {
     if (vs_serving || is_child())
         return false;
     vs_serving = true;
-    /* sequentially consistent, as the look at the arena that follows and vs_served_wait's two: either the one
-     * who ends an arena sees who is inside, or that one sees that there is no arena any more */
-    atomic_fetch_add_explicit(cell_of_thread(), 1, memory_order_seq_cst);
+    say_inside();
     return true;
 }
 
 void vs_served_out(void)
 {
+    struct vs_flight *f = vs_flight_mine;
     /* release: what was done inside was done before */
-    atomic_fetch_sub_explicit(cell_of_thread(), 1, memory_order_release);
+    if (__builtin_expect(f->shared, 0))
+        atomic_fetch_sub_explicit(&f->inside, 1, memory_order_release);
+    else
+        atomic_store_explicit(&f->inside, 0, memory_order_release);
     vs_serving = false;
+}
+
+/* ---- who ends an arena ---- */
+
+static bool barrier(int command)
+{
+    int saved = errno;
+    bool made = syscall(SYS_membarrier, command, 0, 0) == 0;
+    errno = saved;
+    return made;
 }
 
 /* A thread that was cancelled inside, or left by a longjmp out of a signal handler, is never out. */
 bool vs_served_wait(void)
 {
     uint64_t until = vs_clock_ns() + PATIENCE_NS;
+    struct vs_flight *f;
     atomic_thread_fence(memory_order_seq_cst);
-    for (int i = 0; i < CELLS; i++)
-        while (atomic_load_explicit(&cell[i].inside, memory_order_seq_cst) != 0) {
+    if (atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed) &&
+        !barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) /* forbidden since */
+        return false;
+    for (unsigned i = 0; (f = vs_flight_place(i)) != NULL; i++)
+        while (atomic_load_explicit(&f->inside, memory_order_acquire) != 0) {
             if (vs_clock_ns() > until)
                 return false;
             sched_yield();
@@ -94,6 +124,8 @@ void vs_served_begin(void)
     if (page == MAP_FAILED)
         return;
     *page = 1;
+    if (barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+        atomic_store_explicit(&kernel_has_barrier, true, memory_order_relaxed);
     bool wiped = madvise(page, 4096, MADV_WIPEONFORK) == 0;
     if (!atomic_compare_exchange_strong(&same_process, &none, page))
         munmap(page, 4096); /* another thread was first */

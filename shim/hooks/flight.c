@@ -21,8 +21,8 @@
 
 __thread struct vs_flight *vs_flight_mine;
 static struct vs_flight places[VS_FLIGHTS];
-static struct vs_flight crowd; /* of the threads that found no place */
-static _Atomic unsigned used;  /* places from here on were never claimed */
+static struct vs_flight crowd = {.shared = true}; /* of the threads that found no place */
+static _Atomic unsigned used;                     /* places from here on were never claimed */
 
 static bool gone(pid_t thread)
 {
@@ -48,7 +48,9 @@ static struct vs_flight *claim(pid_t me)
             return take(&places[n], 0, me) ? &places[n] : &crowd;
     for (unsigned i = 0; i < VS_FLIGHTS; i++) {
         pid_t owner = atomic_load_explicit(&places[i].thread, memory_order_relaxed);
-        if (owner != 0 && gone(owner) && take(&places[i], owner, me))
+        /* who was ended inside an arena is never out */
+        bool left = atomic_load_explicit(&places[i].inside, memory_order_relaxed) == 0;
+        if (owner != 0 && left && gone(owner) && take(&places[i], owner, me))
             return &places[i];
     }
     return &crowd;
@@ -81,4 +83,10 @@ bool vs_flight_alone(void)
         if (others(&places[i]))
             return false;
     return true;
+}
+
+struct vs_flight *vs_flight_place(unsigned number)
+{
+    unsigned n = atomic_load_explicit(&used, memory_order_relaxed);
+    return number < n ? &places[number] : number == n ? &crowd : NULL;
 }

@@ -1,17 +1,23 @@
-/* flight.h - hooked calls under way that may move a device's memory; see flight.c.  Any thread, no lock. */
+/*
+ * flight.h - where each thread is: in a hooked call that may move a device's memory, inside an arena; see
+ * flight.c.  Any thread, no lock.
+ */
 #ifndef VS_HOOKS_FLIGHT_H
 #define VS_HOOKS_FLIGHT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define VS_FLIGHTS 1024u
 
 struct vs_flight {
     _Alignas(64) _Atomic bool under_way;
-    _Atomic pid_t thread; /* 0: nobody's */
+    _Atomic uint32_t inside; /* an arena (arena/serve_scope.c); how many are, where it is shared */
+    _Atomic pid_t thread;    /* 0: nobody's */
+    bool shared;             /* by the threads that found none of their own */
 };
 
 extern __thread struct vs_flight *vs_flight_mine;
@@ -34,5 +40,8 @@ static inline void vs_flight_end(void)
 
 /* Whether no other thread is inside such a call. */
 bool vs_flight_alone(void);
+
+/* The places, one by one; NULL beyond the last that was ever claimed. */
+struct vs_flight *vs_flight_place(unsigned number);
 
 #endif
