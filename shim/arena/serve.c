@@ -7,13 +7,6 @@
  *
  * While a graph is being captured the driver serves.
  *
- * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
- * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
- * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer never waits: freed blocks are
- * collected; now and then an event is recorded that stands for all work of the context, and what was freed
- * before it is reused when it is reached.  Where 64 MiB are waiting, the oldest such event is waited for, so
- * no more than that is held.  It is the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
- *
  * What the arenas hold is told by serve_tell.c; their blocks are recorded around us, as the driver's would
  * be.
  */
@@ -23,7 +16,6 @@
 #include "options.h"
 #include "served.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PITCH 512u
@@ -161,6 +153,7 @@ static CUresult serve_alloc(CUdeviceptr *out, size_t size)
     if (!out || size == 0 || vs_captures() || !vs_served_in())
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     struct vs_arena *arena = vs_served_here(&s);
+    CUcontext context = arena ? s->cuda.context : NULL;
     uint64_t address = 0;
     int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : CUDA_ERROR_NOT_SUPPORTED;
     if (arena)
@@ -170,6 +163,7 @@ static CUresult serve_alloc(CUdeviceptr *out, size_t size)
         return VS_UNDER(cuMemAlloc_v2)(out, size);
     *out = address;
     vs_override_space = VS_SPACE_ARENA;
+    vs_override_context = context;
     return CUDA_SUCCESS;
 }
 
@@ -196,113 +190,6 @@ static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
     if (status == CUDA_SUCCESS)
         *pitch = line;
     return status;
-}
-
-/* Nothing of ours is on the device: what its primary context was given is waited for, if there is one. */
-static CUresult wait_for_primary(const struct vs_served *s, CUdevice device)
-{
-    CUcontext before = NULL, primary = NULL;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    unsigned flags;
-    int active = 0;
-    if (vs_captures())
-        return CUDA_ERROR_NOT_READY;
-    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        vs_drv_cuCtxGetCurrent(&before) != CUDA_SUCCESS ||
-        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    CUresult status = vs_drv_cuCtxSetCurrent(primary);
-    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    if (status == CUDA_SUCCESS)
-        status = s->cuda.call.cuCtxSynchronize();
-    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    vs_drv_cuCtxSetCurrent(before);
-    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
-    return status;
-}
-
-/* The devices that may reach this one's memory: their work may touch what is about to be freed. */
-static CUresult wait_for_peers(const struct vs_served *s)
-{
-    CUresult status = CUDA_SUCCESS;
-    for (int i = 0; i < VS_SERVED_DEVICES && status == CUDA_SUCCESS; i++)
-        if (s->peers >> i & 1 && &vs_served[i] != s)
-            status = vs_served_arena(&vs_served[i]) ? (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda)
-                                                    : wait_for_primary(s, i);
-    return status;
-}
-
-/* PyTorch without its cache frees every tensor by cudaFree, and does not mean to wait for each. */
-static bool frees_wait(void)
-{
-    static _Atomic int known; /* 1 wait, 2 defer; whoever finds out finds the same */
-    int how = atomic_load_explicit(&known, memory_order_relaxed);
-    if (how == 0) {
-        bool uncached =
-            vs_options.arena_free == VS_ARENA_FREE_AUTO && getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
-        how = uncached || vs_options.arena_free == VS_ARENA_FREE_DEFER ? 2 : 1;
-        atomic_store_explicit(&known, how, memory_order_relaxed);
-    }
-    return how == 1;
-}
-
-/* Waits for the device as the driver's free does.  NOT_READY: nothing can be waited for now. */
-static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
-{
-    uint64_t ticket = vs_arena_ticket(arena);
-    __atomic_fetch_add(&s->free_waits, 1, __ATOMIC_RELAXED); /* a count */
-    CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
-    if (status == CUDA_SUCCESS && s->peers)
-        status = wait_for_peers(s);
-    if (status == CUDA_SUCCESS)
-        vs_arena_settled(arena, ticket);
-    return status;
-}
-
-CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
-                             uint32_t lane, unsigned flags)
-{
-    if (block->pins)
-        vs_served_unexport(s, arena, block->address);
-    if (block->lane != VS_ARENA_ANY)
-        vs_served_unpooled(s, vs_served_bytes(block->size));
-    return (CUresult)vs_arena_free(arena, block->address, lane, flags);
-}
-
-/* What the driver's free promises, then the block is the arena's again. */
-static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
-{
-    unsigned flags = VS_FREE_DEFER;
-    CUresult status = CUDA_SUCCESS;
-    if (frees_wait()) {
-        status = wait_for_device(s, arena);
-        if (status == CUDA_SUCCESS)
-            flags = 0;
-        else if (status == CUDA_ERROR_NOT_READY)
-            status = CUDA_SUCCESS;
-    }
-    if (status != CUDA_SUCCESS)
-        return status;
-    return vs_served_take_back(s, arena, block, VS_ARENA_ANY, flags);
-}
-
-/* As the driver's: a thread without a context may free, too.  Where the driver cannot be asked for one (it
- * has shut down) its error is the answer. */
-static CUresult serve_free(CUdeviceptr address)
-{
-    struct vs_arena_block block;
-    struct vs_served *s;
-    CUcontext current = NULL;
-    CUresult status = address ? vs_drv_cuCtxGetCurrent(&current) : CUDA_SUCCESS;
-    if (!address || !vs_served_in())
-        return VS_UNDER(cuMemFree_v2)(address);
-    struct vs_arena *arena = vs_served_owner(address, &s, &block);
-    if (arena && status == CUDA_SUCCESS)
-        status = block.address == address ? free_block(s, arena, &block) : CUDA_ERROR_INVALID_VALUE;
-    if (arena)
-        vs_served_look(s, arena);
-    vs_served_out();
-    return arena ? status : VS_UNDER(cuMemFree_v2)(address);
 }
 
 CUresult vs_served_peers(struct vs_served *s, uint64_t more)
@@ -466,8 +353,8 @@ void vs_serve_install(void)
 {
     vs_override(VS_API_cuMemAlloc_v2, (void *)serve_alloc);
     vs_override(VS_API_cuMemAllocPitch_v2, (void *)serve_pitch);
-    vs_override(VS_API_cuMemFree_v2, (void *)serve_free);
     vs_override(VS_API_cuCtxEnablePeerAccess, (void *)serve_peer);
+    vs_serve_install_frees();
     vs_serve_install_tell();
     vs_override_short = give_back;
     vs_serve_install_streams();

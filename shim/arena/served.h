@@ -94,9 +94,12 @@ void vs_served_look(const struct vs_served *s, const struct vs_arena *arena);
 void vs_served_tell_begin(struct vs_served *s);
 void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena);
 void vs_serve_install_tell(void);
-/* The program has freed BLOCK on LANE: what was exported of it ends, what is counted of it falls. */
+/* serve_free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
+ * falls. */
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                              uint32_t lane, unsigned flags);
+void vs_serve_install_frees(void);
+
 /* The devices of MORE may reach what lies on this one, now and later. */
 CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
