@@ -16,11 +16,16 @@ static bool on_device(enum vs_space space)
 
 void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, CUresult status)
 {
-    vs_place_prepare(status);
-    struct vs_place place = vs_place_current();
-    if (vs_override_space != VS_SPACE_NONE)
-        space = vs_override_space;
+    enum vs_space own = vs_override_space;
     vs_override_space = VS_SPACE_NONE;
+    if (!vs_record_takes()) /* nothing is asked for what goes nowhere */
+        return;
+    vs_place_prepare(status);
+    struct vs_place place = own != VS_SPACE_NONE ? vs_place_known(vs_override_context) : vs_place_nowhere;
+    if (place.device == VS_DEVICE_UNKNOWN)
+        place = vs_place_current();
+    if (own != VS_SPACE_NONE)
+        space = own;
     if (vs_override_after)
         vs_override_after();
     struct vs_event event = {.op = VS_OP_ALLOC,

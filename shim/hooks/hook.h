@@ -70,7 +70,9 @@ struct vs_place {
     uint8_t context;
 };
 
-/* The current context and its device; VS_DEVICE_UNKNOWN and 0 where the thread has none. */
+/* VS_DEVICE_UNKNOWN and 0. */
+extern const struct vs_place vs_place_nowhere;
+/* The current context and its device; nowhere where the thread has none. */
 struct vs_place vs_place_current(void);
 /* The stream's context and its device (ADDRESS: memory just allocated there, 0 = none); the legacy and
  * per-thread streams are the current context's. */
@@ -93,7 +95,7 @@ void vs_place_prepare(CUresult status);
 /* Where the call that this thread has just made took memory from, if not from where the function says; reset
  * by who reads it. */
 extern __thread uint8_t vs_override_space;
-/* With it, of stream-ordered memory: the stream's context. */
+/* With it: the context that the memory is of. */
 extern __thread CUcontext vs_override_context;
 /* Called where the driver had no memory for a call: whether more is free now, so that it is worth another
  * try. */

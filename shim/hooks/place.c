@@ -24,7 +24,7 @@ static struct slot slots[SLOTS];
 static _Atomic uint64_t announced; /* bit per device ordinal */
 static _Atomic(struct vs_journal *) filled_for;
 
-static const struct vs_place nowhere = {VS_DEVICE_UNKNOWN, 0};
+const struct vs_place vs_place_nowhere = {VS_DEVICE_UNKNOWN, 0};
 
 /* A new journal (in a fork's child, which is single-threaded then) knows no context and no device yet. */
 static struct vs_journal *journal(void)
@@ -75,7 +75,7 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
 {
     struct vs_journal *j = journal();
     if (device < 0 || device > INT8_MAX)
-        return nowhere;
+        return vs_place_nowhere;
     uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t)(uintptr_t)context, device) : 0;
     vs_place_announce(device);
     if (s != NULL && id != 0)
@@ -99,14 +99,14 @@ static struct vs_place place_of(CUcontext context, bool is_current, CUdeviceptr 
     int device;
     if (__builtin_expect(value != 0, 1))
         return unpack(value);
-    return ask_device(is_current, address, &device) ? remember(s, context, device) : nowhere;
+    return ask_device(is_current, address, &device) ? remember(s, context, device) : vs_place_nowhere;
 }
 
 struct vs_place vs_place_current(void)
 {
     CUcontext context = NULL;
     if (vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL)
-        return nowhere;
+        return vs_place_nowhere;
     return place_of(context, true, 0);
 }
 
@@ -129,7 +129,7 @@ struct vs_place vs_place_known(CUcontext context)
 {
     struct slot *s = context != NULL ? probe(context, false) : NULL; /* NULL is a free slot's key */
     uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
-    return value != 0 ? unpack(value) : nowhere;
+    return value != 0 ? unpack(value) : vs_place_nowhere;
 }
 
 void vs_place_forget(CUcontext context)
