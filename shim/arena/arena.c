@@ -213,7 +213,13 @@ static void note_peak(struct vs_arena *a)
     a->stats.at_peak_deferred = a->stats.deferred;
 }
 
-static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64_t size, uint64_t *address)
+static void count_ordered(struct vs_arena_stats *s, uint64_t size)
+{
+    s->ordered += size;
+    s->high_ordered = s->ordered > s->high_ordered ? s->ordered : s->high_ordered;
+}
+
+static int place_block(struct vs_arena *a, uint32_t lane, unsigned flags, uint64_t asked, uint64_t *address)
 {
     uint32_t tile;
     struct vs_arena_stats *s = &a->stats;
@@ -224,7 +230,7 @@ static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64
     if (vs_blocks_reserve(a) != 0 ||
         vs_tiles_reserve(a, s->blocks + 1, a->live_views, a->home_tiles_top) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
-    uint64_t peak = s->peak_allocated, wanted = a->wanted;
+    uint64_t size = rounded(asked), peak = s->peak_allocated, wanted = a->wanted;
     s->allocated += size;
     s->peak_allocated = s->allocated > peak ? s->allocated : peak;
     a->wanted = s->allocated > wanted ? s->allocated : wanted;
@@ -238,6 +244,9 @@ static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64
     struct tile *t = &a->tile[tile];
     t->asked = asked;
     t->lane = (uint8_t)lane;
+    t->ordered = flags & VS_MALLOC_ORDERED;
+    if (t->ordered)
+        count_ordered(s, size);
     *address = address_of(a, t->at);
     vs_blocks_put(a, *address, tile);
     if (s->allocated > peak)
@@ -247,13 +256,13 @@ static int place_block(struct vs_arena *a, uint32_t lane, uint64_t asked, uint64
     return 0;
 }
 
-int vs_arena_malloc(struct vs_arena *a, uint32_t lane, uint64_t size, uint64_t *address)
+int vs_arena_malloc_as(struct vs_arena *a, uint32_t lane, unsigned flags, uint64_t size, uint64_t *address)
 {
     if (size > place_of(a, a->heap[0].limit)) /* more than any device has */
         return VS_BACKING_OUT_OF_MEMORY;
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = place_block(a, lane, size, rounded(size), address);
+    int status = place_block(a, lane, flags, size, address);
     vs_leave(a);
     return status;
 }
@@ -276,19 +285,18 @@ static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes, bool wait)
     return 0;
 }
 
-static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags,
-                      struct vs_arena_block *was)
+static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
     uint32_t tile = vs_blocks_get(a, address);
     if (tile == NIL || a->tile[tile].doomed || lane >= LANES || (lane && !a->lane[lane].open))
         return VS_BACKING_INVALID;
     const struct tile *t = &a->tile[tile];
     uint32_t others = t->others;
-    *was = (struct vs_arena_block){address, t->asked, t->lane, t->pins};
     if (lane != t->lane && lane != VS_ARENA_ANY)
         others |= 1u << lane;
     a->stats.frees++;
     a->stats.allocated -= rounded(t->asked);
+    a->stats.ordered -= t->ordered ? rounded(t->asked) : 0;
     if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
         return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others, flags == VS_FREE_DEFER);
     vs_policy_free(a, tile);
@@ -297,16 +305,9 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsig
 
 int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
 {
-    struct vs_arena_block was;
-    return vs_arena_free_telling(a, address, lane, flags, &was);
-}
-
-int vs_arena_free_telling(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags,
-                          struct vs_arena_block *was)
-{
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = free_block(a, address, lane, flags, was);
+    int status = free_block(a, address, lane, flags);
     if (__builtin_expect(--a->surplus.left == 0, 0))
         vs_surplus_look(a);
     vs_leave(a);
@@ -483,11 +484,14 @@ uint64_t vs_arena_changes(const struct vs_arena *a)
     return __atomic_load_n(&a->changes, __ATOMIC_ACQUIRE);
 }
 
-void vs_arena_high_from_now(struct vs_arena *a)
+void vs_arena_high_from_now(struct vs_arena *a, unsigned which)
 {
     if (!vs_enter(a))
         return;
-    a->stats.high_reserved = a->stats.reserved;
+    if (which & VS_HIGH_RESERVED)
+        a->stats.high_reserved = a->stats.reserved;
+    if (which & VS_HIGH_ORDERED)
+        a->stats.high_ordered = a->stats.ordered;
     vs_leave(a);
 }
 

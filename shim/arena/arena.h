@@ -85,7 +85,14 @@ enum vs_free_flags {
     VS_FREE_NO_WAIT = 2, /* nor for earlier ones that were deferred */
 };
 
-int vs_arena_malloc(struct vs_arena *arena, uint32_t lane, uint64_t size, uint64_t *address);
+enum vs_malloc_flags { VS_MALLOC_ORDERED = 1 /* counts as stream-ordered memory */ };
+
+int vs_arena_malloc_as(struct vs_arena *arena, uint32_t lane, unsigned flags, uint64_t size,
+                       uint64_t *address);
+static inline int vs_arena_malloc(struct vs_arena *arena, uint32_t lane, uint64_t size, uint64_t *address)
+{
+    return vs_arena_malloc_as(arena, lane, 0, size, address);
+}
 /* Frees what begins at ADDRESS, after the work that LANE was given up to now.  VS_FREE_DEFER: after all work
  * of the device instead, when that is known to be done; the call may wait for earlier ones.  INVALID where no
  * block begins there. */
@@ -102,9 +109,6 @@ struct vs_arena_block {
 };
 /* The live block that holds ADDRESS, which may be inside it. */
 bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
-/* vs_arena_free; *WAS: the block, where one was freed. */
-int vs_arena_free_telling(struct vs_arena *arena, uint64_t address, uint32_t lane, unsigned flags,
-                          struct vs_arena_block *was);
 /* The backing's handles of the granules that the block at ADDRESS lies on, in order: up to MOST of them from
  * FIRST on.  *OFFSET: where in its first granule it begins.  How many it lies on; 0: no block begins there.
  */
@@ -129,10 +133,12 @@ int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
 
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is told */
-    uint64_t reserved, peak_reserved;   /* physical granules */
-    uint64_t high_reserved;             /* the same since vs_arena_high_from_now */
-    uint64_t idle;                      /* of reserved: granules in which no block is */
-    uint64_t deferred;                  /* freed, and waiting for lanes, the device or an unpin */
+    uint64_t ordered,
+        high_ordered; /* those that are stream-ordered; their highest since vs_arena_high_from_now */
+    uint64_t reserved, peak_reserved; /* physical granules */
+    uint64_t high_reserved;           /* the same since vs_arena_high_from_now */
+    uint64_t idle;                    /* of reserved: granules in which no block is */
+    uint64_t deferred;                /* freed, and waiting for lanes, the device or an unpin */
     uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
     uint64_t blocks, lanes, views;
     uint64_t mappings, peak_mappings; /* granules mapped, second mappings included */
@@ -150,7 +156,8 @@ void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
 bool vs_arena_stats_now(struct vs_arena *arena, struct vs_arena_stats *stats);
 /* How often `reserved` has changed.  No lock: what the calling thread's own calls did is counted in. */
 uint64_t vs_arena_changes(const struct vs_arena *arena);
-void vs_arena_high_from_now(struct vs_arena *arena);
+enum vs_arena_high { VS_HIGH_RESERVED = 1, VS_HIGH_ORDERED = 2 };
+void vs_arena_high_from_now(struct vs_arena *arena, unsigned which);
 /* `reserved` alone, as of about now: no lock. */
 uint64_t vs_arena_reserved(const struct vs_arena *arena);
 

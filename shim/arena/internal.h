@@ -55,7 +55,8 @@ struct tile {
     uint32_t others; /* bits of the lanes beside the own one that use the block */
     uint16_t pins;
     uint8_t state, heap, lane;
-    bool doomed; /* its free was told and is not carried out yet */
+    bool doomed;  /* its free was told and is not carried out yet */
+    bool ordered; /* counts as stream-ordered memory */
 };
 
 struct heap {

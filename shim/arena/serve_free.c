@@ -79,8 +79,6 @@ CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const 
 {
     if (block->pins)
         vs_served_unexport(s, arena, block->address);
-    if (block->lane != VS_ARENA_ANY)
-        vs_served_unpooled(s, vs_served_bytes(block->size));
     return (CUresult)vs_arena_free(arena, block->address, lane, flags);
 }
 
@@ -104,17 +102,14 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
 /* Where nothing is waited for and nobody else has the block: false, nothing was done. */
 static bool free_at_once(CUdeviceptr address)
 {
-    struct vs_arena_block was;
     /* relaxed: who exports a block and frees it in another thread orders the two himself */
     if (frees_wait() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_served *s = &vs_served[i];
         struct vs_arena *arena = vs_served_arena(s);
-        if (!arena || vs_arena_free_telling(arena, address, VS_ARENA_ANY, VS_FREE_DEFER, &was) != 0)
+        if (!arena || vs_arena_free(arena, address, VS_ARENA_ANY, VS_FREE_DEFER) != 0)
             continue;
-        if (was.lane != VS_ARENA_ANY)
-            vs_served_unpooled(s, vs_served_bytes(was.size));
         vs_served_look(s, arena);
         return true;
     }

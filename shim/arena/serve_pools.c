@@ -89,21 +89,9 @@ static void raise(_Atomic uint64_t *high, uint64_t to)
         ;
 }
 
-/* Figures alone: nothing is read by their order. */
-void vs_served_pooled(struct vs_served *s, uint64_t bytes)
-{
-    raise(&s->pool_high, atomic_fetch_add_explicit(&s->pool_used, bytes, memory_order_relaxed) + bytes);
-}
-
-void vs_served_unpooled(struct vs_served *s, uint64_t bytes)
-{
-    atomic_fetch_sub_explicit(&s->pool_used, bytes, memory_order_relaxed);
-}
-
 static uint64_t pool_reserved(struct vs_served *s, const struct vs_arena_stats *stats)
 {
-    uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
-    uint64_t direct = stats->allocated > used ? stats->allocated - used : 0;
+    uint64_t direct = stats->allocated - stats->ordered;
     uint64_t reserved = stats->reserved - (direct < stats->reserved ? direct : stats->reserved);
     raise(&s->pool_reserved_high, reserved);
     return reserved;
@@ -122,9 +110,9 @@ static uint64_t figure(struct vs_served *s, CUmemPool_attribute attribute)
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
         return atomic_load_explicit(&s->pool_reserved_high, memory_order_relaxed);
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        return atomic_load_explicit(&s->pool_used, memory_order_relaxed);
+        return stats.ordered;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        return atomic_load_explicit(&s->pool_high, memory_order_relaxed);
+        return stats.high_ordered;
     default:
         return 0;
     }
@@ -149,6 +137,13 @@ static CUresult serve_get(CUmemoryPool pool, CUmemPool_attribute attribute, void
     return status;
 }
 
+static void used_high_from_now(struct vs_served *s)
+{
+    struct vs_arena *arena = vs_served_arena(s);
+    if (arena)
+        vs_arena_high_from_now(arena, VS_HIGH_ORDERED);
+}
+
 /* Peaks are set back to what there is now. */
 static CUresult serve_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
@@ -157,8 +152,7 @@ static CUresult serve_set_attribute(CUmemoryPool pool, CUmemPool_attribute attri
         return status;
     struct vs_served *s = arena_of_pool(pool);
     if (s && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-        atomic_store_explicit(&s->pool_high, figure(s, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
-                              memory_order_relaxed);
+        used_high_from_now(s);
     if (s && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         atomic_store_explicit(&s->pool_reserved_high, figure(s, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
                               memory_order_relaxed);
@@ -176,8 +170,9 @@ static CUresult serve_trim(CUmemoryPool pool, size_t keep)
     struct vs_served *s = arena_of_pool(pool);
     struct vs_arena *arena = s ? vs_served_arena(s) : NULL;
     if (arena) {
-        uint64_t used = atomic_load_explicit(&s->pool_used, memory_order_relaxed);
-        vs_arena_trim(arena, keep > used ? keep - used : 0);
+        struct vs_arena_stats stats;
+        vs_arena_stats(arena, &stats);
+        vs_arena_trim(arena, keep > stats.ordered ? keep - stats.ordered : 0);
         vs_served_look(s, arena);
     }
     vs_served_out();

@@ -120,10 +120,8 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
     uint32_t lane = vs_served_stream_lane(s, stream, true);
-    int status = vs_arena_malloc(arena, lane, size, address);
+    int status = vs_arena_malloc_as(arena, lane, lane != VS_ARENA_ANY ? VS_MALLOC_ORDERED : 0, size, address);
     vs_served_look(s, arena);
-    if (status == 0 && lane != VS_ARENA_ANY)
-        vs_served_pooled(s, vs_served_bytes(size));
     return status;
 }
 
@@ -189,16 +187,13 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
  * that stream's arena.  False: nothing was done. */
 static bool release_known(CUdeviceptr address, CUstream stream)
 {
-    struct vs_arena_block was;
     struct vs_served *s = last_of(stream);
     /* relaxed: who exports a block and frees it in another thread orders the two himself */
     if (!s || vs_captures() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     struct vs_arena *arena = vs_served_arena(s);
-    if (!arena || vs_arena_free_telling(arena, address, last.lane, 0, &was) != 0)
+    if (!arena || vs_arena_free(arena, address, last.lane, 0) != 0)
         return false;
-    if (was.lane != VS_ARENA_ANY)
-        vs_served_unpooled(s, vs_served_bytes(was.size));
     vs_served_look(s, arena);
     return true;
 }

@@ -29,9 +29,8 @@ struct vs_served {
     uint64_t sampled;    /* requests at the last sample */
     uint64_t free_waits; /* of cuMemFree for the device; atomic */
 
-    CUmemoryPool pool;                     /* the device's default one */
-    _Atomic bool other_pool;               /* another one is current */
-    _Atomic uint64_t pool_used, pool_high; /* bytes that are stream-ordered memory, and their peak */
+    CUmemoryPool pool;       /* the device's default one */
+    _Atomic bool other_pool; /* another one is current */
     _Atomic uint64_t pool_reserved_high;
 
     struct vs_lock streams; /* guards the next */
@@ -59,12 +58,6 @@ bool vs_served_wait(void);
 
 /* The driver's own function that a row of ours stands for. */
 #define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))
-
-/* What a block of SIZE bytes takes. */
-static inline uint64_t vs_served_bytes(uint64_t size)
-{
-    return (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1);
-}
 
 static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 {
@@ -110,9 +103,7 @@ extern uint32_t vs_served_lane_changes; /* which stream has which: how often tha
 /* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the
  * driver. */
 CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served);
-/* serve_pools.c: so much more of it is live, or less */
-void vs_served_pooled(struct vs_served *s, uint64_t bytes);
-void vs_served_unpooled(struct vs_served *s, uint64_t bytes);
+/* serve_pools.c */
 void vs_served_look_at_pool(struct vs_served *s);
 void vs_serve_install_pools(void);
 void vs_serve_install_streams(void);

@@ -195,7 +195,7 @@ void vramscope_torch_reset_peaks(int device)
     vs_lock_take(&c->lock);
     each_stat(c, peak_from_now);
     if (arena)
-        vs_arena_high_from_now(arena);
+        vs_arena_high_from_now(arena, VS_HIGH_RESERVED);
     vs_lock_give(&c->lock);
     vs_served_out();
 }

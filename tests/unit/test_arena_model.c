@@ -21,7 +21,7 @@ struct block {
     uint64_t address, asked, users;
     uint32_t lane, pins;
     uint32_t stream;
-    bool live, pinned;
+    bool live, pinned, ordered;
 };
 
 struct ways {
@@ -37,7 +37,7 @@ struct trial {
     uint32_t lane[KIT_STREAMS];  /* of a stream; 0: none */
     uint32_t place[16], streams; /* the streams that are there now; how many there ever were */
     bool private[VS_ARENA_LANES];
-    uint64_t allocated;
+    uint64_t allocated, ordered, high_ordered;
     uint64_t refused, served;
 };
 
@@ -89,7 +89,9 @@ static void allocate(struct trial *r, uint32_t i)
     uint32_t s = pick_stream(r);
     uint64_t size = random_size(r), faults = r->kit.faults_seen;
     r->kit.faults_seen = false;
-    int status = vs_arena_malloc(r->kit.arena, r->lane[s], size, &b->address);
+    bool ordered = size % 3 == 0;
+    int status =
+        vs_arena_malloc_as(r->kit.arena, r->lane[s], ordered ? VS_MALLOC_ORDERED : 0, size, &b->address);
     bool fault = r->kit.faults_seen;
     r->kit.faults_seen |= faults;
     if (status != 0) {
@@ -100,8 +102,10 @@ static void allocate(struct trial *r, uint32_t i)
         return;
     }
     r->served++;
-    *b = (struct block){b->address, size, 1ull << s, r->lane[s], 0, s, true, false};
+    *b = (struct block){b->address, size, 1ull << s, r->lane[s], 0, s, true, false, ordered};
     r->allocated += kit_rounded(size);
+    r->ordered += ordered ? kit_rounded(size) : 0;
+    r->high_ordered = r->ordered > r->high_ordered ? r->ordered : r->high_ordered;
     kit_own(&r->kit, b->address, kit_rounded(size), i, s);
     check_found(r, b);
 }
@@ -124,9 +128,11 @@ static void release(struct trial *r, uint32_t i)
     if (b->pinned)
         kit_hold(&r->kit, b->address, kit_rounded(b->asked), i + 1);
     r->allocated -= kit_rounded(b->asked);
+    r->ordered -= b->ordered ? kit_rounded(b->asked) : 0;
     struct vs_arena_block was;
-    KIT_CHECK(vs_arena_free_telling(r->kit.arena, b->address, r->lane[s], flags, &was) == 0);
-    KIT_CHECK(was.address == b->address && was.size == b->asked && (was.pins != 0) == b->pinned);
+    KIT_CHECK(b->asked == 0 || (vs_arena_find(r->kit.arena, b->address, &was) && was.address == b->address &&
+                                was.size == b->asked && (was.pins != 0) == b->pinned));
+    KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->lane[s], flags) == 0);
     b->live = false;
 }
 
@@ -199,6 +205,11 @@ static void check_figures(struct trial *r)
     vs_arena_stats(r->kit.arena, &s);
     KIT_CHECK(s.allocated == r->allocated && s.reserved <= s.peak_reserved &&
               s.allocated <= s.peak_allocated);
+    KIT_CHECK(s.ordered == r->ordered && s.high_ordered == r->high_ordered);
+    if (rnd(r, 8) == 0) {
+        vs_arena_high_from_now(r->kit.arena, VS_HIGH_ORDERED);
+        r->high_ordered = r->ordered;
+    }
     KIT_CHECK(s.reserved == r->kit.granules * KIT_GRANULE || r->kit.faults_seen);
     KIT_CHECK(s.allocated + s.deferred <= s.reserved);
 }
