@@ -51,40 +51,53 @@ static void take(struct stat *s, uint64_t n)
     s->freed += n;
 }
 
-static void each(struct counts *c, void (*change)(struct stat *, uint64_t), uint64_t size)
+static void add_block(struct counts *c, int kind, uint64_t size, uint64_t bytes)
 {
-    uint64_t bytes = rounded(size);
-    int kinds[2] = {ALL, bytes <= SMALL_MOST ? SMALL : LARGE};
-    for (int i = 0; i < 2; i++) {
-        change(&c->blocks[kinds[i]], 1);
-        change(&c->bytes[kinds[i]], bytes);
-        change(&c->requested[kinds[i]], size);
-    }
+    add(&c->blocks[kind], 1);
+    add(&c->bytes[kind], bytes);
+    add(&c->requested[kind], size);
+}
+
+static void take_block(struct counts *c, int kind, uint64_t size, uint64_t bytes)
+{
+    take(&c->blocks[kind], 1);
+    take(&c->bytes[kind], bytes);
+    take(&c->requested[kind], size);
+}
+
+static int kind_of(uint64_t bytes)
+{
+    return bytes <= SMALL_MOST ? SMALL : LARGE;
 }
 
 /* ---- what happens ---- */
 
-static void count(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved, bool freed)
+void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
 {
     struct counts *c = &counts[device];
     void *ptr = (void *)(uintptr_t)address;
-    int64_t bytes = freed ? -(int64_t)rounded(size) : (int64_t)rounded(size);
+    uint64_t bytes = rounded(size);
     vs_lock_take(&c->lock);
-    each(c, freed ? take : add, size);
+    add_block(c, ALL, size, bytes);
+    add_block(c, kind_of(bytes), size, bytes);
     uint64_t allocated = c->bytes[ALL].current;
-    vs_torch_block(ptr, bytes, allocated, (uint64_t)(uintptr_t)stream, device);
+    vs_torch_block(ptr, (int64_t)bytes, allocated, (uint64_t)(uintptr_t)stream, device);
     vs_lock_give(&c->lock);
-    vs_torch_profile(ptr, bytes, allocated, reserved, device);
-}
-
-void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
-{
-    count(device, address, size, stream, reserved, false);
+    vs_torch_profile(ptr, (int64_t)bytes, allocated, reserved, device);
 }
 
 void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
 {
-    count(device, address, size, stream, reserved, true);
+    struct counts *c = &counts[device];
+    void *ptr = (void *)(uintptr_t)address;
+    uint64_t bytes = rounded(size);
+    vs_lock_take(&c->lock);
+    take_block(c, ALL, size, bytes);
+    take_block(c, kind_of(bytes), size, bytes);
+    uint64_t allocated = c->bytes[ALL].current;
+    vs_torch_block(ptr, -(int64_t)bytes, allocated, (uint64_t)(uintptr_t)stream, device);
+    vs_lock_give(&c->lock);
+    vs_torch_profile(ptr, -(int64_t)bytes, allocated, reserved, device);
 }
 
 void vs_torch_count_oom(int device, uint64_t size)
