@@ -34,8 +34,9 @@ static void vs_prepare_once(void)
         first_;                                                                                              \
     })
 
+/* never inline: its frame tells who is the outermost (hook.h) */
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
-    CUresult vs_hook_##symbol VS_PARAMS_##n signature                                                        \
+    __attribute__((noinline)) CUresult vs_hook_##symbol VS_PARAMS_##n signature                              \
     {                                                                                                        \
         const enum vs_api api = VS_API_##symbol;                                                             \
         CUresult(*real) VS_PARAMS_##n signature = vs_real_of(api);                                           \
