@@ -20,6 +20,8 @@
 #define PATIENCE                                                                                             \
     16 /* a mark that was not reached is looked at again after 2, 4, ... so many polls: looks cost */
 
+#define QUIET 16 /* times the bytes between two marks, where nobody looks at them */
+
 /* ---- what others must learn ---- */
 
 static uint64_t slowest_reader(const struct vs_arena *a, uint32_t lane)
@@ -171,6 +173,13 @@ int vs_order_mark(struct vs_arena *a, uint32_t lane)
     return 0;
 }
 
+/* Bytes freed until the next mark.  Nobody looked at the many that there are: each costs a call of the
+ * driver, and when somebody is short one is made for him. */
+static uint64_t until_mark(const struct vs_arena *a, const struct lane *q)
+{
+    return q->marks < MARKS ? a->config.mark_bytes : QUIET * a->config.mark_bytes;
+}
+
 void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
 {
     struct lane *q = &a->lane[lane];
@@ -178,7 +187,7 @@ void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
     if (a->lanes < 2 || lane == VS_ARENA_ANY)
         return;
     q->unmarked += bytes;
-    if (q->unmarked >= a->config.mark_bytes)
+    if (q->unmarked >= until_mark(a, q))
         vs_order_mark(a, lane); /* none now: then at the next free, or when somebody is short */
 }
 

@@ -135,6 +135,37 @@ static void so_does_one_whose_frees_are_deferred_whenever_the_device_is_done(voi
     no_stream_is_known = false;
 }
 
+/* ---- marks ---- */
+
+static void free_in_turn(uint32_t turns, uint64_t size)
+{
+    uint64_t address;
+    for (uint32_t i = 0; i < turns; i++) {
+        assert_int_equal(vs_arena_malloc(arena, lane_of(1), size, &address), 0);
+        assert_int_equal(vs_arena_free(arena, address, lane_of(1), 0), 0);
+    }
+}
+
+/* Each 32 MiB at first; once nobody has looked at 32 of them each 512 MiB; and again when somebody has. */
+static void marks_that_nobody_looks_at_become_rare(void **state)
+{
+    struct vs_arena_config config = {.capacity = 8ull << 30};
+    uint64_t address;
+    begin(0, &config);
+    assert_int_equal(vs_arena_malloc(arena, lane_of(2), MIB, &address), 0);
+    free_in_turn(1, 32 * MIB);
+    uint64_t first = count.marks;
+    free_in_turn(31, 32 * MIB);
+    assert_int_equal(count.marks, first + 31);
+    free_in_turn(16 * 100, 32 * MIB);
+    assert_int_equal(count.marks, first + 31 + 100);
+    assert_int_equal(vs_arena_malloc(arena, lane_of(2), 64 * MIB, &address), 0); /* is short of it */
+    uint64_t marks = count.marks;
+    free_in_turn(8, 32 * MIB);
+    assert_int_equal(count.marks, marks + 8);
+    vs_arena_destroy(arena);
+}
+
 /* ---- random, for long ---- */
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -222,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_training_loop_comes_to_need_no_call_and_wastes_little),
         cmocka_unit_test(so_does_one_on_ten_streams),
         cmocka_unit_test(so_does_one_whose_frees_are_deferred_whenever_the_device_is_done),
+        cmocka_unit_test(marks_that_nobody_looks_at_become_rare),
         cmocka_unit_test(random_requests_for_long_do_not_creep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
