@@ -123,6 +123,8 @@ void sim_context_end(struct sim_context *context)
     sim_uncharge(context->device, context->cost + context->limit_cost);
     context->limit_cost = 0;
     context->alive = false;
+    context->busy = 0;
+    sim_wake();
 }
 
 /* ---- primary contexts ---- */
@@ -409,28 +411,6 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
 {
     SIM_CALL(SIM_INITIALIZED);
     return context_device(device, handle);
-}
-
-static CUresult synchronize(CUcontext handle)
-{
-    const struct sim_context *context = given_or_current(handle);
-    if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    SIM_UNSAFE();
-    sim_pools_synchronize(context->device);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSynchronize(void)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return synchronize(NULL);
-}
-
-CUresult cuCtxSynchronize_v2(CUcontext handle)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return synchronize(handle);
 }
 
 /* ---- properties ---- */

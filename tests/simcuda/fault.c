@@ -32,6 +32,7 @@ static unsigned long given;
 static uint64_t latency_ns;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 void sim_lock(void)
 {
@@ -40,6 +41,14 @@ void sim_lock(void)
 void sim_unlock(void)
 {
     pthread_mutex_unlock(&mutex);
+}
+void sim_wait(void)
+{
+    pthread_cond_wait(&changed, &mutex);
+}
+void sim_wake(void)
+{
+    pthread_cond_broadcast(&changed);
 }
 
 uint64_t sim_env_bytes(const char *name, uint64_t otherwise)

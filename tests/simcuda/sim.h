@@ -9,6 +9,7 @@
  *      fault.c          entering and leaving a call: lock, checks, injected faults and latency, errno
  *      device.c         cuInit, devices, the bytes that each has left
  *      context.c        contexts, current per thread; limits.c their limits; green.c green contexts
+ *      work.c           work that takes its time
  *      range.c          ordered map of address ranges
  *      backing.c        where device memory comes from
  *      memory.c         cuMemAlloc and kin, pointer attributes; host.c pinned and registered memory
@@ -45,6 +46,10 @@ SIM_API long long simcuda_used_bytes(int device);
 SIM_API long long simcuda_capacity_bytes(int device);
 SIM_API int simcuda_contexts(int device);         /* alive there; NVML lists the process where there is one */
 SIM_API unsigned long simcuda_faults_given(void); /* injected ones, so far */
+/* CONTEXT's work takes until it is no longer BUSY: meanwhile who waits for it waits, and what is recorded in
+ * it is not reached. */
+SIM_API CUresult simcuda_busy(CUcontext context, int busy);
+SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
 SIM_API int simcuda_device_count(void);           /* also before cuInit */
 
 #define SIM_VERSION     1
@@ -70,6 +75,8 @@ struct sim_scope sim_enter(struct sim_point *point, enum sim_needs needs);
 void sim_leave(struct sim_scope *scope);
 void sim_lock(void);
 void sim_unlock(void);
+void sim_wait(void); /* without the lock meanwhile, until somebody changes what one may wait for */
+void sim_wake(void);
 uint64_t sim_env_bytes(const char *name, uint64_t otherwise); /* 512, 64MiB, 4GiB, ... */
 
 /* First statement of every exported function: takes the lock until the function returns. */
@@ -102,6 +109,8 @@ struct sim_context {
     struct sim_context *next; /* all ever made; never freed, so a stale handle is told from a wild one */
     int device;
     bool primary, alive;
+    unsigned long busy; /* with the how-manieth piece of work; 0: with none */
+    unsigned long begun, waits;
     unsigned references, flags, api_version;
     unsigned long long id;
     uint64_t cost;                /* bytes taken from the device */
@@ -133,6 +142,7 @@ struct sim_context *sim_context_of(CUcontext handle); /* NULL: no such context *
 CUresult sim_primary_retain(int device);
 CUresult sim_primary_release(int device);
 struct sim_context *sim_context_new_green(int device); /* NULL: out of memory */
+void sim_context_wait(struct sim_context *context);    /* for its work */
 void sim_context_end(struct sim_context *context);     /* frees what it owned */
 
 /* limits.c */

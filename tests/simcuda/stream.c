@@ -25,6 +25,7 @@ struct event {
     uint64_t recorded_ns;       /* 0: never */
     unsigned long long capture; /* that it was last recorded in, 0: none */
     CUstream recorded_on;       /* NULL: never recorded */
+    unsigned long after;        /* the owner's piece of work that it was recorded after; 0: none */
 };
 static struct stream *streams;
 static struct event *events;
@@ -149,6 +150,7 @@ static CUresult synchronize(CUstream stream)
     CUresult result = check_idle(stream);
     if (result != CUDA_SUCCESS)
         return result;
+    sim_context_wait(is_default(stream) ? sim_context_owner() : (*link_of(stream))->owner);
     sim_pools_synchronize(sim_stream_device(stream));
     return CUDA_SUCCESS;
 }
@@ -274,6 +276,7 @@ static CUresult record(CUevent handle, CUstream stream)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
     event->capture = sim_capture_record(stream);
     event->recorded_on = sim_capture_key(stream);
+    event->after = event->owner->busy;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->recorded_ns = event->capture ? 0 : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     return CUDA_SUCCESS;
@@ -304,6 +307,11 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
     return record(handle, NULL);
 }
 
+static bool is_reached(const struct event *event)
+{
+    return !event->after || event->after != event->owner->busy;
+}
+
 static CUresult check_event(CUevent handle)
 {
     const struct event *event = *event_link(handle);
@@ -315,7 +323,8 @@ static CUresult check_event(CUevent handle)
 CUresult cuEventQuery(CUevent event)
 {
     SIM_CALL(SIM_CONTEXT);
-    return check_event(event);
+    CUresult result = check_event(event);
+    return result == CUDA_SUCCESS && !is_reached(*event_link(event)) ? CUDA_ERROR_NOT_READY : result;
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -324,6 +333,8 @@ CUresult cuEventSynchronize(CUevent event)
     CUresult result = check_event(event);
     if (result != CUDA_SUCCESS)
         return result;
+    while (*event_link(event) && !is_reached(*event_link(event))) /* it may be destroyed meanwhile */
+        sim_wait();
     sim_pools_synchronize(sim_context_current()->device);
     return CUDA_SUCCESS;
 }
