@@ -278,6 +278,7 @@ static void take_apart(struct vs_served *s, struct vs_arena *arena)
     vs_serving = true;
     vs_captures_forget(s->cuda.context);
     s->cuda.context = NULL;
+    atomic_store_explicit(&s->pool_reserved_high, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
     vs_served_tell_end(s, arena);
     __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */

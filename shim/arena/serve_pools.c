@@ -6,8 +6,8 @@
  * share it, to bound it, to keep it apart): such pools are the driver's, also where one is the device's
  * current pool.
  *
- *      used        stream-ordered memory, as long as it is not freed; per-thread default streams' is not
- * counted reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
+ *      used        stream-ordered memory of whatever stream, as long as it is not freed
+ *      reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
  *
  * The release threshold is kept by the driver and has no meaning: the arena gives back when memory is short,
  * or trimmed.  Where the driver serves (while a graph is captured), its pool holds memory too: figures are

@@ -120,7 +120,7 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
     uint32_t lane = vs_served_stream_lane(s, stream, true);
-    int status = vs_arena_malloc_as(arena, lane, lane != VS_ARENA_ANY ? VS_MALLOC_ORDERED : 0, size, address);
+    int status = vs_arena_malloc_as(arena, lane, VS_MALLOC_ORDERED, size, address);
     vs_served_look(s, arena);
     return status;
 }

@@ -4,7 +4,7 @@
  *
  * Streams fill blocks and read them back without anybody waiting; blocks are freed on other streams, and by
  * cuMemFree; streams end and their handles come again; a capture goes on while others allocate and free.  A
- * block is one block to who asks for its range.
+ * block is one block to who asks for its range, and counts in its pool's figures.
  */
 #include <stdint.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #define STREAMS 3
 #define BLOCKS  20
 #define ROUNDS  1200
+#define MANY    40
 
 static CUstream stream[STREAMS];
 static uint32_t random_state = 12345;
@@ -170,6 +171,43 @@ static void asked(void)
     CHECK(after >= before + 10 * MIB); /* what is freed is free */
 }
 
+/* ---- figures ---- */
+
+static cuuint64_t used_bytes(CUmemPool_attribute attribute)
+{
+    CUmemoryPool pool;
+    cuuint64_t value = 0;
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolGetAttribute(pool, attribute, &value));
+    return value;
+}
+
+/* Of the per-thread default stream, and of more streams than have an order of their own. */
+static void counted(void)
+{
+    CUstream many[MANY];
+    CUdeviceptr p[MANY], own, direct;
+    cuuint64_t before = used_bytes(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    OK(cuMemAlloc(&direct, 9 * MIB)); /* is no pool's */
+    OK(cuMemAllocAsync(&own, 3 * MIB, CU_STREAM_PER_THREAD));
+    CHECK(used_bytes(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == before + 3 * MIB);
+    for (int i = 0; i < MANY; i++) {
+        OK(cuStreamCreate(&many[i], CU_STREAM_NON_BLOCKING));
+        OK(cuMemAllocAsync(&p[i], MIB, many[i]));
+        CHECK(used_bytes(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == before + (cuuint64_t)(4 + i) * MIB);
+    }
+    CHECK(used_bytes(CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= before + (3 + MANY) * MIB);
+    CHECK(used_bytes(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= before + (3 + MANY) * MIB);
+    for (int i = 0; i < MANY; i++) {
+        OK(i % 2 ? cuMemFreeAsync(p[i], many[i]) : cuMemFree(p[i]));
+        OK(cuStreamDestroy(many[i]));
+    }
+    OK(cuMemFreeAsync(own, CU_STREAM_PER_THREAD));
+    OK(cuMemFreeAsync(direct, NULL));
+    OK(cuCtxSynchronize());
+    CHECK(used_bytes(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == before);
+}
+
 int main(void)
 {
     begin();
@@ -181,6 +219,7 @@ int main(void)
     captured();
     known();
     asked();
+    counted();
     puts("done");
     return 0;
 }
