@@ -85,9 +85,9 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     vs_lock_take(&making);
     struct vs_arena *arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
-    if (!arena && !s->refused && !s->ending && vs_served_is_primary(context, device)) {
+    if (!arena && !vs_served_refused(s) && !s->ending && vs_served_is_primary(context, device)) {
         int status = make_arena(s, device, context);
-        s->refused = status != 0;
+        atomic_store_explicit(&s->refused, status != 0, memory_order_relaxed);
         if (status != 0)
             vs_log("device %d can have no arena (error %d): the driver's own allocator serves it", device,
                    status);
@@ -302,7 +302,7 @@ static void end_arena(CUdevice device)
         vs_log("device %d: its context ended while a thread was in the arena and did not leave: the driver's "
                "own allocator serves from here",
                (int)device);
-    s->refused = !alone;
+    atomic_store_explicit(&s->refused, !alone, memory_order_relaxed);
     s->ending = false;
     vs_lock_give(&making);
 }

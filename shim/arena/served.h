@@ -16,7 +16,7 @@
 
 struct vs_served {
     _Atomic(struct vs_arena *) arena; /* published last */
-    bool refused;                     /* there can be none */
+    _Atomic bool refused;             /* there can be none */
     bool ending;                      /* its context is gone, and somebody may be in the arena still */
     struct vs_backing_cuda cuda;
     uint64_t peers; /* devices that asked for access before there was an arena */
@@ -63,6 +63,12 @@ static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 {
     /* acquire: pairs with the release that published it */
     return atomic_load_explicit(&s->arena, memory_order_acquire);
+}
+
+/* Whether the device can have no arena, as far as is known.  Relaxed: nothing else is read by it. */
+static inline bool vs_served_refused(const struct vs_served *s)
+{
+    return atomic_load_explicit(&s->refused, memory_order_relaxed);
 }
 
 /* Looked at only while that context is active, so nothing comes of it. */

@@ -39,17 +39,30 @@ static bool on_device(int device)
 
 /* ---- the arena of a device ---- */
 
-/* Makes the device's primary context as the runtime would at its first call, and the arena in it. */
+/* The primary context, made as the runtime would at its first call.  One reference of ours stays, as the
+ * runtime's own does; a context that there is but for the others would go with the last of them. */
+static CUcontext primary_of(int device)
+{
+    static _Atomic bool kept[VS_SERVED_DEVICES];
+    CUcontext primary = NULL;
+    if (vs_hook_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+        return NULL;
+    /* relaxed: whoever is the first keeps his */
+    if (atomic_exchange_explicit(&kept[device], true, memory_order_relaxed))
+        vs_hook_cuDevicePrimaryCtxRelease_v2(device);
+    return primary;
+}
+
+/* Makes the device's context current where none of its is, and the arena in it. */
 static struct vs_arena *first_arena(int device, struct vs_served **s)
 {
-    CUcontext before = NULL, primary = NULL;
+    CUcontext before = NULL;
     CUdevice current = -1;
     vs_drv_cuCtxGetCurrent(&before);
     if (before && vs_drv_cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device)
         return vs_served_here(s);
-    /* never given back: the runtime keeps its own as long */
-    if (vs_hook_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS ||
-        vs_drv_cuCtxSetCurrent(primary) != CUDA_SUCCESS)
+    CUcontext primary = primary_of(device);
+    if (!primary || vs_drv_cuCtxSetCurrent(primary) != CUDA_SUCCESS)
         return NULL;
     struct vs_arena *arena = vs_served_here(s);
     if (before)
@@ -63,7 +76,7 @@ static struct vs_arena *arena_of(int device, struct vs_served **s)
         return NULL;
     *s = &vs_served[device];
     struct vs_arena *arena = vs_served_arena(*s);
-    return arena || (*s)->refused ? arena : first_arena(device, s);
+    return arena || vs_served_refused(*s) ? arena : first_arena(device, s);
 }
 
 /* ---- malloc ---- */

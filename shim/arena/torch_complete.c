@@ -52,7 +52,7 @@ static size_t words_of(void *table)
 static bool initialized(void *self)
 {
     for (int i = 0; i < VS_SERVED_DEVICES; i++)
-        if (vs_served_arena(&vs_served[i]) || vs_served[i].refused)
+        if (vs_served_arena(&vs_served[i]) || vs_served_refused(&vs_served[i]))
             return true;
     return false;
 }
