@@ -155,18 +155,29 @@ static CUresult take_event(struct vs_backing_cuda *b, CUevent *event)
     return b->call.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 }
 
+static CUevent forget_others(struct vs_backing_cuda *b, struct vs_wide_mark *m)
+{
+    struct state s;
+    enter(b, &s);
+    CUevent own = vs_others_forget(b, m);
+    leave(b, &s);
+    return own;
+}
+
 static void forget(void *context, uint64_t mark)
 {
     struct vs_backing_cuda *b = context;
+    struct vs_wide_mark *wide = vs_others_wide(b, mark);
+    CUevent event = wide ? forget_others(b, wide) : (CUevent)(uintptr_t)mark;
     struct state s;
     if (!b->context) /* it went with the context */
         return;
     if (b->spares < VS_ARENA_SPARE_EVENTS) {
-        b->spare[b->spares++] = (CUevent)(uintptr_t)mark;
+        b->spare[b->spares++] = event;
         return;
     }
     if (enter(b, &s) == CUDA_SUCCESS)
-        b->call.cuEventDestroy_v2((CUevent)(uintptr_t)mark);
+        b->call.cuEventDestroy_v2(event);
     leave(b, &s);
 }
 
@@ -203,6 +214,18 @@ static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mar
     return status;
 }
 
+/* With those of other contexts, if any may touch the memory. */
+static CUresult record_device(struct vs_backing_cuda *b, uint64_t *mark)
+{
+    CUresult status = record(b, NULL, mark, record_all);
+    if (status != CUDA_SUCCESS || !b->others)
+        return status;
+    status = vs_others_mark(b, (CUevent)(uintptr_t)*mark, mark);
+    if (status != CUDA_SUCCESS)
+        forget(b, *mark);
+    return status;
+}
+
 static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
 {
     struct vs_backing_cuda *b = context;
@@ -211,7 +234,15 @@ static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
         AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark, record_in));
     if (!b->call.record_context || !b->context || any_capture(b))
         return VS_BACKING_NOT_READY;
-    AROUND(b, record(b, NULL, mark, record_all));
+    AROUND(b, record_device(b, mark));
+}
+
+/* What WHAT says of all events of the mark. */
+static CUresult ask(struct vs_backing_cuda *b, uint64_t mark, CUresult (*what)(CUevent))
+{
+    struct vs_wide_mark *wide = vs_others_wide(b, mark);
+    CUresult status = what(wide ? wide->own : (CUevent)(uintptr_t)mark);
+    return status == CUDA_SUCCESS && wide ? vs_others_ask(b, wide, what) : status;
 }
 
 static int await(void *context, uint64_t mark)
@@ -220,14 +251,14 @@ static int await(void *context, uint64_t mark)
     if (any_capture(b))
         return VS_BACKING_NOT_READY;
     one_more(&b->order_calls);
-    AROUND(b, b->call.cuEventSynchronize((CUevent)(uintptr_t)mark));
+    AROUND(b, ask(b, mark, b->call.cuEventSynchronize));
 }
 
 static int reached(void *context, uint64_t mark)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->order_calls);
-    AROUND(b, b->call.cuEventQuery((CUevent)(uintptr_t)mark));
+    AROUND(b, ask(b, mark, b->call.cuEventQuery));
 }
 
 static CUresult wait_in(struct vs_backing_cuda *b, CUstream stream, uint64_t mark)
@@ -243,12 +274,20 @@ static int follow(void *context, uint64_t stream, uint64_t mark)
     AROUND(b, wait_in(b, (CUstream)(uintptr_t)stream, mark));
 }
 
+static CUresult settle_all(struct vs_backing_cuda *b)
+{
+    if (is_capturing(b, NULL))
+        return CUDA_ERROR_NOT_READY;
+    CUresult status = b->call.cuCtxSynchronize();
+    return status == CUDA_SUCCESS && b->others ? vs_others_settle(b) : status;
+}
+
 static int settle(void *context)
 {
     struct vs_backing_cuda *b = context;
     if (any_capture(b))
         return VS_BACKING_NOT_READY;
-    AROUND(b, is_capturing(b, NULL) ? CUDA_ERROR_NOT_READY : b->call.cuCtxSynchronize());
+    AROUND(b, settle_all(b));
 }
 
 int vs_backing_cuda_settle(struct vs_backing_cuda *b)
@@ -288,6 +327,7 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
         return status;
     b->granule = granule;
     b->spares = 0;
+    memset(b->wide, 0, sizeof b->wide);
     b->memory_calls = b->order_calls = 0;
     *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,  set_access,
                                    unmap, mark_stream, reached, follow,    forget, settle,  await};

@@ -6,6 +6,9 @@
  * because the program may be capturing a graph in this thread, in the relaxed capture mode; both are put
  * back.
  *
+ * A mark of the device, and a wait for it, stand for the work of other contexts as well, where there are any
+ * that may touch the memory (backing_cuda_others.c).
+ *
  * While a capture is under way anywhere in the context, waiting for the device would spoil it: `captures`
  * says how many there are, and is the maker's to keep.
  */
@@ -16,6 +19,8 @@
 #define __CUDA_API_VERSION_INTERNAL
 #endif
 #include <cuda.h>
+
+#include <stdbool.h>
 
 #include "arena.h"
 
@@ -53,6 +58,29 @@ struct vs_arena_calls {
 };
 
 #define VS_ARENA_SPARE_EVENTS 64
+#define VS_ARENA_OTHERS       8  /* other contexts that one mark stands for */
+#define VS_ARENA_WIDE_MARKS   16 /* such marks at once */
+
+struct vs_backing_cuda;
+
+/* Contexts beside the arena's own whose work may touch its memory.  They have numbers that never come again. */
+struct vs_backing_others {
+    /* Fills OUT with at most ROOM of them; how many there are. */
+    uint32_t (*list)(const struct vs_backing_cuda *b, uint64_t *out, uint32_t room);
+    /* *CONTEXT does not end before it is let go; false: it has ended, and so has its work. */
+    bool (*keep)(uint64_t number, CUcontext *context);
+    void (*let)(uint64_t number);
+};
+
+/* A mark that stands for the work of several contexts: one event in each. */
+struct vs_wide_mark {
+    CUevent own; /* NULL: nobody's */
+    uint32_t others;
+    struct {
+        uint64_t number;
+        CUevent event;
+    } other[VS_ARENA_OTHERS];
+};
 
 struct vs_backing_cuda {
     struct vs_arena_calls call;
@@ -65,14 +93,31 @@ struct vs_backing_cuda {
     uint64_t memory_calls;    /* of the driver: reserve, create, map, set access, unmap, release; atomic */
     uint64_t order_calls;     /* events recorded, asked, waited for by a stream; atomic */
     const uint32_t *captures; /* how many are under way; atomic; NULL: never any */
+    const struct vs_backing_others *others; /* NULL: there are none ever */
+    struct vs_wide_mark wide[VS_ARENA_WIDE_MARKS];
 };
 
 /* Fills B, whose `call`, `context` and `device` stand there, and *BACKING over it.  Where the device cannot
  * do it: the driver's status (CUDA_ERROR_NOT_SUPPORTED). */
 CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing);
-/* Waits for all that the context was given: VS_BACKING_NOT_READY where a capture is under way. */
+/* Waits for all that the context was given, and those that may touch its memory as well:
+ * VS_BACKING_NOT_READY where a capture is under way. */
 int vs_backing_cuda_settle(struct vs_backing_cuda *b);
 /* After the arena was destroyed. */
 void vs_backing_cuda_end(struct vs_backing_cuda *b);
+
+/* ---- the work of other contexts (backing_cuda_others.c) ---- */
+
+/* Waits for it.  The calling thread's context and capture mode are the caller's to put back. */
+CUresult vs_others_settle(struct vs_backing_cuda *b);
+/* A mark for it and for what OWN, which was recorded before, stands for; *MARK stays OWN where nobody else
+ * has any.  NOT_READY: there can be none now. */
+CUresult vs_others_mark(struct vs_backing_cuda *b, CUevent own, uint64_t *mark);
+/* The mark as one of several events; NULL: it is an event itself. */
+struct vs_wide_mark *vs_others_wide(struct vs_backing_cuda *b, uint64_t mark);
+/* WHAT (cuEventQuery, cuEventSynchronize) says of the others' events. */
+CUresult vs_others_ask(struct vs_backing_cuda *b, struct vs_wide_mark *m, CUresult (*what)(CUevent));
+/* Forgets them; what is left is the own one. */
+CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_mark *m);
 
 #endif

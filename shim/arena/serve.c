@@ -59,6 +59,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     s->cuda.context = context;
     s->cuda.device = device;
     s->cuda.captures = &vs_served_captures;
+    s->cuda.others = &vs_reach;
     vs_served_begin();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
     config.capacity = total;
@@ -66,8 +67,9 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)
         status = vs_arena_create(&arena, &backing, &config);
-    if (status == 0 && s->peers)
-        status = vs_arena_set_peers(arena, s->peers);
+    uint64_t peers = atomic_load_explicit(&s->peers, memory_order_relaxed); /* under the lock */
+    if (status == 0 && peers)
+        status = vs_arena_set_peers(arena, peers);
     if (status == 0)
         vs_served_tell_begin(s);
     /* release: who sees the pointer sees what it points to */
@@ -197,9 +199,9 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more)
     if (!vs_served_in())
         return CUDA_SUCCESS;
     vs_lock_take(&making);
-    s->peers |= more;
+    uint64_t peers = atomic_fetch_or_explicit(&s->peers, more, memory_order_relaxed) | more;
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
-    int granted = arena ? vs_arena_set_peers(arena, s->peers) : 0;
+    int granted = arena ? vs_arena_set_peers(arena, peers) : 0;
     vs_lock_give(&making);
     vs_served_out();
     return (CUresult)granted;
@@ -317,36 +319,44 @@ static CUresult after_release(CUresult status, CUdevice device)
 {
     unsigned flags;
     int active = 1;
-    if (status == CUDA_SUCCESS &&
-        vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
+    bool gone = status == CUDA_SUCCESS &&
+                vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active;
+    vs_reach_ended(NULL, device, gone);
+    if (gone)
         end_primary(device);
     return status;
 }
 
 static CUresult serve_release(CUdevice device)
 {
+    vs_reach_ending(NULL, device);
     return after_release(VS_UNDER(cuDevicePrimaryCtxRelease_v2)(device), device);
 }
 
 static CUresult serve_release_old(CUdevice device)
 {
+    vs_reach_ending(NULL, device);
     return after_release(VS_UNDER(cuDevicePrimaryCtxRelease)(device), device);
+}
+
+static CUresult after_reset(CUresult status, CUdevice device)
+{
+    vs_reach_ended(NULL, device, status == CUDA_SUCCESS);
+    if (status == CUDA_SUCCESS)
+        end_primary(device);
+    return status;
 }
 
 static CUresult serve_reset(CUdevice device)
 {
-    CUresult status = VS_UNDER(cuDevicePrimaryCtxReset_v2)(device);
-    if (status == CUDA_SUCCESS)
-        end_primary(device);
-    return status;
+    vs_reach_ending(NULL, device);
+    return after_reset(VS_UNDER(cuDevicePrimaryCtxReset_v2)(device), device);
 }
 
 static CUresult serve_reset_old(CUdevice device)
 {
-    CUresult status = VS_UNDER(cuDevicePrimaryCtxReset)(device);
-    if (status == CUDA_SUCCESS)
-        end_primary(device);
-    return status;
+    vs_reach_ending(NULL, device);
+    return after_reset(VS_UNDER(cuDevicePrimaryCtxReset)(device), device);
 }
 
 void vs_serve_install(void)
@@ -360,6 +370,7 @@ void vs_serve_install(void)
     vs_serve_install_streams();
     vs_serve_install_captures();
     vs_serve_install_pools();
+    vs_serve_install_reach();
     vs_serve_install_exports();
 }
 

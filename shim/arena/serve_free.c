@@ -13,40 +13,6 @@
 
 #include <stdlib.h>
 
-/* Nothing of ours is on the device: what its primary context was given is waited for, if there is one. */
-static CUresult wait_for_primary(const struct vs_served *s, CUdevice device)
-{
-    CUcontext before = NULL, primary = NULL;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    unsigned flags;
-    int active = 0;
-    if (vs_captures())
-        return CUDA_ERROR_NOT_READY;
-    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        vs_drv_cuCtxGetCurrent(&before) != CUDA_SUCCESS ||
-        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    CUresult status = vs_drv_cuCtxSetCurrent(primary);
-    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    if (status == CUDA_SUCCESS)
-        status = s->cuda.call.cuCtxSynchronize();
-    vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    vs_drv_cuCtxSetCurrent(before);
-    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
-    return status;
-}
-
-/* The devices that may reach this one's memory: their work may touch what is about to be freed. */
-static CUresult wait_for_peers(const struct vs_served *s)
-{
-    CUresult status = CUDA_SUCCESS;
-    for (int i = 0; i < VS_SERVED_DEVICES && status == CUDA_SUCCESS; i++)
-        if (s->peers >> i & 1 && &vs_served[i] != s)
-            status = vs_served_arena(&vs_served[i]) ? (CUresult)vs_backing_cuda_settle(&vs_served[i].cuda)
-                                                    : wait_for_primary(s, i);
-    return status;
-}
-
 /* PyTorch without its cache frees every tensor by cudaFree, and does not mean to wait for each. */
 static bool frees_wait(void)
 {
@@ -61,14 +27,13 @@ static bool frees_wait(void)
     return how == 1;
 }
 
-/* Waits for the device as the driver's free does.  NOT_READY: nothing can be waited for now. */
+/* Waits for the device as the driver's free does, and for whoever else may reach the memory.  NOT_READY:
+ * nothing can be waited for now. */
 static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
     __atomic_fetch_add(&s->free_waits, 1, __ATOMIC_RELAXED); /* a count */
     CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
-    if (status == CUDA_SUCCESS && s->peers)
-        status = wait_for_peers(s);
     if (status == CUDA_SUCCESS)
         vs_arena_settled(arena, ticket);
     return status;

@@ -378,6 +378,8 @@ void vs_imports_forget(CUcontext context, CUdevice device)
 
 static CUresult after_destroy(CUresult status, CUcontext context)
 {
+    if (context)
+        vs_reach_ended(context, -1, status == CUDA_SUCCESS);
     if (status == CUDA_SUCCESS && context) {
         vs_imports_forget(context, -1);
         vs_captures_forget(context);
@@ -387,11 +389,15 @@ static CUresult after_destroy(CUresult status, CUcontext context)
 
 static CUresult serve_destroy(CUcontext context)
 {
+    if (context)
+        vs_reach_ending(context, -1);
     return after_destroy(VS_UNDER(cuCtxDestroy_v2)(context), context);
 }
 
 static CUresult serve_destroy_old(CUcontext context)
 {
+    if (context)
+        vs_reach_ending(context, -1);
     return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
 }
 

@@ -19,7 +19,7 @@ struct vs_served {
     _Atomic bool refused;             /* there can be none */
     bool ending;                      /* its context is gone, and somebody may be in the arena still */
     struct vs_backing_cuda cuda;
-    uint64_t peers; /* devices that asked for access before there was an arena */
+    _Atomic uint64_t peers; /* devices that have access, also before there is an arena */
 
     /* serve_tell.c */
     struct vs_lock telling; /* what is read is told before anybody reads again */
@@ -125,6 +125,14 @@ static inline bool vs_captures(void)
 void vs_capture_ended(CUstream stream);
 void vs_captures_forget(CUcontext context);
 void vs_serve_install_captures(void);
+
+/* serve_reach.c: the contexts beside the arena's own whose work may touch its memory. */
+extern const struct vs_backing_others vs_reach;
+/* CONTEXT, or (NULL) the primary one of DEVICE, is about to end: when this returns nobody uses it.  Then
+ * whether it has. */
+void vs_reach_ending(CUcontext context, CUdevice device);
+void vs_reach_ended(CUcontext context, CUdevice device, bool gone);
+void vs_serve_install_reach(void);
 
 /* ---- memory shared with other processes (serve_ipc.c) ---- */
 

@@ -8,7 +8,7 @@ vs_unit_test(arena_lock LIBS vs_arena)
 vs_unit_test(arena_hostile LIBS vs_arena)
 vs_unit_test(arena_steady LIBS vs_arena)
 
-vs_unit_test(arena_cuda SOURCES shim/arena/backing_cuda.c LIBS vs_arena simcuda)
+vs_unit_test(arena_cuda SOURCES shim/arena/backing_cuda.c shim/arena/backing_cuda_others.c LIBS vs_arena simcuda)
 target_include_directories(test_arena_cuda SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
 target_link_options(test_arena_cuda PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim -Wl,--disable-new-dtags)
 vs_unit_test(handover LIBS vs_arena)
