@@ -114,7 +114,8 @@ static void close_all(const int *files, uint32_t count)
         close(files[i]);
 }
 
-/* A datagram of exactly BYTES from one of those that MAY: how many descriptors came with it, or -errno. */
+/* A datagram of exactly BYTES from one of those that MAY: how many descriptors came with it, or -errno
+ * (-EACCES: from another one, who stands in *WHO). */
 static int receive(int from, trust *may, void *data, size_t bytes, int files[VS_HANDOVER_FILES],
                    struct sockaddr_un *who, socklen_t *who_bytes)
 {
@@ -134,13 +135,13 @@ static int receive(int from, trust *may, void *data, size_t bytes, int files[VS_
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     uint32_t count = unpack(&message, may, files, &trusted);
-    if ((size_t)n != bytes || !trusted || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-        close_all(files, count);
-        return -EBADMSG;
-    }
     if (who_bytes)
         *who_bytes = message.msg_namelen;
-    return (int)count;
+    bool whole = (size_t)n == bytes && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    if (whole && trusted)
+        return (int)count;
+    close_all(files, count);
+    return whole ? -EACCES : -EBADMSG;
 }
 
 /* ---- who gives ---- */
@@ -193,10 +194,14 @@ static void answer_one(const struct server *s)
     struct vs_handover_answer answer;
     int files[VS_HANDOVER_FILES];
     int came = receive(s->socket, may_ask, &ask, sizeof ask, files, &who, &who_bytes);
+    memset(&answer, 0, sizeof answer);
+    if (came == -EACCES && is_ours(s)) { /* told at once, so that he does not wait */
+        answer.status = -EACCES;
+        send_answer(s, &answer, files, &who, who_bytes);
+    }
     if (came < 0)
         return;
     close_all(files, (uint32_t)came); /* nobody sends any */
-    memset(&answer, 0, sizeof answer);
     if (ask.most > VS_HANDOVER_FILES)
         ask.most = VS_HANDOVER_FILES;
     s->give(&ask, &answer, files);
@@ -359,7 +364,7 @@ int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handov
     if (came < 0)
         return came;
     if ((uint32_t)came == answer->files)
-        return 0;
+        return answer->status == -EACCES ? -EACCES : 0;
     close_all(files, (uint32_t)came); /* fewer than were sent: this process may open no more */
     return -EMFILE;
 }

@@ -7,7 +7,7 @@
  * files is in the way.
  *
  * The socket is a datagram one in the abstract name space: it lies in no file system, is gone with its
- * process, and whoever is of another user, root excepted, is not answered.  Its number is high and
+ * process, and whoever is of another user, root excepted, is refused at once.  Its number is high and
  * close-on-exec.  Where the program has closed it, the thread ends, and the next vs_handover_serve begins
  * anew, under another name.
  *
@@ -27,7 +27,7 @@ struct vs_handover_ask {
 };
 
 struct vs_handover_answer {
-    int32_t status;  /* 0, or the giver's error: then there are no descriptors */
+    int32_t status;  /* 0, or the giver's error, or -EACCES: then there are no descriptors */
     uint32_t files;  /* descriptors that come along */
     uint32_t pieces; /* of the whole */
     uint32_t unused;
@@ -47,7 +47,8 @@ uint64_t vs_handover_name(void);
 
 /* A way to who answers under NAME: a descriptor, or -errno (-ECONNREFUSED: nobody does). */
 int vs_handover_connect(uint64_t name);
-/* Asks; the descriptors of the answer are the caller's.  0 or -errno (-ETIMEDOUT: it does not answer). */
+/* Asks; the descriptors of the answer are the caller's.  0 or -errno (-ETIMEDOUT: it does not answer;
+ * -EACCES: one of the two may not, as another user). */
 int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handover_answer *answer,
                     int files[VS_HANDOVER_FILES]);
 

@@ -275,20 +275,66 @@ static void nonsense_is_passed_over(void **state)
     end(&g);
 }
 
-/* What another user gets when he asks: 0 = no answer in a second. */
+/* Whether what came is a refusal, with nothing in it and no descriptor along. */
+static bool is_refusal(int way)
+{
+    struct vs_handover_answer answer, nothing = {.status = -EACCES};
+    char control[256];
+    struct iovec one = {&answer, sizeof answer};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    if (recvmsg(way, &message, 0) != sizeof answer || memcmp(&answer, &nothing, sizeof answer) != 0)
+        return false;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+        if (c->cmsg_type == SCM_RIGHTS)
+            return false;
+    return true;
+}
+
+/* What another user gets when he asks: 0 = a refusal, at once. */
 static int answered_as(uid_t user, uint64_t name)
 {
     struct vs_handover_ask ask = {.id = 7, .most = 1};
-    struct vs_handover_answer answer;
+    int32_t status;
+    time_t began = time(NULL);
     if (setresuid(user, user, user) != 0)
         return 2;
     int way = vs_handover_connect(name);
     if (way < 0 || send(way, &ask, sizeof ask, 0) != sizeof ask)
         return 3;
-    for (int tries = 0; tries < 4; tries++) /* each as long as the socket waits */
-        if (recv(way, &answer, sizeof answer, 0) >= 0)
-            return 1;
-    return 0;
+    if (!is_refusal(way))
+        return 4;
+    if (ask_once(name, 7, &status) != -EACCES)
+        return 5;
+    return time(NULL) - began > 2 ? 6 : 0;
+}
+
+/* A giver of another user's, who asks: what that one gives is taken from him no more than it is given. */
+static int asked_as(uid_t user, uint64_t name)
+{
+    int32_t status;
+    time_t began = time(NULL);
+    if (setresuid(user, user, user) != 0)
+        return 2;
+    if (ask_once(name, 7, &status) != -EACCES)
+        return 3;
+    return time(NULL) - began > 2 ? 4 : 0;
+}
+
+static void two_users_refuse_each_other_at_once(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(setresuid(65533, 65533, 0), 0);
+    struct giver g = start(ANSWER, 0);
+    assert_int_equal(setresuid(0, 0, 0), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(asked_as(65534, g.name));
+    int ended = -1;
+    assert_int_equal(waitpid(pid, &ended, 0), pid);
+    assert_int_equal(ended, 0);
+    end(&g);
 }
 
 /* The socket's name is there for all to read: what root has must not go to who finds it. */
@@ -349,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_program_that_closes_everything_ends_it),
         cmocka_unit_test(nonsense_is_passed_over),
         cmocka_unit_test(another_user_is_not_answered_by_root_either),
+        cmocka_unit_test(two_users_refuse_each_other_at_once),
         cmocka_unit_test(signals_are_no_error),
         cmocka_unit_test(two_ask_at_once),
     };
