@@ -75,6 +75,14 @@ static uint32_t find_over(struct vs_arena *a, bool alone)
     return NIL;
 }
 
+static bool any_retired(const struct vs_arena *a)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < LANES; i++)
+        any = any || a->lane[i].retired;
+    return any;
+}
+
 static uint32_t find_lane(struct vs_arena *a, bool alone)
 {
     uint32_t lane = alone ? NIL : find_over(a, false);
@@ -83,7 +91,7 @@ static uint32_t find_lane(struct vs_arena *a, bool alone)
             lane = i;
     if (lane == NIL && alone)
         lane = find_over(a, true);
-    if (lane == NIL && vs_order_settle(a) == 0)
+    if (lane == NIL && any_retired(a) && vs_order_settle(a) == 0) /* else a wait would give none back */
         lane = find_over(a, alone);
     return lane;
 }

@@ -32,6 +32,23 @@ static uint32_t find_lane(const struct vs_served *s, CUstream stream)
     return VS_ARENA_ANY;
 }
 
+/* LANE is the stream's, unless another thread has opened one for it meanwhile. */
+static uint32_t settle_lane(struct vs_served *s, struct vs_arena *arena, CUstream stream, uint32_t lane)
+{
+    vs_lock_take(&s->streams);
+    uint32_t other = find_lane(s, stream);
+    if (other == VS_ARENA_ANY) {
+        s->stream_of[lane] = stream;
+        s->used[lane] = true;
+    }
+    vs_lock_give(&s->streams);
+    if (other == VS_ARENA_ANY)
+        return lane;
+    vs_arena_retire_lane(arena, lane);
+    return other;
+}
+
+/* Opening a lane may wait for the device: not with the lock. */
 static uint32_t look_up_lane(struct vs_served *s, CUstream stream, bool open)
 {
     uint32_t lane = VS_ARENA_ANY;
@@ -40,12 +57,10 @@ static uint32_t look_up_lane(struct vs_served *s, CUstream stream, bool open)
         return lane;
     vs_lock_take(&s->streams);
     lane = find_lane(s, stream);
-    if (lane == VS_ARENA_ANY && open &&
-        vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream, 0, &lane) == 0) {
-        s->stream_of[lane] = stream;
-        s->used[lane] = true;
-    }
     vs_lock_give(&s->streams);
+    bool none = lane == VS_ARENA_ANY && open;
+    if (none && vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream, 0, &lane) == 0)
+        lane = settle_lane(s, arena, stream, lane);
     return lane;
 }
 

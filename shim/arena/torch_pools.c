@@ -66,7 +66,8 @@ struct vs_torch_pool {
     struct vs_mempool id;
     int device;
     uint32_t uses;
-    bool taken, ended; /* ended: to be retired */
+    bool taken;
+    uint64_t ended; /* to be retired: the how-manieth end that was; 0: it is in use */
     struct held held;
 };
 
@@ -87,7 +88,7 @@ static struct vs_lock lock; /* guards all that follows but the atomics */
 static struct vs_torch_pool pools[POOLS];
 static struct filter filters[FILTERS];
 static struct owner owners[VS_SERVED_DEVICES][VS_ARENA_LANES];
-static uint64_t beginnings;
+static uint64_t beginnings, ends;
 static uint32_t owned[VS_SERVED_DEVICES]; /* lanes, or blocks that are held; atomic */
 static uint32_t asking;                   /* threads inside a filter; atomic */
 static uint32_t ended_pools;              /* atomic */
@@ -112,7 +113,7 @@ static struct vs_torch_pool *find_or_make(int device, struct vs_mempool id)
             *p = (struct vs_torch_pool){.id = id, .device = device, .taken = true};
         }
     if (p && p->ended) {
-        p->ended = false; /* it is used once more */
+        p->ended = 0; /* it is used once more */
         __atomic_fetch_sub(&ended_pools, 1, __ATOMIC_RELAXED);
     }
     return p;
@@ -244,7 +245,7 @@ void vramscope_torch_release_pool(int device, struct vs_mempool id)
     vs_lock_take(&lock);
     struct vs_torch_pool *pool = find(device, id);
     if (pool && pool->uses && --pool->uses == 0) {
-        pool->ended = true;
+        pool->ended = ++ends;
         __atomic_fetch_add(&ended_pools, 1, __ATOMIC_RELAXED);
     }
     vs_lock_give(&lock);
@@ -258,19 +259,43 @@ static bool owns(const struct owner *o, const struct vs_served *s, CUstream stre
     return o->pool && o->number == s->number && o->stream == stream;
 }
 
-static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
+static uint32_t find_lane(const struct vs_served *s, const struct vs_torch_pool *pool, CUstream stream)
 {
-    struct owner *of = owners[s - vs_served];
-    uint32_t lane;
-    for (lane = 1; lane < VS_ARENA_LANES; lane++)
+    const struct owner *of = owners[s - vs_served];
+    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
         if (owns(&of[lane], s, stream) && of[lane].pool == pool)
             return lane;
+    return VS_ARENA_ANY;
+}
+
+/* LANE is the pool's, unless another thread has opened one for it meanwhile. */
+static uint32_t settle_owner(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint32_t lane)
+{
+    vs_lock_take(&lock);
+    uint32_t other = find_lane(s, pool, stream);
+    if (other == VS_ARENA_ANY) {
+        owners[s - vs_served][lane] = (struct owner){pool, s->number, stream};
+        __atomic_fetch_add(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
+    }
+    vs_lock_give(&lock);
+    if (other == VS_ARENA_ANY)
+        return lane;
+    vs_arena_retire_lane(vs_served_arena(s), lane);
+    return other;
+}
+
+/* Opening one may wait for the device: not with the lock. */
+static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
+{
+    vs_lock_take(&lock);
+    uint32_t lane = find_lane(s, pool, stream);
+    vs_lock_give(&lock);
+    if (lane != VS_ARENA_ANY)
+        return lane;
     /* no stream: nothing is to be asked of one that is captured, nor of one that a graph replays on */
     if (vs_arena_open_lane(vs_served_arena(s), VS_BACKING_DEVICE, VS_LANE_PRIVATE, &lane) != 0)
         return VS_ARENA_ANY;
-    of[lane] = (struct owner){pool, s->number, stream};
-    __atomic_fetch_add(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
-    return lane;
+    return settle_owner(s, pool, stream, lane);
 }
 
 static bool remember(struct held *h, uint64_t address)
@@ -308,9 +333,7 @@ static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream
 int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                          uint64_t *address)
 {
-    vs_lock_take(&lock);
     uint32_t lane = lane_in(s, pool, stream);
-    vs_lock_give(&lock);
     return lane == VS_ARENA_ANY ? malloc_held(s, pool, stream, size, address)
                                 : vs_arena_malloc(vs_served_arena(s), lane, size, address);
 }
@@ -351,23 +374,38 @@ static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
     __atomic_fetch_sub(&ended_pools, 1, __ATOMIC_RELAXED);
 }
 
-bool vs_torch_pools_retire(struct vs_served *s)
+/* What ended up to END is let go; what was taken into use again since has another end to come. */
+static bool let_go_up_to(struct vs_served *s, uint64_t end)
 {
-    struct vs_arena *arena = vs_served_arena(s);
     bool any = false;
-    /* relaxed: one that ends just now has the next time */
-    if (!arena || !__atomic_load_n(&ended_pools, __ATOMIC_RELAXED))
-        return false;
-    vs_lock_take(&lock); /* meanwhile nobody takes an ended pool into use again */
-    uint64_t ticket = vs_arena_ticket(arena);
-    bool done = vs_backing_cuda_settle(&s->cuda) == 0;
-    if (done)
-        vs_arena_settled(arena, ticket);
-    for (int i = 0; i < POOLS && done; i++)
-        if (pools[i].taken && pools[i].ended && pools[i].device == s - vs_served) {
+    vs_lock_take(&lock);
+    for (int i = 0; i < POOLS; i++)
+        if (pools[i].taken && pools[i].ended && pools[i].ended <= end && pools[i].device == s - vs_served) {
             let_go(s, &pools[i]);
             any = true;
         }
     vs_lock_give(&lock);
     return any;
+}
+
+/* The wait is for work that may need another thread of the program: a function that cuLaunchHostFunc calls
+ * wants Python's lock, whoever holds that wants a tensor.  So no lock of the pools' is held meanwhile, which
+ * is more than torch's own allocator does: out of memory it waits for its events, and empty_cache for the
+ * device, with its mutex held.  What is the same is Python's lock itself: torch lets go of it around
+ * operations, and where it calls its allocator with it (the end of a tensor, some of torch.cuda) it does so
+ * here, too. */
+bool vs_torch_pools_retire(struct vs_served *s)
+{
+    struct vs_arena *arena = vs_served_arena(s);
+    /* relaxed: one that ends just now has the next time */
+    if (!arena || !__atomic_load_n(&ended_pools, __ATOMIC_RELAXED))
+        return false;
+    vs_lock_take(&lock);
+    uint64_t end = ends;
+    vs_lock_give(&lock);
+    uint64_t ticket = vs_arena_ticket(arena);
+    if (vs_backing_cuda_settle(&s->cuda) != 0)
+        return false;
+    vs_arena_settled(arena, ticket);
+    return let_go_up_to(s, end);
 }

@@ -1,0 +1,126 @@
+// link: cuda
+/*
+ * prog_arena_hang PART - while one thread waits for the device in the arena, others get on: the device may be
+ * waiting for one of them (cuLaunchHostFunc).  Under the shim and the simulated driver only.
+ *
+ *      pools     PyTorch's empty_cache ends a pool; pools are used, begun and ended meanwhile
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arena/torch_abi.h"
+#include "prog.h"
+
+CUresult simcuda_busy(CUcontext context, int busy);
+unsigned long simcuda_waits(CUcontext context);
+
+#define FUNCTIONS(X)                                                                                         \
+    X(malloc)                                                                                                \
+    X(free)                                                                                                  \
+    X(reset)                                                                                                 \
+    X(begin_allocate_to_pool)                                                                                \
+    X(end_allocate_to_pool)                                                                                  \
+    X(release_pool)                                                                                          \
+    X(pool_uses)
+#define X(name) static __typeof__(&vramscope_torch_##name) torch_##name;
+FUNCTIONS(X)
+#undef X
+
+static CUcontext primary;
+static atomic_bool through;
+
+static void find_functions(void)
+{
+#define X(name)                                                                                              \
+    CHECK((torch_##name = (__typeof__(torch_##name))dlsym(RTLD_DEFAULT, "vramscope_torch_" #name)));
+    FUNCTIONS(X)
+#undef X
+}
+
+/* Runs WHAT in another thread until it waits for the device, which is busy. */
+static pthread_t until_it_waits(void *(*what)(void *))
+{
+    pthread_t t;
+    through = false;
+    OK(simcuda_busy(primary, 1));
+    unsigned long waits = simcuda_waits(primary);
+    CHECK(pthread_create(&t, NULL, what, NULL) == 0);
+    while (simcuda_waits(primary) == waits)
+        usleep(1000);
+    return t;
+}
+
+/* What the thread waits for is done, now that this one got on. */
+static void let_go(pthread_t t)
+{
+    CHECK(!through);
+    OK(simcuda_busy(primary, 0));
+    pthread_join(t, NULL);
+    CHECK(through);
+}
+
+/* ---- pools ---- */
+
+static void use_pool(struct vs_mempool id)
+{
+    struct vs_function all = {.manage = NULL};
+    torch_begin_allocate_to_pool(0, id, &all);
+    void *p = torch_malloc(4 * MIB, 0, NULL);
+    torch_end_allocate_to_pool(0, id);
+    CHECK(p);
+    torch_free(p, 4 * MIB, 0, NULL);
+}
+
+static void *empty_cache(void *unused)
+{
+    OK(cuCtxSetCurrent(primary));
+    torch_reset();
+    through = true;
+    return unused;
+}
+
+static void pools(void)
+{
+    struct vs_mempool one = {0, 1}, other = {0, 2};
+    use_pool(one);
+    use_pool(other);
+    torch_release_pool(0, one); /* its last owner: it ends when the device is waited for */
+    pthread_t t = until_it_waits(empty_cache);
+    CHECK(torch_pool_uses(0, other) == 1);
+    use_pool(other);
+    use_pool(one); /* in use again, just while it ends */
+    CHECK(torch_pool_uses(0, one) == 1 && torch_pool_uses(0, other) == 2);
+    let_go(t);
+    CHECK(torch_pool_uses(0, one) == 1);
+    use_pool(one);
+    for (int i = 0; i < 2; i++) {
+        torch_release_pool(0, one);
+        torch_release_pool(0, other);
+    }
+    torch_reset();
+    CHECK(torch_pool_uses(0, one) == 0 && torch_pool_uses(0, other) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"pools", pools}};
+    begin();
+    find_functions();
+    OK(cuCtxGetCurrent(&primary));
+    alarm(15);
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
+            parts[i].run();
+            puts("done");
+            return 0;
+        }
+    return 2;
+}
