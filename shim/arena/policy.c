@@ -158,14 +158,14 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, enum effo
 {
     uint32_t count = granules_for(a, size), need = vs_supply_need(a, lane * 2, size);
     struct idle_count idle = vs_granules_count(a, lane);
-    if (idle.hidden) {
+    bool wait = effort != NORMAL || !within(a, need, a->config.wait_slack);
+    if (idle.hidden && (wait || lane != VS_ARENA_ANY)) { /* without a stream the host would wait */
         uint32_t view = wait_for_view(a, lane, count);
         if (view != NIL) {
             *tile = use_view(a, view, size);
             return 0;
         }
     }
-    bool wait = effort != NORMAL || !within(a, need, a->config.wait_slack);
     if (idle.visible < count && idle.hidden && wait) {
         wait_for_granules(a, lane, count - idle.visible);
         if ((*tile = fit(a, lane * 2, size)) != NIL)

@@ -4,6 +4,7 @@
  * waiting for one of them (cuLaunchHostFunc).  Under the shim and the simulated driver only.
  *
  *      pools     PyTorch's empty_cache ends a pool; pools are used, begun and ended meanwhile
+ *      streams   more streams than have a lane: who allocates on one of them waits for nothing
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -106,12 +107,30 @@ static void pools(void)
     CHECK(torch_pool_uses(0, one) == 0 && torch_pool_uses(0, other) == 0);
 }
 
+/* ---- streams ---- */
+
+static void streams(void)
+{
+    CUstream stream[40];
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, 1024 * MIB)); /* beside which a granule more is little */
+    for (int i = 0; i < 40; i++) {
+        OK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+        OK(cuMemAllocAsync(&p, MIB, stream[i]));
+        OK(cuMemFreeAsync(p, stream[i]));
+    }
+    OK(cuMemAllocAsync(&p, MIB, stream[39])); /* earlier frees are seen to */
+    OK(simcuda_busy(primary, 1));             /* until the end */
+    for (int i = 0; i < 40; i++)
+        OK(cuMemAllocAsync(&p, MIB, stream[i]));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"pools", pools}};
+    } parts[] = {{"pools", pools}, {"streams", streams}};
     begin();
     find_functions();
     OK(cuCtxGetCurrent(&primary));
