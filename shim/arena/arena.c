@@ -374,6 +374,17 @@ static bool find_place(const struct vs_arena *a, uint64_t address, uint64_t *pla
     return false;
 }
 
+bool vs_arena_covers(struct vs_arena *a, uint64_t address)
+{
+    bool covered = false;
+    if (!vs_enter(a))
+        return false;
+    for (uint32_t h = 0; h <= HEAPS; h++)
+        covered = covered || (a->heap[h].base && address - a->heap[h].base < place_of(a, a->heap[h].limit));
+    vs_leave(a);
+    return covered;
+}
+
 bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *block)
 {
     uint64_t place;

@@ -109,6 +109,8 @@ struct vs_arena_block {
 };
 /* The live block that holds ADDRESS, which may be inside it. */
 bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
+/* Whether ADDRESS lies in a window of the arena's, be there a block or not. */
+bool vs_arena_covers(struct vs_arena *arena, uint64_t address);
 /* The backing's handles of the granules that the block at ADDRESS lies on, in order: up to MOST of them from
  * FIRST on.  *OFFSET: where in its first granule it begins.  How many it lies on; 0: no block begins there.
  */

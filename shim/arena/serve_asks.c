@@ -137,6 +137,45 @@ static CUresult serve_retain(CUmemGenericAllocationHandle *handle, void *address
                                                   : VS_UNDER(cuMemRetainAllocationHandle)(handle, address);
 }
 
+/* ---- what is for the program's own virtual memory ---- */
+
+/* Whether ADDRESS is in a window of an arena's: the program has none of its own there, and must not take our
+ * mappings apart. */
+static bool is_ours(CUdeviceptr address)
+{
+    bool ours = false;
+    if (!any_arena() || !vs_served_in())
+        return false;
+    for (int i = 0; i < VS_SERVED_DEVICES && !ours; i++) {
+        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
+        ours = arena && vs_arena_covers(arena, address);
+    }
+    vs_served_out();
+    return ours;
+}
+
+static CUresult serve_unmap(CUdeviceptr address, size_t size)
+{
+    return is_ours(address) ? CUDA_ERROR_INVALID_VALUE : VS_UNDER(cuMemUnmap)(address, size);
+}
+
+static CUresult serve_map(CUdeviceptr address, size_t size, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    return is_ours(address) ? CUDA_ERROR_INVALID_VALUE
+                            : VS_UNDER(cuMemMap)(address, size, offset, handle, flags);
+}
+
+static CUresult serve_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    return is_ours(address) ? CUDA_ERROR_INVALID_VALUE : VS_UNDER(cuMemSetAccess)(address, size, desc, count);
+}
+
+static CUresult serve_unreserve(CUdeviceptr address, size_t size)
+{
+    return is_ours(address) ? CUDA_ERROR_INVALID_VALUE : VS_UNDER(cuMemAddressFree)(address, size);
+}
+
 /* ---- how much is free ---- */
 
 static uint64_t unused_bytes(CUdevice device)
@@ -166,5 +205,9 @@ void vs_serve_install_asks(void)
     vs_override(VS_API_cuPointerGetAttribute, (void *)serve_attribute);
     vs_override(VS_API_cuPointerGetAttributes, (void *)serve_attributes);
     vs_override(VS_API_cuMemRetainAllocationHandle, (void *)serve_retain);
+    vs_override(VS_API_cuMemUnmap, (void *)serve_unmap);
+    vs_override(VS_API_cuMemMap, (void *)serve_map);
+    vs_override(VS_API_cuMemSetAccess, (void *)serve_access);
+    vs_override(VS_API_cuMemAddressFree, (void *)serve_unreserve);
     vs_override(VS_API_cuMemGetInfo_v2, (void *)serve_info);
 }

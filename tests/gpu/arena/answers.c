@@ -211,6 +211,8 @@ static void handles(CUdeviceptr p)
     int fd = -1, can = 0;
     CUdeviceptr piece = (p + 2 * MIB) & ~(2 * MIB - 1);
     same("cuMemRetainAllocationHandle", "block", CU(cuMemRetainAllocationHandle, &handle, (void *)piece));
+    same("cuMemUnmap", "block", CU(cuMemUnmap, piece, 2 * MIB));
+    same("cuMemAddressFree", "block", CU(cuMemAddressFree, piece, 2 * MIB));
     differs("cuMemGetAccess", "block", CU(cuMemGetAccess, &flags, &here, piece));
     same("cuMemPoolExportPointer", "block", CU(cuMemPoolExportPointer, &data, p));
     differs("SYNC_MEMOPS", "set", CU(cuPointerSetAttribute, &one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p));
