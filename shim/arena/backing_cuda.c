@@ -7,6 +7,7 @@
  */
 #include "backing_cuda.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define PEERS_MAX 64
@@ -16,12 +17,15 @@
 struct state {
     bool pushed, relaxed;
     CUstreamCaptureMode mode;
+    int cancel;
 };
 
+/* A thread that the program cancels does not end in here: it has the arena's lock. */
 static CUresult enter(struct vs_backing_cuda *b, struct state *s)
 {
     CUcontext current = NULL;
-    *s = (struct state){false, false, CU_STREAM_CAPTURE_MODE_RELAXED};
+    *s = (struct state){false, false, CU_STREAM_CAPTURE_MODE_RELAXED, 0};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
     CUresult status = b->call.cuCtxGetCurrent(&current);
     if (status == CUDA_SUCCESS && b->context && current != b->context) {
         status = b->call.cuCtxPushCurrent_v2(b->context);
@@ -39,6 +43,7 @@ static void leave(struct vs_backing_cuda *b, struct state *s)
         b->call.cuThreadExchangeStreamCaptureMode(&s->mode);
     if (s->pushed)
         b->call.cuCtxPopCurrent_v2(&popped);
+    pthread_setcancelstate(s->cancel, NULL);
 }
 
 /* CALL as the status of this function's one call, between the two. */

@@ -16,6 +16,7 @@
 #include "options.h"
 #include "served.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define PITCH 512u
@@ -88,7 +89,10 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     struct vs_arena *arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
     if (!arena && !vs_served_refused(s) && !s->ending && vs_served_is_primary(context, device)) {
+        int cancel; /* no thread that the program cancels ends in the middle of it */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         int status = make_arena(s, device, context);
+        pthread_setcancelstate(cancel, NULL);
         atomic_store_explicit(&s->refused, status != 0, memory_order_relaxed);
         if (status != 0)
             vs_log("device %d can have no arena (error %d): the driver's own allocator serves it", device,

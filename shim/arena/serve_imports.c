@@ -14,6 +14,7 @@
 #include "served.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,8 +34,24 @@ struct import {
 };
 
 /* Opening waits for another process, closing for the device: one thread at a time does either, and changes
- * the table.  Who only looks an address up waits for neither. */
+ * the table.  Who only looks an address up waits for neither.  A thread that the program cancels does not end
+ * in the middle. */
 static struct vs_lock changing;
+
+static int begin_change(void)
+{
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    vs_lock_take(&changing);
+    return cancel;
+}
+
+static void end_change(int cancel)
+{
+    vs_lock_give(&changing);
+    pthread_setcancelstate(cancel, NULL);
+}
+
 static struct vs_lock lock; /* guards what follows; `used` is also looked at without it */
 static struct import *table;
 static _Atomic uint32_t used;
@@ -294,7 +311,7 @@ static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, uns
         return CUDA_ERROR_INVALID_VALUE;
     if (vs_ipc_is_own(t))
         return CUDA_ERROR_INVALID_CONTEXT; /* as the driver: a process does not open what is its own */
-    vs_lock_take(&changing);
+    int cancel = begin_change();
     struct import *i = find_handle(t, context);
     if (i) {
         i->references++;
@@ -302,7 +319,7 @@ static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, uns
     } else {
         status = import(t, context, out);
     }
-    vs_lock_give(&changing);
+    end_change(cancel);
     return status;
 }
 
@@ -351,12 +368,12 @@ static CUresult serve_close(CUdeviceptr address)
     CUresult status = CUDA_SUCCESS;
     if (count_used() == 0 || vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context || !vs_served_in())
         return VS_UNDER(cuIpcCloseMemHandle)(address);
-    vs_lock_take(&changing);
+    int cancel = begin_change();
     struct import *i = find_address(address);
     bool ours = i && i->address == address;
     if (ours)
         status = close_import(i);
-    vs_lock_give(&changing);
+    end_change(cancel);
     vs_served_out();
     return ours ? status : VS_UNDER(cuIpcCloseMemHandle)(address);
 }
@@ -365,14 +382,14 @@ void vs_imports_forget(CUcontext context, CUdevice device)
 {
     if (count_used() == 0 || !vs_served_in())
         return;
-    vs_lock_take(&changing);
+    int cancel = begin_change();
     for (uint32_t n = 0; n < count_used(); n++)
         if (table[n].address && (context ? table[n].context == context : table[n].primary_of == device)) {
             struct import gone = table[n];
             leave_table(&table[n]);
             undo(&gone, gone.bytes);
         }
-    vs_lock_give(&changing);
+    end_change(cancel);
     vs_served_out();
 }
 

@@ -17,10 +17,12 @@
 #include "clock.h"
 #include "log.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #define CONTEXTS    512
-#define PATIENCE_NS 5000000000ull /* of who ends one: a keeper may have been cancelled */
+#define PATIENCE_NS 5000000000ull /* who ends a context, or keeps it, may have been cancelled meanwhile */
+#define PAUSES      (PATIENCE_NS / 50000)
 
 struct reaching {
     uint64_t id; /* 0: none */
@@ -78,11 +80,15 @@ static void enter(CUcontext context, CUdevice device, bool primary)
     said = said || !free_place;
 }
 
+/* No thread that the program cancels ends here: others count on it. */
 static void pause_unlocked(void)
 {
     struct timespec moment = {0, 50000};
+    int cancel;
     vs_lock_give(&lock);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     nanosleep(&moment, NULL);
+    pthread_setcancelstate(cancel, NULL);
     vs_lock_take(&lock);
 }
 
@@ -90,16 +96,18 @@ static void pause_unlocked(void)
 
 static bool keep(uint64_t id, CUcontext *context)
 {
+    uint64_t until = vs_clock_ns() + PATIENCE_NS;
     vs_lock_take(&lock);
     struct reaching *r = find_id(id);
-    for (; r && r->ending; r = find_id(id))
+    for (; r && r->ending && vs_clock_ns() < until; r = find_id(id))
         pause_unlocked();
-    if (r) {
+    bool lives = r && !r->ending;
+    if (lives) {
         r->keepers++;
         *context = r->context;
     }
     vs_lock_give(&lock);
-    return r != NULL;
+    return lives;
 }
 
 static void let(uint64_t id)
@@ -118,11 +126,10 @@ static void note_primary(CUdevice device)
     CUcontext primary = NULL;
     unsigned flags;
     int active = 0;
-    while (ending_primaries >> device & 1)
+    for (unsigned pauses = 0; ending_primaries >> device & 1 && pauses < PAUSES; pauses++)
         pause_unlocked();
-    if (find_primary(device) ||
-        vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+    if (find_primary(device) || vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
+        !active || vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
         return;
     vs_drv_cuDevicePrimaryCtxRelease_v2(device);
     enter(primary, device, true);
