@@ -63,7 +63,8 @@ struct vs_arena_calls {
 
 struct vs_backing_cuda;
 
-/* Contexts beside the arena's own whose work may touch its memory.  They have numbers that never come again. */
+/* Contexts beside the arena's own whose work may touch its memory.  They have numbers that never come again.
+ */
 struct vs_backing_others {
     /* Fills OUT with at most ROOM of them; how many there are. */
     uint32_t (*list)(const struct vs_backing_cuda *b, uint64_t *out, uint32_t room);

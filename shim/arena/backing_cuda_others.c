@@ -2,8 +2,8 @@
  * backing_others.c - marks of, and waits for, the work of other contexts that may touch an arena's memory.
  *
  * An event belongs to one context.  So a mark that stands for several contexts' work has an event in each: it
- * is reached when all are, and when a context has ended its event counts as reached.  The arena takes it for a
- * number like any other; one that no address is says which it is.
+ * is reached when all are, and when a context has ended its event counts as reached.  The arena takes it for
+ * a number like any other; one that no address is says which it is.
  *
  * All calls here come between enter and leave of backing_cuda.c, which put the thread's context back.
  */
@@ -124,8 +124,7 @@ CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_mark *m)
 {
     CUevent own = m->own;
     for (; m->others; m->others--)
-        of_other(b, m->other[m->others - 1].number, b->call.cuEventDestroy_v2,
-                 m->other[m->others - 1].event);
+        of_other(b, m->other[m->others - 1].number, b->call.cuEventDestroy_v2, m->other[m->others - 1].event);
     m->own = NULL;
     return own;
 }

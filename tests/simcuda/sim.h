@@ -50,7 +50,7 @@ SIM_API unsigned long simcuda_faults_given(void); /* injected ones, so far */
  * it is not reached. */
 SIM_API CUresult simcuda_busy(CUcontext context, int busy);
 SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
-SIM_API int simcuda_device_count(void);           /* also before cuInit */
+SIM_API int simcuda_device_count(void);                 /* also before cuInit */
 
 #define SIM_VERSION     1
 #define SIM_MAX_DEVICES 16

@@ -1,10 +1,10 @@
 /*
  * work.c - work that takes its time, and waiting for it.
  *
- * Everything is executed when it is called, so nobody ever has to wait; a test that is about waiting says of a
- * context that it is busy (simcuda_busy).  Until it says otherwise, or the context ends, whoever waits for the
- * context, for one of its streams or for an event that was recorded in it meanwhile waits indeed, without the
- * driver's lock.
+ * Everything is executed when it is called, so nobody ever has to wait; a test that is about waiting says of
+ * a context that it is busy (simcuda_busy).  Until it says otherwise, or the context ends, whoever waits for
+ * the context, for one of its streams or for an event that was recorded in it meanwhile waits indeed, without
+ * the driver's lock.
  */
 #include "capture.h"
 
