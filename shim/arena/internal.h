@@ -482,5 +482,7 @@ int vs_blocks_reserve(struct vs_arena *a);
 void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t tile);
 uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address);
 void vs_blocks_remove(struct vs_arena *a, uint64_t address);
+/* lookup.c: the tile of the live block that begins at ADDRESS, or NIL. */
+uint32_t vs_live_at(const struct vs_arena *a, uint64_t address);
 
 #endif
