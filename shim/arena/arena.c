@@ -219,6 +219,10 @@ static void count_ordered(struct vs_arena_stats *s, uint64_t size)
     s->high_ordered = s->ordered > s->high_ordered ? s->ordered : s->high_ordered;
 }
 
+/* A flag of place_block's own: the device was waited for, and all may be tried.  Without it NOT_SETTLED is
+ * the answer where that is needed, and nothing has changed. */
+#define AFTER_WAIT 0x100u
+
 static int place_block(struct vs_arena *a, uint32_t lane, unsigned flags, uint64_t asked, uint64_t *address)
 {
     uint32_t tile;
@@ -234,7 +238,7 @@ static int place_block(struct vs_arena *a, uint32_t lane, unsigned flags, uint64
     s->allocated += size;
     s->peak_allocated = s->allocated > peak ? s->allocated : peak;
     a->wanted = s->allocated > wanted ? s->allocated : wanted;
-    int status = vs_policy_place(a, lane, size, &tile);
+    int status = vs_policy_place(a, lane, size, flags & AFTER_WAIT, &tile);
     if (status != 0) {
         s->allocated -= size;
         s->peak_allocated = peak;
@@ -263,6 +267,10 @@ int vs_arena_malloc_as(struct vs_arena *a, uint32_t lane, unsigned flags, uint64
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     int status = place_block(a, lane, flags, size, address);
+    if (__builtin_expect(status == NOT_SETTLED, 0)) {
+        vs_order_settle_outside(a); /* where it cannot be done now, what is known to be complete has to do */
+        status = place_block(a, lane, flags | AFTER_WAIT, size, address);
+    }
     vs_leave(a);
     return status;
 }
@@ -376,7 +384,7 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = vs_order_settle(a);
+    int status = vs_order_settle_outside(a);
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
     if (keep == 0)

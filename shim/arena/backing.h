@@ -3,7 +3,7 @@
  *
  * The arena itself decides only; whoever makes one gives it these functions.  Live they are the driver's, in
  * replay counters (backing_count.c), in tests a model that checks every call.  The arena calls them with its
- * lock held and never from two threads at once.
+ * lock held and never from two threads at once; `settle` alone may come from any thread at any time.
  *
  * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
  * would have given it.  The arena knows some of them.

@@ -429,6 +429,9 @@ void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is compl
 /* LANE waits for the frees of each lane q up to need[q]: its stream does, or the host. */
 int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
 int vs_order_settle(struct vs_arena *a); /* the host waits for all */
+/* The same, and meanwhile others have the arena: the device may be waiting for one of them, and so for good
+ * (cuLaunchHostFunc, and what such a function waits for).  Nothing that was read before holds after it. */
+int vs_order_settle_outside(struct vs_arena *a);
 bool vs_order_await(struct vs_arena *a); /* for the oldest mark of the device; whether there was one */
 void vs_order_settled(struct vs_arena *a, uint64_t seq);
 
@@ -472,7 +475,9 @@ void vs_surplus_created(struct vs_arena *a, uint32_t count); /* where some had b
 
 /* ---- policy.c ---- */
 
-int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile);
+/* SETTLED: the device has been waited for.  Else NOT_SETTLED, where that has to be done first. */
+#define NOT_SETTLED (-1)
+int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile);
 void vs_policy_free(struct vs_arena *a, uint32_t tile);
 void vs_policy_take_hole(struct vs_arena *a, uint32_t hole, uint64_t size);
 

@@ -260,6 +260,29 @@ static bool wait_for_mark(struct vs_arena *a, uint64_t handle)
     return true;
 }
 
+#define ROUNDS 4
+
+int vs_order_settle_outside(struct vs_arena *a)
+{
+    bool alone = false;
+    int status = 0;
+    for (int round = 0; round < ROUNDS && !alone && status == 0; round++) {
+        uint64_t ticket = a->seq_now;
+        vs_leave(a);
+        status = a->backing.settle(a->backing.context);
+        if (!vs_enter(a))
+            return VS_BACKING_NOT_INITIALIZED;
+        if (status != 0)
+            break;
+        a->stats.settles++;
+        alone = a->seq_now == ticket; /* else what was deferred is freed, and not known to be complete yet */
+        vs_order_settled(a, ticket);
+        if (alone)
+            vs_order_settled(a, a->seq_now);
+    }
+    return status;
+}
+
 bool vs_order_await(struct vs_arena *a)
 {
     struct lane *q = &a->lane[VS_ARENA_ANY];

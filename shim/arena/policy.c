@@ -224,16 +224,18 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
     return grow(a, lane * 2 + small, size, tile);
 }
 
-/* More is tried only where the device had no memory for us. */
-static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, uint32_t *tile)
+/* More is tried only where the device had no memory for us, and after a wait. */
+static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, bool settled,
+                    uint32_t *tile)
 {
     vs_order_poll(a, lane);
     if (a->stats.deferred)
         vs_deferred_miss(a);
     int status = VS_BACKING_OUT_OF_MEMORY;
-    for (enum effort effort = NORMAL; effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
-        if (effort == SETTLED)
-            vs_order_settle(a); /* where that cannot be done now, what is known to be complete has to do */
+    for (enum effort effort = settled ? SETTLED : NORMAL;
+         effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
+        if (effort == SETTLED && !settled)
+            return NOT_SETTLED;
         if (effort == GIVEN_BACK)
             vs_supply_give_back(a, 0);
         status = serve(a, lane, size, small, effort, tile);
@@ -241,15 +243,17 @@ static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small
     return status;
 }
 
-int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
+int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile)
 {
     bool small = size <= a->config.small;
     if (__builtin_expect(a->ebb.now, 0))
         vs_deferred_ebb(a);
+    if (settled)
+        return try_hard(a, lane, size, small, true, tile);
     *tile = fit(a, lane * 2 + small, size);
     if (__builtin_expect(*tile != NIL, 1)) {
         a->stats.hits++;
         return 0;
     }
-    return try_hard(a, lane, size, small, tile);
+    return try_hard(a, lane, size, small, false, tile);
 }

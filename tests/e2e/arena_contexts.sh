@@ -15,5 +15,6 @@ played own VRAMSCOPE_ARENA_FREE=defer SIMCUDA_FAIL="cuCtxRecordEvent:*=801" # a 
 for part in waiting ending; do played $part VRAMSCOPE_ARENA_FREE=wait; done
 played references SIMCUDA_FAIL="cuDevicePrimaryCtxGetState:*=999"
 program=hang
-for part in pools streams; do played $part; done
+for part in pools cached streams; do played $part; done
+for free in wait defer; do played crowd VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=250MiB; done
 echo "other contexts' work is regarded, and nobody is kept waiting who is waited for"

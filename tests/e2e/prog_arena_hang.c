@@ -4,6 +4,8 @@
  * waiting for one of them (cuLaunchHostFunc).  Under the shim and the simulated driver only.
  *
  *      pools     PyTorch's empty_cache ends a pool; pools are used, begun and ended meanwhile
+ *      cached    the same, and an allocation that finds no memory; others are served from what is cached
+ *      crowd     threads that find no memory all the time: each has what is its own, and all comes back
  *      streams   more streams than have a lane: who allocates on one of them waits for nothing
  */
 #define _GNU_SOURCE
@@ -107,6 +109,107 @@ static void pools(void)
     CHECK(torch_pool_uses(0, one) == 0 && torch_pool_uses(0, other) == 0);
 }
 
+/* ---- cached ---- */
+
+static void *too_much(void *unused)
+{
+    OK(cuCtxSetCurrent(primary));
+    CHECK(torch_malloc(2500 * MIB, 0, NULL) == NULL);
+    through = true;
+    return unused;
+}
+
+static void use_cache(void)
+{
+    CUdeviceptr p;
+    for (int i = 0; i < 100; i++) {
+        void *block = torch_malloc(4 * MIB, 0, NULL);
+        CHECK(block);
+        torch_free(block, 4 * MIB, 0, NULL);
+        OK(cuMemAllocAsync(&p, 2 * MIB, NULL));
+        OK(cuMemFreeAsync(p, NULL));
+    }
+}
+
+static void cached(void)
+{
+    void *(*waits[])(void *) = {empty_cache, too_much};
+    for (int i = 0; i < 2; i++) {
+        use_cache();
+        pthread_t t = until_it_waits(waits[i]);
+        use_cache();
+        let_go(t);
+    }
+    use_cache();
+}
+
+/* ---- crowd ---- */
+
+#define CROWD  4
+#define BLOCKS 12
+
+struct owned {
+    CUdeviceptr p;
+    size_t words;
+    unsigned word;
+};
+
+static void check_and_give(struct owned *b, CUstream stream)
+{
+    unsigned ends[2] = {0};
+    OK(cuMemcpyDtoH(&ends[0], b->p, 4));
+    OK(cuMemcpyDtoH(&ends[1], b->p + 4 * (b->words - 1), 4));
+    CHECK(ends[0] == b->word && ends[1] == b->word);
+    OK(b->word % 5 ? cuMemFreeAsync(b->p, stream) : cuMemFree(b->p));
+    b->p = 0;
+}
+
+static void *in_crowd(void *number)
+{
+    unsigned me = (unsigned)(uintptr_t)number, random = me + 1, refused = 0;
+    struct owned block[BLOCKS] = {0};
+    CUstream stream;
+    OK(cuCtxSetCurrent(primary));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned n = 0; n < 150; n++) {
+        random = random * 1664525u + 1013904223u;
+        struct owned *b = &block[(random >> 8) % BLOCKS];
+        if (b->p)
+            check_and_give(b, stream);
+        b->words = ((random >> 1) % (16 * MIB) + 4096) / 4;
+        b->word = me * 100000 + n;
+        CUresult status =
+            n % 7 ? cuMemAllocAsync(&b->p, 4 * b->words, stream) : cuMemAlloc(&b->p, 4 * b->words);
+        CHECK(status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY);
+        if (status == CUDA_SUCCESS)
+            OK(cuMemsetD32Async(b->p, b->word, b->words, stream));
+        else
+            b->p = 0;
+        refused += status != CUDA_SUCCESS;
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        if (block[i].p)
+            check_and_give(&block[i], stream);
+    CHECK(refused > 10);
+    OK(cuStreamDestroy(stream));
+    return NULL;
+}
+
+static void crowd(void)
+{
+    pthread_t t[CROWD];
+    CUdeviceptr p;
+    size_t left, total;
+    OK(cuMemGetInfo(&left, &total));
+    for (uintptr_t i = 0; i < CROWD; i++)
+        CHECK(pthread_create(&t[i], NULL, in_crowd, (void *)i) == 0);
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(t[i], NULL);
+    OK(cuCtxSynchronize());
+    OK(cuMemAlloc(&p, left - 8 * MIB)); /* all of it */
+    OK(cuMemFree(p));
+}
+
 /* ---- streams ---- */
 
 static void streams(void)
@@ -130,7 +233,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"pools", pools}, {"streams", streams}};
+    } parts[] = {{"pools", pools}, {"cached", cached}, {"crowd", crowd}, {"streams", streams}};
     begin();
     find_functions();
     OK(cuCtxGetCurrent(&primary));
