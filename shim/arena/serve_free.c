@@ -3,10 +3,10 @@
  *
  * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
- * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer never waits: freed blocks are
- * collected; now and then an event is recorded that stands for all work of the context, and what was freed
- * before it is reused when it is reached.  Where 64 MiB are waiting, the oldest such event is waited for, so
- * no more than that is held.  It is the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
+ * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer does not: freed blocks are queued;
+ * now and then an event is recorded that stands for all work of the context, and what was freed before it is
+ * reused when it is reached.  A free waits only where the queue is too long (deferred.c).  It is the default
+ * where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  */
 #include "options.h"
 #include "served.h"
