@@ -14,6 +14,7 @@
 #define DEFAULT_SMALL    (256u << 10)
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
+#define DEFAULT_KEEP     16
 #define DEFAULT_MARK     (32u << 20)
 #define DEFAULT_MAPPINGS 450000u
 #define DEFAULT_TRIM     64 /* of so many parts of the device, one */
@@ -38,8 +39,8 @@ static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
     struct array arrays[8] = {
         {(void **)&a->starts, all * sizeof *a->starts},
         {(void **)&a->used, home},
-        {(void **)&a->user, home},
         {(void **)&a->picked, home},
+        {(void **)&a->users, home * sizeof *a->users},
         {(void **)&a->seq, home * sizeof *a->seq},
         {(void **)&a->atom_of, home * sizeof *a->atom_of},
         {(void **)&a->handle, home * sizeof *a->handle},
@@ -83,10 +84,18 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->small = c->small ? c->small : DEFAULT_SMALL;
     c->slack = c->slack ? c->slack : DEFAULT_SLACK;
     c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
+    c->keep_frees = c->keep_frees ? c->keep_frees : DEFAULT_KEEP;
     c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
     uint64_t part = c->capacity / DEFAULT_TRIM;
     c->trim_above = c->trim_above ? c->trim_above : part > LEAST_TRIM ? part : LEAST_TRIM;
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
+}
+
+static void begin_heap(struct heap *h, uint32_t first, uint32_t limit)
+{
+    *h = (struct heap){.first = first, .limit = limit, .vacant = NIL, .last = NIL};
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        h->free[lane] = NIL;
 }
 
 /* A window has room for half as much again as the device: places given back leave gaps. */
@@ -98,7 +107,7 @@ static void lay_out(struct vs_arena *a)
     a->heap_shift = (unsigned)__builtin_ctzll(slots);
     a->home_slots = (uint32_t)(slots * HEAPS);
     for (uint32_t h = 0; h <= HEAPS; h++)
-        a->heap[h] = (struct heap){0, (uint32_t)(h * slots), 0, (uint32_t)slots, NIL, NIL, NIL};
+        begin_heap(&a->heap[h], (uint32_t)(h * slots), (uint32_t)slots);
     for (slots = LEAST_SLOTS; slots < 2 * a->config.max_mappings && slots < MOST_ALIASES;)
         slots *= 2; /* twice what may be mapped: removed views leave gaps, too */
     a->heap[ALIASES].limit = (uint32_t)slots;
@@ -119,6 +128,7 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     a->shift = (unsigned)__builtin_ctzll(b->granule);
     a->random = 2463534242u;
     a->spare_tiles = a->spare_atoms = a->spare_views = a->oldest_idle = a->youngest_idle = NIL;
+    a->oldest_hole = a->newest_hole = NIL;
     a->lane[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;
     fill_config(a, c);
     lay_out(a);
@@ -171,13 +181,10 @@ static void give_books(struct vs_arena *a)
     for (uint32_t i = 0; i < a->classes; i++) {
         struct view_class *c = &a->class[i];
         vs_meta_give(m, c->views, c->capacity * sizeof *c->views);
-        vs_meta_give(m, c->bits[0], c->words * sizeof **c->bits);
-        vs_meta_give(m, c->bits[1], c->words * sizeof **c->bits);
+        vs_meta_give(m, c->bits, c->words * sizeof *c->bits);
     }
-    for (uint32_t i = 0; i < LANES; i++) {
-        vs_meta_give(m, a->lane[i].record, RECORDS * sizeof *a->lane[i].record);
+    for (uint32_t i = 0; i < LANES; i++)
         vs_meta_give(m, a->lane[i].class, a->lane[i].class_room * sizeof *a->lane[i].class);
-    }
     vs_meta_give(m, a->tile, a->tile_room * sizeof *a->tile);
     vs_meta_give(m, a->born, a->born_room * sizeof *a->born);
     vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
@@ -400,7 +407,7 @@ static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
     for (uint32_t tile = h->top ? h->last : NIL; tile != NIL && status == 0; tile = a->tile[tile].prev) {
         const struct tile *t = &a->tile[tile];
         uint32_t first = slot_of(a, t->at + granule_bytes(a) - 1), end = slot_of(a, t->at + t->size - 1) + 1;
-        bool mapped = heap == ALIASES ? t->view != NIL : t->state != TILE_VACANT;
+        bool mapped = heap == ALIASES ? t->state == TILE_VIEW && t->view != NIL : t->state != TILE_VACANT;
         if (mapped && first < end) /* a granule belongs to the tile that it begins in */
             status = a->backing.access(a->backing.context, address_of(a, place_of(a, first)),
                                        place_of(a, end - first), peers);

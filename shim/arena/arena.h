@@ -1,18 +1,19 @@
 /*
  * arena.h - an allocator of device memory that needs hardly more than what is live.
  *
- * Physical memory comes in granules (2 MiB).  Each lane, which is a stream, has two heaps: one for blocks up
- * to `small` bytes, one for the others.  A heap is a window of addresses; granules are appended at its top,
- * and stay there.  Requests take the best fitting hole.  Where none fits but enough granules lie idle, these
- * are mapped a second time, side by side: a view.  Nothing that the program holds ever moves, and a loop that
- * repeats itself comes to a point where no call of the driver is needed any more.
+ * Physical memory comes in granules (2 MiB).  There are two heaps, for the lanes of all streams: one for
+ * blocks up to `small` bytes, one for the others.  A heap is a window of addresses; granules are appended at
+ * its top, and stay there.  Requests take the best fitting hole.  Where none fits but enough granules lie
+ * idle, these are mapped a second time, side by side: a view.  Nothing that the program holds ever moves, and
+ * a loop that repeats itself comes to a point where no call of the driver is needed any more.
  *
- *      heap of lane 1   |AAAA|....|BBBB|....|CCCC|      two granules idle, not side by side
+ *      heap             |AAAA|....|BBBB|....|CCCC|      two granules idle, not side by side
  *      a view                |....|....|                 the same two, for a block of two granules
  *
  * Caveats
  *  - A block freed on a lane is given to the same lane at once, to another only when that free is known to be
- *    complete, or after the other was made to wait for it.
+ *    complete, or after the other was made to wait for it.  Which hole is taken does not depend on how far
+ *    the device is: only whether a wait is needed does.
  *  - VS_ARENA_ANY is the lane of memory without a stream: its blocks may be touched by all, so its frees must
  * be complete when they are told (the caller has waited), or be told with VS_FREE_DEFER.
  *  - What a lane opened with VS_LANE_PRIVATE holds is lent to nobody and never given back before it is
@@ -48,7 +49,10 @@ struct vs_arena_config {
     uint64_t capacity;    /* physical bytes of the device: how large address windows are */
     uint64_t small;       /* the largest block of a small heap; 0 = 256 KiB */
     uint32_t slack;       /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
-    uint32_t wait_slack;  /* beyond this much, pending frees are waited for instead; 0 = 40 */
+    uint32_t wait_slack;  /* beyond this much, the host waits for frees that a request without a stream needs;
+                             0 = 40 */
+    uint32_t keep_frees;  /* a hole is left to the lane that freed it until so many more frees were told, or
+                             some  request misses; 0 = 16 */
     uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
     uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/32 of the peak of what
                              lived, and 16 MiB at least */

@@ -11,6 +11,7 @@
  *
  *      part         knows                                                    file
  *      holes        trees of tiles by size                                   holes.c
+ *      sharing      whose a hole is, and what must be waited for             sharing.c
  *      tiles        what lies where in a window, cutting and joining         tiles.c
  *      granules     in use or not, last used by whom, aliased by which views granules.c, atoms.c
  *      views        second mappings: finding, making, using, removing        views.c, view_classes.c,
@@ -31,16 +32,16 @@
 
 #define NIL     UINT32_MAX
 #define LANES   VS_ARENA_LANES
-#define HEAPS   (2 * LANES)
+#define SHARED  (2 * LANES) /* the heaps of all lanes that have none of their own */
+#define HEAPS   (SHARED + 2)
 #define ALIASES HEAPS /* the window of views */
-#define RECORDS 16384 /* frees of aliased granules that a lane remembers for the others */
 #define MARKS   32
 #define LEVELS  5 /* of the trees of bits: 64 to the power of it slots */
 
 enum tile_state {
     TILE_USED = 1, /* a block, or what is left of one whose free is deferred */
-    TILE_FREE,     /* a hole that the heap's lane may use */
-    TILE_SHADOW,   /* whole granules that a view uses, or that the lane may not use yet */
+    TILE_FREE,     /* a hole */
+    TILE_SHADOW,   /* whole granules that a view uses */
     TILE_VACANT,   /* slots without granules: they were given back */
     TILE_VIEW,     /* the addresses of a view */
 };
@@ -48,13 +49,24 @@ enum tile_state {
 /* One cache line.  In a tree while it is FREE or VACANT. */
 struct tile {
     uint64_t at, size;
-    uint64_t asked;      /* bytes, of a block */
+    union {
+        uint64_t asked; /* bytes, of a block */
+        uint64_t seq;   /* of the last free in a hole */
+    };
     uint32_t prev, next; /* neighbours in the window; next: also the list of unused tiles */
     uint32_t left, right, priority;
-    uint32_t view;   /* TILE_VIEW */
-    uint32_t others; /* bits of the lanes beside the own one that use the block */
+    union {
+        uint32_t view;  /* TILE_VIEW */
+        uint32_t newer; /* of a hole that is one lane's */
+    };
+    union {
+        uint32_t others; /* bits of the lanes beside the own one that use the block */
+        uint32_t older;
+    };
+    uint32_t waits; /* of a hole: bits of the lanes whose frees up to `seq` may not be complete */
     uint16_t pins;
-    uint8_t state, heap, lane;
+    uint8_t state, heap;
+    uint8_t lane; /* of a block; of a hole: to whom it is left, VS_ARENA_ANY: to all */
     bool doomed;  /* its free was told and is not carried out yet */
     bool ordered; /* counts as stream-ordered memory */
 };
@@ -62,7 +74,8 @@ struct tile {
 struct heap {
     uint64_t base;              /* address; 0 = there is no window yet */
     uint32_t first, top, limit; /* slots: number of the first, how many are tiled, how many fit */
-    uint32_t free, vacant;      /* roots of trees */
+    uint32_t free[LANES];       /* roots of trees: the holes of each lane, and of all */
+    uint32_t vacant;            /* one more */
     uint32_t last;              /* topmost tile */
 };
 
@@ -77,19 +90,18 @@ struct run {
     uint32_t first, count;
 };
 
-enum view_status { VIEW_CLOSED, VIEW_OPEN, VIEW_WAITING };
-
 struct view {
     uint64_t age;            /* order of creation: the older serves first */
     uint64_t last_free;      /* sequence of the last free of a block in it */
     uint32_t tile, count;    /* its addresses; granules */
-    uint32_t busy, hidden;   /* granules in use by others; idle, but the lane may not use them yet */
+    uint32_t busy;           /* granules in use by others */
     uint32_t class, index;   /* its place in the class */
     uint32_t runs, run_room; /* of `run`; as allocated */
     struct run *run;
     uint32_t older, younger; /* among idle views, by last use */
     uint32_t claimed;        /* granules of the live block in it; 0 = idle */
-    uint8_t lane, status;
+    uint8_t lane;
+    bool open; /* neither claimed nor busy */
 };
 
 /* Views of one lane and one number of granules, in order of creation; NIL where one was removed. */
@@ -97,19 +109,12 @@ struct view_class {
     uint32_t count; /* granules */
     uint32_t used, capacity, words;
     uint32_t *views;
-    uint64_t *bits[2];   /* which are open, which are waiting */
-    uint32_t members[2]; /* how many */
+    uint64_t *bits;   /* which are open */
+    uint32_t members; /* how many */
 };
 
 struct mark {
     uint64_t seq, handle;
-};
-
-/* A free of aliased granules: when another lane learns that it is complete, it may use them. */
-struct record {
-    uint64_t seq;
-    uint32_t first, count; /* home granules; or the first `count` of a view */
-    uint32_t view;         /* NIL: home */
 };
 
 struct lane {
@@ -125,12 +130,6 @@ struct lane {
     struct mark mark[MARKS];
     uint32_t first_mark, marks;
     uint32_t polls, patience; /* since the last look at them; how many until the next */
-
-    struct record *record; /* a ring; NULL while there was only one lane */
-    uint64_t recorded;
-    uint64_t kept_from;   /* the records from this one on are still to be read by somebody, or were lately */
-    uint64_t read[LANES]; /* how far each lane has read them */
-    bool overrun;         /* some did not fit: all is looked over again when a free completes */
 
     uint32_t *class; /* numbers of its view classes, by count */
     uint32_t classes, class_room;
@@ -188,8 +187,8 @@ struct vs_arena {
     uint64_t peers;
 
     struct heap heap[HEAPS + 1];
-    struct lane lane[LANES];
-    uint32_t lanes;              /* that were ever used: while there is one, nothing is hidden from anyone */
+    struct lane lane[LANES + 1]; /* the last stands for all of them: never opened */
+    uint32_t lanes;              /* that were ever used: while there is one, nobody waits for anyone */
     uint32_t open;               /* their bits */
     uint64_t seen[LANES][LANES]; /* frees of lane q up to seen[q][s] are complete for lane s */
 
@@ -197,16 +196,16 @@ struct vs_arena {
     uint32_t tiles, tile_room, spare_tiles; /* used so far; allocated; list of unused */
     uint32_t home_tiles_top;                /* sum of the heaps' tops */
     uint32_t random;
-
+    uint32_t oldest_hole, newest_hole, holes_listed; /* that are left to a lane, by their last free */
     /* by slot: which tile begins last in it, and whether any does (tiles.c) */
     uint32_t *starts;
     uint64_t *starting[LEVELS];
 
     /* by granule */
     uint8_t *used; /* 0 idle, 1 used, ABSENT */
-    uint8_t *user; /* lane of the last use */
     uint8_t *picked;
-    uint64_t *seq; /* of the free that ended it */
+    uint32_t *users; /* bits of the lanes of the last uses, which may not be complete */
+    uint64_t *seq;   /* of the free that ended them */
     uint32_t *atom_of;
     uint64_t *aliased; /* bits */
     uint64_t *handle;
@@ -280,6 +279,7 @@ static inline uint32_t heap_of(const struct vs_arena *a, uint32_t slot)
     return slot >> a->heap_shift;
 }
 
+/* Whose heap it is in; LANES: all lanes'. */
 static inline uint32_t home_lane(const struct vs_arena *a, uint32_t granule)
 {
     return heap_of(a, granule) >> 1;
@@ -300,6 +300,12 @@ static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
 static inline uint32_t bit_of(uint32_t lane)
 {
     return 1u << lane;
+}
+
+/* Whose work may go on after its free. */
+static inline uint32_t users_of(uint32_t lane)
+{
+    return lane == VS_ARENA_ANY ? 0 : bit_of(lane);
 }
 
 /* The lowest of some bits, which goes. */
@@ -349,34 +355,32 @@ uint32_t vs_holes_fit(const struct vs_arena *a, uint32_t root, uint64_t size);
 /* Room for all tiles that any change of now LIVE blocks, VIEWS views and SLOTS heap slots can need. */
 int vs_tiles_reserve(struct vs_arena *a, uint64_t blocks, uint64_t views, uint64_t slots);
 uint32_t vs_tile_at(const struct vs_arena *a, uint64_t place); /* the tile that holds PLACE */
-uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state);
-uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place); /* what begins at PLACE */
-uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state);
-void vs_tile_take(struct vs_arena *a, uint32_t tile); /* out of its tree */
-/* Whole slots of one hole: SHADOW becomes FREE, FREE becomes SHADOW or VACANT, VACANT becomes FREE. */
-void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state);
+/* As a hole it joins one of LANE's. */
+uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state,
+                        uint32_t lane);
+/* A hole of LANE's that joins no other. */
+void vs_tile_append_apart(struct vs_arena *a, uint32_t heap, uint32_t slots, uint32_t lane);
+uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place);         /* what begins at PLACE */
+uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state); /* holes join it */
+void vs_tile_put(struct vs_arena *a, uint32_t tile);  /* as it is: what is left of a hole */
+void vs_tile_take(struct vs_arena *a, uint32_t tile); /* out of its tree, and list */
+void vs_tile_list(struct vs_arena *a, uint32_t tile); /* as the newest that is one lane's */
+/* Whole slots of holes: SHADOW becomes FREE, FREE becomes SHADOW or VACANT, VACANT becomes FREE.  A hole is
+ * LANE's from now on. */
+void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state, uint32_t lane);
 
 /* ---- granules.c ---- */
 
-static inline bool visible(const struct vs_arena *a, uint32_t granule, uint32_t lane)
-{
-    uint32_t q = a->user[granule];
-    return q == lane || a->seq[granule] <= a->seen[q][lane];
-}
-
 void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
-/* Idle from now on; whether any is aliased. */
-bool vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t lane, uint32_t self);
-/* The home heap's view of them: SHADOW or FREE, where its lane may use them. */
-void vs_granules_shadow(struct vs_arena *a, uint32_t first, uint32_t end, enum tile_state state);
-/* LANES (bits) learn that the free SEQ of lane Q is complete: what is still idle since. */
-void vs_granules_reveal(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t q, uint64_t seq,
-                        uint32_t lanes);
+/* Idle from now on, after frees of USERS (bits) up to SEQ. */
+void vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq,
+                         uint32_t self);
+/* Two holes were joined at a bound: the granule there may be idle now. */
+void vs_granules_joined(struct vs_arena *a, const struct tile *hole, uint64_t bound);
 /* Is all work that used it done? */
 bool vs_granule_complete(const struct vs_arena *a, uint32_t granule);
-void vs_granules_recount(struct vs_arena *a); /* every count and shadow anew */
 struct idle_count {
-    uint32_t visible, hidden;
+    uint32_t ready, others; /* which LANE may use at once; which it would have to wait for */
 };
 struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane);
 
@@ -395,7 +399,7 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
 
 /* ---- views.c ---- */
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, enum view_status status);
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count);
 /* The live block of SIZE bytes in it: its tile. */
 uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size);
 void vs_view_release(struct vs_arena *a, uint32_t view);
@@ -405,8 +409,8 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
 /* Removes views until there are addresses for COUNT granules and they can be mapped: the longest unused
  * first, waiting for their work if need be. */
 void vs_views_make_room(struct vs_arena *a, uint32_t count);
-/* A view of COUNT idle granules that LANE may use; so many there must be. */
-int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *view);
+/* A view of COUNT idle granules, so many there must be; READY: only of those that LANE may use at once. */
+int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready, uint32_t *view);
 void vs_view_idle_add(struct vs_arena *a, uint32_t view); /* as the youngest of the idle ones */
 void vs_view_idle_remove(struct vs_arena *a, uint32_t view);
 
@@ -416,17 +420,19 @@ int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count,
                   uint32_t *class); /* with room for one more */
 void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view);
 void vs_class_remove(struct vs_arena *a, uint32_t view);
-void vs_class_flip(struct vs_arena *a, const struct view *v,
-                   enum view_status status); /* in or out of its bits */
+void vs_class_flip(struct vs_arena *a, const struct view *v); /* in or out of its bits */
 
 /* ---- order.c ---- */
 
 void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes); /* before the granules are released */
-void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count, uint32_t view);
+/* Adds what LANE must wait for where the frees of USERS (bits) up to SEQ were the last; whether there is any.
+ */
+bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint64_t seq,
+                   uint64_t need[LANES]);
 int vs_order_mark(struct vs_arena *a, uint32_t lane);
 void vs_order_poll(struct vs_arena *a, uint32_t lane);               /* what is complete now; LANE is short */
 void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is complete */
-/* LANE waits for the frees of each lane q up to need[q]: its stream does, or the host. */
+/* The stream of LANE waits for the frees of each lane q up to need[q], where they are not complete by now. */
 int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
 int vs_order_settle(struct vs_arena *a); /* the host waits for all */
 /* The same, and meanwhile others have the arena: the device may be waiting for one of them, and so for good
@@ -457,9 +463,10 @@ uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be hel
 
 /* ---- supply.c, trim.c ---- */
 
-uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap,
-                        uint64_t size);                                /* granules to create for SIZE bytes */
-int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint64_t size);  /* a hole of SIZE bytes */
+/* Granules to create for SIZE bytes */
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size);
+/* A hole of SIZE bytes that LANE may use; TAIL: together with the one at the top of the heap. */
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail);
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle granules */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
 /* Gives back idle granules whose work is done until at most KEEP are idle. */
@@ -479,7 +486,17 @@ void vs_surplus_created(struct vs_arena *a, uint32_t count); /* where some had b
 #define NOT_SETTLED (-1)
 int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile);
 void vs_policy_free(struct vs_arena *a, uint32_t tile);
-void vs_policy_take_hole(struct vs_arena *a, uint32_t hole, uint64_t size);
+
+/* ---- sharing.c ---- */
+
+void vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size);
+void vs_hole_free(struct vs_arena *a, uint32_t tile, uint32_t lane); /* a block becomes one */
+/* Holes that were left to their lanes become all lanes': those whose last free was KEEP frees ago. */
+void vs_holes_share(struct vs_arena *a, uint64_t keep);
+/* The hole that LANE takes for SIZE bytes, waits included; NIL where none fits or none can be waited for. */
+uint32_t vs_hole_find(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size);
+/* Whether LANE may use the hole at the top of the heap, if there is one; waits included. */
+bool vs_hole_at_top(struct vs_arena *a, uint32_t heap, uint32_t lane);
 
 /* ---- blocks.c ---- */
 

@@ -16,20 +16,16 @@ static void stamp_idle(struct vs_arena *a)
         a->seq[a->born[i]] = a->seq_now;
 }
 
-static int make_rings(struct vs_arena *a)
+static void stamp_holes(struct vs_arena *a)
 {
-    for (uint32_t i = 0; i < LANES; i++) {
-        struct lane *l = &a->lane[i];
-        if (!l->open || l->record || i == VS_ARENA_ANY)
-            continue;
-        l->record = vs_meta_resize(&a->meta, NULL, 0, RECORDS * sizeof *l->record);
-        if (!l->record)
-            return VS_BACKING_OUT_OF_MEMORY;
-    }
-    return 0;
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t i = a->heap[h].top ? a->heap[h].last : NIL; i != NIL; i = a->tile[i].prev)
+            if (a->tile[i].state == TILE_FREE && a->tile[i].lane != VS_ARENA_ANY) {
+                a->tile[i].seq = a->seq_now;
+                vs_tile_list(a, i);
+            }
 }
 
-/* A new lane has no granules and no views: nothing is hidden from it that it would have to be told of. */
 static void begin(struct vs_arena *a, uint32_t lane)
 {
     struct lane *l = &a->lane[lane];
@@ -38,20 +34,19 @@ static void begin(struct vs_arena *a, uint32_t lane)
     a->open |= bit_of(lane);
     a->lanes++;
     a->stats.lanes++;
-    for (uint32_t q = 0; q < LANES; q++) {
+    for (uint32_t q = 0; q < LANES; q++)
         a->seen[q][lane] = q == VS_ARENA_ANY ? UINT64_MAX : a->lane[q].done;
-        a->lane[q].read[lane] = a->lane[q].recorded;
-    }
 }
 
 int vs_lane_begin(struct vs_arena *a, uint32_t lane)
 {
     if (a->lane[lane].open)
         return 0;
-    if (a->lanes == 1)
+    if (a->lanes == 1) {
         stamp_idle(a);
+        stamp_holes(a);
+    }
     begin(a, lane);
-    make_rings(a); /* without one, all is counted anew each time: slow, and right */
     return 0;
 }
 

@@ -4,14 +4,10 @@
  * Frees are numbered.  A mark in a lane's stream covers all frees that were told up to it: once it is reached
  * they are complete for everyone; a stream that was made to follow it sees them complete from then on,
  * without anybody waiting. Marks are made now and then, not at every free, and looked at only when somebody
- * is short of memory.
+ * is short of memory or would have to wait.
  *
  *      done      of a lane: frees up to this number are complete
  *      seen[q]   for a lane: frees of lane q up to this number are complete for it; done of q or later
- *
- * What becomes visible to a lane must reach its views and its heap.  So each lane keeps a ring of its last
- * frees of aliased granules, and each other lane reads it up to what it sees: all at once where all learn it.
- * A ring that runs over is no loss: all is then counted anew when something completes.
  */
 #include "internal.h"
 
@@ -22,121 +18,32 @@
 
 #define QUIET 16 /* times the bytes between two marks, where nobody looks at them */
 
-/* ---- what others must learn ---- */
+/* ---- what must be waited for ---- */
 
-static uint64_t slowest_reader(const struct vs_arena *a, uint32_t lane)
+bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint64_t seq,
+                   uint64_t need[LANES])
 {
-    const struct lane *q = &a->lane[lane];
-    uint64_t slowest = q->recorded;
-    for (uint32_t rest = a->open & ~bit_of(lane); rest;) {
-        uint64_t read = q->read[next_bit(&rest)];
-        slowest = read < slowest ? read : slowest;
-    }
-    return slowest;
-}
-
-/* Whether its ring has no room for one more record. */
-static bool is_full(const struct vs_arena *a, struct lane *q, uint32_t lane)
-{
-    if (q->recorded - q->kept_from == RECORDS)
-        q->kept_from = slowest_reader(a, lane);
-    return q->recorded - q->kept_from == RECORDS;
-}
-
-void vs_order_record(struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count, uint32_t view)
-{
-    struct lane *q = &a->lane[lane];
-    if (a->lanes < 2 || lane == VS_ARENA_ANY)
-        return; /* everyone sees it at once */
-    if (!q->record || q->overrun || is_full(a, q, lane)) {
-        q->overrun = true;
-        return;
-    }
-    q->record[q->recorded++ % RECORDS] = (struct record){a->seq_now, first, count, view};
-}
-
-/* For LANES (bits). */
-static void read_record(struct vs_arena *a, uint32_t q, const struct record *r, uint32_t lanes)
-{
-    if (r->view == NIL) {
-        vs_granules_reveal(a, r->first, r->first + r->count, q, r->seq, lanes);
-        return;
-    }
-    const struct view *v = &a->view[r->view];
-    uint32_t left = r->count;
-    for (const struct run *run = v->run; left; run++) {
-        uint32_t n = run->count < left ? run->count : left;
-        vs_granules_reveal(a, run->first, run->first + n, q, r->seq, lanes);
-        left -= n;
-    }
-}
-
-/* Counts everything anew; what is still hidden has to be counted again when it completes. */
-static void catch_up(struct vs_arena *a)
-{
-    for (uint32_t q = 0; q < LANES; q++) {
-        struct lane *l = &a->lane[q];
-        l->overrun = l->overrun || l->recorded > slowest_reader(a, q);
-        l->overrun = l->overrun && l->done < l->freed;
-        for (uint32_t s = 0; s < LANES; s++)
-            l->read[s] = l->recorded;
-    }
-    vs_granules_recount(a);
-}
-
-/* Those of LANES that have not read the record. */
-static uint32_t readers(const struct lane *q, uint64_t record, uint32_t lanes)
-{
-    uint32_t some = 0;
-    while (lanes) {
-        uint32_t s = next_bit(&lanes);
-        some |= q->read[s] <= record ? bit_of(s) : 0;
-    }
-    return some;
-}
-
-/* LANES read the frees of lane Q up to SEQ. */
-static void read_up_to(struct vs_arena *a, uint32_t q, uint64_t seq, uint32_t lanes)
-{
-    struct lane *l = &a->lane[q];
-    uint64_t at = l->recorded;
-    for (uint32_t rest = lanes; rest;) {
-        uint64_t read = l->read[next_bit(&rest)];
-        at = read < at ? read : at;
-    }
-    for (; at < l->recorded && l->record[at % RECORDS].seq <= seq; at++)
-        read_record(a, q, &l->record[at % RECORDS], readers(l, at, lanes));
-    while (lanes) {
-        uint32_t s = next_bit(&lanes);
-        l->read[s] = l->read[s] < at ? at : l->read[s];
-    }
-}
-
-/* LANES learn that the frees of lane Q up to SEQ are complete. */
-static void see(struct vs_arena *a, uint32_t q, uint64_t seq, uint32_t lanes)
-{
-    uint32_t news = 0;
-    while (lanes) {
-        uint32_t s = next_bit(&lanes);
-        if (seq <= a->seen[q][s])
+    bool any = false;
+    for (uint32_t rest = a->lanes > 1 ? users & ~bit_of(lane) : 0; rest;) {
+        uint32_t q = next_bit(&rest);
+        uint64_t last = seq < a->lane[q].freed ? seq : a->lane[q].freed;
+        if (last <= a->seen[q][lane])
             continue;
-        a->seen[q][s] = seq;
-        news |= bit_of(s);
+        need[q] = need[q] < last ? last : need[q];
+        any = true;
     }
-    if (news && !a->lane[q].overrun)
-        read_up_to(a, q, seq, news);
+    return any;
 }
 
 void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
 {
-    struct lane *q = &a->lane[lane];
-    bool overrun = q->overrun;
-    if (seq <= q->done)
+    if (seq <= a->lane[lane].done)
         return;
-    q->done = seq;
-    see(a, lane, seq, a->open & ~bit_of(lane));
-    if (overrun)
-        catch_up(a);
+    a->lane[lane].done = seq;
+    for (uint32_t rest = a->open & ~bit_of(lane); rest;) {
+        uint64_t *seen = &a->seen[lane][next_bit(&rest)];
+        *seen = *seen < seq ? seq : *seen;
+    }
 }
 
 /* ---- marks ---- */
@@ -312,20 +219,19 @@ static int follow(struct vs_arena *a, uint32_t lane, uint32_t other, uint64_t se
     if (status != 0)
         return status;
     a->stats.follows++;
-    bool overrun = q->overrun;
-    see(a, other, m.seq, bit_of(lane));
-    if (overrun)
-        catch_up(a);
+    a->seen[other][lane] = a->seen[other][lane] < m.seq ? m.seq : a->seen[other][lane];
     return 0;
 }
 
 int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES])
 {
-    if (lane == VS_ARENA_ANY || a->lane[lane].retired) /* there is no stream that could follow */
-        return vs_order_settle(a);
     for (uint32_t q = 0; q < LANES; q++) {
+        if (need[q] > a->seen[q][lane] && a->lane[q].marks && ++a->lane[q].polls >= a->lane[q].patience)
+            look_at_marks(a, q);
         if (need[q] <= a->seen[q][lane] || q == lane)
             continue;
+        if (lane == VS_ARENA_ANY || a->lane[lane].retired) /* there is no stream that could follow */
+            return VS_BACKING_NOT_READY;
         int status = follow(a, lane, q, need[q]);
         if (status != 0)
             return status;

@@ -5,55 +5,21 @@
  *  2. For large ones, the oldest view that is open and not more than twice as long.
  *  3. New granules, as long as there are not more than the live peak and a little slack.  For small ones
  * always: there are few of them, and no view would be filled by one.
- *  4. Granules that lie idle, as a new view.  First, though, a view that only waits for other lanes' frees,
- * the stream being made to wait for these too.
- *  5. Where too few are idle: pending frees are waited for if more granules would be far beyond the peak;
- * then what is missing is created.
+ *  4. Granules that lie idle, as a new view; where too few are idle, what is missing is created.
+ *
+ * The stream is made to wait for what it is given, where that is not known to be complete.  A request without
+ * a stream, or while no wait can be made, is served from what is complete; far beyond the peak the host
+ * waits.
  *
  * The choice depends on what is live and on which views there are, and a new view never goes before an old
  * one.  So a program that repeats itself gets the same answers again, and no new view is needed any more.
  *
- * When the device has no more memory: use what is idle, and let the stream wait for what is pending; wait for
- * all pending frees and try again; give back all that is idle and try again; then its error stands.
+ * When the device has no more memory: use what is idle; wait for all pending frees and try again; give back
+ * all that is idle and try again; then its error stands.
  */
 #include "internal.h"
 
 enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
-
-/* ---- holes ---- */
-
-/* Those granules of the hole that a block at its beginning makes used: they lie in it wholly. */
-static struct run newly_used(const struct vs_arena *a, uint64_t from, uint64_t to, uint64_t block_from,
-                             uint64_t block_to)
-{
-    uint32_t whole_first = slot_of(a, from + granule_bytes(a) - 1), whole_end = slot_of(a, to);
-    uint32_t first = slot_of(a, block_from), end = slot_of(a, block_to - 1) + 1;
-    first = first < whole_first ? whole_first : first;
-    end = end > whole_end ? whole_end : end;
-    return (struct run){first, first < end ? end - first : 0};
-}
-
-void vs_policy_take_hole(struct vs_arena *a, uint32_t hole, uint64_t size)
-{
-    uint64_t from = a->tile[hole].at, to = from + a->tile[hole].size;
-    struct run used = newly_used(a, from, to, from, from + size);
-    vs_tile_take(a, hole);
-    a->tile[hole].state = TILE_USED;
-    if (from + size < to)
-        vs_tile_give(a, vs_tile_cut(a, hole, from + size), TILE_FREE);
-    if (used.count)
-        vs_granules_claim(a, used.first, used.first + used.count, NIL);
-}
-
-static void free_home(struct vs_arena *a, uint32_t tile, uint32_t lane)
-{
-    uint64_t from = a->tile[tile].at, to = from + a->tile[tile].size;
-    uint32_t hole = vs_tile_give(a, tile, TILE_FREE);
-    const struct tile *h = &a->tile[hole];
-    struct run idle = newly_used(a, h->at, h->at + h->size, from, to);
-    if (idle.count && vs_granules_release(a, idle.first, idle.first + idle.count, lane, NIL))
-        vs_order_record(a, lane, idle.first, idle.count, NIL);
-}
 
 void vs_policy_free(struct vs_arena *a, uint32_t tile)
 {
@@ -67,7 +33,23 @@ void vs_policy_free(struct vs_arena *a, uint32_t tile)
     if (t->state == TILE_VIEW)
         vs_view_release(a, t->view);
     else
-        free_home(a, tile, lane);
+        vs_hole_free(a, tile, lane);
+    vs_holes_share(a, a->config.keep_frees);
+}
+
+/* The heap that a lane's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
+static uint32_t heap_for(const struct vs_arena *a, uint32_t lane, bool small)
+{
+    bool own = lane == VS_ARENA_ANY || a->lane[lane].private || a->lane[lane].plain;
+    return (own ? 2 * lane : SHARED) + small;
+}
+
+static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+{
+    uint32_t hole = vs_hole_find(a, heap, lane, size);
+    if (hole != NIL)
+        vs_hole_take(a, hole, size);
+    return hole;
 }
 
 /* ---- large requests ---- */
@@ -79,135 +61,111 @@ static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
     return reserved <= a->wanted + a->wanted * slack / 1000 + vs_deferred_allowed(a);
 }
 
-static uint32_t use_view(struct vs_arena *a, uint32_t view, uint64_t size)
+/* Whether the first COUNT granules of the view can be used by its lane, which is made to wait for them. */
+static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t count)
 {
+    uint64_t need[LANES] = {0};
+    bool any = false;
+    for (const struct run *r = v->run; count && a->lanes > 1; r++) {
+        uint32_t n = r->count < count ? r->count : count;
+        for (uint32_t g = r->first; g < r->first + n; g++)
+            any |= vs_order_need(a, v->lane, a->users[g], a->seq[g], need);
+        count -= n;
+    }
+    return !any || vs_order_wait(a, v->lane, need) == 0;
+}
+
+static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
+{
+    uint32_t count = granules_for(a, size), view = vs_view_find(a, lane, count);
+    if (view == NIL || !wait_for_view(a, &a->view[view], count))
+        return NIL;
     a->stats.view_hits++;
     return vs_view_claim(a, view, size);
 }
 
-/* Lets LANE wait for all that its granules are hidden by. */
-static void need_granules(const struct vs_arena *a, uint32_t lane, uint32_t first, uint32_t count,
-                          uint64_t *need)
-{
-    for (uint32_t g = first; g < first + count; g++) {
-        uint32_t q = a->user[g];
-        if (!visible(a, g, lane) && a->seq[g] > need[q])
-            need[q] = a->seq[g];
-    }
-}
-
-static uint32_t wait_for_view(struct vs_arena *a, uint32_t lane, uint32_t count)
-{
-    uint32_t view = vs_view_find(a, lane, count, VIEW_WAITING);
-    uint64_t need[LANES] = {0};
-    if (view == NIL)
-        return NIL;
-    for (uint32_t i = 0; i < a->view[view].runs; i++)
-        need_granules(a, lane, a->view[view].run[i].first, a->view[view].run[i].count, need);
-    return vs_order_wait(a, lane, need) == 0 && a->view[view].status == VIEW_OPEN ? view : NIL;
-}
-
-static int wait_for_granules(struct vs_arena *a, uint32_t lane, uint32_t count)
-{
-    uint64_t need[LANES] = {0};
-    for (uint32_t i = a->borns; i-- > 0 && count;) {
-        uint32_t g = a->born[i];
-        if (a->used[g] || !is_lent(a, g) || visible(a, g, lane))
-            continue;
-        need_granules(a, lane, g, 1, need);
-        count--;
-    }
-    return vs_order_wait(a, lane, need);
-}
-
-static uint32_t fit(struct vs_arena *a, uint32_t heap, uint64_t size)
-{
-    uint32_t hole = vs_holes_fit(a, a->heap[heap].free, size);
-    if (hole != NIL)
-        vs_policy_take_hole(a, hole, size);
-    return hole;
-}
-
-/* COUNT granules for a view, CREATE of them new. */
-static int new_view(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t create, uint64_t size,
+/* Of idle granules, CREATE of them new; READY: of such as need no wait. */
+static int new_view(struct vs_arena *a, uint32_t lane, uint32_t create, bool ready, uint64_t size,
                     uint32_t *tile)
 {
-    uint32_t view;
+    uint32_t view, count = granules_for(a, size);
     if (create) {
-        int status = vs_supply_more(a, lane * 2, create);
+        int status = vs_supply_more(a, heap_for(a, lane, false), create);
         if (status != 0)
             return status;
     }
     vs_views_make_room(a, count);
-    int status = vs_view_build(a, lane, count, &view);
-    if (status == 0)
-        *tile = vs_view_claim(a, view, size);
-    return status;
+    int status = vs_view_build(a, lane, count, ready, &view);
+    if (status != 0)
+        return status;
+    if (!wait_for_view(a, &a->view[view], count))
+        return VS_BACKING_NOT_READY;
+    *tile = vs_view_claim(a, view, size);
+    return 0;
 }
 
 /* Grows the heap, and takes the hole that comes of it. */
-static int grow(struct vs_arena *a, uint32_t heap, uint64_t size, uint32_t *tile)
+static int grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, uint32_t *tile)
 {
-    int status = vs_supply_grow(a, heap, size);
-    if (status == 0)
-        *tile = fit(a, heap, size);
+    int status = vs_supply_grow(a, heap, lane, size, vs_hole_at_top(a, heap, lane));
+    if (status == 0 && (*tile = fit(a, heap, lane, size)) == NIL)
+        return VS_BACKING_OUT_OF_MEMORY;
     return status;
 }
 
-static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
+/* READY: of granules that need no wait. */
+static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, bool ready, uint32_t *tile)
 {
-    uint32_t count = granules_for(a, size), need = vs_supply_need(a, lane * 2, size);
+    uint32_t heap = heap_for(a, lane, false);
+    uint32_t count = granules_for(a, size), need = vs_supply_need(a, heap, lane, size);
     struct idle_count idle = vs_granules_count(a, lane);
-    bool wait = effort != NORMAL || !within(a, need, a->config.wait_slack);
-    if (idle.hidden && (wait || lane != VS_ARENA_ANY)) { /* without a stream the host would wait */
-        uint32_t view = wait_for_view(a, lane, count);
-        if (view != NIL) {
-            *tile = use_view(a, view, size);
-            return 0;
-        }
-    }
-    if (idle.visible < count && idle.hidden && wait) {
-        wait_for_granules(a, lane, count - idle.visible);
-        if ((*tile = fit(a, lane * 2, size)) != NIL)
-            return 0;
-        idle = vs_granules_count(a, lane);
-    }
-    uint32_t missing = count > idle.visible ? count - idle.visible : 0;
+    uint32_t usable = idle.ready + (ready ? 0 : idle.others);
+    uint32_t missing = count > usable ? count - usable : 0;
     if (missing >= need)
-        return grow(a, lane * 2, size, tile);
-    return new_view(a, lane, count, missing, size, tile);
+        return grow(a, heap, lane, size, tile);
+    return new_view(a, lane, missing, ready, size, tile);
+}
+
+/* Without a stream that could wait the host does, rather than that much more were held. */
+static bool wait_on_host(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort)
+{
+    uint32_t need = vs_supply_need(a, heap_for(a, lane, false), lane, size);
+    if (effort == NORMAL && within(a, need, a->config.wait_slack))
+        return false;
+    struct idle_count idle = vs_granules_count(a, lane);
+    return idle.ready < granules_for(a, size) && idle.others && vs_order_settle(a) == 0;
 }
 
 /* A hole or a view, once so many deferred frees are carried out as it takes: the oldest first. */
 static bool from_deferred(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
 {
     while (vs_deferred_next(a, true)) {
-        if ((*tile = fit(a, lane * 2, size)) != NIL)
+        vs_holes_share(a, 0);
+        if ((*tile = fit(a, heap_for(a, lane, false), lane, size)) != NIL ||
+            (*tile = use_view(a, lane, size)) != NIL)
             return true;
-        uint32_t view = vs_view_find(a, lane, granules_for(a, size), VIEW_OPEN);
-        if (view != NIL) {
-            *tile = use_view(a, view, size);
-            return true;
-        }
     }
     return false;
 }
 
 static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
 {
-    uint32_t heap = lane * 2, view = vs_view_find(a, lane, granules_for(a, size), VIEW_OPEN);
-    if (view != NIL) {
-        *tile = use_view(a, view, size);
+    uint32_t heap = heap_for(a, lane, false);
+    bool ready = lane == VS_ARENA_ANY || a->lane[lane].retired;
+    if ((*tile = use_view(a, lane, size)) != NIL)
         return 0;
-    }
-    if (!within(a, vs_supply_need(a, heap, size), a->config.slack) && from_deferred(a, lane, size, tile))
+    if (!within(a, vs_supply_need(a, heap, lane, size), a->config.slack) &&
+        from_deferred(a, lane, size, tile))
         return 0;
-    if (effort == NORMAL && within(a, vs_supply_need(a, heap, size), a->config.slack)) {
-        int status = grow(a, heap, size, tile);
+    if (effort == NORMAL && within(a, vs_supply_need(a, heap, lane, size), a->config.slack)) {
+        int status = grow(a, heap, lane, size, tile);
         if (status != VS_BACKING_OUT_OF_MEMORY)
             return status;
     }
-    return from_idle(a, lane, size, effort, tile);
+    if (ready && wait_on_host(a, lane, size, effort) && (*tile = fit(a, heap, lane, size)) != NIL)
+        return 0;
+    int status = from_idle(a, lane, size, ready, tile);
+    return status == VS_BACKING_NOT_READY && !ready ? from_idle(a, lane, size, true, tile) : status;
 }
 
 /* ---- all requests ---- */
@@ -215,13 +173,15 @@ static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum ef
 static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, enum effort effort,
                  uint32_t *tile)
 {
-    if ((*tile = fit(a, lane * 2 + small, size)) != NIL)
+    uint32_t heap = heap_for(a, lane, small);
+    vs_holes_share(a, 0);
+    if ((*tile = fit(a, heap, lane, size)) != NIL)
         return 0;
     if (!small && !a->lane[lane].private && !a->lane[lane].plain && effort != GIVEN_BACK)
         return serve_large(a, lane, size, effort, tile);
-    if (small && effort != NORMAL && (*tile = fit(a, lane * 2, size)) != NIL)
+    if (small && effort != NORMAL && (*tile = fit(a, heap - 1, lane, size)) != NIL)
         return 0; /* better than none */
-    return grow(a, lane * 2 + small, size, tile);
+    return grow(a, heap, lane, size, tile);
 }
 
 /* More is tried only where the device had no memory for us, and after a wait. */
@@ -250,7 +210,7 @@ int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settl
         vs_deferred_ebb(a);
     if (settled)
         return try_hard(a, lane, size, small, true, tile);
-    *tile = fit(a, lane * 2 + small, size);
+    *tile = fit(a, heap_for(a, lane, small), lane, size);
     if (__builtin_expect(*tile != NIL, 1)) {
         a->stats.hits++;
         return 0;

@@ -19,28 +19,29 @@ int vs_supply_window(struct vs_arena *a, uint32_t heap)
 
 struct spot {
     uint32_t slot, count; /* what to create, and where */
-    bool vacant;
+    bool vacant, tail;    /* with the hole below it */
 };
 
 /* Behind the hole at the top, or in the smallest vacant place: what needs fewer granules. */
-static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint64_t size)
+static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail)
 {
     const struct heap *h = &a->heap[heap];
     const struct tile *last = h->top ? &a->tile[h->last] : NULL;
-    uint64_t hole = last && last->state == TILE_FREE ? last->size : 0;
-    struct spot top = {h->first + h->top, granules_for(a, size - hole), false};
+    bool usable = last && last->state == TILE_FREE && (last->lane == lane || last->lane == VS_ARENA_ANY);
+    uint64_t hole = tail && usable && last->size < size ? last->size : 0;
+    struct spot top = {h->first + h->top, granules_for(a, size - hole), false, tail};
     uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
     bool full = h->top + (uint64_t)top.count > h->limit;
-    if (vacant != NIL && (count <= top.count || full))
-        return (struct spot){slot_of(a, a->tile[vacant].at), count, true};
+    if (vacant != NIL && ((tail && count <= top.count) || full))
+        return (struct spot){slot_of(a, a->tile[vacant].at), count, true, tail};
     if (full)
         top.count = 0;
     return top;
 }
 
-uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint64_t size)
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
 {
-    struct spot spot = find_spot(a, heap, size);
+    struct spot spot = find_spot(a, heap, lane, size, true);
     return spot.count ? spot.count : granules_for(a, size);
 }
 
@@ -91,9 +92,8 @@ static void drop_stale(struct vs_arena *a)
 static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
 {
     struct vs_arena_stats *s = &a->stats;
-    uint32_t lane = home_lane(a, slot);
     for (uint32_t g = slot; g < slot + count; g++) {
-        a->user[g] = (uint8_t)lane;
+        a->users[g] = 0;
         a->seq[g] = 0;
         a->atom_of[g] = 0;
         a->born[a->borns++] = g;
@@ -115,19 +115,21 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
 }
 
 /* Created granules become a hole. */
-static void open_up(struct vs_arena *a, uint32_t heap, struct spot spot)
+static void open_up(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
 {
     account(a, spot.slot, spot.count);
     if (spot.vacant)
-        vs_tile_change(a, spot.slot, spot.count, TILE_FREE);
+        vs_tile_change(a, spot.slot, spot.count, TILE_FREE, VS_ARENA_ANY);
+    else if (spot.tail)
+        vs_tile_append(a, heap, spot.count, TILE_FREE, lane);
     else
-        vs_tile_append(a, heap, spot.count, TILE_FREE);
+        vs_tile_append_apart(a, heap, spot.count, lane);
 }
 
 /* What is stuck stays out of use, like a block that nobody frees: its addresses cannot be mapped again. */
-static void shut_off(struct vs_arena *a, uint32_t heap, struct spot spot)
+static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
 {
-    open_up(a, heap, spot);
+    open_up(a, heap, lane, spot);
     uint64_t from = place_of(a, spot.slot), to = from + place_of(a, spot.count);
     uint32_t tile = vs_tile_at(a, from);
     vs_tile_take(a, tile);
@@ -144,7 +146,7 @@ static void shut_off(struct vs_arena *a, uint32_t heap, struct spot spot)
     a->stats.lost += spot.count;
 }
 
-static int supply(struct vs_arena *a, uint32_t heap, struct spot spot)
+static int supply(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
 {
     uint32_t stuck = 0;
     if (a->born_stale)
@@ -159,25 +161,25 @@ static int supply(struct vs_arena *a, uint32_t heap, struct spot spot)
         memset(a->used + spot.slot, ABSENT, spot.count);
     int status = create(a, spot.slot, spot.count, &stuck);
     if (status == 0)
-        open_up(a, heap, spot);
+        open_up(a, heap, lane, spot);
     else if (stuck)
-        shut_off(a, heap, (struct spot){spot.slot, stuck, spot.vacant});
+        shut_off(a, heap, lane, (struct spot){spot.slot, stuck, spot.vacant, spot.tail});
     return status;
 }
 
-int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint64_t size)
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail)
 {
-    return supply(a, heap, find_spot(a, heap, size));
+    return supply(a, heap, lane, find_spot(a, heap, lane, size, tail));
 }
 
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count)
 {
     const struct heap *h = &a->heap[heap];
-    struct spot top = {h->first + h->top, count, false};
+    struct spot top = {h->first + h->top, count, false, true};
     uint32_t vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
     if (vacant != NIL)
-        top = (struct spot){slot_of(a, a->tile[vacant].at), count, true};
+        top = (struct spot){slot_of(a, a->tile[vacant].at), count, true, true};
     else if (h->top + (uint64_t)count > h->limit)
         top.count = 0;
-    return supply(a, heap, top);
+    return supply(a, heap, VS_ARENA_ANY, top);
 }

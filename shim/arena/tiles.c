@@ -89,8 +89,9 @@ uint32_t vs_tile_at(const struct vs_arena *a, uint64_t place)
 
 int vs_tiles_reserve(struct vs_arena *a, uint64_t blocks, uint64_t views, uint64_t slots)
 {
-    /* a bound of a tile is that of a block, of a view's addresses, or of a slot */
-    uint64_t most = 2 * blocks + 2 * views + slots + HEAPS + 8;
+    /* a bound of a tile is that of a block, of a hole that is left to its lane (a block, until its free), of
+     * a view's addresses, or of a slot */
+    uint64_t most = 2 * (blocks + a->holes_listed) + 2 * views + slots + HEAPS + 8;
     if (__builtin_expect(most <= a->tile_room, 1))
         return 0;
     if (most >= NIL)
@@ -111,7 +112,31 @@ static uint32_t take(struct vs_arena *a)
 static uint32_t *tree_of(struct vs_arena *a, const struct tile *t)
 {
     struct heap *h = &a->heap[t->heap];
-    return t->state == TILE_FREE ? &h->free : t->state == TILE_VACANT ? &h->vacant : NULL;
+    return t->state == TILE_FREE ? &h->free[t->lane] : t->state == TILE_VACANT ? &h->vacant : NULL;
+}
+
+/* Among those that are left to a lane; while there is only one, nobody asks. */
+static bool is_listed(const struct vs_arena *a, const struct tile *t)
+{
+    return t->state == TILE_FREE && t->lane != VS_ARENA_ANY && a->lanes > 1;
+}
+
+void vs_tile_list(struct vs_arena *a, uint32_t tile)
+{
+    struct tile *t = &a->tile[tile];
+    t->older = a->newest_hole;
+    t->newer = NIL;
+    *(t->older == NIL ? &a->oldest_hole : &a->tile[t->older].newer) = tile;
+    a->newest_hole = tile;
+    a->holes_listed++;
+}
+
+static void unlist(struct vs_arena *a, uint32_t tile)
+{
+    const struct tile *t = &a->tile[tile];
+    a->holes_listed--;
+    *(t->older == NIL ? &a->oldest_hole : &a->tile[t->older].newer) = t->newer;
+    *(t->newer == NIL ? &a->newest_hole : &a->tile[t->newer].older) = t->older;
 }
 
 void vs_tile_take(struct vs_arena *a, uint32_t tile)
@@ -119,6 +144,8 @@ void vs_tile_take(struct vs_arena *a, uint32_t tile)
     uint32_t *root = tree_of(a, &a->tile[tile]);
     if (root)
         vs_holes_remove(a, root, tile);
+    if (is_listed(a, &a->tile[tile]))
+        unlist(a, tile);
 }
 
 static bool is_hole(enum tile_state state)
@@ -142,24 +169,50 @@ static void join(struct vs_arena *a, uint32_t lower, uint32_t upper)
     a->spare_tiles = upper;
 }
 
-uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state)
+void vs_tile_put(struct vs_arena *a, uint32_t tile)
 {
-    a->tile[tile].state = state;
-    if (!is_hole(state))
-        return tile;
-    uint32_t next = a->tile[tile].next, prev = a->tile[tile].prev;
-    if (next != NIL && a->tile[next].state == state) {
-        vs_tile_take(a, next);
-        join(a, tile, next);
-    }
-    if (prev != NIL && a->tile[prev].state == state) {
-        vs_tile_take(a, prev);
-        join(a, prev, tile);
-        tile = prev;
-    }
     uint32_t *root = tree_of(a, &a->tile[tile]);
     if (root)
         vs_holes_insert(a, root, tile);
+    if (is_listed(a, &a->tile[tile]))
+        vs_tile_list(a, tile);
+}
+
+/* Whether a neighbour becomes part of a new hole: one of a lane takes in what is all lanes', not the reverse.
+ */
+static bool joins(const struct vs_arena *a, uint32_t neighbour, const struct tile *hole)
+{
+    if (neighbour == NIL || a->tile[neighbour].state != hole->state)
+        return false;
+    uint8_t lane = a->tile[neighbour].lane;
+    return hole->state != TILE_FREE || lane == hole->lane || lane == VS_ARENA_ANY;
+}
+
+/* Two neighbours, of which NEW is in no tree, become one that is in none.  What must be waited for in one of
+ * them must be in both. */
+static void unite(struct vs_arena *a, uint32_t lower, uint32_t upper, uint32_t new)
+{
+    struct tile *l = &a->tile[lower], *u = &a->tile[upper];
+    uint64_t bound = u->at;
+    vs_tile_take(a, new == lower ? upper : lower);
+    l->lane = a->tile[new].lane;
+    l->seq = l->seq < u->seq ? u->seq : l->seq;
+    l->waits |= u->waits;
+    join(a, lower, upper);
+    if (l->state == TILE_FREE && l->heap != ALIASES)
+        vs_granules_joined(a, l, bound);
+}
+
+uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state)
+{
+    a->tile[tile].state = (uint8_t)state;
+    if (!is_hole(state))
+        return tile;
+    for (uint32_t next; joins(a, next = a->tile[tile].next, &a->tile[tile]);)
+        unite(a, tile, next, tile);
+    for (uint32_t prev; joins(a, prev = a->tile[tile].prev, &a->tile[tile]); tile = prev)
+        unite(a, prev, tile, tile);
+    vs_tile_put(a, tile);
     return tile;
 }
 
@@ -171,7 +224,9 @@ uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place)
                        .size = l->at + l->size - place,
                        .prev = tile,
                        .next = l->next,
+                       .seq = l->seq,
                        .view = NIL,
+                       .waits = l->waits,
                        .state = l->state,
                        .heap = l->heap,
                        .lane = l->lane};
@@ -185,7 +240,7 @@ uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place)
     return upper;
 }
 
-uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state)
+static uint32_t append(struct vs_arena *a, uint32_t heap, uint32_t slots)
 {
     struct heap *h = &a->heap[heap];
     uint32_t tile = take(a), below = h->top ? h->last : NIL;
@@ -194,8 +249,7 @@ uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum 
                                   .prev = below,
                                   .next = NIL,
                                   .view = NIL,
-                                  .heap = (uint8_t)heap,
-                                  .lane = (uint8_t)(heap >> 1)};
+                                  .heap = (uint8_t)heap};
     if (below != NIL)
         a->tile[below].next = tile;
     h->last = tile;
@@ -203,7 +257,24 @@ uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum 
     if (heap != ALIASES)
         a->home_tiles_top += slots;
     begins(a, tile);
+    return tile;
+}
+
+uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state,
+                        uint32_t lane)
+{
+    uint32_t tile = append(a, heap, slots), below = a->tile[tile].prev;
+    if (below != NIL && a->tile[below].state == TILE_FREE && a->tile[below].lane == lane)
+        a->tile[tile].lane = (uint8_t)lane;
     return vs_tile_give(a, tile, state);
+}
+
+void vs_tile_append_apart(struct vs_arena *a, uint32_t heap, uint32_t slots, uint32_t lane)
+{
+    uint32_t tile = append(a, heap, slots);
+    a->tile[tile].state = TILE_FREE;
+    a->tile[tile].lane = (uint8_t)lane;
+    vs_tile_put(a, tile);
 }
 
 /* A vacant tile at the top is no part of the heap any more. */
@@ -226,22 +297,35 @@ static void lower_top(struct vs_arena *a, uint32_t heap)
     a->spare_tiles = tile;
 }
 
-void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state)
+/* What of one tile lies between two bounds of slots. */
+static void change_part(struct vs_arena *a, uint32_t tile, uint64_t from, uint64_t to, enum tile_state state,
+                        uint32_t lane)
 {
-    uint64_t from = place_of(a, slot), to = place_of(a, slot + count);
-    uint32_t tile = vs_tile_at(a, from), whole = tile;
-    enum tile_state was = a->tile[tile].state;
+    uint32_t whole = tile;
     vs_tile_take(a, tile);
     if (a->tile[tile].at < from)
         whole = vs_tile_cut(a, tile, from);
     uint32_t above = a->tile[whole].at + a->tile[whole].size > to ? vs_tile_cut(a, whole, to) : NIL;
-    a->tile[whole].state = 0; /* so that the rests do not join it */
     if (above != NIL)
-        vs_tile_give(a, above, was);
+        vs_tile_put(a, above);
     if (whole != tile)
-        vs_tile_give(a, tile, was);
-    uint32_t heap = a->tile[whole].heap;
+        vs_tile_put(a, tile);
+    a->tile[whole].lane = (uint8_t)lane;
+    a->tile[whole].seq = a->seq_now;
+    a->tile[whole].waits = 0;
     vs_tile_give(a, whole, state);
+}
+
+void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state, uint32_t lane)
+{
+    uint64_t from = place_of(a, slot), to = place_of(a, slot + count);
+    while (from < to) {
+        uint32_t tile = vs_tile_at(a, from);
+        uint64_t end = a->tile[tile].at + a->tile[tile].size;
+        end = end < to ? end : to;
+        change_part(a, tile, from, end, state, lane);
+        from = end;
+    }
     if (state == TILE_VACANT)
-        lower_top(a, heap);
+        lower_top(a, heap_of(a, slot));
 }

@@ -80,7 +80,7 @@ static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
     s->mappings -= count;
     s->reserved -= place_of(a, count);
     vs_reserved_changed(a);
-    vs_tile_change(a, first, count, TILE_VACANT);
+    vs_tile_change(a, first, count, TILE_VACANT, VS_ARENA_ANY);
     return 0;
 }
 
@@ -103,9 +103,10 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep, bool ali
 
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
+    vs_holes_share(a, 0); /* what lies in two of them is in one then */
     for (int aliased = 0; aliased < 2; aliased++)
         for (uint32_t small = 0; small < 2; small++) /* a small heap needs its granules again soonest */
-            for (uint32_t lane = LANES; lane-- > 0;)
+            for (uint32_t lane = LANES + 1; lane-- > 0;)
                 if (a->heap[2 * lane + small].top)
                     trim_heap(a, 2 * lane + small, keep, aliased);
 }

@@ -1,7 +1,7 @@
 /*
  * view_build.c - making a view: which idle granules, and mapping them.
  *
- * Order of choice: what only this lane may use now, then the newest, granules of small heaps last.  So the
+ * Order of choice: what the lane itself freed lately, then the newest, granules of small heaps last.  So the
  * views of a loop's second pass are made of what its first pass left over, and old granules at the bottom
  * stay whole for their heaps.
  */
@@ -9,26 +9,31 @@
 
 #include <string.h>
 
-enum wish { OWN_PENDING, ANY_LARGE, ANY_SMALL, WISHES };
+enum wish { OWN_RECENT, ANY_LARGE, ANY_SMALL, WISHES };
+
+static bool is_ready(const struct vs_arena *a, uint32_t g, uint32_t lane)
+{
+    uint64_t need[LANES] = {0};
+    return !vs_order_need(a, lane, a->users[g], a->seq[g], need);
+}
 
 static bool wished(const struct vs_arena *a, uint32_t g, uint32_t lane, enum wish wish)
 {
-    uint32_t heap = heap_of(a, g);
-    if (a->used[g] || a->picked[g] || !is_lent(a, g) || !visible(a, g, lane))
+    if (a->used[g] || a->picked[g] || !is_lent(a, g))
         return false;
-    if (is_small_heap(heap))
+    if (is_small_heap(heap_of(a, g)))
         return wish == ANY_SMALL;
-    return wish == ANY_LARGE ||
-           (wish == OWN_PENDING && a->lanes > 1 && a->user[g] == lane && !vs_granule_complete(a, g));
+    return wish == ANY_LARGE || (wish == OWN_RECENT && a->users[g] == bit_of(lane) &&
+                                 a->seq[g] + a->config.keep_frees > a->seq_now);
 }
 
-static uint32_t pick(struct vs_arena *a, uint32_t lane, uint32_t count)
+static uint32_t pick(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready)
 {
     uint32_t picked = 0;
-    for (int wish = a->lanes > 1 ? OWN_PENDING : ANY_LARGE; wish < WISHES; wish++)
+    for (int wish = a->lanes > 1 ? OWN_RECENT : ANY_LARGE; wish < WISHES; wish++)
         for (uint32_t i = a->borns; i-- > 0 && picked < count;) {
             uint32_t g = a->born[i];
-            if (wished(a, g, lane, (enum wish)wish)) {
+            if (wished(a, g, lane, (enum wish)wish) && (!ready || is_ready(a, g, lane))) {
                 a->picked[g] = 1;
                 picked++;
             }
@@ -101,13 +106,13 @@ static uint32_t take_number(struct vs_arena *a)
 static uint32_t take_addresses(struct vs_arena *a, uint32_t count)
 {
     struct heap *h = &a->heap[ALIASES];
-    uint32_t tile = vs_holes_fit(a, h->free, place_of(a, count));
+    uint32_t tile = vs_holes_fit(a, h->free[VS_ARENA_ANY], place_of(a, count));
     if (tile == NIL) {
         const struct tile *last = h->top ? &a->tile[h->last] : NULL;
         uint32_t need = count - (last && last->state == TILE_FREE ? slot_of(a, last->size) : 0);
         if (h->top + (uint64_t)need > h->limit)
             return NIL;
-        tile = vs_tile_append(a, ALIASES, need, TILE_FREE);
+        tile = vs_tile_append(a, ALIASES, need, TILE_FREE, VS_ARENA_ANY);
     }
     vs_tile_take(a, tile);
     a->tile[tile].state = TILE_VIEW;
@@ -177,11 +182,11 @@ static void enter(struct vs_arena *a, const struct view *v, uint32_t view, uint3
         a->stats.peak_mappings = a->stats.mappings;
 }
 
-int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *view)
+int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready, uint32_t *view)
 {
     struct view v = {.age = ++a->ages, .count = count, .lane = (uint8_t)lane};
     uint32_t class;
-    if (pick(a, lane, count) < count) {
+    if (pick(a, lane, count, ready) < count) {
         clear_picked(a);
         return VS_BACKING_OUT_OF_MEMORY;
     }

@@ -2,8 +2,8 @@
  * view_classes.c - the views of a lane, by number of granules.
  *
  * A request of n granules takes the oldest view of n to 2n granules that is open.  Views of one size are a
- * class, in order of creation, with a bit for each that is open and one for each that only waits for pending
- * frees; a lane has its classes in order of size, as many as there are.
+ * class, in order of creation, with a bit for each that is open; a lane has its classes in order of size, as
+ * many as there are.
  */
 #include "internal.h"
 
@@ -22,15 +22,15 @@ static uint32_t lower_bound(const struct vs_arena *a, const struct lane *l, uint
     return low;
 }
 
-static uint32_t oldest(const struct view_class *c, int which)
+static uint32_t oldest(const struct view_class *c)
 {
-    for (uint32_t w = 0; c->members[which] && w < c->words; w++)
-        if (c->bits[which][w])
-            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[which][w])];
+    for (uint32_t w = 0; c->members && w < c->words; w++)
+        if (c->bits[w])
+            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w])];
     return NIL;
 }
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, enum view_status status)
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count)
 {
     const struct lane *l = &a->lane[lane];
     uint32_t best = NIL;
@@ -38,7 +38,7 @@ uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, e
         const struct view_class *c = &a->class[l->class[i]];
         if (c->count > 2 * (uint64_t)count)
             break;
-        uint32_t view = oldest(c, status - VIEW_OPEN);
+        uint32_t view = oldest(c);
         if (view != NIL && (best == NIL || a->view[view].age < a->view[best].age))
             best = view;
     }
@@ -49,31 +49,18 @@ uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, e
 static void close_gaps(struct vs_arena *a, struct view_class *c)
 {
     uint32_t kept = 0;
-    for (int b = 0; b < 2; b++)
-        memset(c->bits[b], 0, c->words * sizeof **c->bits);
+    memset(c->bits, 0, c->words * sizeof *c->bits);
     for (uint32_t i = 0; i < c->used; i++) {
         if (c->views[i] == NIL)
             continue;
         struct view *v = &a->view[c->views[i]];
         v->index = kept;
         c->views[kept] = c->views[i];
-        if (v->status != VIEW_CLOSED)
-            c->bits[v->status - VIEW_OPEN][kept >> 6] |= 1ull << (kept & 63);
+        if (v->open)
+            c->bits[kept >> 6] |= 1ull << (kept & 63);
         kept++;
     }
     c->used = kept;
-}
-
-static int fit_bits(struct vs_arena *a, struct view_class *c, uint32_t words)
-{
-    for (int b = 0; b < 2; b++) {
-        uint32_t room = c->words; /* of both, until both have grown */
-        if (vs_meta_fit(&a->meta, (void **)&c->bits[b], &room, sizeof **c->bits, words) != 0)
-            return -1;
-        if (b == 1)
-            c->words = room;
-    }
-    return 0;
 }
 
 static int make_room(struct vs_arena *a, struct view_class *c)
@@ -88,7 +75,8 @@ static int make_room(struct vs_arena *a, struct view_class *c)
         return 0;
     }
     uint32_t room = c->capacity;
-    if (room / 64 >= c->words && fit_bits(a, c, c->words + 1) != 0)
+    if (room / 64 >= c->words &&
+        vs_meta_fit(&a->meta, (void **)&c->bits, &c->words, sizeof *c->bits, c->words + 1) != 0)
         return -1;
     if (vs_meta_fit(&a->meta, (void **)&c->views, &room, sizeof *c->views, c->used + 1) != 0)
         return -1;
@@ -126,22 +114,19 @@ void vs_class_remove(struct vs_arena *a, uint32_t view)
 {
     struct view *v = &a->view[view];
     struct view_class *c = &a->class[v->class];
-    vs_class_flip(a, v, v->status);
-    v->status = VIEW_CLOSED;
+    if (v->open) {
+        v->open = false;
+        vs_class_flip(a, v);
+    }
     c->views[v->index] = NIL;
     while (c->used && c->views[c->used - 1] == NIL)
         c->used--;
 }
 
-void vs_class_flip(struct vs_arena *a, const struct view *v, enum view_status status)
+void vs_class_flip(struct vs_arena *a, const struct view *v)
 {
     struct view_class *c = &a->class[v->class];
-    if (status == VIEW_CLOSED)
-        return;
-    uint64_t *word = &c->bits[status - VIEW_OPEN][v->index >> 6], bit = 1ull << (v->index & 63);
+    uint64_t *word = &c->bits[v->index >> 6], bit = 1ull << (v->index & 63);
     *word ^= bit;
-    if (*word & bit)
-        c->members[status - VIEW_OPEN]++;
-    else
-        c->members[status - VIEW_OPEN]--;
+    c->members += *word & bit ? 1 : -1u;
 }

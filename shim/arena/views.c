@@ -9,12 +9,11 @@
 
 void vs_view_refresh(struct vs_arena *a, struct view *v)
 {
-    enum view_status now = v->claimed || v->busy ? VIEW_CLOSED : v->hidden ? VIEW_WAITING : VIEW_OPEN;
-    if (now == v->status)
+    bool open = !v->claimed && !v->busy;
+    if (open == v->open)
         return;
-    vs_class_flip(a, v, v->status);
-    v->status = (uint8_t)now;
-    vs_class_flip(a, v, now);
+    v->open = open;
+    vs_class_flip(a, v);
 }
 
 /* ---- idle views, by last use ---- */
@@ -55,7 +54,7 @@ uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size)
     vs_view_refresh(a, v);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
-        vs_granules_shadow(a, r->first, r->first + n, TILE_SHADOW);
+        vs_tile_change(a, r->first, n, TILE_SHADOW, VS_ARENA_ANY);
         vs_granules_claim(a, r->first, r->first + n, view);
         left -= n;
     }
@@ -66,11 +65,10 @@ void vs_view_release(struct vs_arena *a, uint32_t view)
 {
     struct view *v = &a->view[view];
     uint32_t left = v->claimed, lane = v->lane;
-    vs_order_record(a, lane, 0, left, view);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
-        vs_granules_release(a, r->first, r->first + n, lane, view);
-        vs_granules_shadow(a, r->first, r->first + n, TILE_FREE);
+        vs_granules_release(a, r->first, r->first + n, users_of(lane), a->seq_now, view);
+        vs_tile_change(a, r->first, n, TILE_FREE, lane);
         left -= n;
     }
     v->claimed = 0;
@@ -90,10 +88,8 @@ static void shorten_runs(struct vs_arena *a, uint32_t view, uint32_t keep)
         struct run *r = &v->run[i];
         uint32_t stays = before >= keep ? 0 : keep - before < r->count ? keep - before : r->count;
         before += r->count;
-        for (uint32_t g = r->first + stays; g < r->first + r->count; g++) {
+        for (uint32_t g = r->first + stays; g < r->first + r->count; g++)
             v->busy -= a->used[g] == 1;
-            v->hidden -= a->used[g] == 0 && !visible(a, g, v->lane);
-        }
         if (stays < r->count)
             vs_atoms_remove(a, r->first + stays, r->first + r->count, view);
         r->count = stays;
@@ -107,6 +103,7 @@ static void remove_view(struct vs_arena *a, uint32_t view)
     struct view *v = &a->view[view];
     vs_view_idle_remove(a, view);
     a->tile[v->tile].view = NIL;
+    a->tile[v->tile].lane = VS_ARENA_ANY;
     vs_tile_give(a, v->tile, TILE_FREE);
     vs_meta_give(&a->meta, v->run, v->run_room * sizeof *v->run);
     *v = (struct view){.older = a->spare_views};
@@ -143,7 +140,9 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep)
     if (keep) {
         vs_class_add(a, class, view);
         v->count = keep;
-        vs_tile_give(a, vs_tile_cut(a, v->tile, place), TILE_FREE);
+        uint32_t rest = vs_tile_cut(a, v->tile, place);
+        a->tile[rest].lane = VS_ARENA_ANY;
+        vs_tile_give(a, rest, TILE_FREE);
         vs_view_refresh(a, v);
     } else {
         a->stats.evicted++;
@@ -155,7 +154,8 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep)
 static bool has_addresses(const struct vs_arena *a, uint32_t count)
 {
     const struct heap *h = &a->heap[ALIASES];
-    return h->top + (uint64_t)count <= h->limit || vs_holes_fit(a, h->free, place_of(a, count)) != NIL;
+    return h->top + (uint64_t)count <= h->limit ||
+           vs_holes_fit(a, h->free[VS_ARENA_ANY], place_of(a, count)) != NIL;
 }
 
 void vs_views_make_room(struct vs_arena *a, uint32_t count)

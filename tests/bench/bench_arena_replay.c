@@ -3,7 +3,7 @@
  * the peak.
  *
  *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
- *                         [trim=BYTES] [capacity=BYTES] [plain=1] [defer=1] TRACE...
+ *                         [trim=BYTES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
  * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the
@@ -217,6 +217,8 @@ int main(int argc, char **argv)
             defer = n;
         else if (!strncmp(argv[i], "trim=", 5))
             config.trim_above = n;
+        else if (!strncmp(argv[i], "keep=", 5))
+            config.keep_frees = (uint32_t)n;
         else if (!strncmp(argv[i], "small=", 6))
             config.small = n;
         else if (!strncmp(argv[i], "slack=", 6))

@@ -13,13 +13,17 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_tile)
     const struct heap *h = &a->heap[heap];
     uint64_t end = place_of(a, h->first + h->top);
     enum tile_state above = 0;
+    uint32_t lane = 0;
     for (uint32_t i = h->top ? h->last : NIL; i != NIL; i = a->tile[i].prev) {
         const struct tile *t = &a->tile[i];
         KIT_CHECK(t->at + t->size == end && t->size > 0 && t->heap == heap);
-        KIT_CHECK(t->state != above || t->state == TILE_USED || t->state == TILE_VIEW);
+        bool apart = t->waits && end % granule_bytes(a) == 0; /* created where the lane could not wait */
+        KIT_CHECK(t->state != above || t->state == TILE_USED || t->state == TILE_VIEW || t->lane != lane ||
+                  (t->state == TILE_FREE && apart));
         KIT_CHECK(t->prev == NIL || a->tile[t->prev].next == i);
         KIT_CHECK(vs_tile_at(a, t->at) == i && vs_tile_at(a, end - 1) == i);
         above = t->state;
+        lane = t->lane;
         end = t->at;
         if (heap == ALIASES) {
             KIT_CHECK(t->state == TILE_VIEW || t->state == TILE_FREE);
@@ -32,24 +36,30 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_tile)
         if (t->state == TILE_USED)
             for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
                 by_tile[g] = 1;
+        if (t->state == TILE_FREE && t->at % granule_bytes(a)) /* partly in another tile */
+            by_tile[whole_first - 1] = 1;
+        if (t->state == TILE_FREE && (t->at + t->size) % granule_bytes(a))
+            by_tile[whole_end] = 1;
         for (uint32_t g = whole_first; t->state != TILE_USED && g < whole_end; g++) {
             KIT_CHECK((t->state == TILE_VACANT) == (a->used[g] == ABSENT));
             if (t->state == TILE_FREE)
-                KIT_CHECK(a->used[g] == 0 && visible(a, g, heap >> 1));
-            if (t->state == TILE_SHADOW && !a->lane[heap >> 1].overrun)
-                KIT_CHECK(a->used[g] == 1 || !visible(a, g, heap >> 1));
+                KIT_CHECK(a->used[g] == 0 && !(a->users[g] & ~(t->waits | bit_of(t->lane))));
+            if (t->state == TILE_FREE && a->users[g] && a->lanes > 1)
+                KIT_CHECK(a->seq[g] <= t->seq);
+            if (t->state == TILE_SHADOW)
+                KIT_CHECK(a->used[g] == 1);
         }
     }
     KIT_CHECK(h->top == 0 || end == place_of(a, h->first));
 }
 
-static uint32_t count_tree(const struct vs_arena *a, uint32_t root, enum tile_state state)
+static uint32_t count_tree(const struct vs_arena *a, uint32_t root, enum tile_state state, uint32_t lane)
 {
     if (root == NIL)
         return 0;
     const struct tile *t = &a->tile[root];
-    KIT_CHECK(t->state == state);
-    return 1 + count_tree(a, t->left, state) + count_tree(a, t->right, state);
+    KIT_CHECK(t->state == state && t->lane == lane);
+    return 1 + count_tree(a, t->left, state, lane) + count_tree(a, t->right, state, lane);
 }
 
 static void check_trees(const struct vs_arena *a, uint32_t heap)
@@ -60,7 +70,10 @@ static void check_trees(const struct vs_arena *a, uint32_t heap)
         holes += a->tile[i].state == TILE_FREE;
         vacant += a->tile[i].state == TILE_VACANT;
     }
-    KIT_CHECK(count_tree(a, h->free, TILE_FREE) == holes && count_tree(a, h->vacant, TILE_VACANT) == vacant);
+    uint32_t found = 0;
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        found += count_tree(a, h->free[lane], TILE_FREE, lane);
+    KIT_CHECK(found == holes && count_tree(a, h->vacant, TILE_VACANT, VS_ARENA_ANY) == vacant);
 }
 
 static bool atom_has(const struct vs_arena *a, uint32_t granule, uint32_t view)
@@ -74,20 +87,24 @@ static bool atom_has(const struct vs_arena *a, uint32_t granule, uint32_t view)
     return found == 1;
 }
 
-/* Whether records that were dropped keep counts of the view higher than they need be. */
-static bool any_overrun(const struct vs_arena *a)
+/* The holes that are left to a lane are in one list, and no others. */
+static void check_list(const struct vs_arena *a)
 {
-    for (uint32_t q = 0; q < LANES; q++)
-        if (a->lane[q].overrun)
-            return true;
-    return false;
+    uint32_t listed = 0, found = 0, newer = NIL;
+    for (uint32_t i = a->newest_hole; i != NIL; newer = i, i = a->tile[i].older, listed++)
+        KIT_CHECK(a->tile[i].state == TILE_FREE && a->tile[i].lane && a->tile[i].newer == newer);
+    KIT_CHECK(a->oldest_hole == newer);
+    for (uint32_t h = 0; h < HEAPS && a->lanes > 1; h++)
+        for (uint32_t i = a->heap[h].top ? a->heap[h].last : NIL; i != NIL; i = a->tile[i].prev)
+            found += a->tile[i].state == TILE_FREE && a->tile[i].lane;
+    KIT_CHECK(listed == found && listed == a->holes_listed && a->tiles <= a->tile_room);
 }
 
 static void check_view(const struct vs_arena *a, uint32_t view, uint8_t *by_tile, uint32_t *aliases)
 {
     const struct view *v = &a->view[view];
     const struct view_class *c = &a->class[v->class];
-    uint32_t busy = 0, hidden = 0, at = 0;
+    uint32_t busy = 0, at = 0;
     KIT_CHECK(c->count == v->count && c->views[v->index] == view && a->tile[v->tile].view == view);
     KIT_CHECK(a->tile[v->tile].size == place_of(a, v->count) && v->claimed <= v->count);
     for (uint32_t r = 0; r < v->runs; r++)
@@ -100,14 +117,10 @@ static void check_view(const struct vs_arena *a, uint32_t view, uint8_t *by_tile
                 continue;
             }
             busy += a->used[g] == 1;
-            hidden += a->used[g] == 0 && !visible(a, g, v->lane);
         }
     KIT_CHECK(at == v->count && busy == v->busy);
-    KIT_CHECK(hidden == v->hidden || (any_overrun(a) && hidden < v->hidden));
-    enum view_status status = v->claimed || v->busy ? VIEW_CLOSED : v->hidden ? VIEW_WAITING : VIEW_OPEN;
-    KIT_CHECK(v->status == status);
-    for (int b = 0; b < 2; b++)
-        KIT_CHECK((c->bits[b][v->index >> 6] >> (v->index & 63) & 1) == (v->status == VIEW_OPEN + b));
+    KIT_CHECK(v->open == (!v->claimed && !v->busy));
+    KIT_CHECK((c->bits[v->index >> 6] >> (v->index & 63) & 1) == v->open);
 }
 
 static void arena_check(struct vs_arena *a)
@@ -136,6 +149,7 @@ static void arena_check(struct vs_arena *a)
         }
     KIT_CHECK(a->stats.reserved == held * granule_bytes(a) && a->idle == idle && a->live_views == views);
     KIT_CHECK(a->stats.mappings == held + mapped);
+    check_list(a);
     free(by_tile);
     free(aliases);
 }

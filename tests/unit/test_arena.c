@@ -284,25 +284,117 @@ static void a_pinned_block_is_not_reused_before_the_last_unpin(void **state)
     end();
 }
 
-static void forgotten_records_are_made_up_for(void **state)
+/* What a view used last: its own lane goes on, another waits. */
+static void a_view_of_what_others_freed_is_used_after_a_wait(void **state)
 {
-    uint64_t b[16], view;
-    begin(64);
+    uint64_t b[16];
+    begin(24);
     k.lag = 100;
     uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
     make_gaps(one, G, 16, b);
-    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
-    view = take(two, 8 * G); /* of the first one's granules */
-    give(view, two);
-    for (int i = 0; i < RECORDS + 10; i++)
-        give(take(two, 8 * G), two);
-    assert_true(k.arena->lane[two].overrun);
-    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
-    assert_false(k.arena->lane[two].overrun);
-    uint64_t calls = k.calls;
-    for (int i = 0; i < 16; i += 2) /* the holes are there again */
-        assert_int_equal(take(one, G), b[i]);
-    assert_int_equal(k.calls, calls);
+    take(two, 8 * G);
+    assert_int_equal(k.aliases, 8);
+    assert_int_equal(stats().reserved, 16 * G);
+    assert_int_equal(stats().follows, 1);
+    end();
+}
+
+/* Bytes, not granules: the other stream's block lies between the first one's. */
+static void another_stream_gets_a_hole_below_a_granule_after_a_wait(void **state)
+{
+    uint64_t b[4];
+    begin(8);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    for (int i = 0; i < 4; i++)
+        b[i] = take(one, G / 2);
+    kit_own(&k, b[1], G / 2, 1, 1);
+    kit_disown(&k, b[1], G / 2, 1, 1 << 1, false);
+    assert_int_equal(vs_arena_free(k.arena, b[1], one, 0), 0);
+    assert_int_equal(take(two, G / 2), b[1]);
+    kit_own(&k, b[1], G / 2, 2, 2); /* checks that the wait was for enough */
+    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().reserved, 2 * G);
+    end();
+}
+
+static void a_hole_is_left_to_its_lane_for_some_frees(void **state)
+{
+    struct vs_arena_config config = {.keep_frees = 4};
+    uint64_t b[2], other;
+    kit_begin(&k, 64, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    b[0] = take(one, 2 * G), b[1] = take(one, G);
+    other = take(two, 4 * G), take(two, G);
+    give(other, two); /* larger, but its own */
+    give(b[0], one);
+    other = take(two, 2 * G);
+    assert_true(other != b[0]);
+    assert_int_equal(stats().follows, 0);
+    for (int i = 0; i < 4; i++)
+        give(take(two, 512), two);
+    assert_int_equal(take(two, 2 * G), b[0]); /* the best fit, by now */
+    assert_int_equal(stats().follows, 1);
+    end();
+}
+
+static void holes_of_two_streams_serve_one_request(void **state)
+{
+    begin(8);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0), three = lane_of(3, 0);
+    uint64_t first = take(one, 3 * G / 2), second = take(two, 5 * G / 2);
+    kit_own(&k, first, 3 * G / 2, 1, 1);
+    kit_own(&k, second, 5 * G / 2, 2, 2);
+    kit_disown(&k, first, 3 * G / 2, 1, 1 << 1, false);
+    assert_int_equal(vs_arena_free(k.arena, first, one, 0), 0);
+    kit_disown(&k, second, 5 * G / 2, 2, 1 << 2, false);
+    assert_int_equal(vs_arena_free(k.arena, second, two, 0), 0);
+    assert_int_equal(take(three, 4 * G), first);
+    kit_own(&k, first, 4 * G, 3, 3);
+    assert_int_equal(stats().follows, 2);
+    assert_int_equal(stats().reserved, 4 * G);
+    end();
+}
+
+/* What may be used is decided by the order of the calls, not by how far the device is. */
+static void the_device_s_speed_does_not_move_a_block(void **state)
+{
+    uint64_t places[2][200];
+    for (int fast = 0; fast < 2; fast++) {
+        uint64_t b[20] = {0};
+        uint32_t owner[20], lane[4];
+        begin(200);
+        k.lag = fast ? 0 : 100;
+        for (uint32_t i = 0; i < 4; i++)
+            lane[i] = lane_of(i + 1, 0);
+        uint64_t random = 7;
+        for (int i = 0; i < 200; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint32_t slot = (uint32_t)(random >> 33) % 20;
+            if (b[slot])
+                give(b[slot], owner[slot]);
+            owner[slot] = lane[(random >> 40) % 4];
+            b[slot] = places[fast][i] = take(owner[slot], 512 + (random >> 45) % (3 * G));
+        }
+        end();
+    }
+    assert_memory_equal(places[0], places[1], sizeof places[0]);
+}
+
+static void without_waits_others_memory_is_left_alone(void **state)
+{
+    begin(16);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint64_t first = take(one, 4 * G);
+    give(first, one);
+    k.capturing = true;
+    uint64_t second = take(two, 4 * G); /* new ones, which join nothing that is not done */
+    assert_true(second != first);
+    assert_int_equal(stats().reserved, 8 * G);
+    assert_int_equal(stats().follows, 0);
     end();
 }
 
@@ -327,7 +419,12 @@ int main(void)
         cmocka_unit_test(a_deferred_free_waits_for_the_device),
         cmocka_unit_test(a_block_that_another_stream_uses_waits_for_it),
         cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
-        cmocka_unit_test(forgotten_records_are_made_up_for),
+        cmocka_unit_test(a_view_of_what_others_freed_is_used_after_a_wait),
+        cmocka_unit_test(another_stream_gets_a_hole_below_a_granule_after_a_wait),
+        cmocka_unit_test(a_hole_is_left_to_its_lane_for_some_frees),
+        cmocka_unit_test(holes_of_two_streams_serve_one_request),
+        cmocka_unit_test(the_device_s_speed_does_not_move_a_block),
+        cmocka_unit_test(without_waits_others_memory_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

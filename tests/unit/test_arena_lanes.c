@@ -45,14 +45,14 @@ static void a_lane_that_was_lent_from_becomes_private_without_the_views(void **s
     begin(40);
     uint32_t lane[VS_ARENA_LANES], again;
     for (uint32_t i = 1; i < VS_ARENA_LANES; i++)
-        lane[i] = lane_of(i, 0);
+        lane[i] = lane_of(i, i == 1 ? VS_LANE_PRIVATE : 0);
     make_gaps(lane[1], G, 8, b);
+    vs_arena_retire_lane(k.arena, lane[1]);
     vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
     uint64_t view = take(lane[2], 4 * G);
     assert_int_equal(k.aliases, 4);
     for (int i = 1; i < 8; i += 2)
         give(b[i], lane[1]);
-    vs_arena_retire_lane(k.arena, lane[1]);
     vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
     assert_int_equal(vs_arena_open_lane(k.arena, 39, VS_LANE_PRIVATE, &again), VS_BACKING_OUT_OF_MEMORY);
     give(view, lane[2]); /* nobody uses the granules now */

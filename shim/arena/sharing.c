@@ -1,0 +1,120 @@
+/*
+ * sharing.c - whose a hole is, and what must be waited for before it is used.
+ *
+ * All lanes share the holes of a heap.  What a lane frees is left to it at first: it goes on in the order of
+ * its stream and need not wait.  After some more frees, or as soon as a request misses, the hole is all
+ * lanes', and joins its neighbours.  Both happen at points that the program's own calls determine, however
+ * far the device is: so a loop that repeats itself finds the same holes again.
+ *
+ * A hole knows whose frees ended the last uses of its bytes, and the number of the latest: that is what
+ * another lane must know to be complete, or wait for.  Holes that are joined need what each of them needs.
+ */
+#include "internal.h"
+
+#define TRIES 16 /* holes that are looked at where the best one can not be waited for */
+
+/* ---- taking and freeing ---- */
+
+/* The granules of a hole that a part of it touches and that lie wholly in the hole. */
+static struct run granules_of(const struct vs_arena *a, const struct tile *hole, uint64_t from, uint64_t to)
+{
+    uint32_t whole_first = slot_of(a, hole->at + granule_bytes(a) - 1),
+             whole_end = slot_of(a, hole->at + hole->size);
+    uint32_t first = slot_of(a, from), end = slot_of(a, to - 1) + 1;
+    first = first < whole_first ? whole_first : first;
+    end = end > whole_end ? whole_end : end;
+    return (struct run){first, first < end ? end - first : 0};
+}
+
+void vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size)
+{
+    struct tile *t = &a->tile[hole];
+    uint64_t from = t->at, to = from + t->size;
+    struct run used = granules_of(a, t, from, from + size);
+    vs_tile_take(a, hole);
+    uint32_t rest = from + size < to ? vs_tile_cut(a, hole, from + size) : NIL;
+    t->state = TILE_USED;
+    t->others = 0;
+    if (rest != NIL)
+        vs_tile_put(a, rest);
+    if (used.count)
+        vs_granules_claim(a, used.first, used.first + used.count, NIL);
+}
+
+void vs_hole_free(struct vs_arena *a, uint32_t tile, uint32_t lane)
+{
+    struct tile *t = &a->tile[tile];
+    uint64_t from = t->at, to = from + t->size;
+    t->lane = (uint8_t)lane;
+    t->seq = a->seq_now;
+    t->waits = 0;
+    struct run idle = granules_of(a, t, from, to);
+    if (idle.count)
+        vs_granules_release(a, idle.first, idle.first + idle.count, users_of(lane), a->seq_now, NIL);
+    vs_tile_give(a, tile, TILE_FREE);
+}
+
+/* ---- sharing ---- */
+
+static void share(struct vs_arena *a, uint32_t tile)
+{
+    struct tile *t = &a->tile[tile];
+    vs_tile_take(a, tile);
+    t->waits |= bit_of(t->lane);
+    t->lane = VS_ARENA_ANY;
+    vs_tile_give(a, tile, TILE_FREE);
+}
+
+void vs_holes_share(struct vs_arena *a, uint64_t keep)
+{
+    while (a->oldest_hole != NIL && a->tile[a->oldest_hole].seq + keep <= a->seq_now)
+        share(a, a->oldest_hole);
+}
+
+/* ---- finding ---- */
+
+/* The smaller one of what is left to the lane and what is all lanes'. */
+static uint32_t best(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+{
+    const struct heap *h = &a->heap[heap];
+    uint32_t own = lane == VS_ARENA_ANY ? NIL : vs_holes_fit(a, h->free[lane], size);
+    uint32_t any = vs_holes_fit(a, h->free[VS_ARENA_ANY], size);
+    if (own == NIL || any == NIL)
+        return own == NIL ? any : own;
+    return a->tile[any].size < a->tile[own].size ? any : own;
+}
+
+/* Where the lane can not wait: the next larger ones. */
+static uint32_t find_ready(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+{
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t need[LANES] = {0};
+        uint32_t hole = best(a, heap, lane, size);
+        if (hole == NIL || !vs_order_need(a, lane, a->tile[hole].waits, a->tile[hole].seq, need))
+            return hole;
+        size = a->tile[hole].size + VS_ARENA_UNIT;
+    }
+    return NIL;
+}
+
+/* Whether the lane knows, or is made to wait, that all in the hole is done. */
+static bool make_ready(struct vs_arena *a, uint32_t hole, uint32_t lane)
+{
+    const struct tile *t = &a->tile[hole];
+    uint64_t need[LANES] = {0};
+    return !vs_order_need(a, lane, t->waits, t->seq, need) || vs_order_wait(a, lane, need) == 0;
+}
+
+bool vs_hole_at_top(struct vs_arena *a, uint32_t heap, uint32_t lane)
+{
+    const struct heap *h = &a->heap[heap];
+    return !h->top || a->tile[h->last].state != TILE_FREE || make_ready(a, h->last, lane);
+}
+
+uint32_t vs_hole_find(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+{
+    uint32_t hole = best(a, heap, lane, size);
+    if (__builtin_expect(hole == NIL || !(a->tile[hole].waits & ~bit_of(lane)), 1))
+        return hole;
+    return make_ready(a, hole, lane) ? hole : find_ready(a, heap, lane, size);
+}
