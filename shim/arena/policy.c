@@ -34,7 +34,8 @@ void vs_policy_free(struct vs_arena *a, uint32_t tile)
         vs_view_release(a, t->view);
     else
         vs_hole_free(a, tile, lane);
-    vs_holes_share(a, a->config.keep_frees);
+    if (a->oldest_hole != NIL)
+        vs_holes_share(a, a->config.keep_frees);
 }
 
 /* The heap that a lane's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
