@@ -14,7 +14,7 @@
 #define DEFAULT_SMALL    (256u << 10)
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
-#define DEFAULT_KEEP     16
+#define DEFAULT_KEEP     4096
 #define DEFAULT_MARK     (32u << 20)
 #define DEFAULT_MAPPINGS 450000u
 #define DEFAULT_TRIM     64 /* of so many parts of the device, one */

@@ -52,7 +52,8 @@ struct vs_arena_config {
     uint32_t wait_slack;  /* beyond this much, the host waits for frees that a request without a stream needs;
                              0 = 40 */
     uint32_t keep_frees;  /* a hole is left to the lane that freed it until so many more frees were told, or
-                             some  request misses; 0 = 16 */
+                             some request misses; 0 = 4096 */
+    bool no_follows;      /* no stream is made to wait: others' holes are used once they are complete */
     uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
     uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/32 of the peak of what
                              lived, and 16 MiB at least */

@@ -230,7 +230,7 @@ int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES])
             look_at_marks(a, q);
         if (need[q] <= a->seen[q][lane] || q == lane)
             continue;
-        if (lane == VS_ARENA_ANY || a->lane[lane].retired) /* there is no stream that could follow */
+        if (lane == VS_ARENA_ANY || a->lane[lane].retired || a->config.no_follows) /* no stream follows */
             return VS_BACKING_NOT_READY;
         int status = follow(a, lane, q, need[q]);
         if (status != 0)

@@ -53,7 +53,9 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
 {
     struct vs_backing backing;
     struct vs_arena *arena;
-    struct vs_arena_config config = {.trim_above = vs_options.arena_keep, .plain = !vs_options.arena_views};
+    struct vs_arena_config config = {.trim_above = vs_options.arena_keep,
+                                     .plain = !vs_options.arena_views,
+                                     .no_follows = !vs_options.arena_waits};
     size_t total = 0;
     if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -318,6 +318,28 @@ static void another_stream_gets_a_hole_below_a_granule_after_a_wait(void **state
     end();
 }
 
+static void where_no_stream_may_wait_only_what_is_complete_is_used(void **state)
+{
+    struct vs_arena_config config = {.no_follows = true};
+    uint64_t b[2], again;
+    kit_begin(&k, 64, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    b[0] = take(one, 4 * G), b[1] = take(one, G);
+    give(b[0], one);
+    again = take(two, 4 * G);
+    assert_true(again != b[0]);
+    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().reserved, 9 * G);
+    give(again, two);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    assert_int_equal(take(two, 4 * G) % G, 0);
+    take(two, 4 * G); /* the first one's, complete by now */
+    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().reserved, 9 * G);
+    end();
+}
+
 static void a_hole_is_left_to_its_lane_for_some_frees(void **state)
 {
     struct vs_arena_config config = {.keep_frees = 4};
@@ -421,6 +443,7 @@ int main(void)
         cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
         cmocka_unit_test(a_view_of_what_others_freed_is_used_after_a_wait),
         cmocka_unit_test(another_stream_gets_a_hole_below_a_granule_after_a_wait),
+        cmocka_unit_test(where_no_stream_may_wait_only_what_is_complete_is_used),
         cmocka_unit_test(a_hole_is_left_to_its_lane_for_some_frees),
         cmocka_unit_test(holes_of_two_streams_serve_one_request),
         cmocka_unit_test(the_device_s_speed_does_not_move_a_block),

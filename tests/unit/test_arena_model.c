@@ -323,6 +323,7 @@ static void random_runs(int percent_faults)
                                     .trim_above = random >> 41 & 1 ? 20 * KIT_GRANULE : 0,
                                     .trim_window = 32,
                                     .keep_frees = random >> 50 & 1 ? 1 + random % 100 : 0,
+                                    .no_follows = (random >> 51 & 7) == 0,
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
         memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);

@@ -91,6 +91,7 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
         {"VRAMSCOPE_ARENA_FREE=never", "=never", "one of [auto,wait,defer]; using auto"},
         {"VRAMSCOPE_ARENA_KEEP=10%", "=10%", "using 0"},
         {"VRAMSCOPE_ARENA_VIEWS=2", "=2", "on or off"},
+        {"VRAMSCOPE_ARENA_WAITS=never", "=never", "on or off"},
         {"VRAMSCOPE_STAKCS=all", "VRAMSCOPE_STAKCS", "no option"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
