@@ -20,7 +20,8 @@ struct state {
     int cancel;
 };
 
-/* A thread that the program cancels does not end in here: it has the arena's lock. */
+/* A thread that the program cancels does not end in here: it has the arena's lock.  Who goes on after an
+ * error has no context, but disturbs no capture either. */
 static CUresult enter(struct vs_backing_cuda *b, struct state *s)
 {
     CUcontext current = NULL;
@@ -31,8 +32,7 @@ static CUresult enter(struct vs_backing_cuda *b, struct state *s)
         status = b->call.cuCtxPushCurrent_v2(b->context);
         s->pushed = status == CUDA_SUCCESS;
     }
-    if (status == CUDA_SUCCESS)
-        s->relaxed = b->call.cuThreadExchangeStreamCaptureMode(&s->mode) == CUDA_SUCCESS;
+    s->relaxed = b->call.cuThreadExchangeStreamCaptureMode(&s->mode) == CUDA_SUCCESS;
     return status;
 }
 
@@ -102,11 +102,17 @@ static int create(void *context, uint64_t *handle)
     return (int)status;
 }
 
+/* Tried in any case, since it needs no context: who gives a handle back does so once, and what is not
+ * released then is lost. */
 static int release(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
+    struct state s;
     one_more(&b->memory_calls);
-    AROUND(b, b->call.cuMemRelease(handle));
+    enter(b, &s);
+    CUresult status = b->call.cuMemRelease(handle);
+    leave(b, &s);
+    return (int)status;
 }
 
 static int map(void *context, uint64_t address, uint64_t handle)

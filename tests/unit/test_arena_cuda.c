@@ -160,6 +160,58 @@ static void an_error_of_the_driver_is_handed_on(void)
     close_arena();
 }
 
+static unsigned refused_in; /* calls */
+
+static CUresult no_current(CUcontext *current)
+{
+    return --refused_in == 0 ? CUDA_ERROR_UNKNOWN : cuCtxGetCurrent(current);
+}
+
+static CUresult no_push(CUcontext context)
+{
+    return --refused_in == 0 ? CUDA_ERROR_UNKNOWN : cuCtxPushCurrent_v2(context);
+}
+
+/* At each of the calls of a trim that there are: it tells, or goes on; the next one leaves nothing behind. */
+static unsigned refuse_each(uint64_t before)
+{
+    unsigned call = 1;
+    for (bool met = true; met; call++) {
+        uint64_t address[4];
+        refused_in = 0;
+        for (int i = 0; i < 4; i++)
+            CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 3 * MIB, &address[i]) == 0);
+        for (int i = 0; i < 4; i++)
+            CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
+        CHECK(used_bytes() > before);
+        refused_in = call;
+        vs_arena_trim(arena, 0);
+        met = refused_in == 0 || refused_in > call; /* it counts on, below 0 */
+        refused_in = 0;
+        CHECK(vs_arena_trim(arena, 0) == 0);
+        CHECK(used_bytes() == before);
+    }
+    return call;
+}
+
+static void no_context_loses_no_granule(void)
+{
+    struct vs_arena_stats stats;
+    CUcontext other;
+    open_arena(512 * MIB);
+    OK(cuCtxCreate(&other, NULL, 0, 0));
+    uint64_t before = used_bytes();
+    cuda.call.cuCtxGetCurrent = no_current;
+    CHECK(refuse_each(before) > 6); /* to settle, to unmap, and to release each of several granules */
+    cuda.call.cuCtxGetCurrent = cuCtxGetCurrent;
+    cuda.call.cuCtxPushCurrent_v2 = no_push;
+    CHECK(refuse_each(before) > 6);
+    cuda.call.cuCtxPushCurrent_v2 = cuCtxPushCurrent_v2;
+    vs_arena_stats(arena, &stats);
+    CHECK(stats.lost == 0);
+    close_arena();
+}
+
 /* What network cards and other processes need of memory is asked for with every granule. */
 static void granules_can_be_registered_and_exported(void)
 {
@@ -273,6 +325,11 @@ static void errors(void **state)
     in_a_child(an_error_of_the_driver_is_handed_on, "SIMCUDA_FAIL", "cuMemCreate:2=719");
 }
 
+static void missing_contexts(void **state)
+{
+    in_a_child(no_context_loses_no_granule, NULL, NULL);
+}
+
 static void capabilities(void **state)
 {
     in_a_child(granules_can_be_registered_and_exported, NULL, NULL);
@@ -298,7 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),  cmocka_unit_test(accounts),     cmocka_unit_test(refusals),
         cmocka_unit_test(errors), cmocka_unit_test(contexts),     cmocka_unit_test(captures),
-        cmocka_unit_test(peers),  cmocka_unit_test(capabilities),
+        cmocka_unit_test(peers),  cmocka_unit_test(capabilities), cmocka_unit_test(missing_contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
