@@ -127,14 +127,15 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, bool read
     return new_view(a, lane, missing, ready, size, tile);
 }
 
-/* Without a stream that could wait the host does, rather than that much more were held. */
-static bool wait_on_host(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort)
+/* Without a stream that could wait the host does, rather than that much more were held: once, and then what
+ * is complete has to do. */
+static bool is_for_host(const struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort)
 {
     uint32_t need = vs_supply_need(a, heap_for(a, lane, false), lane, size);
-    if (effort == NORMAL && within(a, need, a->config.wait_slack))
+    if (effort >= SETTLED || (effort == NORMAL && within(a, need, a->config.wait_slack)))
         return false;
     struct idle_count idle = vs_granules_count(a, lane);
-    return idle.ready < granules_for(a, size) && idle.others && vs_order_settle(a) == 0;
+    return idle.ready < granules_for(a, size) && idle.others;
 }
 
 /* A hole or a view, once so many deferred frees are carried out as it takes: the oldest first. */
@@ -163,8 +164,8 @@ static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum ef
         if (status != VS_BACKING_OUT_OF_MEMORY)
             return status;
     }
-    if (ready && wait_on_host(a, lane, size, effort) && (*tile = fit(a, heap, lane, size)) != NIL)
-        return 0;
+    if (ready && is_for_host(a, lane, size, effort))
+        return NOT_SETTLED;
     int status = from_idle(a, lane, size, ready, tile);
     return status == VS_BACKING_NOT_READY && !ready ? from_idle(a, lane, size, true, tile) : status;
 }

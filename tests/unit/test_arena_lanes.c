@@ -208,6 +208,51 @@ static void before_an_error_everything_idle_is_given_back(void **state)
     end();
 }
 
+static uint32_t waits, waits_alone;
+
+static int watched_settle(void *context)
+{
+    waits++;
+    if (vs_lock_try(&k.arena->gate.lock))
+        vs_lock_give(&k.arena->gate.lock);
+    else
+        waits_alone++;
+    return kit_settle(context);
+}
+
+/* What the device waits for may need the arena itself. */
+static void a_request_without_a_stream_waits_without_the_lock(void **state)
+{
+    begin(32);
+    k.lag = 100;
+    k.arena->backing.settle = watched_settle;
+    waits = waits_alone = 0;
+    uint32_t one = lane_of(1, 0);
+    give(take(one, 8 * G), one);
+    take(VS_ARENA_ANY, 8 * G); /* rather than that twice as much as ever lived were held */
+    assert_int_equal(waits, 1);
+    assert_int_equal(waits_alone, 0);
+    assert_int_equal(stats().reserved, 8 * G);
+    end();
+}
+
+/* And then what is missing is created. */
+static void a_wait_that_fails_is_tried_once(void **state)
+{
+    begin(32);
+    k.lag = 100;
+    k.arena->backing.settle = watched_settle;
+    waits = waits_alone = 0;
+    uint32_t one = lane_of(1, 0);
+    give(take(one, 8 * G), one);
+    k.capturing = true;
+    take(VS_ARENA_ANY, 8 * G);
+    k.capturing = false;
+    assert_int_equal(waits, 1);
+    assert_int_equal(stats().reserved, 16 * G);
+    end();
+}
+
 /* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
 static void a_full_device_is_answered_step_by_step(void **state)
 {
@@ -413,6 +458,8 @@ int main(void)
         cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
+        cmocka_unit_test(a_request_without_a_stream_waits_without_the_lock),
+        cmocka_unit_test(a_wait_that_fails_is_tried_once),
         cmocka_unit_test(a_full_device_is_answered_step_by_step),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
