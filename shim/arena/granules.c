@@ -68,8 +68,7 @@ bool vs_granule_complete(const struct vs_arena *a, uint32_t granule)
     for (uint32_t rest = a->users[granule]; rest;) {
         const struct lane *q = &a->lane[next_bit(&rest)];
         /* while there is one lane its frees are not stamped: any may be the granule's */
-        uint64_t seq = a->lanes > 1 && a->seq[granule] < q->freed ? a->seq[granule] : q->freed;
-        if (seq > q->done)
+        if (!is_done(q, a->lanes > 1 ? a->seq[granule] : q->freed))
             return false;
     }
     return true;

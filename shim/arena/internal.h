@@ -308,6 +308,12 @@ static inline uint32_t users_of(uint32_t lane)
     return lane == VS_ARENA_ANY ? 0 : bit_of(lane);
 }
 
+/* Whether lane Q has done what it was given before free SEQ; the end of a stream is the last that it does. */
+static inline bool is_done(const struct lane *q, uint64_t seq)
+{
+    return (seq < q->freed ? seq : q->freed) <= q->done;
+}
+
 /* The lowest of some bits, which goes. */
 static inline uint32_t next_bit(uint32_t *bits)
 {
@@ -399,7 +405,8 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
 
 /* ---- views.c ---- */
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count);
+/* The oldest open one that is younger than AGE. */
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, uint64_t age);
 /* The live block of SIZE bytes in it: its tile. */
 uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size);
 void vs_view_release(struct vs_arena *a, uint32_t view);

@@ -5,23 +5,27 @@
 
 #include <string.h>
 
-/* While there was one lane, frees were not stamped: all that is idle counts as freed just now. */
-static void stamp_idle(struct vs_arena *a)
+/* While there was one lane, frees were not stamped: all that is idle counts as freed just now; or at the end
+ * of its stream, which its last mark covers. */
+static uint64_t stamp_idle(struct vs_arena *a)
 {
-    a->seq_now++;
+    uint64_t seq = ++a->seq_now;
     for (uint32_t i = 0; i < LANES; i++)
-        if (a->lane[i].open)
-            a->lane[i].freed = a->seq_now;
+        if (a->lane[i].retired)
+            seq = a->lane[i].freed;
+        else if (a->lane[i].open)
+            a->lane[i].freed = seq;
     for (uint32_t i = 0; i < a->borns; i++)
-        a->seq[a->born[i]] = a->seq_now;
+        a->seq[a->born[i]] = seq;
+    return seq;
 }
 
-static void stamp_holes(struct vs_arena *a)
+static void stamp_holes(struct vs_arena *a, uint64_t seq)
 {
     for (uint32_t h = 0; h < HEAPS; h++)
         for (uint32_t i = a->heap[h].top ? a->heap[h].last : NIL; i != NIL; i = a->tile[i].prev)
             if (a->tile[i].state == TILE_FREE && a->tile[i].lane != VS_ARENA_ANY) {
-                a->tile[i].seq = a->seq_now;
+                a->tile[i].seq = seq;
                 vs_tile_list(a, i);
             }
 }
@@ -42,10 +46,8 @@ int vs_lane_begin(struct vs_arena *a, uint32_t lane)
 {
     if (a->lane[lane].open)
         return 0;
-    if (a->lanes == 1) {
-        stamp_idle(a);
-        stamp_holes(a);
-    }
+    if (a->lanes == 1)
+        stamp_holes(a, stamp_idle(a));
     begin(a, lane);
     return 0;
 }

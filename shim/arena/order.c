@@ -90,7 +90,10 @@ static uint64_t until_mark(const struct vs_arena *a, const struct lane *q)
 void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
 {
     struct lane *q = &a->lane[lane];
-    q->freed = ++a->seq_now;
+    a->seq_now++;
+    if (q->retired)
+        return; /* its stream does nothing any more: its last mark covers this, too */
+    q->freed = a->seq_now;
     if (a->lanes < 2 || lane == VS_ARENA_ANY)
         return;
     q->unmarked += bytes;
@@ -118,9 +121,12 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
 
 void vs_order_poll(struct vs_arena *a, uint32_t lane)
 {
-    for (uint32_t rest = a->open; rest;) {
+    const struct lane *any = &a->lane[VS_ARENA_ANY];
+    for (uint32_t rest = a->open | bit_of(VS_ARENA_ANY); rest;) {
         uint32_t i = next_bit(&rest);
         struct lane *q = &a->lane[i];
+        if (q->retired && !q->marks && q->done < q->freed && any->marked < q->freed)
+            vs_order_mark(a, VS_ARENA_ANY); /* its end could not be marked */
         bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
         if (q->marks && ++q->polls >= q->patience)
             look_at_marks(a, i);

@@ -19,6 +19,8 @@
  */
 #include "internal.h"
 
+#define TRIES 16 /* views that are looked at where the oldest ones can not be waited for */
+
 enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
 
 void vs_policy_free(struct vs_arena *a, uint32_t tile)
@@ -78,11 +80,19 @@ static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t cou
 
 static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
 {
-    uint32_t count = granules_for(a, size), view = vs_view_find(a, lane, count);
-    if (view == NIL || !wait_for_view(a, &a->view[view], count))
-        return NIL;
-    a->stats.view_hits++;
-    return vs_view_claim(a, view, size);
+    uint32_t count = granules_for(a, size);
+    uint64_t age = 0;
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint32_t view = vs_view_find(a, lane, count, age);
+        if (view == NIL)
+            return NIL;
+        if (wait_for_view(a, &a->view[view], count)) {
+            a->stats.view_hits++;
+            return vs_view_claim(a, view, size);
+        }
+        age = a->view[view].age;
+    }
+    return NIL;
 }
 
 /* Of idle granules, CREATE of them new; READY: of such as need no wait. */

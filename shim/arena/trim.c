@@ -39,7 +39,7 @@ static int unalias(struct vs_arena *a, uint32_t granule)
         const struct atom *atom = &a->atom[a->atom_of[granule]];
         uint32_t view = atom->views[atom->used - 1];
         const struct view *v = &a->view[view];
-        if (v->lane != VS_ARENA_ANY && v->last_free > a->lane[v->lane].done)
+        if (v->lane != VS_ARENA_ANY && !is_done(&a->lane[v->lane], v->last_free))
             return VS_BACKING_NOT_READY;
         int status = vs_view_shorten(a, view, v->claimed ? position(v, granule) : 0);
         if (status != 0)

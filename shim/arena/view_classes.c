@@ -22,15 +22,19 @@ static uint32_t lower_bound(const struct vs_arena *a, const struct lane *l, uint
     return low;
 }
 
-static uint32_t oldest(const struct view_class *c)
+/* Of those younger than AGE. */
+static uint32_t oldest(const struct vs_arena *a, const struct view_class *c, uint64_t age)
 {
     for (uint32_t w = 0; c->members && w < c->words; w++)
-        if (c->bits[w])
-            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w])];
+        for (uint64_t bits = c->bits[w]; bits; bits &= bits - 1) {
+            uint32_t view = c->views[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            if (a->view[view].age > age)
+                return view;
+        }
     return NIL;
 }
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count)
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, uint64_t age)
 {
     const struct lane *l = &a->lane[lane];
     uint32_t best = NIL;
@@ -38,7 +42,7 @@ uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count)
         const struct view_class *c = &a->class[l->class[i]];
         if (c->count > 2 * (uint64_t)count)
             break;
-        uint32_t view = oldest(c);
+        uint32_t view = oldest(a, c, age);
         if (view != NIL && (best == NIL || a->view[view].age < a->view[best].age))
             best = view;
     }

@@ -166,7 +166,8 @@ void vs_views_make_room(struct vs_arena *a, uint32_t count)
     for (uint32_t view = a->oldest_idle;
          view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
         uint32_t younger = a->view[view].younger, lane = a->view[view].lane;
-        if (a->view[view].last_free > a->lane[lane].done && lane != VS_ARENA_ANY && vs_order_settle(a) != 0)
+        if (!is_done(&a->lane[lane], a->view[view].last_free) && lane != VS_ARENA_ANY &&
+            vs_order_settle(a) != 0)
             return;
         if (vs_view_shorten(a, view, 0) != 0)
             return;

@@ -145,6 +145,37 @@ static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **sta
     end();
 }
 
+/* What was alone, and idle, when the stream ended is stamped only when a second one comes. */
+static void the_next_stream_can_use_what_an_ended_one_left(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    uint32_t one = lane_of(1, 0);
+    make_gaps(one, G, 16, b);
+    vs_arena_retire_lane(k.arena, one);
+    uint32_t two = lane_of(2, 0);
+    for (int i = 0; i < 20; i++)
+        give(take(two, 6 * G), two);
+    assert_int_equal(stats().reserved, 16 * G);
+    assert_int_equal(stats().aliased, 6);
+    assert_int_equal(stats().settles, 0);
+    end();
+}
+
+/* Its last mark covers a free that comes after the stream's end, by one that waited for the device. */
+static void a_block_that_is_freed_after_its_streams_end_serves_others(void **state)
+{
+    begin(16);
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint64_t block = take(one, 8 * G);
+    vs_arena_retire_lane(k.arena, one);
+    vs_arena_settled(k.arena, vs_arena_ticket(k.arena)); /* the wait */
+    give(block, VS_ARENA_ANY);
+    assert_int_equal(take(two, 8 * G), block);
+    assert_int_equal(stats().settles, 0);
+    end();
+}
+
 /* A stream that ends may still be using a block of another one's, and its lane may have gone to a third. */
 static void what_a_stream_used_before_its_end_is_waited_for(void **state)
 {
@@ -455,6 +486,8 @@ int main(void)
         cmocka_unit_test(in_a_plain_arena_nothing_is_mapped_twice),
         cmocka_unit_test(lanes_of_streams_that_are_gone_serve_new_ones),
         cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
+        cmocka_unit_test(the_next_stream_can_use_what_an_ended_one_left),
+        cmocka_unit_test(a_block_that_is_freed_after_its_streams_end_serves_others),
         cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
