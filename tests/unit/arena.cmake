@@ -1,5 +1,6 @@
 vs_unit_test(arena LIBS vs_arena)
 vs_unit_test(arena_lanes LIBS vs_arena)
+vs_unit_test(arena_short LIBS vs_arena)
 vs_unit_test(arena_model LIBS vs_arena)
 vs_unit_test(arena_exhaustive LIBS vs_arena)
 vs_unit_test(arena_faults LIBS vs_arena)

@@ -189,6 +189,22 @@ static void mappings_stay_under_their_limit(void **state)
     end();
 }
 
+static void every_mapping_gets_the_peers(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 4 * G); /* a view */
+    assert_int_equal(vs_arena_set_peers(k.arena, 6), 0);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    take(VS_ARENA_ANY, 7 * G);
+    for (uint64_t p = 0; p < k.next_place; p++)
+        if (k.place[p].handle)
+            assert_int_equal(k.place[p].peers, 6);
+    assert_int_equal(k.aliases, 11);
+    end();
+}
+
 /* ---- order ---- */
 
 static void another_stream_gets_memory_only_when_the_free_is_complete(void **state)
@@ -435,6 +451,7 @@ int main(void)
         cmocka_unit_test(where_addresses_are_scarce_views_do_with_fewer),
         cmocka_unit_test(there_may_be_any_number_of_view_sizes),
         cmocka_unit_test(mappings_stay_under_their_limit),
+        cmocka_unit_test(every_mapping_gets_the_peers),
         cmocka_unit_test(another_stream_gets_memory_only_when_the_free_is_complete),
         cmocka_unit_test(what_the_caller_waited_for_is_complete_for_all),
         cmocka_unit_test(a_free_is_not_covered_by_a_ticket_that_is_older),

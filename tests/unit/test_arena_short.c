@@ -1,0 +1,264 @@
+/*
+ * test_arena_short.c - what the arena promises of memory that is short and of what it gives back, asked and
+ * unasked, one promise each.
+ */
+#include "arena_steps.h"
+
+/* ---- out of memory ---- */
+
+static void before_an_error_everything_idle_is_given_back(void **state)
+{
+    uint64_t address;
+    begin(20);
+    uint64_t block = take(VS_ARENA_ANY, 4 * G), idle = take(VS_ARENA_ANY, 10 * G);
+    give(idle, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 14 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 17 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(stats().reserved, 4 * G);
+    assert_int_equal(stats().allocated, 4 * G);
+    assert_int_equal(stats().peak_allocated, 14 * G); /* what was refused was never live */
+    give(block, VS_ARENA_ANY);
+    take(VS_ARENA_ANY, 17 * G);
+    end();
+}
+
+static uint32_t waits, waits_alone;
+
+static int watched_settle(void *context)
+{
+    waits++;
+    if (vs_lock_try(&k.arena->gate.lock))
+        vs_lock_give(&k.arena->gate.lock);
+    else
+        waits_alone++;
+    return kit_settle(context);
+}
+
+/* What the device waits for may need the arena itself. */
+static void a_request_without_a_stream_waits_without_the_lock(void **state)
+{
+    begin(32);
+    k.lag = 100;
+    k.arena->backing.settle = watched_settle;
+    waits = waits_alone = 0;
+    uint32_t one = lane_of(1, 0);
+    give(take(one, 8 * G), one);
+    take(VS_ARENA_ANY, 8 * G); /* rather than that twice as much as ever lived were held */
+    assert_int_equal(waits, 1);
+    assert_int_equal(waits_alone, 0);
+    assert_int_equal(stats().reserved, 8 * G);
+    end();
+}
+
+/* And then what is missing is created. */
+static void a_wait_that_fails_is_tried_once(void **state)
+{
+    begin(32);
+    k.lag = 100;
+    k.arena->backing.settle = watched_settle;
+    waits = waits_alone = 0;
+    uint32_t one = lane_of(1, 0);
+    give(take(one, 8 * G), one);
+    k.capturing = true;
+    take(VS_ARENA_ANY, 8 * G);
+    k.capturing = false;
+    assert_int_equal(waits, 1);
+    assert_int_equal(stats().reserved, 16 * G);
+    end();
+}
+
+/* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
+static void a_full_device_is_answered_step_by_step(void **state)
+{
+    struct vs_arena_config config = {.slack = 1000,
+                                     .wait_slack = 1000}; /* until it is full, more is created */
+    uint64_t b[16], address;
+    kit_begin(&k, 28, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b); /* idle: 8, apart, and visible to lane one alone */
+    take(two, 12 * G);
+    assert_int_equal(stats().reserved, 28 * G);
+    take(one, 4 * G); /* as a view of what it may use */
+    assert_int_equal(stats().follows + stats().settles + stats().released, 0);
+    take(two, 2 * G); /* what the other's stream has to be waited for */
+    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().settles + stats().released, 0);
+    take(VS_ARENA_ANY, G); /* without a stream: the host waits */
+    assert_true(stats().settles > 0);
+    assert_int_equal(stats().released, 0);
+    uint32_t own = lane_of(3, VS_LANE_PRIVATE);
+    take(own, G); /* shares with nobody: what is idle is given back, and created for it */
+    assert_int_equal(stats().released, 1);
+    uint64_t settles = stats().settles;
+    assert_int_equal(vs_arena_malloc(k.arena, one, G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_true(stats().settles > settles);
+    assert_int_equal(stats().idle, 0);
+    end();
+}
+
+static void small_blocks_get_the_granules_of_large_ones(void **state)
+{
+    uint64_t b[8];
+    begin(8);
+    make_gaps(VS_ARENA_ANY, G, 8, b);
+    take(VS_ARENA_ANY, 512);
+    assert_true(stats().reserved <= 8 * G);
+    end();
+}
+
+static void the_error_is_the_one_that_the_call_gave(void **state)
+{
+    uint64_t address;
+    begin(8);
+    take(VS_ARENA_ANY, G);
+    k.fail_with = KIT_ERROR;
+    k.fail_at = k.calls + 1;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 3 * G, &address), KIT_ERROR);
+    arena_check(k.arena);
+    take(VS_ARENA_ANY, 3 * G);
+    kit_end(&k);
+}
+
+/* ---- giving back unasked ---- */
+
+static void begin_trimming(uint32_t window)
+{
+    struct vs_arena_config config = {.trim_above = 16 * G, .trim_window = window};
+    kit_begin(&k, 400, &config);
+}
+
+static void turn(uint64_t times, uint32_t lane)
+{
+    for (uint64_t i = 0; i < times; i++)
+        give(take(lane, G), lane);
+}
+
+static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void **state)
+{
+    uint64_t b[200];
+    begin_trimming(1600);
+    for (int i = 0; i < 200; i++)
+        b[i] = take(VS_ARENA_ANY, G);
+    for (int i = 0; i < 200; i++)
+        give(b[i], VS_ARENA_ANY);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().reserved, 200 * G); /* not long yet */
+    turn(3000, VS_ARENA_ANY);
+    assert_in_range(stats().reserved, 16 * G, 17 * G);
+    uint64_t calls = k.driver_calls;
+    turn(10000, VS_ARENA_ANY);
+    assert_int_equal(k.driver_calls, calls);
+    end();
+}
+
+/* A loop whose idle memory swings far above the threshold, and that is longer than a window. */
+static void a_loop_is_not_given_back_what_it_needs_again(void **state)
+{
+    uint64_t b[200], calls = 0, after = 0;
+    begin_trimming(160);
+    for (int step = 0; step < 40; step++) {
+        calls = k.driver_calls;
+        for (int i = 0; i < 200; i++)
+            b[i] = take(VS_ARENA_ANY, G);
+        for (int i = 0; i < 200; i++)
+            give(b[i], VS_ARENA_ANY);
+        turn(800, VS_ARENA_ANY);
+        after += step >= 8 ? k.driver_calls - calls : 0;
+    }
+    assert_true(stats().released > 0); /* it was tried */
+    assert_int_equal(after, 0);
+    assert_int_equal(stats().reserved, 200 * G);
+    end();
+}
+
+static void nothing_is_given_back_where_that_is_not_wanted(void **state)
+{
+    struct vs_arena_config config = {.trim_above = UINT64_MAX, .trim_window = 16};
+    kit_begin(&k, 400, &config);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    turn(1000, VS_ARENA_ANY);
+    assert_int_equal(stats().released, 0);
+    end();
+}
+
+static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void **state)
+{
+    uint64_t address;
+    begin_trimming(160);
+    uint32_t one = lane_of(1, 0);
+    k.lag = 100;
+    address = take(one, 200 * G);
+    kit_own(&k, address, 200 * G, 0, 1);
+    kit_disown(&k, address, 200 * G, 0, 1 << 1, false);
+    assert_int_equal(vs_arena_free(k.arena, address, one, 0), 0);
+    for (int round = 0; round < 2; round++) {
+        turn(1000, VS_ARENA_ANY);
+        assert_int_equal(stats().reserved < 200 * G, round);
+        k.lag = 0;
+    }
+    end();
+}
+
+static void deferred_frees_do_not_pile_up(void **state)
+{
+    struct vs_arena_config config = {.defer_bytes = 8 * G};
+    kit_begin(&k, 300, &config);
+    k.lag = 1000; /* else nobody has to wait */
+    for (int i = 0; i < 3000; i++) {
+        uint64_t block = take(VS_ARENA_ANY, i % 2 ? 1000 : G / 2);
+        k.freed++;
+        assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, VS_FREE_DEFER), 0);
+    }
+    assert_true(stats().peak_reserved < 12 * G);
+    assert_true(stats().settles > 10 && stats().settles < 800);
+    end();
+}
+
+static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
+{
+    uint64_t b[16];
+    begin(64);
+    make_gaps(VS_ARENA_ANY, G, 16, b);
+    give(take(VS_ARENA_ANY, 8 * G), VS_ARENA_ANY);
+    uint64_t view = take(VS_ARENA_ANY, 5 * G);
+    assert_int_equal(stats().view_hits, 1);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 13 * G);
+    kit_own(&k, view, 5 * G, 1, 0);
+    end();
+}
+
+static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
+{
+    uint64_t b[64];
+    begin(256);
+    give(take(VS_ARENA_ANY, 200 * G), VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().reserved, 0);
+    make_gaps(VS_ARENA_ANY, G, 64, b); /* 32 live, 32 idle between them */
+    take(VS_ARENA_ANY, 20 * G);
+    assert_int_equal(stats().reserved, 64 * G); /* a view of what is idle: 200 were long ago */
+    assert_int_equal(stats().peak_allocated, 200 * G);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_an_error_everything_idle_is_given_back),
+        cmocka_unit_test(a_request_without_a_stream_waits_without_the_lock),
+        cmocka_unit_test(a_wait_that_fails_is_tried_once),
+        cmocka_unit_test(a_full_device_is_answered_step_by_step),
+        cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
+        cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
+        cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
+        cmocka_unit_test(nothing_is_given_back_where_that_is_not_wanted),
+        cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
+        cmocka_unit_test(deferred_frees_do_not_pile_up),
+        cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
+        cmocka_unit_test(after_a_trim_what_lived_before_it_allows_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
