@@ -135,9 +135,10 @@ for how in '' kill; do
     done
 done
 # PyTorch's allocator is the arena: blocks of a framework, no allocation of the driver's beside them
-for what in streams threads pools; do
+for what in "torch streams" "torch threads" torch_pools; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
-    shimmed "$tests/prog_arena_torch" $what
+    # shellcheck disable=SC2086
+    shimmed "$tests"/prog_arena_$what
     [ "$status" = 0 ] || fail "$what: status $status"
     read -r peak alive blocks frees <"$run/out"
     holds

@@ -4,30 +4,31 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.bash"
 
-# The program prints: peak, live, blocks, frees.
+# in_arena PROGRAM [PART]: it prints peak, live, blocks, frees
 in_arena() {
+    local what="$*"
     shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
-    shimmed "$tests/prog_arena_torch" "$1"
-    [ "$status" = 0 ] || fail "$1: exit status $status"
+    shimmed "$tests/$1" "${@:2}"
+    [ "$status" = 0 ] || fail "$what: exit status $status"
     read -r peak live blocks frees <"$run/out"
     expect_sql "SELECT sum(op = 'block_alloc'), sum(op = 'block_free') FROM event" "$blocks|$frees"
-    [ "$1" = oom ] || expect_sql "SELECT max(framework_bytes) FROM event WHERE device = 0" "$peak"
+    [ "${2:-}" = oom ] || expect_sql "SELECT max(framework_bytes) FROM event WHERE device = 0" "$peak"
     expect_sql "SELECT framework_bytes, reserved_bytes > 0 OR framework_bytes = 0 FROM event WHERE op = 'block_free' ORDER BY seq DESC LIMIT 1" "$live|1"
     expect_sql "SELECT count(*) FROM event WHERE op IN ('block_alloc', 'block_free') AND (space <> 'arena' OR device <> 0)" 0
     expect_sql "SELECT count(*) FROM event WHERE op = 'block_alloc' AND (size_bytes % 512 OR address % 512)" 0
     expect_sql "$unknown_frees" 0
 }
 
-in_arena streams
+in_arena prog_arena_torch streams
 expect_sql "SELECT count(DISTINCT stream), min(stream) FROM event WHERE op = 'block_alloc'" '4|0'
 expect_sql "SELECT count(*) FROM event WHERE allocated_bytes > reserved_bytes" 0
 expect_clean
-in_arena threads
+in_arena prog_arena_torch threads
 expect_sql "SELECT count(DISTINCT thread) FROM event WHERE op = 'block_alloc'" 4
 expect_clean
-in_arena pools
+in_arena prog_arena_torch_pools
 expect_clean
-in_arena fork
+in_arena prog_arena_torch fork
 expect_clean
 [ "$(databases | wc -l)" = 1 ] || fail "the child recorded"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
@@ -35,9 +36,9 @@ shimmed "$tests/prog_arena_torch" devices
 [ "$status" = 0 ] || fail "devices: exit status $status"
 expect_sql "SELECT device, count(*), max(framework_bytes) FROM event WHERE op = 'block_alloc' GROUP BY device" $'0|102|6291456\n1|1|3145728'
 expect_sql "SELECT framework_bytes FROM event WHERE op = 'block_free' ORDER BY seq DESC LIMIT 1" 0
-in_arena first
+in_arena prog_arena_torch first
 expect_clean
-in_arena oom
+in_arena prog_arena_torch oom
 expect_sql "SELECT op, status FROM event WHERE op = 'oom' OR status = 2 ORDER BY seq" $'alloc|2\noom|0\noom|0' # the second is a limit that torch was given
 grep -q 'no PyTorch here' "$run/err" || fail "nothing was said"
 
