@@ -15,11 +15,11 @@ done
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
 shim_env+=(SIMCUDA_CAPACITY=512MiB)
 for part in peers captures exported; do # which ask how virtual memory is mapped: nothing that the driver's own could answer
-    shimmed "$tests/prog_arena_world" $part
+    shimmed "$tests/prog_arena_mapped" $part
     [ "$status" = 0 ] || fail "$part: status $status"
 done
 shim_env+=(SIMCUDA_FAIL=cuCtxSynchronize:2=719)
-shimmed "$tests/prog_arena_world" far
+shimmed "$tests/prog_arena_mapped" far
 [ "$status" = 0 ] || fail "far: status $status"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=512MiB)
 played fork
