@@ -163,7 +163,7 @@ static bool from_deferred(struct vs_arena *a, uint32_t lane, uint64_t size, uint
 static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
 {
     uint32_t heap = heap_for(a, lane, false);
-    bool ready = lane == VS_ARENA_ANY || a->lane[lane].retired;
+    bool alone = lane == VS_ARENA_ANY || a->lane[lane].retired, ready = alone || a->config.no_follows;
     if ((*tile = use_view(a, lane, size)) != NIL)
         return 0;
     if (!within(a, vs_supply_need(a, heap, lane, size), a->config.slack) &&
@@ -174,7 +174,7 @@ static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum ef
         if (status != VS_BACKING_OUT_OF_MEMORY)
             return status;
     }
-    if (ready && is_for_host(a, lane, size, effort))
+    if (alone && is_for_host(a, lane, size, effort))
         return NOT_SETTLED;
     int status = from_idle(a, lane, size, ready, tile);
     return status == VS_BACKING_NOT_READY && !ready ? from_idle(a, lane, size, true, tile) : status;

@@ -356,6 +356,23 @@ static void where_no_stream_may_wait_only_what_is_complete_is_used(void **state)
     end();
 }
 
+static void where_no_stream_may_wait_nothing_is_mapped_for_nothing(void **state)
+{
+    struct vs_arena_config config = {.no_follows = true};
+    uint64_t b[16];
+    kit_begin(&k, 64, &config);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b);
+    take(two, 6 * G); /* of none of the eight that the first one freed */
+    assert_int_equal(k.aliases, 0);
+    assert_int_equal(stats().reserved, 22 * G);
+    assert_int_equal(stats().follows + stats().settles, 0);
+    take(one, 6 * G);
+    assert_int_equal(k.aliases, 6);
+    end();
+}
+
 static void a_hole_is_left_to_its_lane_for_some_frees(void **state)
 {
     struct vs_arena_config config = {.keep_frees = 4};
@@ -461,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_view_of_what_others_freed_is_used_after_a_wait),
         cmocka_unit_test(another_stream_gets_a_hole_below_a_granule_after_a_wait),
         cmocka_unit_test(where_no_stream_may_wait_only_what_is_complete_is_used),
+        cmocka_unit_test(where_no_stream_may_wait_nothing_is_mapped_for_nothing),
         cmocka_unit_test(a_hole_is_left_to_its_lane_for_some_frees),
         cmocka_unit_test(holes_of_two_streams_serve_one_request),
         cmocka_unit_test(the_device_s_speed_does_not_move_a_block),
