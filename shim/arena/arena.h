@@ -24,7 +24,7 @@
  * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
  * arena is one device's) is held meanwhile, calls of the backing included.  It is not where memory is short
  * and the device is waited for, or in vs_arena_trim; it is in the other waits, which are few: for deferred
- * frees that have become many, of a request without a stream for others' frees, for a lane to be opened.
+ * frees that have become many or too much, for a lane to be opened, and before views are evicted.
  *
  * Fork: in a child there is no arena, as there is no driver.  Functions answer NOT_INITIALIZED, no block is
  * found, no lock is waited for.

@@ -157,7 +157,8 @@ static void look_for_ebb(struct vs_arena *a)
         e->left = WINDOW;
     }
     e->least = live < e->least ? live : e->least;
-    uint64_t least = e->before < e->least ? e->before : e->least, range = a->wanted - least;
+    uint64_t least = e->before < e->least ? e->before : e->least;
+    uint64_t range = a->wanted > least ? a->wanted - least : 0; /* after a trim less is wanted than was */
     e->armed = e->armed || live > least + range / 2;
     if (!e->armed || live > least + range / 64)
         return;

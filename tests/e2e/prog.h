@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MIB (1ull << 20)
 
@@ -29,6 +30,23 @@
         }                                                                                                    \
     } while (0)
 #define OK(call) IS(call, CUDA_SUCCESS)
+
+struct part {
+    const char *name;
+    void (*play)(void);
+};
+
+/* The part that the first argument names.  Exit status: 2 where there is none. */
+static inline int play_part(int argc, char **argv, const struct part *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
+            parts[i].play();
+            puts("done");
+            return 0;
+        }
+    return 2;
+}
 
 #ifndef PROG_NO_BEGIN
 static inline void begin(void)

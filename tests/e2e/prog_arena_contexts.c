@@ -229,19 +229,11 @@ static void references(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } parts[] = {{"deferred", deferred}, {"own", own_contexts}, {"many", many},
-                 {"waiting", waiting},   {"ending", ending},    {"references", references}};
+    static const struct part parts[] = {{"deferred", deferred}, {"own", own_contexts},
+                                        {"many", many},         {"waiting", waiting},
+                                        {"ending", ending},     {"references", references}};
     begin();
     OK(cuCtxGetCurrent(&primary));
     alarm(15);
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
-            parts[i].run();
-            puts("done");
-            return 0;
-        }
-    return 2;
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

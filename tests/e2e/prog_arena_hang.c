@@ -230,19 +230,11 @@ static void streams(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } parts[] = {{"pools", pools}, {"cached", cached}, {"crowd", crowd}, {"streams", streams}};
+    static const struct part parts[] = {
+        {"pools", pools}, {"cached", cached}, {"crowd", crowd}, {"streams", streams}};
     begin();
     find_functions();
     OK(cuCtxGetCurrent(&primary));
     alarm(15);
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
-            parts[i].run();
-            puts("done");
-            return 0;
-        }
-    return 2;
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -157,16 +157,8 @@ static void captures(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*play)(void);
-    } parts[] = {{"peers", peers}, {"far", far}, {"exported", exported}, {"captures", captures}};
+    static const struct part parts[] = {
+        {"peers", peers}, {"far", far}, {"exported", exported}, {"captures", captures}};
     begin();
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
-            parts[i].play();
-            puts("done");
-            return 0;
-        }
-    return 2;
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -353,17 +353,9 @@ static void managed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*play)(void);
-    } parts[] = {{"contexts", contexts}, {"race", race},       {"fork", forked},    {"late", after_main},
-                 {"pools", pools},       {"streams", streams}, {"short", is_short}, {"managed", managed}};
+    static const struct part parts[] = {{"contexts", contexts}, {"race", race},      {"fork", forked},
+                                        {"late", after_main},   {"pools", pools},    {"streams", streams},
+                                        {"short", is_short},    {"managed", managed}};
     begin();
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0) {
-            parts[i].play();
-            puts("done");
-            return 0;
-        }
-    return 2;
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }
