@@ -167,7 +167,8 @@ void vs_policy_free(struct vs_arena *a, uint32_t tile);
 
 /* ---- sharing.c ---- */
 
-void vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size);
+/* A block of SIZE bytes in the hole: its tile.  What is left of the hole stays one, above and below. */
+uint32_t vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size);
 void vs_hole_free(struct vs_arena *a, uint32_t tile, uint32_t lane); /* a block becomes one */
 /* Holes that were left to their lanes become all lanes': those whose last free was KEEP frees ago. */
 void vs_holes_share(struct vs_arena *a, uint64_t keep);

@@ -50,9 +50,7 @@ static uint32_t heap_for(const struct vs_arena *a, uint32_t lane, bool small)
 static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
 {
     uint32_t hole = vs_hole_find(a, heap, lane, size);
-    if (hole != NIL)
-        vs_hole_take(a, hole, size);
-    return hole;
+    return hole == NIL ? NIL : vs_hole_take(a, hole, size);
 }
 
 /* ---- large requests ---- */

@@ -11,7 +11,8 @@
  */
 #include "internal.h"
 
-#define TRIES 16 /* holes that are looked at where the best one can not be waited for */
+#define TRIES      16   /* holes that are looked at where the best one can not be waited for */
+#define EVEN_SHARE 1024 /* of the live peak, for beginning where granules do */
 
 /* ---- taking and freeing ---- */
 
@@ -26,19 +27,44 @@ static struct run granules_of(const struct vs_arena *a, const struct tile *hole,
     return (struct run){first, first < end ? end - first : 0};
 }
 
-void vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size)
+/* Bytes of granules in which something lives that are no block's, while SIZE bytes count as live already. */
+static uint64_t partly_used(const struct vs_arena *a, uint64_t size)
+{
+    uint64_t used = a->stats.reserved - (a->idle << a->shift), live = a->stats.allocated - size;
+    return used > live ? used - live : 0;
+}
+
+/* Where in the hole the block begins.  One of whole granules that began within one would, once it is freed
+ * between two others, leave one granule less idle than it took: behind one odd block all that follow would.
+ * So it begins where a granule does, if nothing of the hole is then left above it, and as long as what lies
+ * below such blocks is next to nothing. */
+static uint64_t begin_in(const struct vs_arena *a, const struct tile *hole, uint64_t size)
+{
+    uint64_t mask = granule_bytes(a) - 1, even = (hole->at + mask) & ~mask;
+    if (size & mask || even == hole->at || even + size != hole->at + hole->size)
+        return hole->at;
+    return partly_used(a, size) <= a->wanted / EVEN_SHARE ? even : hole->at;
+}
+
+uint32_t vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size)
 {
     struct tile *t = &a->tile[hole];
-    uint64_t from = t->at, to = from + t->size;
+    uint64_t from = begin_in(a, t, size), to = t->at + t->size;
     struct run used = granules_of(a, t, from, from + size);
+    uint32_t block = hole;
     vs_tile_take(a, hole);
-    uint32_t rest = from + size < to ? vs_tile_cut(a, hole, from + size) : NIL;
-    t->state = TILE_USED;
-    t->others = 0;
+    if (from > t->at) {
+        block = vs_tile_cut(a, hole, from);
+        vs_tile_put(a, hole);
+    }
+    uint32_t rest = from + size < to ? vs_tile_cut(a, block, from + size) : NIL;
+    a->tile[block].state = TILE_USED;
+    a->tile[block].others = 0;
     if (rest != NIL)
         vs_tile_put(a, rest);
     if (used.count)
         vs_granules_claim(a, used.first, used.first + used.count, NIL);
+    return block;
 }
 
 void vs_hole_free(struct vs_arena *a, uint32_t tile, uint32_t lane)

@@ -107,6 +107,22 @@ static void small_blocks_get_the_granules_of_large_ones(void **state)
     end();
 }
 
+/* Blocks of whole granules, behind one that is none: between two that live, each leaves all it took. */
+static void behind_an_odd_block_even_ones_lie_on_granules_of_their_own(void **state)
+{
+    uint64_t b[6];
+    begin(160 + 6 * 4);
+    uint32_t one = lane_of(1, 0);
+    take(one, 160 * G - VS_ARENA_UNIT);
+    for (int i = 0; i < 6; i++)
+        b[i] = take(one, 4 * G);
+    for (int i = 0; i < 6; i += 2)
+        give(b[i], one);
+    take(one, 12 * G); /* of a device on which nothing else is free */
+    assert_int_equal(stats().idle, 0);
+    end();
+}
+
 static void the_error_is_the_one_that_the_call_gave(void **state)
 {
     uint64_t address;
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_wait_that_fails_is_tried_once),
         cmocka_unit_test(a_full_device_is_answered_step_by_step),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_granules_of_their_own),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
         cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
         cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
