@@ -141,7 +141,8 @@ def misses(results):
     for pattern in PATTERNS:
         parts = {n: f[pattern]["live"] / f[pattern]["room"] for n, f in results.items() if f.get(pattern) and f[pattern].get("live")}
         others = [p for n, p in parts.items() if "arena" not in n]
-        if "arena" in parts and others and parts["arena"] < max(others):
+        # the rooms differ by a MiB or two: less than that is the same
+        if "arena" in parts and others and parts["arena"] < max(others) - 0.0005:
             lines.append(f"MISS  {pattern}: the arena had {parts['arena']:.4f} of the room in use, another {max(others):.4f}")
         for name, found in results.items():
             if not found.get(pattern):
