@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench_arena_meta.py [CYCLES [single]] > TRACE: what tests/gpu/arena_train.py's ten decoders ask of an allocator, or its single one,
-for bench_arena_replay.
+"""bench_arena_meta.py [CYCLES [single|light]] > TRACE: what tests/gpu/arena_train.py's ten decoders ask of an allocator, or its single
+one, or its small one, for bench_arena_replay.
 
 No GPU and no memory is needed: PyTorch runs the same model on tensors without data and says which storages are made and freed,
 each on the stream of its decoder.
@@ -123,8 +123,9 @@ def single_step(s, rng, number, model, moments):
 
 def main():
     cycles = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    one = len(sys.argv) > 2 and sys.argv[2] == "single"
-    s, trace, decoders = SimpleNamespace(**arena_train.SIZES["single" if one else "multi"]), Trace(), []
+    which = sys.argv[2] if len(sys.argv) > 2 else "multi"
+    one = which != "multi"
+    s, trace, decoders = SimpleNamespace(**arena_train.SIZES[which]), Trace(), []
     F.scaled_dot_product_attention = attend
     with trace:
         for n in range(1 if one else arena_train.STREAMS):
