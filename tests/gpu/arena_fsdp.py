@@ -1,0 +1,194 @@
+"""Two GPUs train one model with FSDP under each allocator: collectives run on a stream of their own, and memory goes between it and the
+stream of the computation.
+
+    arena_fsdp.py TREE OUT [--rounds N] [--seconds N] [--only CONFIGURATIONS]
+    arena_fsdp.py --work (started by it, once for each rank)
+
+The model is that of arena_train.py's single decoder, sharded block by block; sequence lengths change from step to step, and a round
+of steps repeats itself.  The configurations take turns, a round each, so that all meet the same clock; the first round of
+each is not counted.  "arena-nowaits" is the arena with VRAMSCOPE_ARENA_WAITS=off: no stream is ever made to wait for memory.
+Says of each the step's median, with the least and the greatest of the rounds' medians, the peaks of rank 0, and how often a stream
+was made to wait.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import socket
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+CONFIGS = ["native", "expandable", "arena", "arena-nowaits", "native+recorded"]
+GPUS, MIB = 2, 1 << 20
+
+
+# ---- a rank ----
+
+
+def build(torch, s):
+    from arena_train import Decoder
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    torch.manual_seed(1)
+    with torch.device("cuda"):
+        model = Decoder(s)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model.blocks:
+        fully_shard(block, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+
+def one_round(torch, s, rank, model, optimizer):
+    from arena_train import length, tokens
+
+    lengths, ids, step_ms, losses = random.Random(7), random.Random(rank), [], []
+    for _ in range(s.steps):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(2):  # gradients are accumulated
+            loss = model(tokens(ids, s, length(lengths, s)).cuda())
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.item())
+        torch.cuda.synchronize()
+        step_ms.append((time.perf_counter() - begin) * 1e3)
+    return {"step_ms": step_ms, "losses": losses, "allocated": torch.cuda.max_memory_allocated(),
+            "reserved": torch.cuda.max_memory_reserved()}
+
+
+def work():
+    import torch
+    import torch.distributed as dist
+    from arena_train import SIZES
+
+    s, rank = argparse.Namespace(**SIZES["single"]), int(os.environ["RANK"])
+    print(json.dumps({"ready": torch.__version__}), flush=True)
+    made = None
+    for line in sys.stdin:
+        if line.strip() != "go":
+            break
+        if made is None:
+            torch.cuda.set_device(rank)
+            dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+            made = build(torch, s)
+        print(json.dumps(one_round(torch, s, rank, *made)), flush=True)
+    if made:
+        dist.destroy_process_group()
+
+
+# ---- the comparison ----
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+def start(a, name, scratch):
+    from arena_configs import command
+    from arena_worker import Worker
+
+    port, ranks = free_port(), []
+    for rank in range(GPUS):
+        argv, env = command(a.tree, name.replace("-nowaits", ""), os.path.join(scratch, f"{name}.{rank}.db"), [os.path.abspath(__file__), "--work"])
+        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(GPUS), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                   NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", OMP_NUM_THREADS="4", VRAMSCOPE_STACKS="off")
+        if name.endswith("-nowaits"):
+            env["VRAMSCOPE_ARENA_WAITS"] = "off"
+        ranks.append(Worker(argv, env, os.path.join(scratch, f"{name}.{rank}.log")))
+    return ranks
+
+
+def one_turn(ranks, limit):
+    """The answers of all ranks, or None."""
+    for worker in ranks:
+        worker.process.stdin.write("go\n")
+        worker.process.stdin.flush()
+    found = [worker.answer("step_ms", limit) for worker in ranks]
+    return found if all(found) else None
+
+
+def take_turns(a, jobs, rounds):
+    begin = time.monotonic()
+    for number in range(a.rounds + 1):
+        for name, ranks in jobs.items():
+            if any(worker.failed for worker in ranks) or time.monotonic() - begin > a.seconds:
+                continue
+            found = one_turn(ranks, 90)
+            if found:
+                rounds[name].append(found)
+            else:
+                print(f"FAIL  {name}: " + "; ".join(str(w.failed) for w in ranks) + "\n" + "".join(w.last_words() for w in ranks), flush=True)
+
+
+def waits(scratch, name):
+    import arena_recorded
+
+    path = os.path.join(scratch, f"{name}.0.db")
+    if not name.startswith("arena") or not os.path.exists(path):
+        return ""
+    ours = arena_recorded.read(path).get("arena", {})
+    return f"{ours.get('follows')} waits of streams for {ours.get('mallocs')} blocks"
+
+
+def table(rounds, scratch):
+    lines = [f"{'allocator':18} {'rounds':>6} {'live MiB':>9} {'reserved':>9}  step ms"]
+    for name, found in rounds.items():
+        counted = [r[0] for r in found[1:]]
+        if not counted:
+            lines.append(f"{name:18} nothing measured")
+            continue
+        medians = [statistics.median(r["step_ms"]) for r in counted]
+        every = statistics.median(ms for r in counted for ms in r["step_ms"])
+        last = counted[-1]
+        lines.append(f"{name:18} {len(counted):6} {last['allocated'] / MIB:9.1f} {last['reserved'] / MIB:9.1f}  "
+                     f"{every:.2f} ({min(medians):.2f} .. {max(medians):.2f})  last loss {last['losses'][-1]:.4f}  {waits(scratch, name)}")
+    return "\n".join(lines)
+
+
+def compare(a):
+    os.makedirs(a.out, exist_ok=True)
+    scratch = os.path.join(a.out, "fsdp.work")
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.makedirs(scratch)
+    jobs = {name: start(a, name, scratch) for name in a.only.split(",")}
+    for ranks in jobs.values():
+        for worker in ranks:
+            worker.answer("ready", 120)
+    rounds = {name: [] for name in jobs}
+    take_turns(a, jobs, rounds)
+    for name, ranks in jobs.items():
+        for worker in ranks:
+            worker.end()
+            if worker.failed:
+                print(f"FAIL  {name}: {worker.failed}\n{worker.last_words()}", flush=True)
+    print(table(rounds, scratch), flush=True)
+    with open(os.path.join(a.out, "fsdp.json"), "w") as file:
+        json.dump(rounds, file)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return not all(len(found) > 1 for found in rounds.values()) or any(w.failed for ranks in jobs.values() for w in ranks)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("tree", nargs="?")
+    p.add_argument("out", nargs="?")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=120, help="start nothing new after this time")
+    p.add_argument("--only", default=",".join(CONFIGS))
+    p.add_argument("--work", action="store_true")
+    a = p.parse_args()
+    if a.work:
+        return work()
+    return compare(a)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
