@@ -128,6 +128,16 @@ def take_turns(a, jobs, rounds):
                 print(f"FAIL  {name}: " + "; ".join(str(w.failed) for w in ranks) + "\n" + "".join(w.last_words() for w in ranks), flush=True)
 
 
+def end_together(name, ranks):
+    """One alone would wait for the others."""
+    for worker in ranks:
+        worker.process.stdin.close()
+    for worker in ranks:
+        worker.end()
+        if worker.failed:
+            print(f"FAIL  {name}: {worker.failed}\n{worker.last_words()}", flush=True)
+
+
 def waits(scratch, name):
     import arena_recorded
 
@@ -135,7 +145,7 @@ def waits(scratch, name):
     if not name.startswith("arena") or not os.path.exists(path):
         return ""
     ours = arena_recorded.read(path).get("arena", {})
-    return f"{ours.get('follows')} waits of streams for {ours.get('mallocs')} blocks"
+    return f"{name}: {ours.get('follows')} waits of streams for {ours.get('mallocs')} blocks"
 
 
 def table(rounds, scratch):
@@ -149,7 +159,7 @@ def table(rounds, scratch):
         every = statistics.median(ms for r in counted for ms in r["step_ms"])
         last = counted[-1]
         lines.append(f"{name:18} {len(counted):6} {last['allocated'] / MIB:9.1f} {last['reserved'] / MIB:9.1f}  "
-                     f"{every:.2f} ({min(medians):.2f} .. {max(medians):.2f})  last loss {last['losses'][-1]:.4f}  {waits(scratch, name)}")
+                     f"{every:.2f} ({min(medians):.2f} .. {max(medians):.2f})  last loss {last['losses'][-1]:.4f}")
     return "\n".join(lines)
 
 
@@ -164,14 +174,12 @@ def compare(a):
             worker.answer("ready", 120)
     rounds = {name: [] for name in jobs}
     take_turns(a, jobs, rounds)
-    for name, ranks in jobs.items():
-        for worker in ranks:
-            worker.end()
-            if worker.failed:
-                print(f"FAIL  {name}: {worker.failed}\n{worker.last_words()}", flush=True)
-    print(table(rounds, scratch), flush=True)
     with open(os.path.join(a.out, "fsdp.json"), "w") as file:
         json.dump(rounds, file)
+    print(table(rounds, scratch), flush=True)
+    for name, ranks in jobs.items():
+        end_together(name, ranks)
+    print("\n".join(filter(None, (waits(scratch, name) for name in jobs))), flush=True)
     shutil.rmtree(scratch, ignore_errors=True)
     return not all(len(found) > 1 for found in rounds.values()) or any(w.failed for ranks in jobs.values() for w in ranks)
 
