@@ -18,4 +18,6 @@ timeout 60 "$torch" "$gpu/arena_sweep.py" "$dir/tree" "$run" --device cpu --only
 [ "$(wc -l <"$run/sweep.tsv")" = 4 ] || fail "not all points were measured"
 echo halves | CUDA_ON_CPU_LIMIT=$((1 << 30)) on_cpu "$gpu/arena_oom.py" --work --room 0.5 >"$run/out" 2>"$run/err" || fail "arena_oom.py"
 grep -q '"error": "OutOfMemoryError".*"goes_on": true' "$run/out" || fail "arena_oom.py says nothing"
+timeout 60 "$torch" "$gpu/arena_fsdp.py" "$dir/tree" "$run" --cpu --rounds 1 --only native >"$run/out" 2>"$run/err" || fail "arena_fsdp.py"
+grep -q '^native  *1 .*last loss [1-9]' "$run/out" || fail "arena_fsdp.py: the ranks did not train"
 echo "the arena's measurements, without a GPU"

@@ -3,6 +3,7 @@ stream of the computation.
 
     arena_fsdp.py TREE OUT [--rounds N] [--seconds N] [--only CONFIGURATIONS]
     arena_fsdp.py --work (started by it, once for each rank)
+--cpu: a tiny model without a GPU, for a test of this script.
 
 The model is that of arena_train.py's single decoder, sharded block by block; sequence lengths change from step to step, and a round
 of steps repeats itself.  The configurations take turns, a round each, so that all meet the same clock; the first round of
@@ -29,55 +30,63 @@ GPUS, MIB = 2, 1 << 20
 # ---- a rank ----
 
 
-def build(torch, s):
+def build(torch, s, device):
     from arena_train import Decoder
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     torch.manual_seed(1)
-    with torch.device("cuda"):
+    with torch.device(device):
         model = Decoder(s)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
         fully_shard(block, mp_policy=policy)
     fully_shard(model, mp_policy=policy)
-    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
 
 
-def one_round(torch, s, rank, model, optimizer):
+def one_round(torch, s, rank, device, model, optimizer):
     from arena_train import length, tokens
+
+    def synchronize():
+        if device == "cuda":
+            torch.cuda.synchronize()
 
     lengths, ids, step_ms, losses = random.Random(7), random.Random(rank), [], []
     for _ in range(s.steps):
-        torch.cuda.synchronize()
+        synchronize()
         begin = time.perf_counter()
         for _ in range(2):  # gradients are accumulated
-            loss = model(tokens(ids, s, length(lengths, s)).cuda())
+            loss = model(tokens(ids, s, length(lengths, s)).to(device))
             loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
-        torch.cuda.synchronize()
+        synchronize()
         step_ms.append((time.perf_counter() - begin) * 1e3)
-    return {"step_ms": step_ms, "losses": losses, "allocated": torch.cuda.max_memory_allocated(),
-            "reserved": torch.cuda.max_memory_reserved()}
+    peaks = (torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()) if device == "cuda" else (0, 0)
+    return {"step_ms": step_ms, "losses": losses, "allocated": peaks[0], "reserved": peaks[1]}
 
 
-def work():
+def work(a):
     import torch
     import torch.distributed as dist
     from arena_train import SIZES
 
-    s, rank = argparse.Namespace(**SIZES["single"]), int(os.environ["RANK"])
+    device, rank = "cpu" if a.cpu else "cuda", int(os.environ["RANK"])
+    s = argparse.Namespace(**SIZES["small" if a.cpu else "single"])
     print(json.dumps({"ready": torch.__version__}), flush=True)
     made = None
     for line in sys.stdin:
         if line.strip() != "go":
             break
         if made is None:
-            torch.cuda.set_device(rank)
-            dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-            made = build(torch, s)
-        print(json.dumps(one_round(torch, s, rank, *made)), flush=True)
+            if a.cpu:
+                dist.init_process_group("gloo")
+            else:
+                torch.cuda.set_device(rank)
+                dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+            made = build(torch, s, device)
+        print(json.dumps(one_round(torch, s, rank, device, *made)), flush=True)
     if made:
         dist.destroy_process_group()
 
@@ -97,7 +106,7 @@ def start(a, name, scratch):
 
     port, ranks = free_port(), []
     for rank in range(GPUS):
-        argv, env = command(a.tree, name.replace("-nowaits", ""), os.path.join(scratch, f"{name}.{rank}.db"), [os.path.abspath(__file__), "--work"])
+        argv, env = command(a.tree, name.replace("-nowaits", ""), os.path.join(scratch, f"{name}.{rank}.db"), [os.path.abspath(__file__), "--work"] + ["--cpu"] * a.cpu)
         env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(GPUS), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                    NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", OMP_NUM_THREADS="4", VRAMSCOPE_STACKS="off")
         if name.endswith("-nowaits"):
@@ -179,7 +188,7 @@ def compare(a):
     print(table(rounds, scratch), flush=True)
     for name, ranks in jobs.items():
         end_together(name, ranks)
-    print("\n".join(filter(None, (waits(scratch, name) for name in jobs))), flush=True)
+    print("\n".join(filter(None, (waits(scratch, name) for name in jobs))) or "no arena", flush=True)
     shutil.rmtree(scratch, ignore_errors=True)
     return not all(len(found) > 1 for found in rounds.values()) or any(w.failed for ranks in jobs.values() for w in ranks)
 
@@ -192,9 +201,10 @@ def main():
     p.add_argument("--seconds", type=float, default=120, help="start nothing new after this time")
     p.add_argument("--only", default=",".join(CONFIGS))
     p.add_argument("--work", action="store_true")
+    p.add_argument("--cpu", action="store_true")
     a = p.parse_args()
     if a.work:
-        return work()
+        return work(a)
     return compare(a)
 
 
