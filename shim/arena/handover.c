@@ -2,8 +2,12 @@
  * handover.c - see handover.h.
  *
  * One question, one answer, each a datagram: the giver has one socket for all who ask, and no connection of
- * his is opened under a number that the program may expect for a file of its own.  Both sides look who the
- * other is: the kernel says so with every datagram.
+ * his is opened under a number that the program may expect for a file of its own.
+ *
+ * Names of sockets are there for all to read, and a name is free again when its process is gone.  So the
+ * question carries a key, without which nothing is looked up, and the answer a proof, without which none of
+ * its descriptors comes into the asker's process.  Who binds the name after the giver learns a key that opens
+ * nothing any more.
  */
 #define _GNU_SOURCE
 #include "handover.h"
@@ -25,6 +29,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES (128u << 10)
@@ -42,71 +47,39 @@ static socklen_t name_of(struct sockaddr_un *address, uint64_t name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* A socket that says with each datagram who sent it, under a number that programs do not come to. */
+/* Under a number that programs do not come to. */
 static int new_socket(void)
 {
     struct rlimit limit;
-    int yes = 1, low = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int low = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (low < 0)
         return -errno;
     rlim_t half = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 128;
     int high = fcntl(low, F_DUPFD_CLOEXEC, half < 1000 ? (int)half : 1000);
-    if (high >= 0) {
-        close(low);
-        low = high;
-    }
-    setsockopt(low, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
-    return low;
+    if (high < 0)
+        return low;
+    close(low);
+    return high;
 }
 
-/* Room for descriptors and for who sent them. */
-union control {
-    struct cmsghdr header;
-    char room[CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+/* ---- datagrams ---- */
+
+struct question {
+    uint64_t key[2];
+    struct vs_handover_ask ask;
 };
 
-typedef bool trust(const struct ucred *who);
+struct reply {
+    uint64_t proof; /* 0: the key was wrong, and there is nothing else in it */
+    struct vs_handover_answer answer;
+};
 
-/* Who may have what is given: nobody has root's memory because he knows where it is. */
-static bool may_ask(const struct ucred *who)
-{
-    return who->uid == geteuid() || who->uid == 0;
-}
-
-static bool may_answer(const struct ucred *who)
-{
-    return may_ask(who) || geteuid() == 0;
-}
-
-/* More than there is room for come only where the kernel left out who sent them: nobody who is trusted. */
-static uint32_t take_files(const int *came, uint32_t count, int files[VS_HANDOVER_FILES])
-{
-    uint32_t kept = count < VS_HANDOVER_FILES ? count : VS_HANDOVER_FILES;
-    memcpy(files, came, kept * sizeof(int));
-    for (uint32_t i = kept; i < count; i++)
-        close(came[i]);
-    return kept;
-}
-
-/* What came along: how many descriptors, and whether the sender is one of those that MAY. */
-static uint32_t unpack(struct msghdr *message, trust *may, int files[VS_HANDOVER_FILES], bool *trusted)
-{
-    uint32_t count = 0;
-    *trusted = false;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        struct ucred who;
-        if (c->cmsg_level != SOL_SOCKET)
-            continue;
-        if (c->cmsg_type == SCM_CREDENTIALS) {
-            memcpy(&who, CMSG_DATA(c), sizeof who);
-            *trusted = may(&who);
-        } else if (c->cmsg_type == SCM_RIGHTS) {
-            count = take_files((const int *)(const void *)CMSG_DATA(c),
-                               (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)), files);
-        }
-    }
-    return count;
-}
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int))];
+};
+_Static_assert(CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int)) == CMSG_LEN(VS_HANDOVER_FILES * sizeof(int)),
+               "the kernel has no room for more");
 
 static void close_all(const int *files, uint32_t count)
 {
@@ -114,42 +87,12 @@ static void close_all(const int *files, uint32_t count)
         close(files[i]);
 }
 
-/* A datagram of exactly BYTES from one of those that MAY: how many descriptors came with it, or -errno
- * (-EACCES: from another one, who stands in *WHO). */
-static int receive(int from, trust *may, void *data, size_t bytes, int files[VS_HANDOVER_FILES],
-                   struct sockaddr_un *who, socklen_t *who_bytes)
-{
-    union control control;
-    struct iovec one = {data, bytes};
-    struct msghdr message = {.msg_name = who,
-                             .msg_namelen = who ? sizeof *who : 0,
-                             .msg_iov = &one,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof control};
-    bool trusted;
-    ssize_t n;
-    do /* a signal of the program's interrupts it in any case where it has a time limit */
-        n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    uint32_t count = unpack(&message, may, files, &trusted);
-    if (who_bytes)
-        *who_bytes = message.msg_namelen;
-    bool whole = (size_t)n == bytes && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-    if (whole && trusted)
-        return (int)count;
-    close_all(files, count);
-    return whole ? -EACCES : -EBADMSG;
-}
-
 /* ---- who gives ---- */
 
 /* One for each socket.  Written before its thread begins; never given back, since a fork's child may look. */
 struct server {
     vs_handover_give *give;
-    uint64_t name;
+    struct vs_handover_address where;
     int socket;
     pid_t pid; /* whose thread answers: a fork's child has none */
     dev_t device;
@@ -167,47 +110,68 @@ static bool is_ours(const struct server *s)
     return fstat(s->socket, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
 }
 
-static void send_answer(const struct server *s, const struct vs_handover_answer *answer, const int *files,
-                        const struct sockaddr_un *to, socklen_t to_bytes)
+/* Who does not read has no answer. */
+static void send_reply(const struct server *s, struct reply *reply, const int *files, struct sockaddr_un *to,
+                       socklen_t to_bytes)
 {
     union control control;
-    struct iovec one = {(void *)answer, sizeof *answer};
-    struct msghdr message = {
-        .msg_name = (void *)to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
-    if (answer->files) {
+    uint32_t count = reply->answer.files;
+    struct iovec one = {reply, sizeof *reply};
+    struct msghdr message = {.msg_name = to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
+    if (count) {
         memset(&control, 0, sizeof control);
-        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                          .cmsg_type = SCM_RIGHTS,
-                                          .cmsg_len = CMSG_LEN(answer->files * sizeof(int))};
-        memcpy(CMSG_DATA(&control.header), files, answer->files * sizeof(int));
+        control.header = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        memcpy(CMSG_DATA(&control.header), files, count * sizeof(int));
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(answer->files * sizeof(int));
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     }
-    sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read has no answer */
+    sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A question and who asks it; whatever else comes is dropped, descriptors that come along by the kernel. */
+static bool hear(const struct server *s, struct question *q, struct sockaddr_un *who, socklen_t *who_bytes)
+{
+    *who_bytes = sizeof *who;
+    return recvfrom(s->socket, q, sizeof *q, MSG_TRUNC, (struct sockaddr *)who, who_bytes) == sizeof *q;
+}
+
+/* All of it is compared, whatever differs: the time says nothing. */
+static bool has_key(const struct server *s, const struct question *q)
+{
+    return ((q->key[0] ^ s->where.key[0]) | (q->key[1] ^ s->where.key[1])) == 0;
+}
+
+/* Told at once that it is nothing, so that he does not wait. */
+static void refuse(const struct server *s, struct sockaddr_un *who, socklen_t who_bytes)
+{
+    struct reply nothing;
+    memset(&nothing, 0, sizeof nothing);
+    if (is_ours(s))
+        send_reply(s, &nothing, NULL, who, who_bytes);
 }
 
 static void answer_one(const struct server *s)
 {
     struct sockaddr_un who;
-    socklen_t who_bytes = 0;
-    struct vs_handover_ask ask;
-    struct vs_handover_answer answer;
+    socklen_t who_bytes;
+    struct question q;
+    struct reply reply;
     int files[VS_HANDOVER_FILES];
-    int came = receive(s->socket, may_ask, &ask, sizeof ask, files, &who, &who_bytes);
-    memset(&answer, 0, sizeof answer);
-    if (came == -EACCES && is_ours(s)) { /* told at once, so that he does not wait */
-        answer.status = -EACCES;
-        send_answer(s, &answer, files, &who, who_bytes);
-    }
-    if (came < 0)
+    if (!hear(s, &q, &who, &who_bytes))
         return;
-    close_all(files, (uint32_t)came); /* nobody sends any */
-    if (ask.most > VS_HANDOVER_FILES)
-        ask.most = VS_HANDOVER_FILES;
-    s->give(&ask, &answer, files);
+    if (!has_key(s, &q)) {
+        refuse(s, &who, who_bytes);
+        return;
+    }
+    memset(&reply, 0, sizeof reply);
+    reply.proof = s->where.proof;
+    if (q.ask.most > VS_HANDOVER_FILES)
+        q.ask.most = VS_HANDOVER_FILES;
+    s->give(&q.ask, &reply.answer, files);
     if (is_ours(s))
-        send_answer(s, &answer, files, &who, who_bytes);
-    close_all(files, answer.files);
+        send_reply(s, &reply, files, &who, who_bytes);
+    close_all(files, reply.answer.files);
 }
 
 static void *serve(void *argument)
@@ -239,12 +203,12 @@ static int open_socket(struct server *s)
 {
     struct sockaddr_un address;
     struct stat st;
-    if (getrandom(&s->name, sizeof s->name, GRND_NONBLOCK) != sizeof s->name)
+    if (getrandom(&s->where, sizeof s->where, GRND_NONBLOCK) != sizeof s->where)
         return -EAGAIN;
     s->socket = new_socket();
     if (s->socket < 0)
         return s->socket;
-    socklen_t bytes = name_of(&address, s->name);
+    socklen_t bytes = name_of(&address, s->where.name);
     if (bind(s->socket, (struct sockaddr *)&address, bytes) != 0 || fstat(s->socket, &st) != 0) {
         int error = -errno;
         close(s->socket);
@@ -290,7 +254,7 @@ static int begin(vs_handover_give *give, struct server **out)
     return error;
 }
 
-int vs_handover_serve(vs_handover_give *give, uint64_t *name)
+int vs_handover_serve(vs_handover_give *give, struct vs_handover_address *where)
 {
     static bool arranged;
     int error = 0;
@@ -303,7 +267,8 @@ int vs_handover_serve(vs_handover_give *give, uint64_t *name)
         if (error == 0)
             __atomic_store_n(&latest, s, __ATOMIC_RELEASE); /* see close_in_child */
     }
-    *name = error == 0 ? s->name : 0;
+    if (error == 0)
+        *where = s->where;
     vs_lock_give(&lock);
     return error;
 }
@@ -312,24 +277,25 @@ uint64_t vs_handover_name(void)
 {
     /* acquire: as in close_in_child */
     const struct server *s = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
-    return s && s->pid == getpid() ? s->name : 0;
+    return s && s->pid == getpid() ? s->where.name : 0;
 }
 
 /* ---- who asks ---- */
 
-int vs_handover_connect(uint64_t name)
+int vs_handover_connect(const struct vs_handover_address *where)
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX}, to;
     struct timeval look = {.tv_usec = LOOK_MS * 1000};
     int way = new_socket();
     if (way < 0)
         return way;
-    socklen_t bytes = name_of(&to, name);
+    socklen_t bytes = name_of(&to, where->name);
     setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
     setsockopt(way, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof look);
-    /* without a path the kernel gives it a name of its own: answers need one */
-    if (bind(way, (struct sockaddr *)&own, sizeof own.sun_family) != 0 ||
-        connect(way, (struct sockaddr *)&to, bytes) != 0) {
+    /* without a path the kernel gives it a name of its own: answers need one.  It has none before it is
+     * connected, and then the kernel lets nobody else send to it. */
+    if (connect(way, (struct sockaddr *)&to, bytes) != 0 ||
+        bind(way, (struct sockaddr *)&own, sizeof own.sun_family) != 0) {
         int error = -errno;
         close(way);
         return error;
@@ -346,25 +312,78 @@ static bool is_there(int way)
            connect(way, (struct sockaddr *)&to, bytes) == 0;
 }
 
-int vs_handover_ask(int way, const struct vs_handover_ask *ask, struct vs_handover_answer *answer,
-                    int files[VS_HANDOVER_FILES])
+static int64_t now_ms(void)
 {
-    ssize_t sent;
-    do
-        sent = send(way, ask, sizeof *ask, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    if (sent != sizeof *ask)
-        return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    int came = -ETIMEDOUT;
-    for (int waited = 0; came == -ETIMEDOUT && waited < PATIENCE_MS; waited += LOOK_MS) {
-        came = receive(way, may_answer, answer, sizeof *answer, files, NULL, NULL);
-        if (came == -ETIMEDOUT && !is_there(way))
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+typedef ssize_t attempt(int way, void *data, size_t bytes);
+
+static ssize_t put(int way, void *data, size_t bytes)
+{
+    return send(way, data, bytes, MSG_NOSIGNAL);
+}
+
+/* Without the descriptors: it stays where it is until it is known to be the giver's. */
+static ssize_t look_at(int way, void *data, size_t bytes)
+{
+    return recv(way, data, bytes, MSG_PEEK | MSG_TRUNC);
+}
+
+/* TRY until all of DATA went.  Signals of the program's may come faster than a look ends, so a clock says
+ * when to give up. */
+static int patiently(attempt *try, int way, void *data, size_t bytes)
+{
+    int64_t end = now_ms() + PATIENCE_MS;
+    do {
+        ssize_t n = try(way, data, bytes);
+        if (n >= 0)
+            return (size_t)n == bytes ? 0 : -EBADMSG;
+        if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+        if (!is_there(way))
             return -ECONNREFUSED;
+    } while (now_ms() < end);
+    return -ETIMEDOUT;
+}
+
+/* The reply that was looked at, with its descriptors: fewer than were sent where this process may open no
+ * more. */
+static int take(int way, struct reply *reply, int files[VS_HANDOVER_FILES])
+{
+    union control control;
+    uint32_t count = 0;
+    struct iovec one = {reply, sizeof *reply};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    if (recvmsg(way, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof *reply)
+        return -EBADMSG;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(files, CMSG_DATA(c), count * sizeof(int));
     }
-    if (came < 0)
-        return came;
-    if ((uint32_t)came == answer->files)
-        return answer->status == -EACCES ? -EACCES : 0;
-    close_all(files, (uint32_t)came); /* fewer than were sent: this process may open no more */
+    if (count == reply->answer.files && !(message.msg_flags & MSG_CTRUNC))
+        return 0;
+    close_all(files, count);
     return -EMFILE;
+}
+
+int vs_handover_ask(int way, const struct vs_handover_address *where, const struct vs_handover_ask *ask,
+                    struct vs_handover_answer *answer, int files[VS_HANDOVER_FILES])
+{
+    struct question q = {{where->key[0], where->key[1]}, *ask};
+    struct reply reply;
+    int error = patiently(put, way, &q, sizeof q);
+    if (error == 0)
+        error = patiently(look_at, way, &reply, sizeof reply);
+    if (error == 0 && reply.proof != where->proof)
+        error = reply.proof == 0 ? -EKEYREJECTED : -EBADMSG;
+    if (error == 0)
+        error = take(way, &reply, files);
+    if (error == 0)
+        *answer = reply.answer;
+    return error;
 }

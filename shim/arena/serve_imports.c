@@ -6,8 +6,10 @@
  * gets.  The same handle opened again in the same context is the same address, counted, as the driver does
  * it. It is there wherever the shim is, with an arena or without; handles of the driver's pass through.
  *
- * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone or has
- * freed the block, MAP_FAILED where it is there and cannot be reached, with one line that says what to do.
+ * Who has the handle may open it, as with the driver's: what the exporter wants to see stands in it.  What
+ * cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has freed
+ * the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another one
+ * answers in its place, with one line that says what to do.
  */
 #include "log.h"
 #include "serve_ipc.h"
@@ -105,7 +107,7 @@ static struct import *find_address(CUdeviceptr address)
 static struct import *find_handle(const struct vs_ipc_ticket *t, CUcontext context)
 {
     for (uint32_t i = 0; i < count_used(); i++)
-        if (table[i].address && table[i].name == t->name && table[i].id == t->id &&
+        if (table[i].address && table[i].name == t->where.name && table[i].id == t->id &&
             table[i].context == context)
             return &table[i];
     return NULL;
@@ -189,8 +191,9 @@ static CUresult map_file(const struct import *i, int file, uint64_t bytes, uint6
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
-    CUresult status =
-        driver.import(&handle, (void *)(intptr_t)file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult status = CUDA_ERROR_INVALID_HANDLE; /* where the other says one thing and then another */
+    if (bytes <= i->bytes - *mapped)
+        status = driver.import(&handle, (void *)(intptr_t)file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     close(file);
     if (status != CUDA_SUCCESS)
         return status;
@@ -219,7 +222,7 @@ static CUresult reserve(struct import *i, const struct vs_handover_answer *a)
 {
     uint64_t whole;
     if (__builtin_mul_overflow(a->piece_bytes, (uint64_t)a->pieces, &whole) || a->offset > whole ||
-        i->size > whole - a->offset)
+        !i->size || i->size > whole - a->offset)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult status = driver.reserve(&i->pages, whole, 0, 0, 0);
     if (status != CUDA_SUCCESS)
@@ -231,11 +234,9 @@ static CUresult reserve(struct import *i, const struct vs_handover_answer *a)
 
 static void say_unreachable(const struct vs_ipc_ticket *t, int error)
 {
-    vs_log(
-        "cuIpcOpenMemHandle: process %d, in whose arena the memory lies, does not hand it over (%s): both "
-        "must "
-        "run under the shim, as one user, in one network namespace; or run without VRAMSCOPE_ALLOCATOR=arena",
-        (int)t->pid, strerror(-error));
+    vs_log("cuIpcOpenMemHandle: process %d, in whose arena the memory lies, does not hand it over (%s): both "
+           "must run under the shim, in one network namespace; or run without VRAMSCOPE_ALLOCATOR=arena",
+           (int)t->pid, strerror(-error));
 }
 
 static bool is_gone(const struct vs_ipc_ticket *t)
@@ -246,7 +247,7 @@ static bool is_gone(const struct vs_ipc_ticket *t)
 /* What a failed hand-over is to the program. */
 static CUresult refused(const struct vs_ipc_ticket *t, int error)
 {
-    if (error == -ECONNREFUSED && is_gone(t))
+    if (error == -EKEYREJECTED || (error == -ECONNREFUSED && is_gone(t)))
         return CUDA_ERROR_INVALID_HANDLE;
     say_unreachable(t, error);
     return CUDA_ERROR_MAP_FAILED;
@@ -259,7 +260,7 @@ static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, i
     CUresult status = CUDA_SUCCESS;
     for (uint32_t have = 0; have < answer.pieces && status == CUDA_SUCCESS; have += answer.files) {
         struct vs_handover_ask ask = {t->id, have, VS_HANDOVER_FILES};
-        int error = vs_handover_ask(way, &ask, &answer, files);
+        int error = vs_handover_ask(way, &t->where, &ask, &answer, files);
         if (error != 0)
             return refused(t, error);
         if (answer.status != 0 || answer.files == 0)
@@ -277,13 +278,14 @@ static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, i
 
 static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdeviceptr *out)
 {
-    struct import i = {.size = t->size, .name = t->name, .id = t->id, .context = context, .references = 1};
+    struct import i = {
+        .size = t->size, .name = t->where.name, .id = t->id, .context = context, .references = 1};
     CUdevice device = -1;
     struct import *place = free_place();
     uint64_t mapped = 0;
     if (!place || !know_driver())
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int way = vs_handover_connect(t->name);
+    int way = vs_handover_connect(&t->where);
     if (way < 0)
         return refused(t, way);
     CUresult status = import_pieces(&i, t, way, &mapped);

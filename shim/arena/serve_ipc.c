@@ -3,7 +3,8 @@
  *
  * The driver makes such handles for memory of its own only.  A block of ours lies on granules that were
  * created to be exported, so the handle names this process and the block, and who opens it asks for the
- * granules' descriptors (handover.h), maps them side by side and has the same bytes.
+ * granules' descriptors (handover.h), maps them side by side and has the same bytes.  It is the key, too: all
+ * that names a block is random, so nobody opens one whose handle he was not given.
  *
  * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
  * exported memory while others have it open is undefined.  Here that would be: they go on seeing the
@@ -19,21 +20,21 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define EXPORTS (1u << 16) /* at once */
 
 struct shared {
-    uint64_t id; /* 0: none */
+    uint64_t id; /* random; 0: none */
     uint64_t address, size;
     struct vs_served *of;
 };
 
 uint32_t vs_served_exports;
-static struct vs_lock lock; /* guards the next three */
+static struct vs_lock lock; /* guards the next two */
 static struct shared *table;
 static uint32_t used; /* of the table, gaps included */
-static uint64_t ids;
 
 /* ---- the table ---- */
 
@@ -71,7 +72,14 @@ static struct shared *free_place(void)
     return used < EXPORTS ? &table[used++] : NULL;
 }
 
-/* The block's number among all that were ever exported; 0: there is no room. */
+/* What names the block to who opens it: none that can be guessed from another one's.  0: there is none. */
+static uint64_t new_id(void)
+{
+    uint64_t id;
+    return getrandom(&id, sizeof id, GRND_NONBLOCK) == sizeof id && !find_id(id) ? id : 0;
+}
+
+/* The block's id; 0: there is no room. */
 static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
 {
     uint64_t id = 0;
@@ -80,13 +88,14 @@ static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const 
     if (e) {
         id = e->id;
     } else if (table && vs_arena_pin(arena, block->address) == 0) {
-        e = free_place();
+        id = new_id();
+        e = id ? free_place() : NULL;
         if (e) {
-            id = ++ids;
             *e = (struct shared){id, block->address, block->size, s};
             __atomic_fetch_add(&vs_served_exports, 1, __ATOMIC_RELAXED); /* read by who frees that block */
         } else {
             vs_arena_unpin(arena, block->address);
+            id = 0;
         }
     }
     vs_lock_give(&lock);
@@ -160,18 +169,17 @@ static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const s
                             CUipcMemHandle *handle)
 {
     struct vs_ipc_ticket ticket = {
-        .magic = VS_IPC_MAGIC, .pid = getpid(), .device = (int32_t)(s - vs_served)};
-    ticket.size = block->size;
-    ticket.id = export_block(s, arena, block);
-    if (!ticket.id)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    int error = vs_handover_serve(give, &ticket.name);
+        .magic = VS_IPC_MAGIC, .pid = getpid(), .device = (int32_t)(s - vs_served), .size = block->size};
+    int error = vs_handover_serve(give, &ticket.where);
     if (error != 0) {
         vs_log("cuIpcGetMemHandle: no socket and thread to hand the memory over (%s): raise the limits on "
                "open files and threads, or run without VRAMSCOPE_ALLOCATOR=arena",
                strerror(-error));
         return CUDA_ERROR_MAP_FAILED;
     }
+    ticket.id = export_block(s, arena, block);
+    if (!ticket.id)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(handle->reserved, &ticket, sizeof ticket);
     return CUDA_SUCCESS;
 }
@@ -194,7 +202,7 @@ static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
 
 bool vs_ipc_is_own(const struct vs_ipc_ticket *ticket)
 {
-    return ticket->pid == getpid() && vs_handover_name() == ticket->name;
+    return ticket->pid == getpid() && vs_handover_name() == ticket->where.name;
 }
 
 void vs_serve_install_exports(void)

@@ -8,15 +8,14 @@
 #include "hooks/cuda.h"
 #include "hooks/hook.h"
 
-#define VS_IPC_MAGIC "vsarena"
+#define VS_IPC_MAGIC "vsarena2"
 
+/* The handle is the key, as the driver's own are: who has it may open the block, and nobody else may. */
 struct vs_ipc_ticket {
-    char magic[8];
-    int32_t pid, device; /* of the exporter, as it sees them: for words only */
-    uint64_t name;       /* where it answers (handover.h) */
-    uint64_t id;         /* of the block */
-    uint64_t size;       /* of the block */
-    uint64_t unused[3];
+    char magic[8];       /* without an end */
+    int32_t pid, device; /* of the exporter, as it sees them: nothing is opened by them */
+    struct vs_handover_address where;
+    uint64_t id, size; /* of the block */
 };
 _Static_assert(sizeof(struct vs_ipc_ticket) == CU_IPC_HANDLE_SIZE, "a ticket is a handle");
 

@@ -35,6 +35,21 @@ opened() { # EXPECTED WHAT ENV...
     said=$(timeout 15 env "${@:3}" "$program" open "$file" "$2" 2>"$run/opener") || fail "$2: $? $(cat "$run/opener")"
     [ "$said" = "$1" ] || fail "$2: '$said', not '$1' $(cat "$run/opener")"
 }
+secrets() { # of the third handle: key, proof and id, as hexadecimal words of 8 bytes in both orders
+    od -An -v -tx1 -w8 -j$((2 * 64 + 24)) -N32 "$file" | while read -r -a byte; do
+        printf '%s' "${byte[@]}" $'\n'
+        for i in 7 6 5 4 3 2 1 0; do printf '%s' "${byte[i]}"; done
+        echo
+    done
+}
+mentioned() { # FILE...: whether one of the lines of $run/secrets stands in them, as bytes or as text
+    local one
+    for one; do
+        od -An -v -tx1 "$one" | tr -d ' \n' | grep -qFf "$run/secrets" && return
+        grep -qaiFf "$run/secrets" "$one" && return
+    done
+    return 1
+}
 mute() { [ ! -s "$run/opener" ] || fail "said: $(cat "$run/opener")"; }
 
 # the driver's own way, for what follows to be like it
@@ -60,11 +75,20 @@ for who in arena shim_alone; do
     opened 'opening gives 0' status "${with[@]}"
     opened 'contexts are kept apart' contexts "${with[@]}"
     mute
+    # none opens but with its name, key, proof and number; the first bytes are the kind's, then come the process's and the device's
+    opened '8:400 8:0 8:205 16:400 8:205 8:400' forged "${with[@]}"
+    cp "$run/opener" "$run/lines"
+    [ "$(grep -c 'does not hand it over' "$run/lines")" = 16 ] || fail "not told so of name and proof: $(cat "$run/opener")"
+    secrets >"$run/secrets"
+    [ "$(sort -u "$run/secrets" | grep -cx '[0-9a-f]\{16\}')" = 8 ] || fail "secrets: $(cat "$run/secrets")"
+    mentioned "$file" || fail "what is looked for is not found where it stands"
     # without the shim there is nobody who knows such handles: the driver's error, and no harm
     opened 'opening gives 400' status
     end_exporter
     opened 'opening gives 400' status "${with[@]}" # gone
     mute
+    [ -n "$(databases)" ] || fail "no record"
+    ! mentioned "$run"/*.db "$run/err" "$run/lines" || fail "the key is in a record or a line"
 done
 
 # what is open is marked as foreign, once, with the block's size, and in no device's total

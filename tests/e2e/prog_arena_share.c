@@ -8,7 +8,8 @@
  * but the standard ones, "check" says how many words the openers have left wrong, "end".
  *
  * `open FILE WHAT` opens them.  words: reads and writes all of it; status: says what opening the third gives;
- * contexts: opens in several contexts, and in one that is reset.
+ * forged: says what it gives with one byte changed, for each but those of the size; contexts: opens in
+ * several contexts, and in one that is reset.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -171,6 +172,26 @@ static void contexts(const struct told *told)
     puts("contexts are kept apart");
 }
 
+/* How many bytes one after the other give the same. */
+static void forged(const struct told *told)
+{
+    CUresult before = CUDA_SUCCESS;
+    unsigned same = 0;
+    for (unsigned byte = 0; byte < 56; byte++) {
+        CUipcMemHandle handle = told->handle[2];
+        CUdeviceptr p;
+        handle.reserved[byte] ^= 1;
+        CUresult status = open_one(&handle, &p);
+        if (status == CUDA_SUCCESS)
+            OK(cuIpcCloseMemHandle(p));
+        if (same && status != before)
+            printf("%u:%d ", same, before);
+        same = same && status == before ? same + 1 : 1;
+        before = status;
+    }
+    printf("%u:%d\n", same, before);
+}
+
 static int opener(const char *file, const char *what)
 {
     struct told told;
@@ -183,6 +204,8 @@ static int opener(const char *file, const char *what)
         words(&told);
     else if (strcmp(what, "contexts") == 0)
         contexts(&told);
+    else if (strcmp(what, "forged") == 0)
+        forged(&told);
     else
         printf("opening gives %d\n", open_one(&told.handle[2], &p));
     return 0;

@@ -13,3 +13,4 @@ vs_unit_test(arena_cuda SOURCES shim/arena/backing_cuda.c shim/arena/backing_cud
 target_include_directories(test_arena_cuda SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
 target_link_options(test_arena_cuda PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim -Wl,--disable-new-dtags)
 vs_unit_test(handover LIBS vs_arena)
+vs_unit_test(handover_strangers LIBS vs_arena)
