@@ -16,12 +16,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -142,16 +144,27 @@ static bool has_key(const struct server *s, const struct question *q)
     return ((q->key[0] ^ s->where.key[0]) | (q->key[1] ^ s->where.key[1])) == 0;
 }
 
+/* Whether so many answers lie unread that one more could take the room of who has the key: the kernel counts
+ * them as the giver's, and whoever asks and does not read could fill it. */
+static bool is_crowded(const struct server *s)
+{
+    int unread = 0, room = 0;
+    socklen_t bytes = sizeof room;
+    return ioctl(s->socket, SIOCOUTQ, &unread) != 0 ||
+           getsockopt(s->socket, SOL_SOCKET, SO_SNDBUF, &room, &bytes) != 0 || unread > room / 4;
+}
+
 /* Told at once that it is nothing, so that he does not wait. */
 static void refuse(const struct server *s, struct sockaddr_un *who, socklen_t who_bytes)
 {
     struct reply nothing;
     memset(&nothing, 0, sizeof nothing);
-    if (is_ours(s))
+    if (is_ours(s) && !is_crowded(s))
         send_reply(s, &nothing, NULL, who, who_bytes);
 }
 
-static void answer_one(const struct server *s)
+/* False: it was nobody who has the key. */
+static bool answer_one(const struct server *s)
 {
     struct sockaddr_un who;
     socklen_t who_bytes;
@@ -159,10 +172,10 @@ static void answer_one(const struct server *s)
     struct reply reply;
     int files[VS_HANDOVER_FILES];
     if (!hear(s, &q, &who, &who_bytes))
-        return;
+        return false;
     if (!has_key(s, &q)) {
         refuse(s, &who, who_bytes);
-        return;
+        return false;
     }
     memset(&reply, 0, sizeof reply);
     reply.proof = s->where.proof;
@@ -172,14 +185,17 @@ static void answer_one(const struct server *s)
     if (is_ours(s))
         send_reply(s, &reply, files, &who, who_bytes);
     close_all(files, reply.answer.files);
+    return true;
 }
 
 static void *serve(void *argument)
 {
     struct server *s = argument;
+    const struct timespec pause = {.tv_nsec = 100000};
     prctl(PR_SET_NAME, "vramscope-share");
     while (is_ours(s))
-        answer_one(s);
+        if (!answer_one(s))
+            nanosleep(&pause, NULL); /* strangers, however many, take no core from the program */
     __atomic_store_n(&s->answers, false, __ATOMIC_RELAXED); /* a flag alone */
     return NULL;
 }

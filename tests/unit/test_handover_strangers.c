@@ -198,6 +198,40 @@ static void descriptors_of_who_asks_are_dropped(void **state)
     end(&g);
 }
 
+static void flood(const struct vs_handover_address *where)
+{
+    struct question q = {.ask = {.id = 7, .most = 1}};
+    int way = vs_handover_connect(where);
+    alarm(30);
+    for (;;)
+        if (way < 0 || (send(way, &q, sizeof q, 0) < 0 && errno != EAGAIN && errno != EINTR))
+            _exit(0);
+}
+
+/* Questions without the key, as fast as they go, by some who read no answer: those would fill what the kernel
+ * lets the giver send. */
+static void a_flood_of_strangers_keeps_nobody_out(void **state)
+{
+    struct giver g = start(ANSWER, 0);
+    struct vs_handover_address name_alone = {.name = g.where.name};
+    pid_t pid[4];
+    for (unsigned i = 0; i < 4; i++) {
+        pid[i] = fork();
+        if (pid[i] == 0)
+            flood(&name_alone);
+    }
+    usleep(200000);
+    time_t began = time(NULL);
+    uint32_t right = take_all(&g.where);
+    assert_true(time(NULL) - began < 5);
+    for (unsigned i = 0; i < 4; i++) {
+        kill(pid[i], SIGKILL);
+        waitpid(pid[i], NULL, 0);
+    }
+    assert_int_equal(right, PIECES);
+    end(&g);
+}
+
 /* ---- addresses ---- */
 
 static bool share_nothing(const struct vs_handover_address *a, const struct vs_handover_address *b)
@@ -376,6 +410,7 @@ int main(void)
         cmocka_unit_test(each_bit_of_the_key_counts),
         cmocka_unit_test(a_question_of_another_length_is_none),
         cmocka_unit_test(descriptors_of_who_asks_are_dropped),
+        cmocka_unit_test(a_flood_of_strangers_keeps_nobody_out),
         cmocka_unit_test(a_forks_child_has_an_address_of_its_own),
         cmocka_unit_test(who_begins_anew_has_another_key),
         cmocka_unit_test(who_takes_the_name_later_is_not_believed),
