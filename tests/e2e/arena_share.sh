@@ -91,6 +91,28 @@ for who in arena shim_alone; do
     ! mentioned "$run"/*.db "$run/err" "$run/lines" || fail "the key is in a record or a line"
 done
 
+# an exporter of whatever user may say what is not so: an error, and nothing stays; his memory is what it is when he does not lie
+cat >"$run/wanted" <<'END'
+no files: 400
+no pieces: 400
+huge pieces: 400
+far offset: 400
+small: 400
+larger later: 400
+more later: 400
+fewer later: 1
+empty pieces: 400
+not memory: 1
+files lack: 205
+END
+for who in arena shim_alone; do
+    declare -n with=$who
+    timeout 15 env "${with[@]}" "$tests/prog_arena_liar" >"$run/out" 2>"$run/err" || fail "$who: a liar: $?"
+    cmp "$run/wanted" "$run/out" || fail "$who: other errors of a liar's"
+    [ "$(grep -c 'Too many open files): raise the limit' "$run/err")" = 1 ] || fail "$who: not told of descriptors that lack"
+    : >"$run/err"
+done
+
 # what is open is marked as foreign, once, with the block's size, and in no device's total
 begin_exporter "${arena[@]}"
 rm -f "$run"/*.db
