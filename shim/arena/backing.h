@@ -54,6 +54,9 @@ struct vs_backing {
     int (*settle)(void *context);
     /* waits until the mark is reached; NOT_READY as above; may be NULL */
     int (*await)(void *context, uint64_t mark);
+
+    /* bytes of physical memory that are free, about; may be NULL */
+    int (*room)(void *context, uint64_t *bytes);
 };
 
 #endif

@@ -32,6 +32,13 @@ static int release(void *context, uint64_t handle)
     return VS_BACKING_OK;
 }
 
+static int room(void *context, uint64_t *bytes)
+{
+    const struct vs_backing_count *c = context;
+    *bytes = c->capacity ? (c->capacity - c->granules) * c->granule : UINT64_MAX;
+    return VS_BACKING_OK;
+}
+
 static int map(void *context, uint64_t address, uint64_t handle)
 {
     struct vs_backing_count *c = context;
@@ -93,6 +100,7 @@ static int await(void *context, uint64_t at)
 
 struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t granule)
 {
+    c->granule = granule;
     return (struct vs_backing){.context = c,
                                .granule = granule,
                                .reserve = reserve,
@@ -107,5 +115,6 @@ struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t gr
                                .follow = follow,
                                .forget = forget,
                                .settle = settle,
-                               .await = await};
+                               .await = await,
+                               .room = room};
 }

@@ -11,6 +11,7 @@
 
 struct vs_backing_count {
     uint64_t granules, capacity; /* held; how many there are, 0 = no end */
+    uint64_t granule;            /* bytes */
     uint64_t next_address, next_handle;
     uint64_t now, lag;
     uint64_t calls; /* of the driver: create, release, map, access, unmap */

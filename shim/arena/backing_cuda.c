@@ -115,6 +115,19 @@ static int release(void *context, uint64_t handle)
     return (int)status;
 }
 
+static int room(void *context, uint64_t *bytes)
+{
+    struct vs_backing_cuda *b = context;
+    size_t left = 0, total;
+    struct state s;
+    CUresult status = enter(b, &s);
+    if (status == CUDA_SUCCESS)
+        status = b->call.cuMemGetInfo_v2(&left, &total);
+    leave(b, &s);
+    *bytes = left;
+    return (int)status;
+}
+
 static int map(void *context, uint64_t address, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
@@ -340,8 +353,8 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
     b->spares = 0;
     memset(b->wide, 0, sizeof b->wide);
     b->memory_calls = b->order_calls = 0;
-    *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,  set_access,
-                                   unmap, mark_stream, reached, follow,    forget, settle,  await};
+    *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,   set_access,
+                                   unmap, mark_stream, reached, follow,    forget, settle,  await, room};
     return CUDA_SUCCESS;
 }
 

@@ -34,6 +34,7 @@
     X(cuMemCreate,                                                                                           \
       (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long))             \
     X(cuMemRelease, (CUmemGenericAllocationHandle))                                                          \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                 \
     X(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))             \
     X(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                                \
     X(cuMemUnmap, (CUdeviceptr, size_t))                                                                     \

@@ -45,6 +45,19 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, 
     return spot.count ? spot.count : granules_for(a, size);
 }
 
+/* Making many in vain takes 30 us each, and a request that does not fit is tried several times.  What is free
+ * says more than can be had, if anything: a cache of the driver's goes to the driver's own allocation, which
+ * the program gets in our stead. */
+#define WORTH_ASKING 8
+
+static bool has_room(const struct vs_arena *a, uint32_t count)
+{
+    const struct vs_backing *b = &a->backing;
+    uint64_t bytes;
+    return count < WORTH_ASKING || !b->room || b->room(b->context, &bytes) != 0 ||
+           place_of(a, count) <= bytes;
+}
+
 /* Undoes what was done.  How many granules are still mapped: all that were, where unmapping fails. */
 static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint32_t mapped, uint32_t created)
 {
@@ -151,7 +164,7 @@ static int supply(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot 
     uint32_t stuck = 0;
     if (a->born_stale)
         drop_stale(a);
-    if (!spot.count || vs_supply_window(a, heap) != 0 ||
+    if (!spot.count || !has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
         vs_meta_fit(&a->meta, (void **)&a->born, &a->born_room, sizeof *a->born, a->borns + spot.count) !=
             0 ||
         vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views, a->home_tiles_top + (uint64_t)spot.count) !=

@@ -380,6 +380,13 @@ static inline void kit_hold(struct kit *k, uint64_t address, uint64_t size, uint
         kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers)->owner = owner;
 }
 
+static int kit_room(void *context, uint64_t *bytes)
+{
+    const struct kit *k = context;
+    *bytes = (k->capacity - k->granules) * KIT_GRANULE;
+    return 0;
+}
+
 /* K is zero, or was used before. */
 static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_arena_config *config)
 {
@@ -396,9 +403,9 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
         c.defer_bytes = 4 * KIT_GRANULE;
     if (!c.small)
         c.small = 1024;
-    struct vs_backing b = {k,           KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,
-                           kit_release, kit_map,     kit_access,  kit_unmap,     kit_mark,
-                           kit_reached, kit_follow,  kit_forget,  kit_settle,    kit_await};
+    struct vs_backing b = {k,          KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,  kit_release,
+                           kit_map,    kit_access,  kit_unmap,   kit_mark,      kit_reached, kit_follow,
+                           kit_forget, kit_settle,  kit_await,   kit_room};
     KIT_CHECK(vs_arena_create(&k->arena, &b, &c) == 0);
 }
 

@@ -227,7 +227,7 @@ static void a_driver_that_fails_in_everything_is_survived(void **state)
                                       refuse_range,   refuse_mark,
                                       refuse_handle,  refuse_follow,
                                       b.forget,       refuse_settle,
-                                      refuse_handle};
+                                      refuse_handle,  refuse_create};
         arena->backing = refusing;
         for (uint32_t i = 0; i < 64; i++) {
             if (blocks[i])

@@ -67,6 +67,18 @@ static void a_wait_that_fails_is_tried_once(void **state)
     end();
 }
 
+static void what_does_not_fit_is_refused_without_a_try(void **state)
+{
+    uint64_t address;
+    begin(64);
+    take(VS_ARENA_ANY, 8 * G);
+    uint64_t calls = k.driver_calls;
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 57 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_int_equal(k.driver_calls, calls);
+    take(VS_ARENA_ANY, 56 * G);
+    end();
+}
+
 /* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
 static void a_full_device_is_answered_step_by_step(void **state)
 {
@@ -265,6 +277,7 @@ int main(void)
         cmocka_unit_test(before_an_error_everything_idle_is_given_back),
         cmocka_unit_test(a_request_without_a_stream_waits_without_the_lock),
         cmocka_unit_test(a_wait_that_fails_is_tried_once),
+        cmocka_unit_test(what_does_not_fit_is_refused_without_a_try),
         cmocka_unit_test(a_full_device_is_answered_step_by_step),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
         cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_granules_of_their_own),
