@@ -93,9 +93,9 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
 
 static void begin_heap(struct heap *h, uint32_t first, uint32_t limit)
 {
-    *h = (struct heap){.first = first, .limit = limit, .vacant = NIL, .last = NIL};
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        h->free[lane] = NIL;
+    h->first = first; /* the rest is zero, and not touched before it is needed */
+    h->limit = limit;
+    h->last = NIL;
 }
 
 /* A window has room for half as much again as the device: places given back leave gaps. */
@@ -126,7 +126,6 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     a->gate.here = 1;
     a->backing = *b;
     a->shift = (unsigned)__builtin_ctzll(b->granule);
-    a->random = 2463534242u;
     a->spare_tiles = a->spare_atoms = a->spare_views = a->oldest_idle = a->youngest_idle = NIL;
     a->oldest_hole = a->newest_hole = NIL;
     a->lane[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;

@@ -1,38 +1,48 @@
 /*
- * holes.c - trees of holes: best fit in O(log n).
+ * holes.c - holes by size: best fit, mostly in a few steps.
  *
- * A treap ordered by (size, place), kept shallow by a random priority per tile; the links are in the tiles.
- * Best fit is the leftmost hole that is large enough: among equals the lowest, which keeps the top of the
- * heap free.
+ * Sizes are sorted into bins, four to a power of two, and each bin is a treap ordered by (size, place), kept
+ * shallow by a priority that each tile's number gives; the links are in the tiles.  A word of bits tells
+ * which bins have any.  So a tree holds a few holes at most times, and finding the next larger one is a look
+ * at the bits. Best fit is the leftmost hole that is large enough: among equals the lowest, which keeps the
+ * top of the heap free.
  */
 #include "internal.h"
 
-static inline bool before(const struct tile *x, const struct tile *y)
+/* A step wider at each power of two; what is beyond the last begins in the last one. */
+static inline unsigned bin_of(uint64_t size)
 {
-    return x->size != y->size ? x->size < y->size : x->at < y->at;
+    uint64_t units = size / VS_ARENA_UNIT;
+    unsigned power = 63 - (unsigned)__builtin_clzll(units | 4);
+    unsigned bin = (power - 2) * 4 + (unsigned)(units >> (power - 2));
+    return bin < BINS ? bin : BINS - 1;
 }
 
-static uint32_t next_random(struct vs_arena *a)
+/* Whether X goes to the right of Y, without a branch that the processor would have to guess. */
+static inline bool after(const struct tile *x, const struct tile *y)
 {
-    uint32_t x = a->random; /* xorshift32 */
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    return a->random = x;
+    return ((unsigned __int128)x->size << 64 | x->at) > ((unsigned __int128)y->size << 64 | y->at);
 }
 
-void vs_holes_insert(struct vs_arena *a, uint32_t *root, uint32_t tile)
+static inline uint32_t *side(struct tile *t, bool right)
 {
-    struct tile *all = a->tile, *x = &all[tile];
-    uint32_t *link = root;
-    x->priority = next_random(a);
-    while (*link != NIL && all[*link].priority >= x->priority)
-        link = before(x, &all[*link]) ? &all[*link].left : &all[*link].right;
-    /* what hangs here is split into what is before the new one and what is after it */
+    return right ? &t->right : &t->left;
+}
+
+/* Spread evenly, however tiles are numbered. */
+static inline uint32_t priority_of(uint32_t tile)
+{
+    return tile * 2654435769u;
+}
+
+/* What hangs at LINK is split into what is before the new tile and what is after it. */
+static void put_at(struct tile *all, uint32_t *link, uint32_t tile)
+{
+    struct tile *x = &all[tile];
     uint32_t rest = *link, *left = &x->left, *right = &x->right;
     *link = tile;
     while (rest != NIL) {
-        if (before(&all[rest], x)) {
+        if (after(x, &all[rest])) {
             *left = rest;
             left = &all[rest].right;
             rest = *left;
@@ -45,15 +55,29 @@ void vs_holes_insert(struct vs_arena *a, uint32_t *root, uint32_t tile)
     *left = *right = NIL;
 }
 
-void vs_holes_remove(struct vs_arena *a, uint32_t *root, uint32_t tile)
+void vs_holes_insert(struct vs_arena *a, struct holes *holes, uint32_t tile)
 {
     struct tile *all = a->tile, *x = &all[tile];
-    uint32_t *link = root;
+    unsigned bin = bin_of(x->size);
+    uint32_t *link = &holes->root[bin];
+    if (!(holes->filled >> bin & 1))
+        *link = NIL;
+    holes->filled |= 1ull << bin;
+    while (*link != NIL && priority_of(*link) >= priority_of(tile))
+        link = side(&all[*link], after(x, &all[*link]));
+    put_at(all, link, tile);
+}
+
+void vs_holes_remove(struct vs_arena *a, struct holes *holes, uint32_t tile)
+{
+    struct tile *all = a->tile, *x = &all[tile];
+    unsigned bin = bin_of(x->size);
+    uint32_t *link = &holes->root[bin];
     while (*link != tile)
-        link = before(x, &all[*link]) ? &all[*link].left : &all[*link].right;
+        link = side(&all[*link], after(x, &all[*link]));
     uint32_t left = x->left, right = x->right;
     while (left != NIL && right != NIL) {
-        if (all[left].priority > all[right].priority) {
+        if (priority_of(left) > priority_of(right)) {
             *link = left;
             link = &all[left].right;
             left = *link;
@@ -64,16 +88,29 @@ void vs_holes_remove(struct vs_arena *a, uint32_t *root, uint32_t tile)
         }
     }
     *link = left != NIL ? left : right;
+    if (holes->root[bin] == NIL)
+        holes->filled &= ~(1ull << bin);
 }
 
-uint32_t vs_holes_fit(const struct vs_arena *a, uint32_t root, uint64_t size)
+static uint32_t fit_in(const struct tile *all, uint32_t root, uint64_t size)
 {
-    const struct tile *all = a->tile;
     uint32_t best = NIL;
     while (root != NIL) {
         bool fits = all[root].size >= size;
         best = fits ? root : best;
         root = fits ? all[root].left : all[root].right;
     }
+    return best;
+}
+
+/* In the first bin that has any, or, where these are all too small, in the next. */
+uint32_t vs_holes_fit(const struct vs_arena *a, const struct holes *holes, uint64_t size)
+{
+    if (!holes->filled)
+        return NIL;
+    uint64_t bins = holes->filled & ~0ull << bin_of(size);
+    uint32_t best = NIL;
+    for (; bins && best == NIL; bins &= bins - 1)
+        best = fit_in(a->tile, holes->root[__builtin_ctzll(bins)], size);
     return best;
 }

@@ -22,10 +22,10 @@
 
 /* ---- holes.c ---- */
 
-void vs_holes_insert(struct vs_arena *a, uint32_t *root, uint32_t tile);
-void vs_holes_remove(struct vs_arena *a, uint32_t *root, uint32_t tile);
+void vs_holes_insert(struct vs_arena *a, struct holes *holes, uint32_t tile);
+void vs_holes_remove(struct vs_arena *a, struct holes *holes, uint32_t tile);
 /* The smallest of at least SIZE bytes, of those the lowest. */
-uint32_t vs_holes_fit(const struct vs_arena *a, uint32_t root, uint64_t size);
+uint32_t vs_holes_fit(const struct vs_arena *a, const struct holes *holes, uint64_t size);
 
 /* ---- tiles.c ---- */
 

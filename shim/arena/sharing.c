@@ -103,8 +103,8 @@ void vs_holes_share(struct vs_arena *a, uint64_t keep)
 static uint32_t best(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
 {
     const struct heap *h = &a->heap[heap];
-    uint32_t any = vs_holes_fit(a, h->free[VS_ARENA_ANY], size);
-    uint32_t own = lane == VS_ARENA_ANY || h->free[lane] == NIL ? NIL : vs_holes_fit(a, h->free[lane], size);
+    uint32_t any = vs_holes_fit(a, &h->free[VS_ARENA_ANY], size);
+    uint32_t own = lane == VS_ARENA_ANY ? NIL : vs_holes_fit(a, &h->free[lane], size);
     if (own == NIL || any == NIL)
         return own == NIL ? any : own;
     return a->tile[any].size < a->tile[own].size ? any : own;

@@ -42,7 +42,7 @@ struct tile {
         uint64_t seq;   /* of the last free in a hole */
     };
     uint32_t prev, next; /* neighbours in the window; next: also the list of unused tiles */
-    uint32_t left, right, priority;
+    uint32_t left, right;
     union {
         uint32_t view;  /* TILE_VIEW */
         uint32_t newer; /* of a hole that is one lane's */
@@ -59,12 +59,19 @@ struct tile {
     bool ordered; /* counts as stream-ordered memory */
 };
 
+/* Holes of one kind, by size: so many trees of similar ones.  Zero: there are none. */
+#define BINS 64
+struct holes {
+    uint64_t filled; /* bits of the trees that have any */
+    uint32_t root[BINS];
+};
+
 struct heap {
     uint64_t base;              /* address; 0 = there is no window yet */
     uint32_t first, top, limit; /* slots: number of the first, how many are tiled, how many fit */
-    uint32_t free[LANES];       /* roots of trees: the holes of each lane, and of all */
-    uint32_t vacant;            /* one more */
     uint32_t last;              /* topmost tile */
+    struct holes free[LANES];   /* of each lane, and of all */
+    struct holes vacant;
 };
 
 /* A run of granules that the same views alias. */
@@ -183,7 +190,6 @@ struct vs_arena {
     struct tile *tile;
     uint32_t tiles, tile_room, spare_tiles; /* used so far; allocated; list of unused */
     uint32_t home_tiles_top;                /* sum of the heaps' tops */
-    uint32_t random;
     uint32_t oldest_hole, newest_hole, holes_listed; /* that are left to a lane, by their last free */
     /* by slot: which tile begins last in it, and whether any does (tiles.c) */
     uint32_t *starts;

@@ -109,7 +109,7 @@ static uint32_t take(struct vs_arena *a)
     return tile;
 }
 
-static uint32_t *tree_of(struct vs_arena *a, const struct tile *t)
+static struct holes *holes_of(struct vs_arena *a, const struct tile *t)
 {
     struct heap *h = &a->heap[t->heap];
     return t->state == TILE_FREE ? &h->free[t->lane] : t->state == TILE_VACANT ? &h->vacant : NULL;
@@ -141,9 +141,9 @@ static void unlist(struct vs_arena *a, uint32_t tile)
 
 void vs_tile_take(struct vs_arena *a, uint32_t tile)
 {
-    uint32_t *root = tree_of(a, &a->tile[tile]);
-    if (root)
-        vs_holes_remove(a, root, tile);
+    struct holes *holes = holes_of(a, &a->tile[tile]);
+    if (holes)
+        vs_holes_remove(a, holes, tile);
     if (is_listed(a, &a->tile[tile]))
         unlist(a, tile);
 }
@@ -171,9 +171,9 @@ static void join(struct vs_arena *a, uint32_t lower, uint32_t upper)
 
 void vs_tile_put(struct vs_arena *a, uint32_t tile)
 {
-    uint32_t *root = tree_of(a, &a->tile[tile]);
-    if (root)
-        vs_holes_insert(a, root, tile);
+    struct holes *holes = holes_of(a, &a->tile[tile]);
+    if (holes)
+        vs_holes_insert(a, holes, tile);
     if (is_listed(a, &a->tile[tile]))
         vs_tile_list(a, tile);
 }

@@ -106,7 +106,7 @@ static uint32_t take_number(struct vs_arena *a)
 static uint32_t take_addresses(struct vs_arena *a, uint32_t count)
 {
     struct heap *h = &a->heap[ALIASES];
-    uint32_t tile = vs_holes_fit(a, h->free[VS_ARENA_ANY], place_of(a, count));
+    uint32_t tile = vs_holes_fit(a, &h->free[VS_ARENA_ANY], place_of(a, count));
     if (tile == NIL) {
         const struct tile *last = h->top ? &a->tile[h->last] : NULL;
         uint32_t need = count - (last && last->state == TILE_FREE ? slot_of(a, last->size) : 0);

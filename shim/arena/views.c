@@ -155,7 +155,7 @@ static bool has_addresses(const struct vs_arena *a, uint32_t count)
 {
     const struct heap *h = &a->heap[ALIASES];
     return h->top + (uint64_t)count <= h->limit ||
-           vs_holes_fit(a, h->free[VS_ARENA_ANY], place_of(a, count)) != NIL;
+           vs_holes_fit(a, &h->free[VS_ARENA_ANY], place_of(a, count)) != NIL;
 }
 
 void vs_views_make_room(struct vs_arena *a, uint32_t count)

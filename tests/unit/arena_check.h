@@ -62,6 +62,19 @@ static uint32_t count_tree(const struct vs_arena *a, uint32_t root, enum tile_st
     return 1 + count_tree(a, t->left, state, lane) + count_tree(a, t->right, state, lane);
 }
 
+static uint32_t count_holes(const struct vs_arena *a, const struct holes *holes, enum tile_state state,
+                            uint32_t lane)
+{
+    uint32_t count = 0;
+    for (uint32_t bin = 0; bin < BINS; bin++) {
+        bool filled = holes->filled >> bin & 1;
+        uint32_t found = filled ? count_tree(a, holes->root[bin], state, lane) : 0;
+        KIT_CHECK(found || !filled);
+        count += found;
+    }
+    return count;
+}
+
 static void check_trees(const struct vs_arena *a, uint32_t heap)
 {
     const struct heap *h = &a->heap[heap];
@@ -72,8 +85,8 @@ static void check_trees(const struct vs_arena *a, uint32_t heap)
     }
     uint32_t found = 0;
     for (uint32_t lane = 0; lane < LANES; lane++)
-        found += count_tree(a, h->free[lane], TILE_FREE, lane);
-    KIT_CHECK(found == holes && count_tree(a, h->vacant, TILE_VACANT, VS_ARENA_ANY) == vacant);
+        found += count_holes(a, &h->free[lane], TILE_FREE, lane);
+    KIT_CHECK(found == holes && count_holes(a, &h->vacant, TILE_VACANT, VS_ARENA_ANY) == vacant);
 }
 
 static bool atom_has(const struct vs_arena *a, uint32_t granule, uint32_t view)
