@@ -11,6 +11,9 @@
  * queue that no more than some bytes are left in it, and waits where the device is not that far; so does a
  * request that found no hole and would make the arena hold too much.  So the order of requests alone says
  * what is free at each of them; and the device has work left while we wait, because it is marked more often.
+ *
+ * Marks cost calls of the driver.  While the device keeps up so well that nobody waits for it they are made
+ * at a greater distance.
  */
 #include "internal.h"
 
@@ -18,7 +21,11 @@
 
 #define LEAST  (16ull << 20)
 #define WINDOW 16384
-#define PARTS  4 /* marks, of the bytes that may be in the queue */
+#define ROUND  4 /* times the bytes that may be in the queue: so many are freed from one ebb to the next */
+#define PARTS  4 /* marks, of the bytes that may be in the queue, where the device does not keep up */
+#define WIDEST 2 /* as `wide`: three parts.  The oldest must be marked a while before it is needed */
+#define TRIAL  8 /* marks without a wait, until they are made wider: twice as many after each wait */
+#define TRIALS 1024
 
 uint64_t vs_deferred_most(const struct vs_arena *a)
 {
@@ -77,16 +84,30 @@ static void take_first(struct vs_arena *a)
         free_now(a, d.tile);
 }
 
+/* The device did not keep up with marks so far apart. */
+static void waited(struct pace *p)
+{
+    if (p->wide) {
+        uint32_t again = 2 * p->again + TRIAL;
+        p->again = again < TRIALS ? again : TRIALS;
+        p->wide--;
+    }
+    p->left = p->again;
+}
+
 /* One mark stands for all before it, too: there is none only where none could be had. */
 static void wait_for(struct vs_arena *a, uint64_t seq)
 {
     const struct lane *any = &a->lane[VS_ARENA_ANY];
+    uint64_t waits = a->stats.settles;
     if (any->marked < seq)
         vs_order_mark(a, VS_ARENA_ANY);
     while (any->done < seq && vs_order_await(a))
         ;
     if (any->done < seq)
         vs_order_settle(a);
+    if (a->stats.settles != waits && !a->ebb.now) /* there all have to be waited for */
+        waited(&a->pace);
 }
 
 bool vs_deferred_next(struct vs_arena *a, bool wait)
@@ -133,20 +154,33 @@ static int make_room(struct vs_arena *a)
                        a->deferreds + used + 1);
 }
 
+static void mark(struct vs_arena *a)
+{
+    struct pace *p = &a->pace;
+    if (vs_order_mark(a, VS_ARENA_ANY) != 0)
+        a->lane[VS_ARENA_ANY].unmarked = 0; /* none can be had: not at each free anew */
+    if (p->wide == WIDEST || p->left-- > 0)
+        return;
+    p->wide++;
+    p->left = p->again;
+}
+
 static void add_late(struct vs_arena *a, uint32_t tile, uint64_t bytes)
 {
     struct lane *any = &a->lane[VS_ARENA_ANY];
     a->late[a->lates++] = (struct deferred){a->seq_now, tile, 0};
     a->late_bytes += bytes;
+    a->ebb.since += bytes;
     any->unmarked += bytes;
-    if (any->unmarked >= vs_deferred_most(a) / PARTS && vs_order_mark(a, VS_ARENA_ANY) != 0)
-        any->unmarked = 0; /* none can be had: not at each free anew */
+    if (any->unmarked >= vs_deferred_most(a) / PARTS * (1 + a->pace.wide))
+        mark(a);
 }
 
 /* ---- the ebb ---- */
 
 /* A program that repeats itself has the least alive at the same place of each round.  There the queue is
- * emptied: what is in it lies elsewhere in each round, and so would all that is placed around it. */
+ * emptied: what is in it lies elsewhere in each round, and so would all that is placed around it.  Where
+ * rounds are short, some at once are one. */
 static void look_for_ebb(struct vs_arena *a)
 {
     struct ebb *e = &a->ebb;
@@ -160,9 +194,10 @@ static void look_for_ebb(struct vs_arena *a)
     uint64_t least = e->before < e->least ? e->before : e->least;
     uint64_t range = a->wanted > least ? a->wanted - least : 0; /* after a trim less is wanted than was */
     e->armed = e->armed || live > least + range / 2;
-    if (!e->armed || live > least + range / 64)
+    if (!e->armed || live > least + range / 64 || e->since < ROUND * vs_deferred_most(a))
         return;
     e->armed = false;
+    e->since = 0;
     e->now = true;
 }
 
@@ -174,9 +209,9 @@ void vs_deferred_waiting_free(struct vs_arena *a)
 
 void vs_deferred_ebb(struct vs_arena *a)
 {
-    a->ebb.now = false;
     while (vs_deferred_next(a, true))
         ;
+    a->ebb.now = false;
 }
 
 /* ---- both ---- */

@@ -46,6 +46,19 @@ void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
     }
 }
 
+/* The lanes that have ever done anything, and the device's. */
+static uint32_t known_lanes(const struct vs_arena *a)
+{
+    return a->open | bit_of(VS_ARENA_ANY);
+}
+
+/* The device has: each of them has. */
+static void device_done(struct vs_arena *a, uint64_t seq)
+{
+    for (uint32_t rest = known_lanes(a); rest;)
+        vs_order_done(a, next_bit(&rest), seq);
+}
+
 /* ---- marks ---- */
 
 static void forget_oldest(struct vs_arena *a, struct lane *q)
@@ -114,15 +127,16 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
         q->patience = 1;
     else if (q->patience < PATIENCE)
         q->patience *= 2;
-    for (uint32_t i = 0; lane == VS_ARENA_ANY && i < LANES; i++) /* the device did: each of them did */
-        vs_order_done(a, i, done);
-    vs_order_done(a, lane, done);
+    if (lane == VS_ARENA_ANY)
+        device_done(a, done);
+    else
+        vs_order_done(a, lane, done);
 }
 
 void vs_order_poll(struct vs_arena *a, uint32_t lane)
 {
     const struct lane *any = &a->lane[VS_ARENA_ANY];
-    for (uint32_t rest = a->open | bit_of(VS_ARENA_ANY); rest;) {
+    for (uint32_t rest = known_lanes(a); rest;) {
         uint32_t i = next_bit(&rest);
         struct lane *q = &a->lane[i];
         if (q->retired && !q->marks && q->done < q->freed && any->marked < q->freed)
@@ -142,7 +156,8 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
 
 void vs_order_settled(struct vs_arena *a, uint64_t seq)
 {
-    for (uint32_t i = 0; i < LANES; i++) {
+    for (uint32_t rest = known_lanes(a); rest;) {
+        uint32_t i = next_bit(&rest);
         struct lane *q = &a->lane[i];
         while (q->marks && q->mark[q->first_mark].seq <= seq)
             forget_oldest(a, q);
@@ -203,8 +218,7 @@ bool vs_order_await(struct vs_arena *a)
         return false;
     uint64_t seq = q->mark[q->first_mark].seq;
     forget_oldest(a, q);
-    for (uint32_t i = 0; i < LANES; i++)
-        vs_order_done(a, i, seq);
+    device_done(a, seq);
     vs_deferred_poll(a);
     return true;
 }

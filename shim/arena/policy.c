@@ -55,11 +55,15 @@ static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t s
 
 /* ---- large requests ---- */
 
-/* Some deferred frees count as live: else each request of a small program would wait for its last free. */
+/* Some deferred frees count as live, and with them the slack is a granule at least: else each request of a
+ * small program would wait for its last free. */
 static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
 {
     uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)granules);
-    return reserved <= a->wanted + a->wanted * slack / 1000 + vs_deferred_allowed(a);
+    uint64_t more = a->wanted * slack / 1000;
+    if (a->stats.deferred && more < granule_bytes(a))
+        more = granule_bytes(a);
+    return reserved <= a->wanted + more + vs_deferred_allowed(a);
 }
 
 /* Whether the first COUNT granules of the view can be used by its lane, which is made to wait for them. */

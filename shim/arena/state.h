@@ -150,9 +150,17 @@ struct deferred {
 /* When least lives (deferred.c). */
 struct ebb {
     uint64_t least, before; /* bytes that lived, in this window of frees and in the last one */
+    uint64_t since;         /* bytes freed since the last ebb */
     uint32_t left;          /* frees to the end of the window */
     bool armed;             /* much lived since the last ebb */
     bool now;
+};
+
+/* How far from each other marks of the device are (deferred.c). */
+struct pace {
+    uint32_t wide;  /* quarters of what may be in the queue, less one */
+    uint32_t left;  /* marks until wider is tried */
+    uint32_t again; /* how many there will be after the next wait */
 };
 
 struct cell {
@@ -188,8 +196,8 @@ struct vs_arena {
     uint64_t seen[LANES][LANES]; /* frees of lane q up to seen[q][s] are complete for lane s */
 
     struct tile *tile;
-    uint32_t tiles, tile_room, spare_tiles; /* used so far; allocated; list of unused */
-    uint32_t home_tiles_top;                /* sum of the heaps' tops */
+    uint32_t tiles, tile_room, spare_tiles;          /* used so far; allocated; list of unused */
+    uint32_t home_tiles_top;                         /* sum of the heaps' tops */
     uint32_t oldest_hole, newest_hole, holes_listed; /* that are left to a lane, by their last free */
     /* by slot: which tile begins last in it, and whether any does (tiles.c) */
     uint32_t *starts;
@@ -224,6 +232,7 @@ struct vs_arena {
     uint32_t first_late, lates, late_room;
     uint64_t late_bytes;
     struct ebb ebb;
+    struct pace pace;
     uint64_t defer_rest; /* bytes of the others, that the last wait for them left */
 
     struct cell *cell; /* live blocks by address */

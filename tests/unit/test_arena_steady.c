@@ -166,6 +166,71 @@ static void marks_that_nobody_looks_at_become_rare(void **state)
     vs_arena_destroy(arena);
 }
 
+/* Frees so many blocks of a MiB, each deferred until the device is done. */
+static uint64_t marks_of_deferred(uint32_t frees)
+{
+    uint64_t address, before = count.marks;
+    for (uint32_t i = 0; i < frees; i++) {
+        count.now++;
+        assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, MIB, &address), 0);
+        assert_int_equal(vs_arena_free(arena, address, VS_ARENA_ANY, VS_FREE_DEFER), 0);
+    }
+    return count.marks - before;
+}
+
+/* 16 MiB may wait: marks are 12 MiB apart while none is waited for, 4 where the device is far behind. */
+static void the_device_is_marked_less_often_while_it_keeps_up(void **state)
+{
+    struct vs_arena_config config = {.capacity = 8ull << 30};
+    struct vs_arena_stats before, after;
+    uint64_t address;
+    begin(0, &config);
+    assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, 64 * MIB, &address), 0);
+    marks_of_deferred(1200);
+    uint64_t looks = count.looks;
+    assert_in_range(marks_of_deferred(1200), 95, 105);
+    assert_in_range(count.looks - looks, 95, 105);
+    count.lag = 14;
+    marks_of_deferred(1200);
+    assert_in_range(marks_of_deferred(1200), 295, 305);
+    count.lag = 2;
+    marks_of_deferred(12000);
+    vs_arena_stats(arena, &before);
+    assert_in_range(marks_of_deferred(1200), 95, 105);
+    vs_arena_stats(arena, &after);
+    assert_int_equal(after.settles, before.settles);
+    vs_arena_destroy(arena);
+}
+
+/* What lives is always the same, and so little that 1.5 % of it is less than a granule. */
+static void a_small_program_need_not_wait_for_its_last_free(void **state)
+{
+    struct vs_arena_config config = {.capacity = 8ull << 30};
+    uint64_t address[64], size[64];
+    struct vs_arena_stats s;
+    random_state = 1;
+    begin(5, &config);
+    for (uint32_t i = 0; i < 64; i++) {
+        size[i] = 512ull << rnd(14);
+        assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, size[i], &address[i]), 0);
+    }
+    for (uint32_t n = 0; n < 20000; n++) {
+        uint32_t i = rnd(64);
+        count.now++;
+        assert_int_equal(vs_arena_free(arena, address[i], VS_ARENA_ANY, VS_FREE_DEFER), 0);
+        assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, size[i], &address[i]), 0);
+    }
+    vs_arena_stats(arena, &s);
+    printf("%llu requests, %llu missed, %llu waits, held %llu, lived %llu\n", (unsigned long long)s.mallocs,
+           (unsigned long long)(s.mallocs - s.hits), (unsigned long long)s.settles,
+           (unsigned long long)s.reserved, (unsigned long long)s.peak_allocated);
+    assert_true(s.settles < s.mallocs / 30);
+    assert_true(s.reserved <=
+                s.peak_allocated + 20 * MIB); /* 16 MiB deferred, a granule, one of small ones */
+    assert_true(count.marks < s.mallocs / 8);
+    vs_arena_destroy(arena);
+}
+
 /* ---- random, for long ---- */
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -254,6 +319,8 @@ int main(void)
         cmocka_unit_test(so_does_one_on_ten_streams),
         cmocka_unit_test(so_does_one_whose_frees_are_deferred_whenever_the_device_is_done),
         cmocka_unit_test(marks_that_nobody_looks_at_become_rare),
+        cmocka_unit_test(the_device_is_marked_less_often_while_it_keeps_up),
+        cmocka_unit_test(a_small_program_need_not_wait_for_its_last_free),
         cmocka_unit_test(random_requests_for_long_do_not_creep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
