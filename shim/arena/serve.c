@@ -64,6 +64,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     s->cuda.captures = &vs_served_captures;
     s->cuda.others = &vs_reach;
     vs_served_begin();
+    vs_served_watch_exit();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
     config.capacity = total;
     vs_served_look_at_pool(s);

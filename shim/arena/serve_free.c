@@ -81,16 +81,22 @@ static bool free_at_once(CUdeviceptr address)
     return false;
 }
 
-/* As the driver's: a thread without a context may free, too.  Where the driver cannot be asked for one (it
- * has shut down) its error is the answer. */
+/* What the driver says of any call, once it has shut down. */
+static CUresult ask_driver(void)
+{
+    CUcontext current;
+    return atomic_load_explicit(&vs_served_exiting, memory_order_relaxed) ? vs_drv_cuCtxGetCurrent(&current)
+                                                                          : CUDA_SUCCESS;
+}
+
+/* As the driver's: a thread without a context may free, too. */
 static CUresult serve_free(CUdeviceptr address)
 {
     struct vs_arena_block block;
     struct vs_served *s;
-    CUcontext current = NULL;
-    CUresult status = address ? vs_drv_cuCtxGetCurrent(&current) : CUDA_SUCCESS;
     if (!address || !vs_served_in())
         return VS_UNDER(cuMemFree_v2)(address);
+    CUresult status = ask_driver();
     if (status == CUDA_SUCCESS && free_at_once(address)) {
         vs_served_out();
         return CUDA_SUCCESS;

@@ -29,6 +29,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -37,6 +39,7 @@
 
 static _Atomic(uint32_t *) same_process;
 static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
+_Atomic bool vs_served_exiting;
 __thread bool vs_serving;
 
 static bool is_child(void)
@@ -131,4 +134,20 @@ void vs_served_begin(void)
         munmap(page, 4096); /* another thread was first */
     else if (!wiped)
         pthread_atfork(NULL, NULL, wipe); /* before Linux 4.14: a raw clone is not seen there */
+}
+
+/* ---- the end of the process ---- */
+
+static void note_exit(void *unused)
+{
+    atomic_store_explicit(&vs_served_exiting, true, memory_order_relaxed);
+}
+
+/* Registered now it runs before the handlers of whatever was there before, the driver among it. */
+void vs_served_watch_exit(void)
+{
+    static _Atomic bool watched; /* fork children inherit the handler */
+    if (!atomic_exchange_explicit(&watched, true, memory_order_relaxed) &&
+        __cxa_atexit(note_exit, NULL, NULL) != 0)
+        note_exit(NULL);
 }

@@ -55,6 +55,11 @@ void vs_served_out(void);
 void vs_served_begin(void);
 /* Until nobody is inside who was; false: somebody is for so long that he may never leave. */
 bool vs_served_wait(void);
+/* Exit was called, or when it is cannot be known: the driver may have shut down.  Known for sure once it is
+ * watched for, with a context made. Relaxed: who frees in another thread then may as well have come before.
+ */
+extern _Atomic bool vs_served_exiting;
+void vs_served_watch_exit(void);
 
 /* The driver's own function that a row of ours stands for. */
 #define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))

@@ -11,6 +11,8 @@ for free in wait defer; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_DEVICES=2 SIMCUDA_CAPACITY=512MiB)
     for part in contexts pools streams short managed late; do played $part; done
     expect_clean # of the last: what a destructor frees is recorded still
+    shim_env+=(SIMCUDA_SHUTDOWN=1)
+    played gone
 done
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_DEVICES=2)
 shim_env+=(SIMCUDA_CAPACITY=512MiB)

@@ -7,6 +7,7 @@
  *   race       the primary context is reset while other threads allocate and free
  *   fork       a child that inherits everything frees its parent's memory, while threads of that allocate
  *   late       blocks freed by a destructor that runs after main
+ *   gone       the same, when the driver has shut down
  *   pools      the default pool by its names, another current pool, figures, trim
  *   streams    memory of one device used and freed in a stream of another
  *   short      everything cached is there for what the arena does not serve
@@ -182,18 +183,25 @@ static void forked(void)
 /* ---- after main ---- */
 
 static CUdeviceptr late[3];
+static CUresult answer = CUDA_SUCCESS;
 
 __attribute__((destructor)) static void free_late(void)
 {
     for (int i = 0; i < 3; i++)
         if (late[i])
-            OK(cuMemFree(late[i]));
+            CHECK(cuMemFree(late[i]) == answer);
 }
 
 static void after_main(void)
 {
     for (unsigned i = 0; i < 3; i++)
         OK(cuMemAlloc(&late[i], (i + 1) * 3 * MIB));
+}
+
+static void after_the_driver(void)
+{
+    after_main();
+    answer = CUDA_ERROR_DEINITIALIZED;
 }
 
 /* ---- pools ---- */
@@ -353,9 +361,10 @@ static void managed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"contexts", contexts}, {"race", race},      {"fork", forked},
-                                        {"late", after_main},   {"pools", pools},    {"streams", streams},
-                                        {"short", is_short},    {"managed", managed}};
+    static const struct part parts[] = {
+        {"contexts", contexts},     {"race", race},   {"fork", forked},     {"late", after_main},
+        {"gone", after_the_driver}, {"pools", pools}, {"streams", streams}, {"short", is_short},
+        {"managed", managed}};
     begin();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -4,6 +4,8 @@
  *      SIMCUDA_DEVICES=2         how many (default 1, at most 16)
  *      SIMCUDA_CAPACITY=140GiB   memory of each (default 4GiB).  Taken from the host only where it is
  * touched. SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
+ *      SIMCUDA_SHUTDOWN=1        as the real one: once exit runs what was registered before cuInit, most
+ * calls answer CUDA_ERROR_DEINITIALIZED
  */
 #include "sim.h"
 
@@ -16,6 +18,7 @@
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 int sim_device_count;
 static volatile bool initialized;
+static volatile bool gone;
 /* 1 in the process that called cuInit; the kernel wipes it in every child with memory of its own, also after
  * a raw clone that runs no atfork handler. */
 static volatile char *own_process;
@@ -28,6 +31,10 @@ int simcuda_version(void)
 bool sim_initialized(void)
 {
     return initialized;
+}
+bool sim_shut_down(void)
+{
+    return gone;
 }
 bool sim_forked(void)
 {
@@ -88,6 +95,11 @@ static void banner(void)
     (void)written;
 }
 
+static void shut_down(void)
+{
+    gone = true;
+}
+
 static void initialize(void)
 {
     sim_device_count = simcuda_device_count();
@@ -102,6 +114,9 @@ static void initialize(void)
         *own_process = 1;
     }
     banner();
+    const char *ends = getenv("SIMCUDA_SHUTDOWN");
+    if (ends && strcmp(ends, "1") == 0)
+        atexit(shut_down);
     initialized = true;
 }
 

@@ -142,6 +142,8 @@ static CUresult check(enum sim_needs needs)
         return CUDA_SUCCESS;
     if (!sim_initialized())
         return CUDA_ERROR_NOT_INITIALIZED;
+    if (sim_shut_down())
+        return CUDA_ERROR_DEINITIALIZED;
     return needs == SIM_CONTEXT ? sim_context_check() : CUDA_SUCCESS;
 }
 

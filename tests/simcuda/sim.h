@@ -128,6 +128,7 @@ extern struct sim_device sim_devices[SIM_MAX_DEVICES];
 extern int sim_device_count;
 
 bool sim_initialized(void);
+bool sim_shut_down(void);
 void sim_inject(void); /* injection.c */
 bool sim_forked(
     void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
