@@ -183,6 +183,8 @@ struct vs_arena {
     union gate gate;
     struct vs_backing backing;
     struct vs_arena_config config;
+    uint64_t changes; /* of stats.reserved; atomic.  Here, where hardly anything is written: all look at it
+                         after each call, without the lock */
     struct vs_meta meta;
     unsigned shift;             /* log2 of a granule */
     unsigned heap_shift;        /* log2 of slots per heap */
@@ -244,7 +246,6 @@ struct vs_arena {
     struct vs_arena_stats stats;
     uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
                         be held */
-    uint64_t changes; /* of stats.reserved; atomic */
 };
 
 #define ABSENT 0xff
