@@ -18,6 +18,7 @@
 #include "serve_ipc.h"
 #include "served.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -190,12 +191,16 @@ static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
     struct vs_served *s;
     CUresult status = CUDA_ERROR_INVALID_VALUE;
     CUcontext current = NULL;
+    int cancel;
     if (!handle || vs_drv_cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || !vs_served_in())
         return VS_UNDER(cuIpcGetMemHandle)(handle, address);
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
     bool ours = arena && s->cuda.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if (ours)
+    if (ours) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no thread ends with our locks */
         status = make_handle(s, arena, &block, handle);
+        pthread_setcancelstate(cancel, NULL);
+    }
     vs_served_out();
     return ours ? status : VS_UNDER(cuIpcGetMemHandle)(handle, address);
 }

@@ -259,11 +259,33 @@ static void *endless(void *unused)
     return NULL;
 }
 
+/* The first block that is exported, and one more: what is done differs. */
+static void *share_cancelled(void *address)
+{
+    CUipcMemHandle handle;
+    if (cuCtxSetCurrent(primary) == CUDA_SUCCESS) {
+        pthread_cancel(pthread_self());
+        cuIpcGetMemHandle(&handle, *(CUdeviceptr *)address);
+    }
+    return NULL;
+}
+
 /* Deferred cancellation: a thread may end in any call of libc's that is a point of it. */
 static void cancel(void)
 {
     pthread_t t[THREADS];
-    CUdeviceptr p;
+    CUdeviceptr p, shared[2];
+    for (int i = 0; i < 2; i++) {
+        pthread_t one;
+        OK(cuMemAlloc(&shared[i], 4096));
+        CHECK(pthread_create(&one, NULL, share_cancelled, &shared[i]) == 0);
+        pthread_join(one, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        CUipcMemHandle handle;
+        OK(cuIpcGetMemHandle(&handle, shared[i]));
+        OK(cuMemFree(shared[i]));
+    }
     start(t);
     for (int i = 0; i < 100; i++) {
         pthread_t one;
