@@ -37,6 +37,7 @@
 #define STACK_BYTES (128u << 10)
 #define PATIENCE_MS 10000
 #define LOOK_MS     250 /* how often who asks looks whether the other still is there */
+#define AGAIN_MS    10  /* from one question to the next, while the giver cannot send */
 
 /* ---- sockets ---- */
 
@@ -112,8 +113,8 @@ static bool is_ours(const struct server *s)
     return fstat(s->socket, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
 }
 
-/* Who does not read has no answer. */
-static void send_reply(const struct server *s, struct reply *reply, const int *files, struct sockaddr_un *to,
+/* Who does not read has no answer.  False: it could not be sent. */
+static bool send_reply(const struct server *s, struct reply *reply, const int *files, struct sockaddr_un *to,
                        socklen_t to_bytes)
 {
     union control control;
@@ -128,7 +129,7 @@ static void send_reply(const struct server *s, struct reply *reply, const int *f
         message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     }
-    sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 /* A question and who asks it; whatever else comes is dropped, descriptors that come along by the kernel. */
@@ -163,6 +164,17 @@ static void refuse(const struct server *s, struct sockaddr_un *who, socklen_t wh
         send_reply(s, &nothing, NULL, who, who_bytes);
 }
 
+/* The kernel lets a user's processes together have no more descriptors on their way, sent and not yet read,
+ * than one may open.  Told so he asks again, instead of waiting for what does not come. */
+static void put_off(const struct server *s, struct sockaddr_un *who, socklen_t who_bytes)
+{
+    struct reply later;
+    memset(&later, 0, sizeof later);
+    later.proof = s->where.proof;
+    later.answer.again = 1;
+    send_reply(s, &later, NULL, who, who_bytes);
+}
+
 /* False: it was nobody who has the key. */
 static bool answer_one(const struct server *s)
 {
@@ -182,8 +194,8 @@ static bool answer_one(const struct server *s)
     if (q.ask.most > VS_HANDOVER_FILES)
         q.ask.most = VS_HANDOVER_FILES;
     s->give(&q.ask, &reply.answer, files);
-    if (is_ours(s))
-        send_reply(s, &reply, files, &who, who_bytes);
+    if (is_ours(s) && !send_reply(s, &reply, files, &who, who_bytes))
+        put_off(s, &who, who_bytes);
     close_all(files, reply.answer.files);
     return true;
 }
@@ -387,19 +399,33 @@ static int take(int way, struct reply *reply, int files[VS_HANDOVER_FILES])
     return -EMFILE;
 }
 
+static int ask_once(int way, uint64_t proof, struct question *q, struct reply *reply,
+                    int files[VS_HANDOVER_FILES])
+{
+    int error = patiently(put, way, q, sizeof *q);
+    if (error == 0)
+        error = patiently(look_at, way, reply, sizeof *reply);
+    if (error == 0 && reply->proof != proof)
+        error = reply->proof == 0 ? -EKEYREJECTED : -EBADMSG;
+    return error == 0 ? take(way, reply, files) : error;
+}
+
 int vs_handover_ask(int way, const struct vs_handover_address *where, const struct vs_handover_ask *ask,
                     struct vs_handover_answer *answer, int files[VS_HANDOVER_FILES])
 {
+    const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000};
     struct question q = {{where->key[0], where->key[1]}, *ask};
     struct reply reply;
-    int error = patiently(put, way, &q, sizeof q);
-    if (error == 0)
-        error = patiently(look_at, way, &reply, sizeof reply);
-    if (error == 0 && reply.proof != where->proof)
-        error = reply.proof == 0 ? -EKEYREJECTED : -EBADMSG;
-    if (error == 0)
-        error = take(way, &reply, files);
-    if (error == 0)
+    int64_t end = now_ms() + PATIENCE_MS;
+    do {
+        int error = ask_once(way, where->proof, &q, &reply, files);
+        if (error != 0)
+            return error;
         *answer = reply.answer;
-    return error;
+        if (!answer->again)
+            return 0;
+        close_all(files, answer->files); /* there are none, unless the giver is not like us */
+        nanosleep(&pause, NULL);
+    } while (now_ms() < end);
+    return -ETOOMANYREFS;
 }

@@ -39,7 +39,7 @@ struct vs_handover_answer {
     int32_t status;  /* 0, or the giver's error: then there are no descriptors */
     uint32_t files;  /* descriptors that come along */
     uint32_t pieces; /* of the whole */
-    uint32_t unused;
+    uint32_t again;  /* not 0: they could not be sent, for now; vs_handover_ask asks anew */
     uint64_t piece_bytes;
     uint64_t offset; /* where in the first piece it begins */
 };
@@ -58,7 +58,8 @@ uint64_t vs_handover_name(void);
 int vs_handover_connect(const struct vs_handover_address *where);
 /* Asks; the descriptors of the answer are the caller's.  0, or -errno, after which the way is of no use:
  * -ECONNREFUSED: nobody is there any more; -ETIMEDOUT: it does not answer; -EKEYREJECTED: not to this key;
- * -EBADMSG: somebody else answers; -EMFILE: this process may open no more. */
+ * -EBADMSG: somebody else answers; -EMFILE: this process may open no more; -ETOOMANYREFS: for long the giver
+ * could send none, mostly because too many are on their way among his user's processes. */
 int vs_handover_ask(int way, const struct vs_handover_address *where, const struct vs_handover_ask *ask,
                     struct vs_handover_answer *answer, int files[VS_HANDOVER_FILES]);
 

@@ -238,8 +238,9 @@ static void say_unreachable(const struct vs_ipc_ticket *t, int error)
         "cuIpcOpenMemHandle: process %d, in whose arena the memory lies, does not hand it over (%s): %s; or "
         "run without VRAMSCOPE_ALLOCATOR=arena",
         (int)t->pid, strerror(-error),
-        error == -EMFILE ? "raise the limit on open files"
-                         : "both must run under the shim, in one network namespace");
+        error == -EMFILE || error == -ETOOMANYREFS
+            ? "raise the limit on open files"
+            : "both must run under the shim, in one network namespace");
 }
 
 static bool is_gone(const struct vs_ipc_ticket *t)

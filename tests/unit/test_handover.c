@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "handover_kit.h"
 
+#include <poll.h>
+
 static void a_thousand_pieces_need_few_open_files(void **state)
 {
     struct giver g = start(ANSWER, 160);
@@ -128,6 +130,45 @@ static void two_ask_at_once(void **state)
     end(&g);
 }
 
+/* Asks for as many as there may be, and does not read the answer: they stay on their way. */
+static int leave_on_the_way(const struct vs_handover_address *where)
+{
+    struct {
+        uint64_t key[2];
+        struct vs_handover_ask ask;
+    } question = {{where->key[0], where->key[1]}, {.id = 7, .most = VS_HANDOVER_FILES}};
+    struct pollfd p = {.fd = vs_handover_connect(where), .events = POLLIN};
+    assert_true(p.fd >= 0);
+    assert_int_equal(send(p.fd, &question, sizeof question, 0), sizeof question);
+    assert_int_equal(poll(&p, 1, 5000), 1);
+    return p.fd;
+}
+
+/* The kernel sends no more than one process may open, of all that a user's processes have on their way; so
+ * where many ask at once, and are slow to read, some are put off: none is forgotten. */
+static void too_many_on_their_way_are_waited_for(void **state)
+{
+    bool root = geteuid() == 0; /* for whom there is no such end */
+    if (root)
+        assert_int_equal(setresuid(65532, 65532, 0), 0);
+    struct giver g = start(ANSWER, 160);
+    if (root)
+        assert_int_equal(setresuid(0, 0, 0), 0);
+    int first = leave_on_the_way(&g.where), second = leave_on_the_way(&g.where);
+    pid_t pid = fork();
+    if (pid == 0) {
+        usleep(500000);
+        _exit(0); /* the last who has them */
+    }
+    close(first);
+    close(second);
+    time_t began = time(NULL);
+    assert_int_equal(take_all(&g.where), PIECES);
+    assert_true(time(NULL) - began < 5);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    end(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +181,7 @@ int main(void)
         cmocka_unit_test(who_may_open_no_more_is_told),
         cmocka_unit_test(signals_are_no_error),
         cmocka_unit_test(two_ask_at_once),
+        cmocka_unit_test(too_many_on_their_way_are_waited_for),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
