@@ -29,10 +29,12 @@ static inline uint32_t *side(struct tile *t, bool right)
     return right ? &t->right : &t->left;
 }
 
-/* Spread evenly, however tiles are numbered. */
+/* Of each tile another one, as if by chance.  One multiplication alone is not enough: holes in a rhythm, say
+ * each 233rd tile, would have priorities in a row. */
 static inline uint32_t priority_of(uint32_t tile)
 {
-    return tile * 2654435769u;
+    uint32_t x = tile * 2654435769u;
+    return (x ^ x >> 15) * 2221713035u;
 }
 
 /* What hangs at LINK is split into what is before the new tile and what is after it. */

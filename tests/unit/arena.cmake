@@ -8,6 +8,7 @@ vs_unit_test(arena_threads LIBS vs_arena)
 vs_unit_test(arena_lock LIBS vs_arena)
 vs_unit_test(arena_hostile LIBS vs_arena)
 vs_unit_test(arena_steady LIBS vs_arena)
+vs_unit_test(arena_holes LIBS vs_arena)
 
 vs_unit_test(arena_cuda SOURCES shim/arena/backing_cuda.c shim/arena/backing_cuda_others.c LIBS vs_arena simcuda)
 target_include_directories(test_arena_cuda SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
