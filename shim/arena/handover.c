@@ -1,13 +1,15 @@
 /*
  * handover.c - see handover.h.
  *
- * One question, one answer, each a datagram: the giver has one socket for all who ask, and no connection of
- * his is opened under a number that the program may expect for a file of its own.
+ * One question, one answer.  The question is a datagram to the giver's one socket, and along with it goes one
+ * end of a pair of sockets, through which he answers: who asks has no name, so whoever takes names gets no
+ * answer, and each answer lies in its asker's own room.  A question that is dropped, with its giver or by
+ * him, closes that end, which is seen at once.
  *
  * Names of sockets are there for all to read, and a name is free again when its process is gone.  So the
- * question carries a key, without which nothing is looked up, and the answer a proof, without which none of
- * its descriptors comes into the asker's process.  Who binds the name after the giver learns a key that opens
- * nothing any more.
+ * question carries a key, without which nothing is looked up and its descriptor stays where it is, and the
+ * answer a proof, without which none of its descriptors comes into the asker's process.  Who binds the name
+ * after the giver learns a key that opens nothing any more.
  */
 #define _GNU_SOURCE
 #include "handover.h"
@@ -16,14 +18,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -37,7 +37,7 @@
 #define STACK_BYTES (128u << 10)
 #define PATIENCE_MS 10000
 #define LOOK_MS     250 /* how often who asks looks whether the other still is there */
-#define AGAIN_MS    10  /* from one question to the next, while the giver cannot send */
+#define AGAIN_MS    10  /* until he asks, or looks, once more */
 
 /* ---- sockets ---- */
 
@@ -50,22 +50,25 @@ static socklen_t name_of(struct sockaddr_un *address, uint64_t name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Under a number that programs do not come to. */
-static int new_socket(void)
+/* FD under a number that programs do not come to. */
+static int lift(int fd)
 {
     struct rlimit limit;
-    int low = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (low < 0)
-        return -errno;
     rlim_t half = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 128;
-    int high = fcntl(low, F_DUPFD_CLOEXEC, half < 1000 ? (int)half : 1000);
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, half < 1000 ? (int)half : 1000);
     if (high < 0)
-        return low;
-    close(low);
+        return fd;
+    close(fd);
     return high;
 }
 
-/* ---- datagrams ---- */
+static int new_socket(void)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -errno : lift(fd);
+}
+
+/* ---- messages ---- */
 
 struct question {
     uint64_t key[2];
@@ -73,7 +76,7 @@ struct question {
 };
 
 struct reply {
-    uint64_t proof; /* 0: the key was wrong, and there is nothing else in it */
+    uint64_t proof;
     struct vs_handover_answer answer;
 };
 
@@ -88,6 +91,45 @@ static void close_all(const int *files, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         close(files[i]);
+}
+
+/* False: not sent, with errno. */
+static bool send_with(int to, void *data, size_t bytes, const int *files, uint32_t count, int flags)
+{
+    union control control;
+    struct iovec one = {data, bytes};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
+    if (count) {
+        memset(&control, 0, sizeof control);
+        control.header = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        memcpy(CMSG_DATA(&control.header), files, count * sizeof(int));
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    }
+    return sendmsg(to, &message, flags | MSG_NOSIGNAL) >= 0;
+}
+
+/* What was looked at before; how many descriptors came along, or -1: it is not there, or not all of them
+ * could be had, and none is. */
+static int receive_with(int from, void *data, size_t bytes, int files[VS_HANDOVER_FILES])
+{
+    union control control;
+    uint32_t count = 0;
+    struct iovec one = {data, bytes};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    if (recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)bytes)
+        return -1;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(files, CMSG_DATA(c), count * sizeof(int));
+    }
+    if (!(message.msg_flags & MSG_CTRUNC))
+        return (int)count;
+    close_all(files, count);
+    return -1;
 }
 
 /* ---- who gives ---- */
@@ -113,90 +155,84 @@ static bool is_ours(const struct server *s)
     return fstat(s->socket, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
 }
 
-/* Who does not read has no answer.  False: it could not be sent. */
-static bool send_reply(const struct server *s, struct reply *reply, const int *files, struct sockaddr_un *to,
-                       socklen_t to_bytes)
-{
-    union control control;
-    uint32_t count = reply->answer.files;
-    struct iovec one = {reply, sizeof *reply};
-    struct msghdr message = {.msg_name = to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
-    if (count) {
-        memset(&control, 0, sizeof control);
-        control.header = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
-        memcpy(CMSG_DATA(&control.header), files, count * sizeof(int));
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-    }
-    return sendmsg(s->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-}
-
-/* A question and who asks it; whatever else comes is dropped, descriptors that come along by the kernel. */
-static bool hear(const struct server *s, struct question *q, struct sockaddr_un *who, socklen_t *who_bytes)
-{
-    *who_bytes = sizeof *who;
-    return recvfrom(s->socket, q, sizeof *q, MSG_TRUNC, (struct sockaddr *)who, who_bytes) == sizeof *q;
-}
-
 /* All of it is compared, whatever differs: the time says nothing. */
 static bool has_key(const struct server *s, const struct question *q)
 {
     return ((q->key[0] ^ s->where.key[0]) | (q->key[1] ^ s->where.key[1])) == 0;
 }
 
-/* Whether so many answers lie unread that one more could take the room of who has the key: the kernel counts
- * them as the giver's, and whoever asks and does not read could fill it. */
-static bool is_crowded(const struct server *s)
+/* A question of who has the key.  It is only looked at: what came along with it stays where it is. */
+static bool hear(const struct server *s, struct question *q)
 {
-    int unread = 0, room = 0;
-    socklen_t bytes = sizeof room;
-    return ioctl(s->socket, SIOCOUTQ, &unread) != 0 ||
-           getsockopt(s->socket, SOL_SOCKET, SO_SNDBUF, &room, &bytes) != 0 || unread > room / 4;
+    return recv(s->socket, q, sizeof *q, MSG_PEEK | MSG_TRUNC) == sizeof *q && has_key(s, q);
 }
 
-/* Told at once that it is nothing, so that he does not wait. */
-static void refuse(const struct server *s, struct sockaddr_un *who, socklen_t who_bytes)
+/* With what came along: who asks sees that. */
+static void drop(const struct server *s)
 {
-    struct reply nothing;
-    memset(&nothing, 0, sizeof nothing);
-    if (is_ours(s) && !is_crowded(s))
-        send_reply(s, &nothing, NULL, who, who_bytes);
+    char unused;
+    recv(s->socket, &unused, sizeof unused, MSG_DONTWAIT);
+}
+
+/* Whether one more descriptor could be had now.  Else the question stays where it is, and is looked at again.
+ */
+static bool may_open(const struct server *s)
+{
+    int fd = fcntl(s->socket, F_DUPFD_CLOEXEC, 0);
+    return fd >= 0 && close(fd) == 0;
+}
+
+/* Where the answer goes to; -1: nowhere. */
+static int take_way_back(const struct server *s)
+{
+    struct question q;
+    int files[VS_HANDOVER_FILES], count = receive_with(s->socket, &q, sizeof q, files);
+    if (count == 1)
+        return lift(files[0]);
+    if (count > 1)
+        close_all(files, (uint32_t)count);
+    return -1;
 }
 
 /* The kernel lets a user's processes together have no more descriptors on their way, sent and not yet read,
  * than one may open.  Told so he asks again, instead of waiting for what does not come. */
-static void put_off(const struct server *s, struct sockaddr_un *who, socklen_t who_bytes)
+static void put_off(const struct server *s, int back)
 {
     struct reply later;
     memset(&later, 0, sizeof later);
     later.proof = s->where.proof;
     later.answer.again = 1;
-    send_reply(s, &later, NULL, who, who_bytes);
+    send_with(back, &later, sizeof later, NULL, 0, MSG_DONTWAIT);
+}
+
+static void answer(const struct server *s, struct question *q, int back)
+{
+    struct reply reply;
+    int files[VS_HANDOVER_FILES];
+    memset(&reply, 0, sizeof reply);
+    reply.proof = s->where.proof;
+    if (q->ask.most > VS_HANDOVER_FILES)
+        q->ask.most = VS_HANDOVER_FILES;
+    s->give(&q->ask, &reply.answer, files);
+    if (is_ours(s) && !send_with(back, &reply, sizeof reply, files, reply.answer.files, MSG_DONTWAIT))
+        put_off(s, back);
+    close_all(files, reply.answer.files);
 }
 
 /* False: it was nobody who has the key. */
 static bool answer_one(const struct server *s)
 {
-    struct sockaddr_un who;
-    socklen_t who_bytes;
     struct question q;
-    struct reply reply;
-    int files[VS_HANDOVER_FILES];
-    if (!hear(s, &q, &who, &who_bytes))
+    bool heard = hear(s, &q);
+    if (!is_ours(s)) /* the program has closed it meanwhile */
         return false;
-    if (!has_key(s, &q)) {
-        refuse(s, &who, who_bytes);
+    if (!heard)
+        drop(s);
+    int back = heard && may_open(s) ? take_way_back(s) : -1;
+    if (back < 0)
         return false;
-    }
-    memset(&reply, 0, sizeof reply);
-    reply.proof = s->where.proof;
-    if (q.ask.most > VS_HANDOVER_FILES)
-        q.ask.most = VS_HANDOVER_FILES;
-    s->give(&q.ask, &reply.answer, files);
-    if (is_ours(s) && !send_reply(s, &reply, files, &who, who_bytes))
-        put_off(s, &who, who_bytes);
-    close_all(files, reply.answer.files);
+    answer(s, &q, back);
+    close(back);
     return true;
 }
 
@@ -310,20 +346,22 @@ uint64_t vs_handover_name(void)
 
 /* ---- who asks ---- */
 
+static void look_often(int fd)
+{
+    struct timeval look = {.tv_usec = LOOK_MS * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof look);
+}
+
 int vs_handover_connect(const struct vs_handover_address *where)
 {
-    struct sockaddr_un own = {.sun_family = AF_UNIX}, to;
-    struct timeval look = {.tv_usec = LOOK_MS * 1000};
+    struct sockaddr_un to;
     int way = new_socket();
     if (way < 0)
         return way;
     socklen_t bytes = name_of(&to, where->name);
-    setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
-    setsockopt(way, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof look);
-    /* without a path the kernel gives it a name of its own: answers need one.  It has none before it is
-     * connected, and then the kernel lets nobody else send to it. */
-    if (connect(way, (struct sockaddr *)&to, bytes) != 0 ||
-        bind(way, (struct sockaddr *)&own, sizeof own.sun_family) != 0) {
+    look_often(way);
+    if (connect(way, (struct sockaddr *)&to, bytes) != 0) {
         int error = -errno;
         close(way);
         return error;
@@ -347,31 +385,51 @@ static int64_t now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-typedef ssize_t attempt(int way, void *data, size_t bytes);
+/* The way to the giver, and the two ends of the way back. */
+struct talk {
+    int way, own, given;
+};
 
-static ssize_t put(int way, void *data, size_t bytes)
+static void pause_a_moment(void)
 {
-    return send(way, data, bytes, MSG_NOSIGNAL);
+    const struct timespec moment = {.tv_nsec = AGAIN_MS * 1000000};
+    nanosleep(&moment, NULL);
+}
+
+/* The question was dropped; or its giver ends, and his sockets close one after the other. */
+static int why_closed(int way)
+{
+    pause_a_moment();
+    return is_there(way) ? -EKEYREJECTED : -ECONNREFUSED;
+}
+
+typedef ssize_t attempt(const struct talk *t, void *data, size_t bytes);
+
+static ssize_t put(const struct talk *t, void *data, size_t bytes)
+{
+    return send_with(t->way, data, bytes, &t->given, 1, 0) ? (ssize_t)bytes : -1;
 }
 
 /* Without the descriptors: it stays where it is until it is known to be the giver's. */
-static ssize_t look_at(int way, void *data, size_t bytes)
+static ssize_t look_at(const struct talk *t, void *data, size_t bytes)
 {
-    return recv(way, data, bytes, MSG_PEEK | MSG_TRUNC);
+    return recv(t->own, data, bytes, MSG_PEEK | MSG_TRUNC);
 }
 
 /* TRY until all of DATA went.  Signals of the program's may come faster than a look ends, so a clock says
  * when to give up. */
-static int patiently(attempt *try, int way, void *data, size_t bytes)
+static int patiently(attempt *try, const struct talk *t, void *data, size_t bytes)
 {
     int64_t end = now_ms() + PATIENCE_MS;
     do {
-        ssize_t n = try(way, data, bytes);
-        if (n >= 0)
+        ssize_t n = try(t, data, bytes);
+        if (n == 0)
+            return why_closed(t->way);
+        if (n > 0)
             return (size_t)n == bytes ? 0 : -EBADMSG;
         if (errno != EAGAIN && errno != EINTR)
             return -errno;
-        if (!is_there(way))
+        if (!is_there(t->way))
             return -ECONNREFUSED;
     } while (now_ms() < end);
     return -ETIMEDOUT;
@@ -379,53 +437,64 @@ static int patiently(attempt *try, int way, void *data, size_t bytes)
 
 /* The reply that was looked at, with its descriptors: fewer than were sent where this process may open no
  * more. */
-static int take(int way, struct reply *reply, int files[VS_HANDOVER_FILES])
+static int take(const struct talk *t, struct reply *reply, int files[VS_HANDOVER_FILES])
 {
-    union control control;
-    uint32_t count = 0;
-    struct iovec one = {reply, sizeof *reply};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    if (recvmsg(way, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof *reply)
-        return -EBADMSG;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(files, CMSG_DATA(c), count * sizeof(int));
-    }
-    if (count == reply->answer.files && !(message.msg_flags & MSG_CTRUNC))
+    int count = receive_with(t->own, reply, sizeof *reply, files);
+    if (count >= 0 && (uint32_t)count == reply->answer.files)
         return 0;
-    close_all(files, count);
+    if (count > 0)
+        close_all(files, (uint32_t)count);
     return -EMFILE;
+}
+
+static int hear_reply(const struct talk *t, uint64_t proof, struct reply *reply, int files[VS_HANDOVER_FILES])
+{
+    int error = patiently(look_at, t, reply, sizeof *reply);
+    if (error == 0 && reply->proof != proof)
+        error = -EBADMSG;
+    return error == 0 ? take(t, reply, files) : error;
 }
 
 static int ask_once(int way, uint64_t proof, struct question *q, struct reply *reply,
                     int files[VS_HANDOVER_FILES])
 {
-    int error = patiently(put, way, q, sizeof *q);
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return -errno;
+    struct talk t = {way, lift(ends[0]), lift(ends[1])};
+    look_often(t.own);
+    int error = patiently(put, &t, q, sizeof *q);
+    close(t.given);
     if (error == 0)
-        error = patiently(look_at, way, reply, sizeof *reply);
-    if (error == 0 && reply->proof != proof)
-        error = reply->proof == 0 ? -EKEYREJECTED : -EBADMSG;
-    return error == 0 ? take(way, reply, files) : error;
+        error = hear_reply(&t, proof, reply, files);
+    close(t.own);
+    return error;
+}
+
+/* Whether it is to be asked again, after a pause. */
+static bool is_put_off(int error, const struct reply *reply, const int *files)
+{
+    if (error != -ETOOMANYREFS && (error != 0 || !reply->answer.again))
+        return false;
+    if (error == 0)
+        close_all(files, reply->answer.files); /* there are none, unless the giver is not like us */
+    pause_a_moment();
+    return true;
 }
 
 int vs_handover_ask(int way, const struct vs_handover_address *where, const struct vs_handover_ask *ask,
                     struct vs_handover_answer *answer, int files[VS_HANDOVER_FILES])
 {
-    const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000};
     struct question q = {{where->key[0], where->key[1]}, *ask};
     struct reply reply;
     int64_t end = now_ms() + PATIENCE_MS;
     do {
         int error = ask_once(way, where->proof, &q, &reply, files);
-        if (error != 0)
-            return error;
-        *answer = reply.answer;
-        if (!answer->again)
-            return 0;
-        close_all(files, answer->files); /* there are none, unless the giver is not like us */
-        nanosleep(&pause, NULL);
+        if (is_put_off(error, &reply, files))
+            continue;
+        if (error == 0)
+            *answer = reply.answer;
+        return error;
     } while (now_ms() < end);
     return -ETOOMANYREFS;
 }

@@ -1,8 +1,9 @@
 /*
  * handover.h - descriptors that go from one process to another on request.
  *
- * Who has something to share answers on a socket, in a thread of its own, at an address that others are told
- * by whatever way.  Nothing is kept ready for them: a descriptor exists while it is handed over and no
+ * Who has something to share hears questions at a socket, in a thread of its own, at an address that others
+ * are told by whatever way.  The answer goes to who asked and to nobody else: a way back comes along with
+ * each question.  Nothing is kept ready for them: a descriptor exists while it is handed over and no
  * longer, so what is shared may have as many pieces as it likes, and no limit on open files is in the way.
  *
  * The address is a secret, and all that is needed: whoever has it is answered, of whatever user or user

@@ -94,36 +94,51 @@ static int piece(enum lie lie, const struct reply *r)
     return file;
 }
 
-static void send_reply(int on, struct reply *r, int file, struct sockaddr_un *to, socklen_t to_bytes)
+static void send_reply(int back, struct reply *r, int file)
 {
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(int))];
     } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
     struct iovec one = {r, sizeof *r};
-    struct msghdr message = {.msg_name = to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
     memcpy(CMSG_DATA(&control.header), &file, sizeof file);
     if (r->files) {
         message.msg_control = &control;
         message.msg_controllen = sizeof control;
     }
-    sendmsg(on, &message, 0);
+    sendmsg(back, &message, 0);
+}
+
+/* A question, and where its answer goes to. */
+static int hear(int on, struct question *q)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec one = {q, sizeof *q};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    int back;
+    CHECK(recvmsg(on, &message, 0) == sizeof *q && CMSG_FIRSTHDR(&message));
+    memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof back);
+    return back;
 }
 
 static void lie_for_ever(int on)
 {
     for (;;) {
         struct question q;
-        struct sockaddr_un who;
-        socklen_t who_bytes = sizeof who;
-        CHECK(recvfrom(on, &q, sizeof q, 0, (struct sockaddr *)&who, &who_bytes) == sizeof q);
+        int back = hear(on, &q);
         enum lie lie = (enum lie)(q.id - 1);
         struct reply r = say(lie, q.first);
         int file = piece(lie, &r);
         if (lie == FILES_LACK)
             r.files = 2;
-        send_reply(on, &r, file, &who, who_bytes);
+        send_reply(back, &r, file);
         close(file);
+        close(back);
     }
 }
 

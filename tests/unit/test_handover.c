@@ -101,6 +101,16 @@ static void who_may_open_no_more_is_told(void **state)
     end(&g);
 }
 
+static void a_giver_who_may_open_no_more_answers_later(void **state)
+{
+    struct giver g = start(OPEN_ALL, 160);
+    assert_int_equal(next_act(&g).name, 1);
+    time_t began = time(NULL);
+    assert_int_equal(take_all(&g.where), PIECES);
+    assert_true(time(NULL) - began < 5);
+    end(&g);
+}
+
 static void ring(int unused) {}
 
 /* A program's own signals, at a rate that lets nothing be waited for in peace. */
@@ -133,13 +143,11 @@ static void two_ask_at_once(void **state)
 /* Asks for as many as there may be, and does not read the answer: they stay on their way. */
 static int leave_on_the_way(const struct vs_handover_address *where)
 {
-    struct {
-        uint64_t key[2];
-        struct vs_handover_ask ask;
-    } question = {{where->key[0], where->key[1]}, {.id = 7, .most = VS_HANDOVER_FILES}};
-    struct pollfd p = {.fd = vs_handover_connect(where), .events = POLLIN};
+    struct question q = question_to(where, 7);
+    int way = vs_handover_connect(where);
+    struct pollfd p = {.fd = ask_raw(way, &q, sizeof q), .events = POLLIN};
     assert_true(p.fd >= 0);
-    assert_int_equal(send(p.fd, &question, sizeof question, 0), sizeof question);
+    close(way);
     assert_int_equal(poll(&p, 1, 5000), 1);
     return p.fd;
 }
@@ -179,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_program_that_closes_everything_ends_it),
         cmocka_unit_test(nonsense_is_passed_over),
         cmocka_unit_test(who_may_open_no_more_is_told),
+        cmocka_unit_test(a_giver_who_may_open_no_more_answers_later),
         cmocka_unit_test(signals_are_no_error),
         cmocka_unit_test(two_ask_at_once),
         cmocka_unit_test(too_many_on_their_way_are_waited_for),

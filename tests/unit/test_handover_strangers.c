@@ -7,16 +7,6 @@
 
 #include <sched.h>
 
-/* What goes over the socket. */
-struct question {
-    uint64_t key[2];
-    struct vs_handover_ask ask;
-};
-struct reply {
-    uint64_t proof;
-    struct vs_handover_answer answer;
-};
-
 static uint64_t flipped(uint64_t word, unsigned bit)
 {
     return word ^ (uint64_t)1 << bit;
@@ -99,27 +89,15 @@ static void another_user_namespace_is_no_hindrance(void **state)
     assert_int_equal(got, 0);
 }
 
-/* Whether what came is a refusal, with nothing in it and no descriptor along. */
-static bool is_refusal(int way)
-{
-    struct reply reply, nothing;
-    char control[256];
-    struct iovec one = {&reply, sizeof reply};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    memset(&nothing, 0, sizeof nothing);
-    return recvmsg(way, &message, MSG_TRUNC) == sizeof reply && memcmp(&reply, &nothing, sizeof reply) == 0 &&
-           !CMSG_FIRSTHDR(&message);
-}
-
 /* One who knows the name alone. */
 static int is_refused(const struct vs_handover_address *where)
 {
-    struct question q = {.ask = {.id = 7, .most = 1}};
     struct vs_handover_address guess = {.name = where->name, .proof = 1};
+    struct question q = question_to(&guess, 7);
+    struct reply reply;
     int32_t status;
-    int way = vs_handover_connect(&guess);
-    if (way < 0 || send(way, &q, sizeof q, 0) != sizeof q || !is_refusal(way))
+    int way = vs_handover_connect(&guess), own = ask_raw(way, &q, sizeof q);
+    if (own < 0 || recv(own, &reply, sizeof reply, 0) != 0) /* closed, and nothing said */
         return 1;
     return ask_once(&guess, 7, &status) != -EKEYREJECTED;
 }
@@ -153,48 +131,67 @@ static void each_bit_of_the_key_counts(void **state)
 static void a_question_of_another_length_is_none(void **state)
 {
     struct giver g = start(ANSWER, 0);
-    char long_one[2 * sizeof(struct question)] = {0};
-    struct question q = {{g.where.key[0], g.where.key[1]}, {.id = 7, .most = 1}};
+    char long_one[2 * sizeof(struct question)] = {0}, c;
+    struct question q = question_to(&g.where, 7);
     int32_t status;
     int way = vs_handover_connect(&g.where);
     assert_true(way >= 0);
     memcpy(long_one, &q, sizeof q);
-    for (size_t bytes = 0; bytes <= sizeof long_one; bytes++)
-        if (bytes != sizeof q)
-            assert_int_equal(send(way, long_one, bytes, 0), bytes);
-    assert_int_equal(ask_once(&g.where, 7, &status), 0); /* by now it has heard all of them */
-    assert_int_equal(recv(way, long_one, sizeof long_one, MSG_DONTWAIT), -1);
+    for (size_t bytes = 0; bytes <= sizeof long_one; bytes++) {
+        if (bytes == sizeof q)
+            continue;
+        int own = ask_raw(way, long_one, bytes);
+        assert_true(own >= 0);
+        assert_int_equal(recv(own, &c, 1, 0), 0);
+        close(own);
+    }
+    assert_int_equal(ask_once(&g.where, 7, &status), 0);
     close(way);
     end(&g);
 }
 
-/* What is sent along does not come into the giver's process. */
-static void descriptors_of_who_asks_are_dropped(void **state)
+/* With the key or without, and nowhere to answer to: a pipe's end, none, or more than one. */
+static void descriptors_of_who_asks_do_not_stay(void **state)
 {
-    struct giver g = start(ANSWER, 0);
-    struct question q = {{g.where.key[0], g.where.key[1]}, {.id = 8, .most = 1}};
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-    struct iovec one = {&q, sizeof q};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct reply reply;
+    struct giver g = start(ANSWER, 200);
     int32_t status;
     int ends[2], way = vs_handover_connect(&g.where);
     char c;
     assert_int_equal(pipe(ends), 0);
-    memcpy(CMSG_DATA(&control.header), &ends[1], sizeof ends[1]);
-    for (unsigned i = 0; i < 300; i++) {
-        assert_int_equal(sendmsg(way, &message, 0), sizeof q);
-        assert_int_equal(recv(way, &reply, sizeof reply, 0), sizeof reply);
+    for (unsigned i = 0; i < 600; i++) {
+        struct question q = question_to(&g.where, 7);
+        q.key[0] += i % 2;
+        assert_true(put_question(way, &q, sizeof q, ends[1]));
+        assert_int_equal(send(way, &q, sizeof q, 0), sizeof q);
     }
     close(ends[1]);
     assert_int_equal(ask_once(&g.where, 7, &status), 0);
     assert_int_equal(read(ends[0], &c, 1), 0); /* nobody has it any more */
     close(ends[0]);
     close(way);
+    end(&g);
+}
+
+/* Who asked is gone before he is answered, and his socket's name is another's by then. */
+static void who_takes_the_name_of_who_asked_gets_nothing(void **state)
+{
+    struct giver g = start(ANSWER, 0);
+    struct question q = question_to(&g.where, 7);
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    socklen_t bytes = sizeof name;
+    struct reply reply;
+    int way = vs_handover_connect(&g.where);
+    assert_int_equal(bind(way, (struct sockaddr *)&name, sizeof name.sun_family), 0);
+    assert_int_equal(getsockname(way, (struct sockaddr *)&name, &bytes), 0);
+    kill(g.pid, SIGSTOP); /* until the name is another's */
+    int own = ask_raw(way, &q, sizeof q), other = socket(AF_UNIX, SOCK_DGRAM, 0);
+    close(way);
+    assert_int_equal(bind(other, (struct sockaddr *)&name, bytes), 0);
+    kill(g.pid, SIGCONT);
+    assert_int_equal(recv(own, &reply, sizeof reply, 0), sizeof reply);
+    assert_int_equal(recv(other, &reply, sizeof reply, MSG_DONTWAIT), -1);
+    close(own);
+    close(other);
     end(&g);
 }
 
@@ -270,9 +267,8 @@ static void who_begins_anew_has_another_key(void **state)
 /* ---- who answers ---- */
 
 enum squat {
-    SILENT,  /* hears, and goes */
-    EMPTY,   /* a datagram with nothing in it */
-    REFUSES, /* as the giver does without a key */
+    SILENT, /* hears, and goes */
+    DROPS,  /* as the giver does without a key */
     SHORT,
     LONG,
     ERROR, /* what follows is whole, but the proof is a guess */
@@ -280,47 +276,51 @@ enum squat {
     ONE_BIT /* of the proof is wrong */
 };
 
-static void send_reply_of(int on, enum squat how, struct reply *reply, int file, struct sockaddr_un *to,
-                          socklen_t to_bytes)
+static void send_reply_of(int back, enum squat how, const struct reply *reply, int file)
 {
+    char room[2 * sizeof *reply] = {0};
+    size_t bytes = sizeof *reply + (how == LONG) - (size_t)(how == SHORT);
+    memcpy(room, reply, sizeof *reply);
+    if (how == ERROR)
+        send(back, room, sizeof *reply, 0);
+    else
+        put_question(back, room, bytes, file);
+}
+
+static int hear_question(int on)
+{
+    struct question q;
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(int))];
-    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-    char room[2 * sizeof *reply] = {0};
-    struct iovec one = {room, sizeof *reply};
-    struct msghdr message = {.msg_name = to, .msg_namelen = to_bytes, .msg_iov = &one, .msg_iovlen = 1};
-    memcpy(room, reply, sizeof *reply);
-    if (how == EMPTY)
-        one.iov_len = 0;
-    else if (how != REFUSES && how != ERROR) {
-        one.iov_len += (how == LONG) - (size_t)(how == SHORT);
-        memcpy(CMSG_DATA(&control.header), &file, sizeof file);
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-    }
-    sendmsg(on, &message, 0);
+    } control;
+    struct iovec one = {&q, sizeof q};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    int back;
+    if (recvmsg(on, &message, 0) != sizeof q || !CMSG_FIRSTHDR(&message))
+        _exit(1);
+    memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof back);
+    return back;
 }
 
 /* Hears one question at ON, and answers it with FILE. */
 static void squat(int on, enum squat how, uint64_t proof, int file)
 {
-    struct question q;
-    struct sockaddr_un who;
-    socklen_t who_bytes = sizeof who;
-    struct reply reply = {.proof = how == REFUSES ? 0 : how == ONE_BIT ? flipped(proof, 63) : 1};
-    if (recvfrom(on, &q, sizeof q, 0, (struct sockaddr *)&who, &who_bytes) != sizeof q)
-        _exit(1);
+    struct reply reply = {.proof = how == ONE_BIT ? flipped(proof, 63) : 1};
+    int back = hear_question(on);
     if (how == ERROR)
         reply.answer.status = 400;
-    else if (how != REFUSES)
+    else
         reply.answer = (struct vs_handover_answer){.files = 1, .pieces = 1, .piece_bytes = 4096};
     if (how == SHORT || how == LONG)
         reply.proof = proof;
-    if (how != SILENT)
-        send_reply_of(on, how, &reply, file, &who, who_bytes);
+    if (how == DROPS)
+        close(back);
+    else if (how != SILENT)
+        send_reply_of(back, how, &reply, file);
     close(file);
-    usleep(how == SILENT ? 400000 : 0);
+    usleep(how == SILENT || how == DROPS ? 400000 : 0);
     _exit(0);
 }
 
@@ -375,13 +375,12 @@ static struct vs_handover_address address_of_one_gone(void)
 static void who_takes_the_name_later_is_not_believed(void **state)
 {
     struct vs_handover_address where = address_of_one_gone();
-    assert_int_equal(ask_squatter(&where, EMPTY), -EBADMSG);
+    assert_int_equal(ask_squatter(&where, DROPS), -EKEYREJECTED);
     assert_int_equal(ask_squatter(&where, SHORT), -EBADMSG);
     assert_int_equal(ask_squatter(&where, LONG), -EBADMSG);
     assert_int_equal(ask_squatter(&where, ERROR), -EBADMSG);
     assert_int_equal(ask_squatter(&where, FILES), -EBADMSG);
     assert_int_equal(ask_squatter(&where, ONE_BIT), -EBADMSG);
-    assert_int_equal(ask_squatter(&where, REFUSES), -EKEYREJECTED);
 }
 
 static void ring(int unused) {}
@@ -409,7 +408,8 @@ int main(void)
         cmocka_unit_test(who_knows_the_name_alone_is_refused_and_told_nothing),
         cmocka_unit_test(each_bit_of_the_key_counts),
         cmocka_unit_test(a_question_of_another_length_is_none),
-        cmocka_unit_test(descriptors_of_who_asks_are_dropped),
+        cmocka_unit_test(descriptors_of_who_asks_do_not_stay),
+        cmocka_unit_test(who_takes_the_name_of_who_asked_gets_nothing),
         cmocka_unit_test(a_flood_of_strangers_keeps_nobody_out),
         cmocka_unit_test(a_forks_child_has_an_address_of_its_own),
         cmocka_unit_test(who_begins_anew_has_another_key),
