@@ -24,7 +24,7 @@
 #define ROUND  4 /* times the bytes that may be in the queue: so many are freed from one ebb to the next */
 #define PARTS  4 /* marks, of the bytes that may be in the queue, where the device does not keep up */
 #define WIDEST 2 /* as `wide`: three parts.  The oldest must be marked a while before it is needed */
-#define TRIAL  8 /* marks without a wait, until they are made wider: twice as many after each wait */
+#define TRIAL  8 /* marks without a wait, until they are made wider again: twice as many after each wait */
 #define TRIALS 1024
 
 uint64_t vs_deferred_most(const struct vs_arena *a)
