@@ -55,7 +55,7 @@ struct vs_backing {
     /* waits until the mark is reached; NOT_READY as above; may be NULL */
     int (*await)(void *context, uint64_t mark);
 
-    /* bytes of physical memory that are free, about; may be NULL */
+    /* bytes of physical memory that are free: more cannot be had; NULL: unknown */
     int (*room)(void *context, uint64_t *bytes);
 };
 

@@ -355,6 +355,8 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
     b->memory_calls = b->order_calls = 0;
     *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,   set_access,
                                    unmap, mark_stream, reached, follow,    forget, settle,  await, room};
+    if (can(b, CU_DEVICE_ATTRIBUTE_INTEGRATED)) /* more can be had there than is free: the host gives way */
+        backing->room = NULL;
     return CUDA_SUCCESS;
 }
 

@@ -45,9 +45,9 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, 
     return spot.count ? spot.count : granules_for(a, size);
 }
 
-/* Making many in vain takes 30 us each, and a request that does not fit is tried several times.  What is free
- * says more than can be had, if anything: a cache of the driver's goes to the driver's own allocation, which
- * the program gets in our stead. */
+/* Making many in vain takes 30 us each, and a request that does not fit is tried several times.  A cache
+ * of the driver's does not count as free: it goes to the driver's own allocation, which the program gets in
+ * our stead. */
 #define WORTH_ASKING 8
 
 static bool has_room(const struct vs_arena *a, uint32_t count)
