@@ -91,11 +91,13 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
 }
 
-static void begin_heap(struct heap *h, uint32_t first, uint32_t limit)
+static void begin_heap(struct vs_arena *a, uint32_t heap, uint64_t slots)
 {
-    h->first = first; /* the rest is zero, and not touched before it is needed */
-    h->limit = limit;
-    h->last = NIL;
+    a->heap[heap] = (struct heap){.first = (uint32_t)(heap * slots),
+                                  .limit = (uint32_t)slots,
+                                  .last = NIL,
+                                  .free = a->holes[heap],
+                                  .vacant = &a->holes[heap][LANES]};
 }
 
 /* A window has room for half as much again as the device: places given back leave gaps. */
@@ -107,7 +109,7 @@ static void lay_out(struct vs_arena *a)
     a->heap_shift = (unsigned)__builtin_ctzll(slots);
     a->home_slots = (uint32_t)(slots * HEAPS);
     for (uint32_t h = 0; h <= HEAPS; h++)
-        begin_heap(&a->heap[h], (uint32_t)(h * slots), (uint32_t)slots);
+        begin_heap(a, h, slots);
     for (slots = LEAST_SLOTS; slots < 2 * a->config.max_mappings && slots < MOST_ALIASES;)
         slots *= 2; /* twice what may be mapped: removed views leave gaps, too */
     a->heap[ALIASES].limit = (uint32_t)slots;

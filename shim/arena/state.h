@@ -70,8 +70,8 @@ struct heap {
     uint64_t base;              /* address; 0 = there is no window yet */
     uint32_t first, top, limit; /* slots: number of the first, how many are tiled, how many fit */
     uint32_t last;              /* topmost tile */
-    struct holes free[LANES];   /* of each lane, and of all */
-    struct holes vacant;
+    struct holes *free;         /* of each lane, and of all */
+    struct holes *vacant;
 };
 
 /* A run of granules that the same views alias. */
@@ -246,6 +246,9 @@ struct vs_arena {
     struct vs_arena_stats stats;
     uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
                         be held */
+
+    struct holes holes[HEAPS + 1]
+                      [LANES + 1]; /* the heaps'; those of heaps that are not used stay untouched */
 };
 
 #define ABSENT 0xff

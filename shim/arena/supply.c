@@ -30,7 +30,7 @@ static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint32_t l
     bool usable = last && last->state == TILE_FREE && (last->lane == lane || last->lane == VS_ARENA_ANY);
     uint64_t hole = tail && usable && last->size < size ? last->size : 0;
     struct spot top = {h->first + h->top, granules_for(a, size - hole), false, tail};
-    uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, &h->vacant, place_of(a, count));
+    uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
     bool full = h->top + (uint64_t)top.count > h->limit;
     if (vacant != NIL && ((tail && count <= top.count) || full))
         return (struct spot){slot_of(a, a->tile[vacant].at), count, true, tail};
@@ -189,7 +189,7 @@ int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count)
 {
     const struct heap *h = &a->heap[heap];
     struct spot top = {h->first + h->top, count, false, true};
-    uint32_t vacant = vs_holes_fit(a, &h->vacant, place_of(a, count));
+    uint32_t vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
     if (vacant != NIL)
         top = (struct spot){slot_of(a, a->tile[vacant].at), count, true, true};
     else if (h->top + (uint64_t)count > h->limit)

@@ -112,7 +112,7 @@ static uint32_t take(struct vs_arena *a)
 static struct holes *holes_of(struct vs_arena *a, const struct tile *t)
 {
     struct heap *h = &a->heap[t->heap];
-    return t->state == TILE_FREE ? &h->free[t->lane] : t->state == TILE_VACANT ? &h->vacant : NULL;
+    return t->state == TILE_FREE ? &h->free[t->lane] : t->state == TILE_VACANT ? h->vacant : NULL;
 }
 
 /* Among those that are left to a lane; while there is only one, nobody asks. */
