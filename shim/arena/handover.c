@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "handover.h"
 
+#include "handover_wire.h"
 #include "lock.h"
 
 #include <errno.h>
@@ -69,16 +70,6 @@ static int new_socket(void)
 }
 
 /* ---- messages ---- */
-
-struct question {
-    uint64_t key[2];
-    struct vs_handover_ask ask;
-};
-
-struct reply {
-    uint64_t proof;
-    struct vs_handover_answer answer;
-};
 
 union control {
     struct cmsghdr header;

@@ -30,40 +30,36 @@ GPUS, MIB = 2, 1 << 20
 # ---- a rank ----
 
 
-def build(torch, s, device):
+def build(torch, s):
     from arena_train import Decoder
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     torch.manual_seed(1)
-    with torch.device(device):
+    with torch.device(s.device):
         model = Decoder(s)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
         fully_shard(block, mp_policy=policy)
     fully_shard(model, mp_policy=policy)
-    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=s.device == "cuda")
 
 
-def one_round(torch, s, rank, device, model, optimizer):
-    from arena_train import length, tokens
-
-    def synchronize():
-        if device == "cuda":
-            torch.cuda.synchronize()
+def one_round(torch, s, rank, model, optimizer):
+    from arena_train import length, synchronize, tokens
 
     lengths, ids, step_ms, losses = random.Random(7), random.Random(rank), [], []
     for _ in range(s.steps):
-        synchronize()
+        synchronize(s)
         begin = time.perf_counter()
         for _ in range(2):  # gradients are accumulated
-            loss = model(tokens(ids, s, length(lengths, s)).to(device))
+            loss = model(tokens(ids, s, length(lengths, s)).to(s.device))
             loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
-        synchronize()
+        synchronize(s)
         step_ms.append((time.perf_counter() - begin) * 1e3)
-    peaks = (torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()) if device == "cuda" else (0, 0)
+    peaks = (torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()) if s.device == "cuda" else (0, 0)
     return {"step_ms": step_ms, "losses": losses, "allocated": peaks[0], "reserved": peaks[1]}
 
 
@@ -72,8 +68,8 @@ def work(a):
     import torch.distributed as dist
     from arena_train import SIZES
 
-    device, rank = "cpu" if a.cpu else "cuda", int(os.environ["RANK"])
-    s = argparse.Namespace(**SIZES["small" if a.cpu else "single"])
+    rank = int(os.environ["RANK"])
+    s = argparse.Namespace(device="cpu" if a.cpu else "cuda", **SIZES["small" if a.cpu else "single"])
     print(json.dumps({"ready": torch.__version__}), flush=True)
     made = None
     for line in sys.stdin:
@@ -85,8 +81,8 @@ def work(a):
             else:
                 torch.cuda.set_device(rank)
                 dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-            made = build(torch, s, device)
-        print(json.dumps(one_round(torch, s, rank, device, *made)), flush=True)
+            made = build(torch, s)
+        print(json.dumps(one_round(torch, s, rank, *made)), flush=True)
     if made:
         dist.destroy_process_group()
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "arena/handover.h"
+#include "arena/handover_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -211,16 +211,6 @@ static uint32_t number_in(int fd)
         return UINT32_MAX;
     return number;
 }
-
-/* What goes over the sockets. */
-struct question {
-    uint64_t key[2];
-    struct vs_handover_ask ask;
-};
-struct reply {
-    uint64_t proof;
-    struct vs_handover_answer answer;
-};
 
 static inline struct question question_to(const struct vs_handover_address *where, uint64_t id)
 {
