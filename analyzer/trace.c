@@ -168,8 +168,13 @@ static int check_schema(struct trace *t)
         snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote", t->path);
     else if (version > TRACE_SCHEMA)
         snprintf(t->why, sizeof t->why,
-                 "%s was made by a newer vramscope (schema %lld), this one reads up to %d: upgrade", t->path,
+                 "%s was made by a newer vramscope (schema %lld), this one reads %d: upgrade", t->path,
                  (long long)version, TRACE_SCHEMA);
+    else if (version < TRACE_SCHEMA)
+        snprintf(t->why, sizeof t->why,
+                 "%s was made by a vramscope older than any release (schema %lld), this one reads %d: record "
+                 "the run again",
+                 t->path, (long long)version, TRACE_SCHEMA);
     else
         return 0;
     return -1;

@@ -36,7 +36,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about the file, a key and its value a row: schema_version (1), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about the file, a key and its value a row: schema_version (2), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path, while running), thinned_from_seq (absent, or: where framework events stopped being written one by one),
 -- live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -18,7 +18,7 @@
 #include "store.h"
 #include "addresses.h"
 
-#define VS_SCHEMA_VERSION 1
+#define VS_SCHEMA_VERSION 2
 #define VS_APPLICATION_ID 0x76736370 /* "vscp" */
 #define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES    192        /* of one event at most: a row, half a range and its peaks */

@@ -172,8 +172,12 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
     }
     if (vs_store_number(s, "PRAGMA application_id", 0) != VS_APPLICATION_ID)
         return say(why, n, -EINVAL, path, "is a database of another program; name another output file");
-    if (vs_store_number(s, "SELECT value FROM meta WHERE key='schema_version'", 0) > VS_SCHEMA_VERSION)
+    int64_t version = vs_store_number(s, "SELECT value FROM meta WHERE key='schema_version'", 0);
+    if (version > VS_SCHEMA_VERSION)
         return say(why, n, -EPROTO, path, "was written by a newer vramscope; use that one");
+    if (version < VS_SCHEMA_VERSION)
+        return say(why, n, -EPROTO, path,
+                   "was written by a vramscope older than any release; record again into another file");
     if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) !=
         s->config.start_realtime_ns)
         return say(why, n, -EINVAL, path, "holds another run; name another output file");
