@@ -5,14 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
+
 int complain(const char *format, ...)
 {
     va_list list;
+    char *text = NULL;
     va_start(list, format);
-    fputs("vramscope: ", stderr);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
+    if (vasprintf(&text, format, list) < 0)
+        text = NULL;
     va_end(list);
+    fprintf(stderr, "vramscope: %s\n", text ? shown(text) : "out of memory"); /* with names of files in it */
+    free(text);
     return 2;
 }
 

@@ -13,6 +13,7 @@
 #include "args.h"
 #include "commands.h"
 #include "report.h"
+#include "shown.h"
 #include "symbols.h"
 #include "table.h"
 #include "units.h"
@@ -88,11 +89,11 @@ static void print_stack(struct trace *t, int64_t id)
         const char *module = f->module ? file_name(f->module) : "?";
         printf("        ");
         if (f->function)
-            printf("%s  (%s)", f->function, module);
+            printf("%s  (%s)", shown(f->function), shown(module));
         else
-            printf("%s+0x%" PRIx64, module, (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
+            printf("%s+0x%" PRIx64, shown(module), (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
         if (f->file)
-            printf("  %s:%" PRId64, f->file, f->line == UNKNOWN ? 0 : f->line);
+            printf("  %s:%" PRId64, shown(f->file), f->line == UNKNOWN ? 0 : f->line);
         putchar('\n');
     }
     free(frames);
@@ -170,7 +171,7 @@ static void page_text(const struct page *p, int only)
     if (d->phase_at_peak && !strcmp(d->phase_at_peak, "none"))
         puts(", outside any phase");
     else
-        printf(", in %s\n", d->phase_at_peak ? d->phase_at_peak : "an unknown phase");
+        printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             print_groups(p, (enum holder_by)by);
@@ -346,7 +347,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
         report_file_json(&t, j);
         json_begin(j, "devices", '[');
     } else if (several) {
-        printf("== %s\n", trace_rank_label(&t, file));
+        printf("== %s\n", shown(trace_rank_label(&t, file)));
     }
     int at = moment(o->at);
     if (!status)

@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "plot/picture.h"
 #include "plot_overlay.h"
+#include "shown.h"
 
 struct options {
     const char *output, *title, *labels;
@@ -122,9 +123,9 @@ static char *default_title(const struct trace *traces, size_t n, const int64_t *
         free(title);
         title = whole;
     }
-    if (strlen(title) > 110)
-        memcpy(title + 107, "...", 4);
-    return title;
+    char *brief = shown_cut(title, 110);
+    free(title);
+    return brief;
 }
 
 static int gather(struct picture *p, struct trace *traces, size_t n, const struct options *o, size_t columns)

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "json.h"
 #include "leftover.h"
+#include "shown.h"
 #include "trace.h"
 #include "units.h"
 
@@ -50,9 +51,9 @@ static void say(struct json *j, const char *journal, const char *database, const
         printf("%s: %s recovered from %s\n", database, units_count(events, "event").s,
                journal ? journal : "its journal");
     else if (!strcmp(state, "running"))
-        printf("%s: still running, left alone\n", database);
+        printf("%s: still running, left alone\n", shown(database));
     else if (!strcmp(state, "complete"))
-        printf("%s: complete, nothing to recover\n", database);
+        printf("%s: complete, nothing to recover\n", shown(database));
 }
 
 static int recover_journal(const char *journal, struct json *j)

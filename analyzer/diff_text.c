@@ -7,6 +7,7 @@
 
 #include "diff.h"
 #include "plot/picture.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -26,7 +27,7 @@ static void print_side(const struct diff *d, int side, FILE *out)
     const struct diff_side *s = &d->side[side];
     const struct trace *t = &s->trace;
     char *title = t->process.command ? title_of_command(t->process.command) : xstrdup("unknown command");
-    fprintf(out, "%c  %s\n   %s\n   %s", "AB"[side], t -> path, title,
+    fprintf(out, "%c  %s\n   %s\n   %s", "AB"[side], shown(t->path), shown(title),
             units_time(t->t_last == UNKNOWN ? 0 : t->t_last).s);
     if (t->steps > 0)
         fprintf(out, ", %s", units_count(t->steps, "step").s);
@@ -170,7 +171,7 @@ static void print_moment(const struct page *p, int side)
         fprintf(p->out, ", step %lld", (long long)r->step_at_peak);
     fprintf(p->out, ", %s%s\n", outside ? "outside any phase" : "in ",
             outside            ? ""
-            : r->phase_at_peak ? r->phase_at_peak
+            : r->phase_at_peak ? shown(r->phase_at_peak)
                                : "an unknown phase");
 }
 
@@ -197,7 +198,7 @@ static void print_most(const struct page *p)
         }
     }
     if (most)
-        fprintf(p->out, "  the phase that changed most: %s, from %s to %s (%s)\n", most->name,
+        fprintf(p->out, "  the phase that changed most: %s, from %s to %s (%s)\n", shown(most->name),
                 B(most->value[0]), B(most->value[1]), units_change(most->value[0], most->value[1]).s);
     compare_free(&c);
 }
@@ -319,8 +320,8 @@ static void print_device(const struct diff *d, const struct diff_device *x, FILE
     if (!a || !b)
         return;
     fprintf(out, "\ndevice %lld: %s\n", (long long)a->device,
-            a->name   ? a->name
-            : b->name ? b->name
+            a->name   ? shown(a->name)
+            : b->name ? shown(b->name)
                       : "unknown name");
     print_headline(&p);
     print_phases(&p, DIFF_ALLOCATED, "peak allocated");
@@ -338,7 +339,7 @@ void diff_text(const struct diff *d, FILE *out, bool exact)
     print_side(d, SIDE_A, out);
     print_side(d, SIDE_B, out);
     for (size_t i = 0; i < d->note_count; i++)
-        fprintf(out, "%sNOTE: %s\n", i ? "" : "\n", d->notes[i]);
+        fprintf(out, "%sNOTE: %s\n", i ? "" : "\n", shown(d->notes[i]));
     print_ranks(d, out, exact);
     for (size_t i = 0; i < d->device_count; i++)
         print_device(d, &d->devices[i], out, exact);

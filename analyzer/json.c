@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "shown.h"
+
 void json_open(struct json *j, FILE *out)
 {
     *j = (struct json){.out = out};
@@ -17,43 +19,30 @@ void json_close(struct json *j)
     fputc('\n', j->out);
 }
 
-/* Length of the valid UTF-8 sequence at S (NUL-terminated), 0 where there is none. */
-static int utf8_length(const unsigned char *s)
+/* By UTF-16 units, of which the characters beyond the first 65536 take two. */
+static void put_escape(FILE *out, int32_t code)
 {
-    static const struct {
-        unsigned char mask, lead;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-    for (int n = 1; n <= 4; n++) {
-        if ((s[0] & forms[n - 1].mask) != forms[n - 1].lead)
-            continue;
-        uint32_t code = n == 1 ? s[0] : s[0] & (unsigned char)~forms[n - 1].mask;
-        for (int i = 1; i < n; i++) {
-            if ((s[i] & 0xc0) != 0x80)
-                return 0;
-            code = code << 6 | (s[i] & 0x3f);
-        }
-        bool good = code >= forms[n - 1].least && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
-        return good ? n : 0;
-    }
-    return 0;
+    if (code > 0xffff)
+        fprintf(out, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((code - 0x10000) >> 10)),
+                (unsigned)(0xdc00 + ((code - 0x10000) & 0x3ff)));
+    else
+        fprintf(out, "\\u%04x", (unsigned)code);
 }
 
 static void put_quoted(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        int n = utf8_length(s);
-        if (n == 0) {
-            fputs("\\ufffd", out);
-            n = 1;
-        } else if (*s == '"' || *s == '\\') {
+        int32_t code;
+        int n = shown_next(s, &code);
+        if (code < 0)
+            put_escape(out, 0xfffd);
+        else if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        } else if (*s < 0x20 || *s == 0x7f) {
-            fprintf(out, "\\u%04x", *s);
-        } else {
+        else if (shown_acts(code))
+            put_escape(out, code);
+        else
             fwrite(s, 1, (size_t)n, out);
-        }
         s += n;
     }
     fputc('"', out);

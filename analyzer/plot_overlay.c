@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
+
 /* Okabe and Ito's, the two that differ most first. */
 static const char *const colors[PICTURE_RUNS] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#4d4d4d", "#b0a000"};
@@ -34,7 +36,7 @@ int overlay_check(const struct overlay_options *o, size_t n)
 }
 
 /* Label I of LABELS, or the file's name without its ending. */
-static char *label_of(const struct overlay_options *o, struct trace *t, size_t i)
+static char *own_label(const struct overlay_options *o, struct trace *t, size_t i)
 {
     const char *at = o->labels;
     for (size_t k = 0; at && k < i; k++)
@@ -49,6 +51,13 @@ static char *label_of(const struct overlay_options *o, struct trace *t, size_t i
     char *ranked = xformat("rank %lld, %s", (long long)t->process.rank, name);
     free(name);
     return ranked;
+}
+
+static char *label_of(const struct overlay_options *o, struct trace *t, size_t i)
+{
+    char *own = own_label(o, t, i), *label = xstrdup(shown(own));
+    free(own);
+    return label;
 }
 
 struct window {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ranks.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -77,7 +78,7 @@ static void print_top(const struct page *p)
         return;
     fprintf(p->out, "highest: ");
     print_rank(p->top.file, p->out);
-    fprintf(p->out, " on %s, device %lld: ", p->top.file->host ? p->top.file->host : "an unknown host",
+    fprintf(p->out, " on %s, device %lld: ", p->top.file->host ? shown(p->top.file->host) : "an unknown host",
             (long long)d->device);
     if (p->by_reserved)
         fprintf(p->out, "%s reserved", B(d->reserved));
@@ -85,7 +86,7 @@ static void print_top(const struct page *p)
         fprintf(p->out, "%s allocated, %s reserved", B(d->allocated), B(d->reserved));
     if (d->phase_at_peak)
         fprintf(p->out, "; %s%s", strcmp(d->phase_at_peak, "none") ? "in " : "outside any phase",
-                strcmp(d->phase_at_peak, "none") ? d->phase_at_peak : "");
+                strcmp(d->phase_at_peak, "none") ? shown(d->phase_at_peak) : "");
     if (d->step_at_peak != UNKNOWN)
         fprintf(p->out, ", step %lld", (long long)d->step_at_peak);
     fputc('\n', p->out);
@@ -106,8 +107,8 @@ static void print_head(const struct page *p)
     print_troubles(p);
     print_top(p);
     if (job->ranked)
-        fprintf(p->out, "\n  command  %s\n  started  %s\n", first->command ? first->command : "unknown",
-                units_date(first->from_ns).s);
+        fprintf(p->out, "\n  command  %s\n  started  %s\n",
+                first->command ? shown(first->command) : "unknown", units_date(first->from_ns).s);
     fputc('\n', p->out);
 }
 
@@ -261,7 +262,7 @@ static void print_job(const struct rank_job *job, FILE *out, bool exact)
     print_ranks(&p);
     print_phases(&p);
     if (p.top.file)
-        fprintf(out, "\n  the highest one's own page: vramscope report %s\n", p.top.file->path);
+        fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
 }
 
 void ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)

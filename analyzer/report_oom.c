@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -79,7 +80,7 @@ static char *place_of(const struct trace_oom_kept *o)
     char *device = o->device >= 0 ? xformat("on device %" PRId64, o->device) : xstrdup("of the host");
     char *step = o->step == UNKNOWN ? xstrdup("") : xformat(", step %" PRId64, o->step);
     char *text = xformat("%s at %s%s, %s%s", device, units_time(o->t).s, step,
-                         phase ? "in " : "outside any phase", phase ? o->phase : "");
+                         phase ? "in " : "outside any phase", phase ? shown(o->phase) : "");
     free(device);
     free(step);
     return text;
@@ -121,7 +122,7 @@ static char *request_text(const struct trace_oom_kept *o, bool exact)
     bool other =
         o->space && strcmp(o->space, "device") && strcmp(o->space, "none") && strcmp(o->space, "arena");
     return xformat("%s%s%s", o->requested > 0 ? B(o->requested) : "memory", other ? " of space " : "",
-                   other ? o->space : "");
+                   other ? shown(o->space) : "");
 }
 
 char *oom_report_line(const struct oom_report *r, bool exact)
@@ -143,7 +144,7 @@ static void print_driver(const struct oom_report *r, FILE *out, bool exact)
 {
     const struct trace_oom_kept *o = r->lead;
     if (o->op != OOM_FRAMEWORK)
-        fprintf(out, "    %s refused it", o->api ? o->api : "the driver");
+        fprintf(out, "    %s refused it", o->api ? shown(o->api) : "the driver");
     else if (o->refusals > 0)
         fprintf(out, "    the framework gave up after the driver had refused %s", B(o->asked_driver));
     else
@@ -181,9 +182,9 @@ static void print_frames(struct trace *t, int64_t stack, size_t most, FILE *out)
         const char *slash = frames[i].module ? strrchr(frames[i].module, '/') : NULL;
         const char *module = slash ? slash + 1 : frames[i].module ? frames[i].module : "?";
         if (frames[i].function)
-            fprintf(out, "        %s  (%s)\n", frames[i].function, module);
+            fprintf(out, "        %s  (%s)\n", shown(frames[i].function), shown(module));
         else
-            fprintf(out, "        %s+0x%" PRIx64 "\n", module,
+            fprintf(out, "        %s+0x%" PRIx64 "\n", shown(module),
                     (uint64_t)(frames[i].offset == UNKNOWN ? 0 : frames[i].offset));
     }
     if (n > most)
@@ -194,8 +195,8 @@ static void print_frames(struct trace *t, int64_t stack, size_t most, FILE *out)
 static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
 {
     const struct trace_oom_kept *o = r->lead;
-    fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? o->owner : "an unknown library",
-            o->thread_name && *o->thread_name ? o->thread_name : "unknown",
+    fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? shown(o->owner) : "an unknown library",
+            o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown",
             o->stack > 0 ? ":" : " (no call stack)");
     print_frames(t, o->stack, FRAMES, out);
 }
@@ -268,22 +269,22 @@ static void print_held(const struct oom_report *r, FILE *out, bool exact)
 
 static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
 {
-    size_t n, shown = 0;
+    size_t n, printed = 0;
     struct holder *held = holders_group(r->live, r->live_count, BY_STACK, &n);
-    for (size_t i = 0; i < n && shown < STACKS; i++) {
-        if (held[i].stack <= 0 && held[i].bytes > 0 && !shown)
+    for (size_t i = 0; i < n && printed < STACKS; i++) {
+        if (held[i].stack <= 0 && held[i].bytes > 0 && !printed)
             fprintf(
                 out,
                 "\n    %s have no call stack in the file (VRAMSCOPE_STACKS=all records the framework's)\n",
                 B(held[i].bytes));
-        if (held[i].stack <= 0 || (shown && held[i].bytes < r->live_bytes / 100))
+        if (held[i].stack <= 0 || (printed && held[i].bytes < r->live_bytes / 100))
             continue; /* crumbs explain nothing */
-        fprintf(out, "%s    %s in %s came from\n", shown++ ? "" : "\n", B(held[i].bytes),
+        fprintf(out, "%s    %s in %s came from\n", printed++ ? "" : "\n", B(held[i].bytes),
                 units_count(held[i].count, "allocation").s);
         print_frames(t, held[i].stack, OF_HOLDER, out);
     }
     free(held);
-    fprintf(out, "    all of it: vramscope peak --at oom %s\n", t->path);
+    fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));
 }
 
 static void print_other(const char *what, const struct trace_oom_kept *o, FILE *out, bool exact)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "shown.h"
 #include "units.h"
 
 #define B(n) units_bytes(n, exact).s
@@ -20,11 +21,11 @@ static void print_static(const struct savings *s, FILE *out, bool exact)
 static void print_own(const struct savings *s, FILE *out, bool exact)
 {
     bool outside = !s->floor_phase || !strcmp(s->floor_phase, "none");
-    fprintf(out, "    without what %s makes", s->phases[0]);
+    fprintf(out, "    without what %s makes", shown(s->phases[0]));
     if (s->phases[1])
-        fprintf(out, ", and %s makes", s->phases[1]);
+        fprintf(out, ", and %s makes", shown(s->phases[1]));
     fprintf(out, " and frees again, it would be at least\n      %s, %s%s: at most %s (%s) lower\n",
-            B(s->floor), outside ? "outside any phase" : "in ", outside ? "" : s->floor_phase,
+            B(s->floor), outside ? "outside any phase" : "in ", outside ? "" : shown(s->floor_phase),
             B(s->peak - s->floor), units_share(s->peak - s->floor, s->peak).s);
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
+
 size_t text_width(const char *text)
 {
     size_t n = 0;
@@ -30,11 +32,8 @@ void table_cell(struct table *t, const char *format, ...)
     if (vasprintf(&text, format, list) < 0)
         text = xstrdup("");
     va_end(list);
-    /* names come from the recorded program: no control character of theirs reaches the terminal */
-    for (char *s = text; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            *s = '?';
-    *PUSH(t->cells, t->cell_count) = text;
+    *PUSH(t->cells, t->cell_count) = xstrdup(shown(text)); /* names come from the recorded program */
+    free(text);
 }
 
 void table_rule(struct table *t)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "plot/overlay.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -128,7 +129,7 @@ void overlay_text(const struct picture *p, FILE *out, size_t height, bool color)
 {
     size_t n;
     int64_t *devices = overlay_devices(p, &n);
-    fprintf(out, "%s\n\n", p->title);
+    fprintf(out, "%s\n\n", shown(p->title));
     for (size_t i = 0; i < n; i++) {
         if (i)
             fputc('\n', out);

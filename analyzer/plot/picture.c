@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
 #include "units.h"
 
 /* Lightness beside each (L* of CIELAB): the usual phases differ by 12 and more. */
@@ -31,6 +32,7 @@ static int phase_index(struct picture *p, const char *name)
     }
     if (!name || !strcmp(name, "none"))
         return 0;
+    name = shown(name);
     for (size_t i = 1; i < p->phase_count; i++)
         if (!strcmp(p->phases[i].name, name))
             return (int)i;
@@ -111,10 +113,11 @@ static char *panel_title(struct trace *t, int64_t device, bool several)
     const struct trace_device *d = trace_find_device(t, device);
     char *rank =
         t->process.rank == UNKNOWN ? xstrdup("") : xformat("rank %lld, ", (long long)t->process.rank);
-    char *title = xformat("%s%s%sdevice %lld%s%s%s%s", several ? t->label : "", several ? ", " : "", rank,
-                          (long long)device, d && d->name ? ": " : "", d && d->name ? d->name : "",
-                          t->process.simulated ? " (simulated driver, no GPU)" : "",
-                          trace_arena_served(t, device) ? ", memory from the arena" : "");
+    char *title =
+        xformat("%s%s%sdevice %lld%s%s%s%s", several ? shown(t->label) : "", several ? ", " : "", rank,
+                (long long)device, d && d->name ? ": " : "", d && d->name ? shown(d->name) : "",
+                t->process.simulated ? " (simulated driver, no GPU)" : "",
+                trace_arena_served(t, device) ? ", memory from the arena" : "");
     free(rank);
     return title;
 }
@@ -225,5 +228,5 @@ char *panel_peak_text(const struct panel *p)
 {
     bool phase = p->peak_phase && strcmp(p->peak_phase, "none") != 0;
     return xformat("peak %s%s%s", units_bytes(p->peak, false).s, phase ? " in " : "",
-                   phase ? p->peak_phase : "");
+                   phase ? shown(p->peak_phase) : "");
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
+
 #define RESERVED_FILL  "#d3d7da"
 #define RESERVED_LINE  "#7d868e"
 #define ALLOCATED_FILL "#6e8190"
@@ -14,20 +16,32 @@
 void script_text(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
+    for (text = shown(text); *text; text++) {
+        char c = *text;
         if (c == '"' || c == '\\' || c == '`')
             fputc(c == '`' ? '\'' : '\\', out);
-        if (c >= 0x20 && c != 0x7f && c != '`')
+        if (c != '`')
             fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+/* A file's name, to the byte: what gnuplot would act on stands in octal. */
+static void put_path(FILE *out, const char *path)
+{
+    fputc('"', out);
+    for (const unsigned char *s = (const unsigned char *)path; *s; s++) {
+        if (*s < 0x20 || *s == '"' || *s == '\\' || *s == '`' || *s >= 0x7f)
+            fprintf(out, "\\%03o", *s);
+        else
+            fputc(*s, out);
     }
     fputc('"', out);
 }
 
 void script_title(const struct picture *p, FILE *out)
 {
-    size_t room = (size_t)p->size[0] / 11;
-    char *title = strlen(p->title) > room ? xformat("%.*s...", (int)room - 3, p->title) : xstrdup(p->title);
+    char *title = shown_cut(p->title, (size_t)p->size[0] / 11);
     fputs("set label 1 ", out);
     script_text(out, title);
     fprintf(out, " at screen 0.5, screen %.4f center font title_font\n", 1 - 25 / (double)p->size[1]);
@@ -40,7 +54,7 @@ void script_head(const struct picture *p, FILE *out, const char *terminal, const
           "utf8\nset terminal ",
           out);
     fprintf(out, "%s\nset output ", terminal);
-    script_text(out, output);
+    put_path(out, output);
     fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
           "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
           "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE "\"\n"

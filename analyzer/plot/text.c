@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "picture.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -179,7 +180,7 @@ void text_draw(const struct picture *p, FILE *out, size_t height, bool color)
     }
     char *letters = xrealloc(NULL, p->phase_count + 1);
     choose_letters(p, letters);
-    fprintf(out, "%s\n\n", p->title);
+    fprintf(out, "%s\n\n", shown(p->title));
     for (size_t i = 0; i < p->panel_count; i++) {
         draw_panel(p, &p->panels[i], height, letters, color, out);
         fputc('\n', out);

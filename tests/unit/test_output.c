@@ -9,6 +9,7 @@
 
 #include "args.h"
 #include "json.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -105,6 +106,53 @@ static void json_escapes_what_is_no_text(void **state)
     free(text);
 }
 
+static void write_acting(struct json *j)
+{
+    json_begin(j, NULL, '[');
+    json_text(j, NULL, "\xc2\x85 \xe2\x80\xae \xf3\xa0\x80\xa1");
+    json_end(j);
+}
+
+static void json_escapes_what_a_terminal_would_act_on(void **state)
+{
+    char *text = written(write_acting);
+    assert_string_equal(text, "[\n  \"\\u0085 \\u202e \\udb40\\udc21\"\n]\n");
+    free(text);
+}
+
+/* ---- names ---- */
+
+static void names_are_shown_as_data(void **state)
+{
+    assert_string_equal(shown("a\nb\tc\r\033[2J\x7f"), "a\\nb\\tc\\r\\x1b[2J\\x7f");
+    assert_string_equal(shown("caf\xe9 \xc0\x80 \xed\xa0\x80 \xe2\x82"),
+                        "caf\\xe9 \\xc0\\x80 \\xed\\xa0\\x80 \\xe2\\x82");
+    assert_string_equal(shown("\xc2\x9b"
+                              "31m \xe2\x80\xa8 \xe2\x80\xae"
+                              "moc \xef\xbb\xbf \xf3\xa0\x80\xa1"),
+                        "\\u009b31m \\u2028 \\u202emoc \\ufeff \\U000e0021");
+}
+
+static void names_that_need_nothing_stay_as_they_are(void **state)
+{
+    static const char plain[] =
+        "C:\\n caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x94\xac";
+    assert_ptr_equal(shown(plain), plain);
+    assert_ptr_equal(shown(NULL), NULL);
+    const char *once = shown("a\nb");
+    assert_ptr_equal(shown(once), once);
+    assert_ptr_equal(shown("a\nb"), once);
+}
+
+static void names_are_cut_between_characters(void **state)
+{
+    char *cut = shown_cut("caf\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 7), *whole = shown_cut("caf\xc3\xa9", 4);
+    assert_string_equal(cut, "caf\xc3\xa9...");
+    assert_string_equal(whole, "caf\xc3\xa9");
+    free(cut);
+    free(whole);
+}
+
 /* ---- tables ---- */
 
 static void tables_align_by_characters_and_let_no_control_character_through(void **state)
@@ -123,7 +171,7 @@ static void tables_align_by_characters_and_let_no_control_character_through(void
     table_print(&t, out, 1);
     table_free(&t);
     fclose(out);
-    assert_string_equal(text, " name             n\n caf\xc3\xa9 au lait     1\n ?[31m         1000\n"
+    assert_string_equal(text, " name             n\n caf\xc3\xa9 au lait     1\n \\x1b[31m      1000\n"
                               " ────────────  ────\n");
     free(text);
 }
@@ -205,6 +253,10 @@ int main(void)
         cmocka_unit_test(times_are_read_with_units_and_refused_without_sense),
         cmocka_unit_test(json_nests_with_commas_and_null_for_unknown),
         cmocka_unit_test(json_escapes_what_is_no_text),
+        cmocka_unit_test(json_escapes_what_a_terminal_would_act_on),
+        cmocka_unit_test(names_are_shown_as_data),
+        cmocka_unit_test(names_that_need_nothing_stay_as_they_are),
+        cmocka_unit_test(names_are_cut_between_characters),
         cmocka_unit_test(tables_align_by_characters_and_let_no_control_character_through),
         cmocka_unit_test(options_are_taken_in_every_form),
         cmocka_unit_test(what_follows_the_command_of_run_is_left_alone),
