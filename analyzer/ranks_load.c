@@ -34,10 +34,12 @@ static char *state_of(const struct report *r)
         add_word(&state, "out of memory");
     if (r->lost_events > 0)
         add_word(&state, "events lost");
-    else if (t->loss_count)
+    else if (trace_has_loss(t, LOSS_GAP) || trace_has_loss(t, LOSS_NOTE))
         add_word(&state, "see its report");
-    if (t->mismatch_count)
+    if (trace_disagreements(t))
         add_word(&state, "mismatch");
+    else if (t->mismatch_count)
+        add_word(&state, "began late");
     if (t->thinned)
         add_word(&state, "thinned");
     if (t->elsewhere)

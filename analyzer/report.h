@@ -59,6 +59,9 @@ void report_arenas_json(const struct report *r, int64_t device, struct json *j);
 void report_fragmentation_text(const struct device_report *d, FILE *out);
 void report_fragmentation_json(const struct device_report *d, struct json *j); /* members of what is open */
 
+/* mismatch_text.c: one kind of mismatch, a sentence or two */
+void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
+
 /* Shared by report and peak (residual_text.c). */
 void report_residual_text(const struct residual *r, FILE *out, bool exact);
 void report_residual_json(const struct residual *r, struct json *j);

@@ -5,6 +5,10 @@
 
 static void losses_json(const struct trace *t, struct json *j)
 {
+    int64_t lost = 0;
+    for (size_t i = 0; i < t->loss_count; i++)
+        lost += t->losses[i].events > 0 ? t->losses[i].events : 0;
+    json_int(j, "lost_events", lost);
     json_begin(j, "losses", '[');
     for (size_t i = 0; i < t->loss_count; i++) {
         json_begin(j, NULL, '{');

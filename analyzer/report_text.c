@@ -7,45 +7,50 @@
 #include <string.h>
 
 #include "report.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
 #define B(n) units_bytes(n, exact).s
 
+/* The headline is about events.  Where calls may have gone past the recording nobody knows whether all are
+ * there. */
 static void print_complete(const struct trace *t, FILE *out)
 {
-    if (t->loss_count)
+    if (trace_has_loss(t, LOSS_EVENTS) || trace_has_loss(t, LOSS_GAP))
         return;
     fprintf(out, "complete: no events lost");
     if (t->reports == UNKNOWN || t->reports == 0)
         fprintf(out, "; no framework reported its totals");
-    else if (t->reports_mismatched <= 0 && !t->mismatch_count)
+    else if (t->reports_mismatched <= 0 && !trace_disagreements(t))
         fprintf(out, "; our totals equal the framework's in all %s", units_count(t->reports, "report").s);
     fputc('\n', out);
 }
 
+static void print_loss(const struct trace_loss *l, FILE *out)
+{
+    const char *why = l->why ? shown(l->why) : "unknown";
+    struct text from = units_time(l->t_first);
+    if (l->kind == LOSS_EVENTS)
+        fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s, from.s, why);
+    else
+        fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
+}
+
+/* What the residual lacks is said there. */
 static void print_losses(const struct report *r, FILE *out)
 {
     const struct trace *t = r->trace;
-    for (size_t i = 0; i < t->loss_count; i++) {
-        const struct trace_loss *l = &t->losses[i];
-        if (l->events > 0)
-            fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s,
-                    units_time(l->t_first).s, l->why ? l->why : "unknown");
-        else
-            fprintf(out, "%s: from %s on: %s\n",
-                    l->why && !strncmp(l->why, "not covered", 11) ? "GAP" : "NOTE", units_time(l->t_first).s,
-                    l->why ? l->why : "unknown");
-    }
-    for (size_t i = 0; i < t->mismatch_count; i++) {
-        const struct trace_mismatch *m = &t->mismatches[i];
-        fprintf(out,
-                "MISMATCH: %s of device %lld disagrees with the framework's own total %s; first at %s: ours "
-                "%s bytes, theirs %s\n",
-                m->what ? m->what : "a total", (long long)m->device, units_count(m->rows, "time").s,
-                units_time(m->t_first).s, units_bytes(m->ours, true).s, units_bytes(m->theirs, true).s);
-    }
+    for (int kind = LOSS_EVENTS; kind <= LOSS_GAP; kind++)
+        for (size_t i = 0; i < t->loss_count; i++)
+            if (t->losses[i].kind == (enum trace_loss_kind)kind)
+                print_loss(&t->losses[i], out);
     print_complete(t, out);
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].kind == LOSS_NOTE)
+            print_loss(&t->losses[i], out);
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        report_mismatch_text(&t->mismatches[i], out);
     if (t->thinned)
         fprintf(out, "thinned: VRAMSCOPE_MAX_BYTES was reached; from there on single framework events are "
                      "not in the file, peaks are\n");
@@ -59,7 +64,7 @@ static void print_losses(const struct report *r, FILE *out)
         fprintf(
             out,
             "not at its end: still running on %s, or killed there; then run there: vramscope recover %s\n",
-            t->process.host, t->elsewhere);
+            shown(t->process.host), shown(t->elsewhere));
     else if (!t->clean_end)
         fprintf(out, "the process did not end in good order; everything up to its end is here\n");
 }
@@ -72,8 +77,8 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
     print_losses(r, out);
     if (p->simulated)
         fprintf(out, "simulated driver: no GPU was involved\n");
-    fprintf(out, "\n  command   %s\n  host      %s, pid %lld", p->command ? p->command : "unknown",
-            p->host ? p->host : "unknown", p->pid == UNKNOWN ? -1 : (long long)p->pid);
+    fprintf(out, "\n  command   %s\n  host      %s, pid %lld", p->command ? shown(p->command) : "unknown",
+            p->host ? shown(p->host) : "unknown", p->pid == UNKNOWN ? -1 : (long long)p->pid);
     if (p->rank != UNKNOWN)
         fprintf(out, ", rank %lld", (long long)p->rank);
     if (p->rank != UNKNOWN && p->world_size != UNKNOWN)
@@ -131,7 +136,7 @@ static void print_where(const char *phase, FILE *out)
     if (phase && !strcmp(phase, "none"))
         fputs(", outside any phase", out);
     else
-        fprintf(out, ", in %s", phase ? phase : "an unknown phase");
+        fprintf(out, ", in %s", phase ? shown(phase) : "an unknown phase");
 }
 
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
@@ -163,7 +168,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
-    fprintf(out, "    by library and call stack: vramscope peak %s\n", r->trace->path);
+    fprintf(out, "    by library and call stack: vramscope peak %s\n", shown(r->trace->path));
 }
 
 static void print_host(const struct report *r, FILE *out, bool exact)
@@ -192,7 +197,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
     report_header_text(r, out, exact);
     for (size_t i = 0; i < r->device_count; i++) {
         const struct device_report *d = &r->devices[i];
-        fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? d->name : "unknown name");
+        fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? shown(d->name) : "unknown name");
         if (d->total_bytes != UNKNOWN)
             fprintf(out, ", %s", B(d->total_bytes));
         fputs("\n\n", out);

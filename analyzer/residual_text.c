@@ -5,8 +5,10 @@
  * Measured rows that are zero are left out; unexplained never is.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "report.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
 
@@ -86,36 +88,45 @@ static bool any_measured(const struct residual *r)
 static void print_notes(const struct residual *r, FILE *out)
 {
     if (any_measured(r))
-        fprintf(
-            out,
-            "    residual: what the driver uses beyond what was asked of it; each part is how far its figure "
-            "moved\n    across the calls that take it (a context made, a kernel's first launch, a stream "
-            "made)\n");
+        fputs("    residual: what the driver uses beyond what was asked of it; each part is how far its\n"
+              "    figure moved across the calls that take it (a context made, a kernel's first launch, a\n"
+              "    stream made)\n",
+              out);
     if (r->whole_device)
-        fprintf(
-            out,
-            "    the driver's figure is the whole device's, so other processes and what the driver keeps for "
-            "itself\n    are in it: this process's residual is at most the one shown\n");
+        fputs("    the driver's figure is the whole device's, so other processes and what the driver keeps\n"
+              "    for itself are in it: this process's residual is at most the one shown\n",
+              out);
     if (any_inferred(r) && r->whole_device)
-        fprintf(out,
-                "    inferred: context and code, which were not measured, and what others held at the first "
-                "sample\n");
+        fputs("    inferred: context and code, which were not measured, and what others held at the first\n"
+              "    sample\n",
+              out);
     else if (any_inferred(r))
-        fprintf(
-            out,
-            "    inferred: no context's cost was measured, so what the first sample shows beyond the rest is "
-            "taken for it\n");
+        fputs("    inferred: no context's cost was measured, so what the first sample shows beyond the rest\n"
+              "    is taken for it\n",
+              out);
     if (r->untold > 0)
         fprintf(out, "    %s could not be measured (other threads were at work): in unexplained\n",
                 units_count(r->untold, "call").s);
     if (!r->whole_device && (r->fullest.residual < 0 || r->last.residual < 0))
-        fprintf(out, "    less used than reserved: in a container NVML's figure may be that of another "
-                     "process with the "
-                     "same pid\n");
+        fputs("    less used than reserved: in a container NVML's figure may be that of another process\n"
+              "    with the same pid\n",
+              out);
     if (r->fullest.unexplained < 0 || r->last.unexplained < 0)
-        fprintf(out, "    negative: the driver's figure was below what was reserved and measured, so it had "
-                     "given some "
-                     "of it back\n    unseen, or does not back all of it with memory\n");
+        fputs("    negative: the driver's figure was below what was reserved and measured, so it had given\n"
+              "    some of it back unseen, or does not back all of it with memory\n",
+              out);
+}
+
+/* "not covered: what some calls take; because ...": what comes after a semicolon gets a line of its own. */
+static void print_lacks(const struct residual *r, FILE *out)
+{
+    const char *why = r->lacks ? shown(r->lacks) : NULL, *colon = why ? strchr(why, ':') : NULL;
+    const char *what = colon ? colon + 1 + strspn(colon + 1, " ") : why,
+               *rest = what ? strstr(what, "; ") : NULL;
+    if (rest)
+        fprintf(out, "    not measured: %.*s;\n      %s\n", (int)(rest - what), what, rest + 2);
+    else if (what)
+        fprintf(out, "    not measured: %s\n", what);
 }
 
 void report_residual_text(const struct residual *r, FILE *out, bool exact)
@@ -123,13 +134,15 @@ void report_residual_text(const struct residual *r, FILE *out, bool exact)
     struct page p = {.r = r, .exact = exact};
     if (!r->known) {
         fprintf(out, "\n  residual: unknown, no sample of the driver's own figure was taken\n");
+        print_lacks(r, out);
         return;
     }
     p.both = r->last.driver_used != r->fullest.driver_used || r->last.reserved != r->fullest.reserved;
     fprintf(out, "\n  driver used: %s at %s%s (%s)\n", B(r->fullest.driver_used), units_time(r->fullest.t).s,
-            p.both ? "" : ", and no less at the end", residual_source(r->source));
+            p.both ? "" : ", and no less at the end", shown(residual_source(r->source)));
     print_table(&p, out);
     print_notes(r, out);
+    print_lacks(r, out);
 }
 
 /* ---- JSON ---- */
@@ -160,6 +173,7 @@ void report_residual_json(const struct residual *r, struct json *j)
     moment_json(&r->last, j);
     json_end(j);
     json_int(j, "calls_not_measured", r->known ? r->untold : UNKNOWN);
+    json_text(j, "not_measured", r->lacks);
     json_int(j, "host_rss_bytes", r->rss);
     json_int(j, "pinned_bytes", r->pinned);
     json_end(j);

@@ -11,8 +11,9 @@
 #include "leftover.h"
 #include "report_oom.h"
 #include "trace.h"
-#include "units.h"
+#include "shown.h"
 #include "symbols.h"
+#include "units.h"
 
 struct outputs {
     char **paths;
@@ -165,7 +166,7 @@ static void summarize(const char *path, struct summary *s)
     }
     for (size_t i = 0; i < t.loss_count; i++) {
         s->lost += t.losses[i].events > 0 ? t.losses[i].events : 0;
-        s->gaps += t.losses[i].why && !strncmp(t.losses[i].why, "not covered", 11);
+        s->gaps += t.losses[i].kind == LOSS_GAP;
     }
     count_phases(&t, s);
     note_oom(&t, s);
@@ -177,7 +178,7 @@ static const char *shown_path(const char *path)
 {
     static char cwd[4096];
     size_t n = getcwd(cwd, sizeof cwd - 1) ? strlen(cwd) : 0;
-    return n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path;
+    return shown(n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path);
 }
 
 /* Who asked for the arena and did not get it must not take the figures for the arena's. */

@@ -290,6 +290,16 @@ static int load_peaks(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
+static enum trace_loss_kind loss_kind(const struct trace_loss *l)
+{
+    static const char gap[] = "not covered", residual[] = "not covered: what some calls take";
+    if (l->events > 0)
+        return LOSS_EVENTS;
+    if (l->why && !strncmp(l->why, residual, sizeof residual - 1))
+        return LOSS_RESIDUAL;
+    return l->why && !strncmp(l->why, gap, sizeof gap - 1) ? LOSS_GAP : LOSS_NOTE;
+}
+
 static int load_losses(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t,
@@ -298,8 +308,12 @@ static int load_losses(struct trace *t)
                                        0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(t->losses, t->loss_count) = (struct trace_loss){trace_sql_int(s, 0), trace_sql_int(s, 1),
-                                                              trace_sql_int(s, 2), trace_sql_text(t, s, 3)};
+        *PUSH(t->losses, t->loss_count) = (struct trace_loss){.events = trace_sql_int(s, 0),
+                                                              .rows = trace_sql_int(s, 1),
+                                                              .t_first = trace_sql_int(s, 2),
+                                                              .why = trace_sql_text(t, s, 3)};
+    for (size_t i = 0; i < t->loss_count; i++)
+        t->losses[i].kind = loss_kind(&t->losses[i]);
     return trace_sql_done(t, s, code);
 }
 
@@ -357,6 +371,8 @@ static int load_small(struct trace *t)
     t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
     t->reports_mismatched =
         trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
+    if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
+        t->reports_mismatched = 0; /* what never happened has no counter */
     t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
     int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");

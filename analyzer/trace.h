@@ -37,9 +37,16 @@ struct trace_peak { /* one row of `peak`: kind is 'allocated', 'reserved', 'pinn
     const char *kind;
 };
 
+enum trace_loss_kind {
+    LOSS_EVENTS,   /* events are missing */
+    LOSS_GAP,      /* calls may have gone past the recording: nobody knows which */
+    LOSS_RESIDUAL, /* every event is there; of what the driver takes for itself less was measured */
+    LOSS_NOTE      /* every event is there; the text says what is not */
+};
 struct trace_loss {
     int64_t events, rows, t_first;
     const char *why;
+    enum trace_loss_kind kind;
 };
 
 struct trace_mismatch {
@@ -246,5 +253,11 @@ const char *trace_phase_at_peak(struct trace *t, int64_t device);
 /* Small look-ups over what trace_open has read. */
 const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind);
 const struct trace_device *trace_find_device(const struct trace *t, int64_t device);
+/* Whether there is a loss of KIND. */
+bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
+/* Whether M only says what a framework held before the recording: since then the totals agree. */
+bool trace_mismatch_is_late(const struct trace_mismatch *m);
+/* How many kinds of mismatch there are beside that. */
+size_t trace_disagreements(const struct trace *t);
 
 #endif

@@ -243,3 +243,24 @@ const struct trace_device *trace_find_device(const struct trace *t, int64_t devi
             return &t->devices[i];
     return NULL;
 }
+
+bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)
+{
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].kind == kind)
+            return true;
+    return false;
+}
+
+bool trace_mismatch_is_late(const struct trace_mismatch *m)
+{
+    return m->what && !strncmp(m->what, "started late", 12);
+}
+
+size_t trace_disagreements(const struct trace *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        n += !trace_mismatch_is_late(&t->mismatches[i]);
+    return n;
+}

@@ -240,11 +240,11 @@ CREATE TABLE arena_sample(process INT, device INT,
   at_peak_idle_bytes INT,     -- likewise
   at_peak_deferred_bytes INT  -- likewise
 );
--- what was lost, or went wrong: how many events, and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
+-- what was lost, or went wrong: how many events (0: none, or nobody knows how many; never of names or stacks), and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
 -- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).
--- 'started late: ...': what it held before the recording.  'unknown free': of what was never seen allocated.  'free missed': an address
--- was handed out again while ours lived.  The first 1000 of a kind; table counter has the full numbers
+-- 'started late: ...': what it held before the recording; from there on it is in ours.  'free missed': an address was handed out again while
+-- the allocation there, of ours_bytes, had not been seen freed.  The first 1000 of a kind; table counter has the full numbers
 CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, ours_bytes INT, theirs_bytes INT);
 -- how often, the name's value: 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
 CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;

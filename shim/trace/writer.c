@@ -61,10 +61,11 @@ static bool is_autograd(void *context, uint16_t thread)
 
 /* ---- losses that the journal counted ---- */
 
+enum { TABLE_FULL = 2 };
 static const char *const loss_text[] = {
     "the ring was full (VRAMSCOPE_RING_EVENTS)",
     "a thread ended while it wrote an event",
-    "a table of names or stacks was full",
+    "a table of names or stacks was full: later ones are missing, their events are not",
     "written too late into a slot that was given up",
     "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
 };
@@ -103,7 +104,8 @@ static bool note_losses(struct vs_writer *w, bool now)
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
-        vs_store_loss(w->store, w->last_t, total[i] - w->lost[i], loss_text[i]);
+        if (i != TABLE_FULL || !w->lost[i]) /* that counts requests, the same name again and again: no events */
+            vs_store_loss(w->store, w->last_t, i == TABLE_FULL ? 0 : total[i] - w->lost[i], loss_text[i]);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
         any = true;
