@@ -3,10 +3,15 @@
  * made of, how often it needed the driver, whom it let wait.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "report.h"
+#include "shown.h"
 #include "table.h"
 #include "units.h"
+
+#define RATE_REQUESTS 1000 /* a rate per 1000 of fewer would be of calls that nobody made */
+#define ELSEWHERE     10   /* the arena is of no use where it holds less than this part of what is reserved */
 
 #define B(n)    units_bytes(n, exact).s
 #define F(NAME) (a->figure[VS_FIGURE_##NAME])
@@ -60,6 +65,10 @@ static void print_calls(const struct trace_arena *a, FILE *out)
     int64_t without = F(HITS) + F(VIEW_HITS);
     fprintf(out, "    %s (%s without a call of the driver), %s\n", units_count(F(MALLOCS), "allocation").s,
             units_share(without, F(MALLOCS)).s, units_count(F(FREES), "free").s);
+    if (F(MALLOCS) + F(FREES) < RATE_REQUESTS) {
+        fprintf(out, "    %s for these\n", units_count(F(DRIVER_CALLS), "driver call").s);
+        return;
+    }
     fputs("    driver calls per 1000 of these: ", out);
     print_rate(a->calls_per_thousand, out);
     fputs(" over the run, ", out);
@@ -97,7 +106,8 @@ static void print_lost(const struct trace_arena *a, FILE *out)
 static void print_cache(const struct trace *t, int64_t device, FILE *out, bool exact)
 {
     const struct trace_peak *kept = trace_find_peak(t, device, "managed_reserved");
-    if (kept && kept->bytes > 0)
+    const struct trace_peak *blocks = trace_find_peak(t, device, "framework");
+    if (kept && kept->bytes > 0 && blocks && blocks->bytes > 0)
         fprintf(
             out,
             "    NOTE: PyTorch's own allocator was in use and kept up to %s, where the arena can't help:\n"
@@ -106,7 +116,24 @@ static void print_cache(const struct trace *t, int64_t device, FILE *out, bool e
             B(kept->bytes));
 }
 
-static void print_arena(const struct trace *t, const struct trace_arena *a, bool first, FILE *out, bool exact)
+/* Most of what the process reserves is physical memory that it maps itself, as XLA does: no allocator can
+ * stand in for that. */
+static void print_elsewhere(struct trace *t, const struct trace_arena *a, FILE *out, bool exact)
+{
+    const struct trace_peak *reserved = trace_find_peak(t, a->device, "reserved");
+    if (!reserved || F(PEAK_RESERVED) > reserved->bytes / ELSEWHERE)
+        return;
+    char *owner = NULL;
+    int64_t mapped = trace_mapped(t, a->device, &owner);
+    if (mapped > reserved->bytes / 2)
+        fprintf(out,
+                "    NOTE: %s maps its memory itself (cuMemCreate, %s in all): the arena has nothing to do "
+                "there\n",
+                owner ? shown(owner) : "the program", B(mapped));
+    free(owner);
+}
+
+static void print_arena(struct trace *t, const struct trace_arena *a, bool first, FILE *out, bool exact)
 {
     fputs("\n  arena", out);
     if (F(NUMBER) > 1)
@@ -117,6 +144,8 @@ static void print_arena(const struct trace *t, const struct trace_arena *a, bool
     fputc('\n', out);
     if (first)
         print_cache(t, a->device, out, exact);
+    if (first)
+        print_elsewhere(t, a, out, exact);
     print_parts(a, out, exact);
     fprintf(out, "    most held at any time: %s\n", B(F(PEAK_RESERVED)));
     print_calls(a, out);

@@ -42,6 +42,26 @@ bool trace_arena_served(struct trace *t, int64_t device)
     return served;
 }
 
+int64_t trace_mapped(struct trace *t, int64_t device, char **owner)
+{
+    int64_t sum = 0;
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT sum(CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END),"
+                  " (SELECT text FROM string WHERE id = k.owner) FROM ev e JOIN kind d ON d.id = e.kind"
+                  " LEFT JOIN stack k ON k.id = e.stack"
+                  " WHERE e.op = 4 AND d.status = 0 AND e.device = ?1 GROUP BY 2 ORDER BY 1 DESC",
+                  1, device);
+    while (s && sqlite3_step(s) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(s, 1);
+        if (sum == 0 && name)
+            *owner = xstrdup(name);
+        sum += trace_sql_int(s, 0);
+    }
+    sqlite3_finalize(s);
+    return sum;
+}
+
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)
 {
     *out = NULL;
