@@ -7,10 +7,15 @@
  */
 #include "backing_cuda.h"
 
+#include "clock.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #define PEERS_MAX 64
+
+#define SLOW_TOTAL_NS 2000000000u /* in making granules, before the program's user is told why it waits */
+#define SLOW_EACH_NS  1000000u    /* an idle H200 takes 30,000 */
 
 /* ---- the thread's state around a call ---- */
 
@@ -65,6 +70,18 @@ static void one_more(uint64_t *calls)
 
 /* ---- memory ---- */
 
+/* Many processes that start on one GPU wait for each other in the driver: a request of some GiB then takes
+ * minutes, and looks like a hang.  The arena's lock is held here. */
+static void took(struct vs_backing_cuda *b, uint64_t since)
+{
+    b->making_ns += b->now() - since;
+    if (b->slow_told || b->making_ns < SLOW_TOTAL_NS || b->making_ns / SLOW_EACH_NS < b->made)
+        return;
+    b->slow_told = true;
+    if (b->slow)
+        b->slow(b);
+}
+
 static int reserve(void *context, uint64_t size, uint64_t *address)
 {
     struct vs_backing_cuda *b = context;
@@ -94,11 +111,14 @@ static int create(void *context, uint64_t *handle)
     CUmemGenericAllocationHandle made = 0;
     struct state s;
     one_more(&b->memory_calls);
+    uint64_t since = b->now();
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
         status = b->call.cuMemCreate(&made, b->granule, &b->prop, 0);
     leave(b, &s);
     *handle = made;
+    b->made += status == CUDA_SUCCESS;
+    took(b, since);
     return (int)status;
 }
 
@@ -150,7 +170,14 @@ static int set_access(void *context, uint64_t address, uint64_t size, uint64_t p
         if (peers >> device & 1 && device != b->device)
             list[count++] = access_from(device);
     one_more(&b->memory_calls);
-    AROUND(b, b->call.cuMemSetAccess(address, size, list, count));
+    uint64_t since = b->now();
+    struct state s;
+    CUresult status = enter(b, &s);
+    if (status == CUDA_SUCCESS)
+        status = b->call.cuMemSetAccess(address, size, list, count);
+    leave(b, &s);
+    took(b, since);
+    return (int)status;
 }
 
 static int unmap(void *context, uint64_t address, uint64_t size)
@@ -352,7 +379,10 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
     b->granule = granule;
     b->spares = 0;
     memset(b->wide, 0, sizeof b->wide);
-    b->memory_calls = b->order_calls = 0;
+    b->memory_calls = b->order_calls = b->made = b->making_ns = 0;
+    b->slow_told = false;
+    if (!b->now)
+        b->now = vs_clock_ns;
     *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,   set_access,
                                    unmap, mark_stream, reached, follow,    forget, settle,  await, room};
     if (can(b, CU_DEVICE_ATTRIBUTE_INTEGRATED)) /* more can be had there than is free: the host gives way */

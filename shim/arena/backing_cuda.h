@@ -92,9 +92,16 @@ struct vs_backing_cuda {
     uint64_t granule;
     CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
     uint32_t spares;
-    uint64_t memory_calls;    /* of the driver: reserve, create, map, set access, unmap, release; atomic */
-    uint64_t order_calls;     /* events recorded, asked, waited for by a stream; atomic */
-    const uint32_t *captures; /* how many are under way; atomic; NULL: never any */
+    uint64_t memory_calls; /* of the driver: reserve, create, map, set access, unmap, release; atomic */
+    uint64_t order_calls;  /* events recorded, asked, waited for by a stream; atomic */
+    uint64_t made,
+        making_ns; /* granules created, and the time in which they were created and made accessible */
+    /* Called once, with the arena's lock held, when these are so slow that somebody should know; NULL: nobody
+     * is told. */
+    void (*slow)(const struct vs_backing_cuda *b);
+    bool slow_told;
+    uint64_t (*now)(void);                  /* ns; NULL before init: the monotonic clock */
+    const uint32_t *captures;               /* how many are under way; atomic; NULL: never any */
     const struct vs_backing_others *others; /* NULL: there are none ever */
     struct vs_wide_mark wide[VS_ARENA_WIDE_MARKS];
 };

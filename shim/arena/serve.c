@@ -49,6 +49,18 @@ bool vs_served_is_primary(CUcontext context, CUdevice device)
     return primary == context;
 }
 
+/* One line, once: the arena's lock is held. */
+static void say_slow(const struct vs_backing_cuda *b)
+{
+    vs_log(
+        "arena: the driver has taken %.1f s for %llu granules of %llu MiB on device %d, %.1f ms each (0.03 "
+        "on "
+        "an idle GPU): the program waits for memory, it does not hang; --allocator=off asks the driver less "
+        "often",
+        (double)b->making_ns / 1e9, (unsigned long long)b->made, (unsigned long long)(b->granule >> 20),
+        b->device, (double)b->making_ns / 1e6 / (double)b->made);
+}
+
 static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
 {
     struct vs_backing backing;
@@ -63,6 +75,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     s->cuda.device = device;
     s->cuda.captures = &vs_served_captures;
     s->cuda.others = &vs_reach;
+    s->cuda.slow = say_slow;
     vs_served_begin();
     vs_served_watch_exit();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */

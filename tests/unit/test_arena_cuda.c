@@ -330,6 +330,47 @@ static void missing_contexts(void **state)
     in_a_child(no_context_loses_no_granule, NULL, NULL);
 }
 
+static uint64_t clock_ns, clock_step;
+static uint32_t slow_calls;
+static uint64_t slow_made;
+
+static uint64_t fake_clock(void)
+{
+    return clock_ns += clock_step;
+}
+
+static void note_slow(const struct vs_backing_cuda *b)
+{
+    slow_calls++;
+    slow_made = b->made;
+}
+
+/* Each granule takes STEP: whoever waits for two seconds, and long for each, is told once.
+ */
+static void make_granules(uint64_t step)
+{
+    uint64_t address;
+    clock_step = step;
+    cuda.now = fake_clock;
+    cuda.slow = note_slow;
+    open_arena(8192 * MIB);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 4000 * MIB, &address) == 0);
+    close_arena();
+}
+
+static void a_slow_driver_is_told_once(void)
+{
+    make_granules(100000); /* 2000 granules in 0.4 s: busy, but no hang */
+    CHECK(slow_calls == 0);
+    make_granules(1200000);
+    CHECK(slow_calls == 1 && slow_made > 1600 && slow_made < 1700);
+}
+
+static void slow_drivers(void **state)
+{
+    in_a_child(a_slow_driver_is_told_once, "SIMCUDA_CAPACITY", "8GiB");
+}
+
 static void capabilities(void **state)
 {
     in_a_child(granules_can_be_registered_and_exported, NULL, NULL);
@@ -353,9 +394,10 @@ static void captures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),  cmocka_unit_test(accounts),     cmocka_unit_test(refusals),
-        cmocka_unit_test(errors), cmocka_unit_test(contexts),     cmocka_unit_test(captures),
-        cmocka_unit_test(peers),  cmocka_unit_test(capabilities), cmocka_unit_test(missing_contexts),
+        cmocka_unit_test(words),        cmocka_unit_test(accounts),     cmocka_unit_test(refusals),
+        cmocka_unit_test(errors),       cmocka_unit_test(contexts),     cmocka_unit_test(captures),
+        cmocka_unit_test(peers),        cmocka_unit_test(capabilities), cmocka_unit_test(missing_contexts),
+        cmocka_unit_test(slow_drivers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
