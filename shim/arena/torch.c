@@ -41,7 +41,7 @@ static bool on_device(int device)
 
 /* The primary context, made as the runtime would at its first call.  One reference of ours stays, as the
  * runtime's own does; a context that there is but for the others would go with the last of them. */
-static CUcontext primary_of(int device)
+CUcontext vs_torch_primary(int device)
 {
     static _Atomic bool kept[VS_SERVED_DEVICES];
     CUcontext primary = NULL;
@@ -61,7 +61,7 @@ static struct vs_arena *first_arena(int device, struct vs_served **s)
     vs_drv_cuCtxGetCurrent(&before);
     if (before && vs_drv_cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device)
         return vs_served_here(s);
-    CUcontext primary = primary_of(device);
+    CUcontext primary = vs_torch_primary(device);
     if (!primary || vs_drv_cuCtxSetCurrent(primary) != CUDA_SUCCESS)
         return NULL;
     struct vs_arena *arena = vs_served_here(s);

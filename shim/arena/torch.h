@@ -7,6 +7,7 @@
  *                torch_raise.c   torch's own exceptions, thrown from C
  *                torch_foreign.c   blocks that streams of other devices use
  *                torch_complete.c  what the interface has no function for
+ *                torch_share.c     tensors that other processes open
  *
  * Whatever looks at an arena does so between vs_served_in and vs_served_out, and a fork's child does nothing.
  *
@@ -61,7 +62,31 @@ void vs_torch_count_retry(int device);
 /* Bytes that torch has allocated on the device. */
 uint64_t vs_torch_allocated(int device);
 
-/* ---- errors (torch_raise.c) ---- */
+/* ---- other processes (torch_share.c) ---- */
+
+struct shareable;
+struct shared_pointer;
+struct vs_torch_string;
+/* In the place of the virtual functions shareIpcHandle and getIpcDevPtr of torch's allocator. */
+struct shareable *vs_torch_share(struct shareable *out, void *self, void *address);
+struct shared_pointer *vs_torch_receive(struct shared_pointer *out, void *self,
+                                        const struct vs_torch_string *text);
+/* torch.c: the device's primary context, made if need be, and one reference of ours on it; NULL: there is
+ * none */
+CUcontext vs_torch_primary(int device);
+
+/* ---- errors and strings (torch_raise.c) ---- */
+
+/* libstdc++'s std::string. */
+struct vs_torch_string {
+    char *bytes;
+    size_t length;
+    uint64_t room[2];
+};
+
+/* Makes a std::string of LENGTH bytes, which the caller's C++ destroys.  False, and an empty string, in a
+ * process without torch. */
+bool vs_torch_string(struct vs_torch_string *out, const char *bytes, size_t length);
 
 /* Throws torch.OutOfMemoryError with MESSAGE; returns where this process has no such exception. */
 void vs_torch_raise_oom(const char *message);

@@ -46,8 +46,9 @@ VS_TORCH double vramscope_torch_get_memory_fraction(int device);
 /* one more owner of a pool; release_pool is its end */
 VS_TORCH void vramscope_torch_retain_pool(int device, struct vs_mempool id);
 VS_TORCH int vramscope_torch_pool_uses(int device, struct vs_mempool id);
-/* Of the allocator that torch has just been given: answers what there is no function for; whether it could.
- */
+/* Of the allocator that torch has just been given: answers what there is no function for.  Returns which of
+ * these it could: VS_TORCH_ANSWERS cacheInfo and initialized, VS_TORCH_SHARES tensors in other processes. */
+enum { VS_TORCH_ANSWERS = 1, VS_TORCH_SHARES = 2 };
 VS_TORCH int vramscope_torch_complete(void);
 /* Writes at most ROOM of the device's figures and returns how many there are: see torch_counts.c. */
 VS_TORCH int vramscope_torch_stats(int device, uint64_t *values, int room);

@@ -1,13 +1,15 @@
 /*
- * torch_complete.c - two answers that torch's interface for allocators cannot be given a function for.
+ * torch_complete.c - the answers that torch's interface for allocators cannot be given a function for.
  *
  *      cacheInfo     what there is to be had: cudnn's search for the fastest convolution asks for it
  *                    (torch.backends.cudnn.benchmark), and torch's CUDAPluggableAllocator throws
  *      initialized   always true there, so that a program which sets an allocator of its own would be refused
+ *      shareIpcHandle, getIpcDevPtr   tensors in other processes (torch_share.c): both throw there
  *
- * The object that torch made for us gets a virtual table of its own: a copy of its class's in which these two
+ * The object that torch made for us gets a virtual table of its own: a copy of its class's in which these
  * functions are replaced.  They are found by the addresses of torch's exported ones, so nothing is assumed of
- * the order; where the class, the table or a function is not what is expected, all stays as it is.
+ * the order; where the class, the table or one of the first two is not what is expected, all stays as it is,
+ * and without the last one so does sharing.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -16,9 +18,11 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TABLE_WORDS 256
+#define STRING      "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 #define CLASS       "N5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator"
 
 /* As torch's own allocator: what could be had at once, or what *LARGEST says where that is more. */
@@ -68,19 +72,36 @@ static bool replace(void **table, size_t words, void *theirs, void *ours)
     return found == 1;
 }
 
+/* A function of the class in the library, by its mangled name less the class's. */
+static void *of_class(void *library, const char *name)
+{
+    char whole[256];
+    snprintf(whole, sizeof whole, "_Z" CLASS "%s", name);
+    return dlsym(library, whole);
+}
+
+/* Torch before 2.5 asks the runtime for the handle itself: it has no shareIpcHandle. */
+static bool replace_sharing(void **table, size_t words, void *torch)
+{
+    void *share = of_class(torch, "14shareIpcHandleEPv");
+    return replace(table, words, of_class(torch, "12getIpcDevPtrE" STRING), (void *)vs_torch_receive) &&
+           (!share || replace(table, words, share, (void *)vs_torch_share));
+}
+
 /* Two words stand before the functions: where the whole object begins, and its type. */
-static bool complete(void ***object, void **table, void *info_of, void *initialized_of)
+static int complete(void ***object, void **table, void *torch)
 {
     static void *copy[TABLE_WORDS];
     size_t words = words_of(table);
     if (words < 3 || words > TABLE_WORDS || *object != table + 2)
-        return false;
+        return 0;
     memcpy(copy, table, words * sizeof *copy);
-    if (!replace(copy, words, info_of, (void *)cache_info) ||
-        !replace(copy, words, initialized_of, (void *)initialized))
-        return false;
+    if (!replace(copy, words, of_class(torch, "9cacheInfoEaPm"), (void *)cache_info) ||
+        !replace(copy, words, of_class(torch, "11initializedEv"), (void *)initialized))
+        return 0;
+    int shares = replace_sharing(copy, words, torch) ? VS_TORCH_SHARES : 0;
     *object = copy + 2;
-    return true;
+    return VS_TORCH_ANSWERS | shares;
 }
 
 int vramscope_torch_complete(void)
@@ -88,8 +109,7 @@ int vramscope_torch_complete(void)
     void *c10 = vs_torch_library("libc10_cuda"), *torch = vs_torch_library("libtorch_cuda");
     void ****current = c10 ? dlsym(c10, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : NULL;
     void **table = torch ? dlsym(torch, "_ZTV" CLASS "E") : NULL;
-    void *info_of = torch ? dlsym(torch, "_Z" CLASS "9cacheInfoEaPm") : NULL;
-    void *initialized_of = torch ? dlsym(torch, "_Z" CLASS "11initializedEv") : NULL;
-    dlerror(); /* the host must not find what we did not find */
-    return current && *current && table && complete(*current, table, info_of, initialized_of);
+    int done = current && *current && table ? complete(*current, table, torch) : 0;
+    dlerror(); /* the host must not find what was not found here */
+    return done;
 }

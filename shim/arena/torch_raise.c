@@ -23,6 +23,7 @@
 #include "framework/torch.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #define STRING     "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 #define S_BASE     "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
@@ -33,25 +34,24 @@ struct location {
     uint32_t line;
 };
 
-/* A std::string is 32 bytes; it is made and unmade by its own functions. */
-struct string {
-    uint64_t words[4];
-};
-
 static struct {
     void *(*allocate)(size_t size);
     void (*release)(void *exception);
     void (*throw)(void *exception, void *type, void (*destroy)(void *));
-    void (*error)(void *self, struct location where, struct string *message);
+    void (*error)(void *self, struct location where, struct vs_torch_string *message);
     void (*error_end)(void *self);
-    void (*string_begin)(struct string *);
-    struct string *(*string_assign)(struct string *, const char *);
-    void (*string_end)(struct string *);
+    struct vs_torch_string *(*string_assign)(struct vs_torch_string *, const char *, size_t);
+    void (*string_end)(struct vs_torch_string *);
     void **vtable;
     void *type;
 } cxx;
 
 #define FIND(field, library, name) ((*(void **)&cxx.field = dlsym(library, name)) != NULL)
+
+static bool find_string(void *c10)
+{
+    return c10 && FIND(string_assign, c10, S_BASE "6assignEPKcm") && FIND(string_end, c10, S_BASE "D1Ev");
+}
 
 /* libc10_cuda throws it as well, and so has what libc10 need not have. */
 static bool find_all(void *c10, void *c10_cuda)
@@ -59,9 +59,8 @@ static bool find_all(void *c10, void *c10_cuda)
     void *thrower = c10_cuda ? c10_cuda : c10;
     return FIND(allocate, c10, "__cxa_allocate_exception") && FIND(release, c10, "__cxa_free_exception") &&
            FIND(throw, c10, "__cxa_throw") &&
-           FIND(error, c10, "_ZN3c105ErrorC1ENS_14SourceLocationE" STRING) &&
-           FIND(string_begin, c10, S_BASE "C1Ev") && FIND(string_assign, c10, S_BASE "6assignEPKc") &&
-           FIND(string_end, c10, S_BASE "D1Ev") && FIND(vtable, thrower, "_ZTVN3c1016OutOfMemoryErrorE") &&
+           FIND(error, c10, "_ZN3c105ErrorC1ENS_14SourceLocationE" STRING) && find_string(c10) &&
+           FIND(vtable, thrower, "_ZTVN3c1016OutOfMemoryErrorE") &&
            FIND(type, thrower, "_ZTIN3c1016OutOfMemoryErrorE");
 }
 
@@ -75,17 +74,26 @@ static bool find(void)
     return all;
 }
 
+bool vs_torch_string(struct vs_torch_string *out, const char *bytes, size_t length)
+{
+    bool found = find_string(vs_torch_library("libc10"));
+    dlerror(); /* the host must not find what was not found here */
+    *out = (struct vs_torch_string){.bytes = (char *)out->room};
+    if (found)
+        cxx.string_assign(out, bytes, length);
+    return found;
+}
+
 void vs_torch_raise_oom(const char *message)
 {
-    struct string text;
+    struct vs_torch_string text;
     struct location where = {"vramscope_torch_malloc", "vramscope", 0};
     if (!find())
         return;
     void **exception = cxx.allocate(ERROR_SIZE);
     if (!exception)
         return;
-    cxx.string_begin(&text);
-    cxx.string_assign(&text, message);
+    vs_torch_string(&text, message, strlen(message));
     cxx.error(exception, where, &text);
     cxx.string_end(&text);
     *exception = cxx.vtable + 2;

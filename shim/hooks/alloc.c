@@ -90,14 +90,6 @@ static bool ask_meminfo(struct meminfo *m)
     return status == CUDA_SUCCESS;
 }
 
-bool vs_ask_free(uint64_t *bytes)
-{
-    struct meminfo m = {0, 0};
-    bool known = ask_meminfo(&m);
-    *bytes = m.free;
-    return known;
-}
-
 /* What the driver has free, asked on the host's own thread. */
 static void sample_here(enum vs_sample_source source)
 {

@@ -188,12 +188,13 @@ def convolutions():
     allocator = ctypes.c_void_p.in_dll(ctypes.CDLL(root + "libc10_cuda.so"), "_ZN3c104cuda20CUDACachingAllocator9allocatorE").value
     library = ctypes.CDLL(root + "libtorch_cuda.so")
     table = ctypes.addressof(ctypes.c_void_p.in_dll(library, "_ZTVN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocatorE")) + 16
-    names = [f"_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator{name}" for name in ("9cacheInfoEaPm", "11initializedEv")]
+    replaced = "9cacheInfoEaPm", "11initializedEv", "14shareIpcHandleEPv", "12getIpcDevPtrENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    names = [f"_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator{name}" for name in replaced]
     theirs = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
     words = ctypes.POINTER(ctypes.c_void_p)
     before, now = ctypes.cast(table, words), ctypes.cast(ctypes.cast(allocator, words)[0], words)
     at = [i for address in theirs for i in range(50) if before[i] == address]
-    if len(at) != 2 or [i for i in range(50) if before[i] != now[i]] != sorted(at):
+    if len(at) != len(names) or [i for i in range(50) if before[i] != now[i]] != sorted(at):
         raise SystemExit("the table of virtual functions is not what it should be")
     empty(64 * MIB)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int8, ctypes.POINTER(ctypes.c_size_t))(now[at[0]])
@@ -229,12 +230,16 @@ def compiled():
 
 def refused():
     """What the arena has not: one line that says whose, and what to do."""
-    for call in (torch.cuda.memory_snapshot, empty(10).untyped_storage()._share_cuda_):
+    for call in (torch.cuda.memory_snapshot, lambda: torch._C._cuda_attach_out_of_memory_observer(print)):
         try:
             call()
             print("no error")
         except RuntimeError as error:
             print(error)
+    torch._C._activate_gpu_trace()
+    torch.cuda.caching_allocator_enable(False)  # there is no cache, and nothing changes
+    x = empty(1000)
+    print(torch.cuda.memory_allocated())
 
 
 def late():
@@ -248,7 +253,43 @@ def late():
     print(list(inspect.signature(torch.cuda.MemPool.__init__).parameters))
 
 
-for name in sys.argv[1:]:
-    print("--", name)
-    globals()[name]()
+def receive(tensors, answers):
+    """In the other process: what it reads, and what it leaves there."""
+    while (x := tensors.get()) is not None:
+        read = x.cpu().tolist()
+        x.copy_(torch.arange(10, 10 + len(read), dtype=torch.uint8))
+        torch.cuda.synchronize()
+        del x
+        answers.put(read)
     gc.collect()
+    answers.put(torch.cuda.memory_allocated())
+
+
+def shared():
+    """Tensors through a queue of torch.multiprocessing: the other process has the same bytes, at whatever offset."""
+    spawn = torch.multiprocessing.get_context("spawn")
+    tensors, answers = spawn.Queue(), spawn.Queue()
+    other = spawn.Process(target=receive, args=(tensors, answers))
+    other.start()
+    whole = empty(5 * MIB)
+    small = empty(300)
+    for x in (whole[4 * MIB : 4 * MIB + 5], small[7:12], small[100:105], whole[:5]):
+        x.copy_(torch.arange(5, dtype=torch.uint8))
+        torch.cuda.synchronize()
+        tensors.put(x)
+        print(answers.get(timeout=60), x.cpu().tolist())
+    tensors.put(None)
+    print(answers.get(timeout=60))
+    other.join()
+    print(other.exitcode)
+    torch.cuda.ipc_collect()
+    del whole, small, x
+    gc.collect()
+    print(torch.cuda.memory_allocated())
+
+
+if __name__ == "__main__":  # a process that torch.multiprocessing starts imports this file as well
+    for name in sys.argv[1:]:
+        print("--", name, flush=True)
+        globals()[name]()
+        gc.collect()

@@ -43,6 +43,9 @@ cases=(counters pools graphs streams fork profiler late)
 start native off -- "${cases[@]}"
 start arena arena -- "${cases[@]}"
 wait
+start native_shared off -- shared
+start arena_shared arena -- shared
+wait
 # torch's own allocator dies of the driver's missing tables before it can say that there is no memory
 start oom arena SIMCUDA_FAIL=cuMemCreate:1=719 -- failure oom convolutions
 start own arena -- own_allocator
@@ -61,6 +64,20 @@ expect_sql "$unknown_frees" 0
 expect_sql "SELECT count(*) FROM mismatch" 0
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space <> 'pinned'" 0 # no cudaMalloc but our own
 expect_sql "SELECT max(framework_bytes) > 0, sum(op = 'block_alloc') = sum(op = 'block_free') FROM event" '1|1'
+for allocator in native arena; do
+    ended ${allocator}_shared
+    wanted "tensors through a queue, $allocator" <<'END'
+-- shared
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+0
+0
+0
+END
+    expect_sql "SELECT count(*) FROM mismatch" 0
+done
 ended oom
 wanted "a failure of the driver, and out of memory" <<'END'
 -- failure
@@ -82,9 +99,11 @@ wanted "torch.compile, and what there is not" <<'END'
 True
 -- refused
 vramscope's arena has no memory snapshot: see `vramscope report` and `plot`, or run without --allocator=arena
-vramscope's arena can't share PyTorch's tensors with other processes: share copies in host memory, or run without --allocator=arena
+vramscope's arena calls no observer of out of memory: catch torch.OutOfMemoryError, or run without --allocator=arena
+1024
 END
 grep -q 'kernels are launched one by one' "$run/said" || fail "nothing was said of graphs"
+grep -q '_gpu_trace sees no allocations' "$run/said" || fail "nothing was said of traces"
 # who chose an allocator keeps it
 ended own
 wanted "an allocator of the program's" <<'END'

@@ -135,6 +135,20 @@ CALL(cudaEventQuery, (cudaEvent_t e), cuEventQuery(e))
 CALL(cudaEventSynchronize, (cudaEvent_t e), cuEventSynchronize(e))
 CALL(cudaEventDestroy, (cudaEvent_t e), cuEventDestroy(e))
 
+CALL(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void *p),
+     cuIpcGetMemHandle((CUipcMemHandle *)handle, (CUdeviceptr)p))
+cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void **p, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    CUipcMemHandle given;
+    need_context();
+    memcpy(&given, &handle, sizeof given);
+    return as(cuIpcOpenMemHandle((CUdeviceptr *)p, given, flags));
+}
+CALL(cudaIpcCloseMemHandle, (void *p), cuIpcCloseMemHandle((CUdeviceptr)p))
+/* Work is done at once there: an event of another process has happened. */
+NOTHING(cudaIpcGetEventHandle, (cudaIpcEventHandle_t * handle, cudaEvent_t e))
+CALL(cudaIpcOpenEventHandle, (cudaEvent_t * e, cudaIpcEventHandle_t handle), cuEventCreate(e, 0))
+
 CALL(cudaStreamIsCapturing, (cudaStream_t s, enum cudaStreamCaptureStatus *status),
      cuStreamIsCapturing(s, (CUstreamCaptureStatus *)status))
 CALL(cudaStreamBeginCapture, (cudaStream_t s, enum cudaStreamCaptureMode mode),

@@ -157,7 +157,19 @@ def _not_here(what, instead):
 
 
 _no_snapshot = _not_here("has no memory snapshot", "see `vramscope report` and `plot`")
-_no_sharing = _not_here("can't share PyTorch's tensors with other processes", "share copies in host memory")
+_no_observer = _not_here("calls no observer of out of memory", "catch torch.OutOfMemoryError")
+_no_sharing = _not_here("can't share this PyTorch's tensors with other processes", "share copies in host memory")
+_SHARES = 2  # of what vramscope_torch_complete returns
+
+
+def _trace_of(activate):
+    """In the place of torch._C._activate_gpu_trace: streams and events are traced as ever, blocks are not."""
+
+    def activate_gpu_trace():
+        _say("under the arena torch.cuda._gpu_trace sees no allocations: vramscope records them")
+        activate()
+
+    return activate_gpu_trace
 
 
 def _plain_model(model, *_, **__):
@@ -247,7 +259,9 @@ def _answer(torch):
     _put(c, "_cuda_record_memory_history", _no_history)
     _put(c, "_cuda_record_memory_history_legacy", _no_history)
     _put(c, "_cuda_memorySnapshot", _no_snapshot)
-    _put(torch.UntypedStorage, "_share_cuda_", _no_sharing)
+    _put(c, "_cuda_attach_out_of_memory_observer", _no_observer)
+    if hasattr(c, "_activate_gpu_trace"):
+        _put(c, "_activate_gpu_trace", _trace_of(c._activate_gpu_trace))
     _put(c, "_cuda_changeCurrentAllocator", _change_allocator(c._cuda_changeCurrentAllocator))
     if hasattr(torch.cuda.memory, "MemPool"):
         pool = _pool_class(torch.cuda.memory.MemPool)
@@ -328,5 +342,7 @@ def install(torch):
     except RuntimeError:
         _say("PyTorch's allocator is in use already: it stays")
         return
-    _library.vramscope_torch_complete()
+    shares = _library.vramscope_torch_complete() & _SHARES
     _answer(torch)
+    if not shares:
+        _put(torch.UntypedStorage, "_share_cuda_", _no_sharing)
