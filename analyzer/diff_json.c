@@ -46,7 +46,7 @@ static int64_t reserved_then(const struct device_report *r)
 
 static int64_t static_then(const struct device_report *r)
 {
-    return r && r->savings.known ? r->savings.static_bytes : UNKNOWN;
+    return r && r->savings.known ? r->savings.static_bytes - r->savings.left_bytes : UNKNOWN;
 }
 
 static int64_t residual_of_fullest(const struct device_report *r)

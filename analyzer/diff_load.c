@@ -121,6 +121,20 @@ static void note_arenas(struct diff *d)
              xformat("%c ran on vramscope's arena, the other did not: look at peak reserved", a ? 'A' : 'B'));
 }
 
+/* Who compares peaks of different steps of a leak compares the lengths of the runs. */
+static void note_growth(struct diff *d)
+{
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < d->side[i].report.device_count; k++) {
+            const struct device_report *r = &d->side[i].report.devices[k];
+            if (r->growth.count)
+                note(d, xformat("%c grows from step to step on device %lld, by %s a step: its peak depends "
+                                "on how long it ran",
+                                letters[i], (long long)r->device,
+                                units_bytes(r->growth.bytes / r->growth.steps, false).s));
+        }
+}
+
 static void note_jobs(struct diff *d)
 {
     size_t a = d->side[SIDE_A].file_count, b = d->side[SIDE_B].file_count;
@@ -205,6 +219,7 @@ int diff_load(struct diff *d, const char *a, const char *b)
     note_states(d);
     note_drivers(d);
     note_arenas(d);
+    note_growth(d);
     note_jobs(d);
     note_devices(d);
     return 0;

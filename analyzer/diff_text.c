@@ -222,7 +222,7 @@ static void print_headline(const struct page *p)
 
 static int64_t static_of(const struct device_report *r)
 {
-    return r->savings.known ? r->savings.static_bytes : UNKNOWN;
+    return r->savings.known ? r->savings.static_bytes - r->savings.left_bytes : UNKNOWN;
 }
 
 static int64_t amount(int64_t value)

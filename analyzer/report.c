@@ -54,7 +54,52 @@ static int load_savings(struct report *r, struct device_report *d)
     if (!result)
         d->savings = savings_of(&m, d->allocated->bytes, d->phase_at_peak, r->trace->phase_names,
                                 r->trace->phase_name_count);
+    if (d->savings.known && d->growth.before > 0 && d->growth.before <= d->savings.static_bytes)
+        d->savings.left_bytes = d->growth.before;
     trace_free_step_memory(&m);
+    return result;
+}
+
+static size_t peak_step(const struct device_report *d, const struct trace_step_end *steps, size_t n)
+{
+    for (size_t i = 0; d->allocated && i < n; i++)
+        if (steps[i].seq >= d->allocated->seq)
+            return i;
+    return SIZE_MAX;
+}
+
+static int search_growth(struct trace *t, struct device_report *d, const struct trace_step_end *steps,
+                         size_t n)
+{
+    struct growth_window w;
+    struct trace_birth *births = NULL;
+    int64_t base[GROWTH_QUARTERS + 1];
+    size_t count = 0;
+    if (!growth_window(n, &w))
+        return 0;
+    int result = trace_births(t, d->device, steps, n, &births, &count);
+    for (size_t i = 0; !result && i <= GROWTH_QUARTERS; i++)
+        base[i] = trace_allocated_at(t, d->device, steps[w.end[i]].seq);
+    if (!result) {
+        d->growth = growth_of(&w, births, count, base, peak_step(d, steps, n));
+        d->growth.first_step = steps[w.end[0] + 1].step;
+        d->growth.last_step = steps[n - 1].step;
+    }
+    free(births);
+    return result;
+}
+
+/* A free that was lost, or is not in the file, would look like what grows. */
+static int load_growth(struct report *r, struct device_report *d)
+{
+    struct trace_step_end *steps = NULL;
+    size_t n = 0;
+    if (r->lost_events > 0 || r->trace->thinned)
+        return 0;
+    int result = trace_step_ends(r->trace, &steps, &n);
+    if (!result)
+        result = search_growth(r->trace, d, steps, n);
+    free(steps);
     return result;
 }
 
@@ -78,7 +123,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         if (d->reserved_at_peak != UNKNOWN)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
-    if (!r->brief && (load_held(t, d) || load_savings(r, d)))
+    if (!r->brief && (load_held(t, d) || load_growth(r, d) || load_savings(r, d)))
         return -1;
     return load_residual(r, d);
 }
@@ -133,6 +178,7 @@ void report_free(struct report *r)
     for (size_t i = 0; i < r->device_count; i++) {
         free(r->devices[i].held);
         free(r->devices[i].live);
+        growth_free(&r->devices[i].growth);
     }
     free(r->costs);
     free(r->arenas);

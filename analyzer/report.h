@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "analysis/growth.h"
 #include "analysis/holders.h"
 #include "analysis/residual.h"
 #include "analysis/savings.h"
@@ -27,6 +28,7 @@ struct device_report {
     struct holder *held; /* its composition */
     size_t held_count;
     int64_t held_bytes;
+    struct growth growth;
     struct savings savings;
     struct residual residual;
 };
@@ -66,9 +68,16 @@ void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
 void report_residual_text(const struct residual *r, FILE *out, bool exact);
 void report_residual_json(const struct residual *r, struct json *j);
 
+/* What grows from step to step, shared by report and peak (growth_text.c); nothing where nothing is found. */
+void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
+void report_growth_json(struct trace *t, const struct growth *g, struct json *j);
+
 /* What would lower the peak, shared by report and peak (savings_text.c); nothing where it is not known. */
 void report_savings_text(const struct savings *s, FILE *out, bool exact);
 void report_savings_json(const struct savings *s, struct json *j);
+
+/* The frames of STACK, the MOST innermost ones (report_oom.c). */
+void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out);
 
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact);

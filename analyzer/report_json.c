@@ -160,6 +160,7 @@ void report_json(const struct report *r, struct json *j)
         phases_json(r->trace, d->device, j);
         peak_json(d, j);
         report_arenas_json(r, d->device, j);
+        report_growth_json(r->trace, &d->growth, j);
         report_savings_json(&d->savings, j);
         report_residual_json(&d->residual, j);
         json_end(j);

@@ -172,7 +172,7 @@ static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-static void print_frames(struct trace *t, int64_t stack, size_t most, FILE *out)
+void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out)
 {
     struct trace_frame *frames;
     size_t n;
@@ -198,7 +198,7 @@ static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
     fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? shown(o->owner) : "an unknown library",
             o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown",
             o->stack > 0 ? ":" : " (no call stack)");
-    print_frames(t, o->stack, FRAMES, out);
+    report_frames_text(t, o->stack, FRAMES, out);
 }
 
 static void row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole, bool exact)
@@ -281,7 +281,7 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
             continue; /* crumbs explain nothing */
         fprintf(out, "%s    %s in %s came from\n", printed++ ? "" : "\n", B(held[i].bytes),
                 units_count(held[i].count, "allocation").s);
-        print_frames(t, held[i].stack, OF_HOLDER, out);
+        report_frames_text(t, held[i].stack, OF_HOLDER, out);
     }
     free(held);
     fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));

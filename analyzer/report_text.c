@@ -204,6 +204,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         print_phases(r, d, out, exact);
         print_peak(r, d, out, exact);
         report_arenas_text(r, d->device, out, exact);
+        report_growth_text(r->trace, &d->growth, out, exact);
         report_savings_text(&d->savings, out, exact);
         report_residual_text(&d->residual, out, exact);
     }

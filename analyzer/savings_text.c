@@ -12,10 +12,14 @@
 
 static void print_static(const struct savings *s, FILE *out, bool exact)
 {
-    fprintf(out, "    static memory is %s of the peak's %s (%s):\n", B(s->static_bytes), B(s->peak),
-            units_share(s->static_bytes, s->peak).s);
-    fprintf(out, "      less memory for loss and activations can save at most %s\n",
-            B(s->peak - s->static_bytes));
+    int64_t fixed = s->static_bytes - s->left_bytes;
+    fprintf(out, "    static memory is %s of the peak's %s (%s)", B(fixed), B(s->peak),
+            units_share(fixed, s->peak).s);
+    if (s->left_bytes)
+        fprintf(out, ";\n    %s (%s) were left by earlier steps, each of which adds to it (growth)",
+                B(s->left_bytes), units_share(s->left_bytes, s->peak).s);
+    fprintf(out, ":\n      less memory for loss and activations%s can save at most %s\n",
+            s->left_bytes ? " of one step" : "", B(s->peak - s->static_bytes));
 }
 
 static void print_own(const struct savings *s, FILE *out, bool exact)
@@ -43,7 +47,8 @@ void report_savings_json(const struct savings *s, struct json *j)
 {
     bool own = s->known && s->floor != UNKNOWN;
     json_begin(j, "savings", '{');
-    json_int(j, "static_bytes", s->known ? s->static_bytes : UNKNOWN);
+    json_int(j, "static_bytes", s->known ? s->static_bytes - s->left_bytes : UNKNOWN);
+    json_int(j, "left_by_earlier_steps_bytes", s->known ? s->left_bytes : UNKNOWN);
     json_int(j, "step_saves_at_most_bytes", s->known ? s->peak - s->static_bytes : UNKNOWN);
     json_begin(j, "without_phases", '[');
     for (int i = 0; own && i < 2 && s->phases[i]; i++)

@@ -146,6 +146,14 @@ struct trace_step_memory {
     size_t lifetime_count;
 };
 
+struct trace_step_end { /* a row of `step` */
+    int64_t step, t, seq;
+};
+struct trace_birth { /* an allocation that lives at the end of the last step */
+    int64_t step;    /* index of the step that made it, from 0 */
+    int64_t size, phase, stack, op, space;
+};
+
 struct trace_count {
     int64_t device, count;
     const char *phase;
@@ -248,6 +256,15 @@ bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from
 /* The step that event SEQ lies in, from the end of the step before (of step 1: from its first range). */
 int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out);
 void trace_free_step_memory(struct trace_step_memory *m);
+/* The ends of all steps in order; what was made in them, counts in the device's totals and lives at the end
+ * of the last one (trace_growth.c).  The caller frees the arrays. */
+int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
+int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
+                 struct trace_birth **out, size_t *count);
+/* Allocated of DEVICE after event SEQ. */
+int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
+/* The library that asked by call stack STACK; NULL unknown. */
+const char *trace_owner(struct trace *t, int64_t stack);
 /* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The phase that the device was in when its allocated peak was reached. */

@@ -30,6 +30,7 @@ struct savings {
     bool known;
     int64_t step, peak, static_bytes;
     const char *phases[2]; /* whose own memory was taken away; [0] NULL: the phase is not known */
+    int64_t left_bytes;    /* of static_bytes: left by earlier steps, each more (analysis/growth.h) */
     int64_t floor;         /* the peak without it; UNKNOWN */
     const char *floor_phase;
 };

@@ -2,7 +2,7 @@
 """make_db.py - writes small, exact databases for the analyzer's tests.
 
     make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--fast]
-               [--rank R] [--world N] [--host H] [--gpu N] [--extra MIB] [--start SECONDS] [--source S]
+               [--rank R] [--world N] [--host H] [--gpu N] [--extra MIB] [--leak MIB] [--start SECONDS] [--source S]
 
 A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger.c)
 and into the tables of schema.sql: driver segments that a caching allocator carves, its blocks, a library's
@@ -343,6 +343,8 @@ def train(run, args):
                 acts.append(run.block(d, activation, s, dt=150000 * slow))
                 tmp = run.block(d, 48 * MiB, s, dt=50000 * slow)
                 run.block_free(d, tmp, dt=20000 * slow)
+            if args.leak:
+                run.block(d, args.leak * MiB, s)
             run.push("logits")
             s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x93000, "at::log_softmax"),
                            (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
@@ -419,6 +421,7 @@ def main():
     p.add_argument("--source", default="nvml_process", help="of the samples")
     p.add_argument("--schema-version", type=int, default=2)
     p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
+    p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")
     args = p.parse_args()
     run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0)

@@ -12,8 +12,9 @@ make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$
 make_db train.db --arena
 make_db oom.db --kind oom
 make_db killed.db --kind killed
+make_db leak.db --leak 3 --steps 12
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-"$V" report --json train.db oom.db killed.db >report.json || exit 1
+"$V" report --json train.db oom.db killed.db leak.db >report.json || exit 1
 "$V" peak --json train.db killed.db >peak.json || exit 1
 "$V" diff --json train.db killed.db >diff.json || exit 1
 "$V" doctor --json --quick >doctor.json

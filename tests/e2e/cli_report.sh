@@ -107,6 +107,8 @@ has "the file does not hold who held the memory" "$V" report old.db
 has "allocated then" "$V" peak --at oom oom.db
 has "memory never ran out" "$V" peak --at oom train.db
 "$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
+make_db leak.db --leak 3 --steps 12
+golden report_leak.txt "$V" report leak.db
 golden report_killed.txt "$V" report killed.db
 golden report_thinned.txt "$V" report thinned.db
 golden report_empty.txt "$V" report empty.db

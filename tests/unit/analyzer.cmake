@@ -13,3 +13,4 @@ vs_analyzer_test(label SOURCES analyzer/base.c analyzer/shown.c analyzer/analysi
 vs_analyzer_test(ranks SOURCES analyzer/base.c analyzer/shown.c analyzer/analysis/ranks.c)
 vs_analyzer_test(savings SOURCES analyzer/base.c analyzer/shown.c analyzer/analysis/savings.c)
 vs_analyzer_test(compare SOURCES analyzer/base.c analyzer/shown.c analyzer/units.c analyzer/analysis/compare.c)
+vs_analyzer_test(growth SOURCES analyzer/base.c analyzer/shown.c analyzer/analysis/growth.c)
