@@ -143,17 +143,17 @@ scripts() {
     done
 }
 
-# tests/gpu/*.sh TREE OUT run against an installed tree, one after the other: they measure.
+# tests/gpu/*.sh and tests/gpu/real/*.sh TREE OUT run against an installed tree, one after the other: they measure.
 gpu_tests() {
     local file tree=$PWD/build/gpu-tree out=$logs/gpu
     if [ ! -e /dev/nvidiactl ]; then
-        for file in tests/gpu/*.sh; do
+        for file in tests/gpu/*.sh tests/gpu/real/*.sh; do
             result "gpu/$(basename "$file")" 77 <(echo "THERE IS NO GPU HERE: nothing was tested on one")
         done
         return
     fi
     step "install for the GPU tests" cmake --install build/release --prefix "$tree" || return
-    for file in tests/gpu/*.sh; do
+    for file in tests/gpu/*.sh tests/gpu/real/*.sh; do
         step "gpu/$(basename "$file")" timeout --kill-after=10 1800 "$file" "$tree" "$out/$(basename "$file" .sh)"
     done
 }

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# programs.sh TREE OUT - programs of other libraries, and a CUDA program without one, held against what they count themselves.
+#
+# TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, reports.  Needs a GPU; what is not installed
+# is skipped, and said.  Each program runs alone and under `vramscope run`: the same output and exit status; PyTorch's peaks,
+# totals and numbers of allocations equal to the byte (verify.py); "complete" in the report's first line.  One that prints
+# other numbers when run twice alone is compared by its counters.  One line PASS, FAIL or SKIP a check, then their numbers; exit 77
+# without a GPU.  Takes some 2 minutes.
+set -u
+tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
+mkdir -p "$out"; out=$(realpath "$out")
+nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "SKIP: no GPU"; exit 77; }
+command=$tree/bin/vramscope
+passed=0; failed=0; skipped=0
+pass() { passed=$((passed + 1)); echo "PASS $*"; }
+fail() { failed=$((failed + 1)); echo "FAIL $*"; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $*"; }
+
+# ran NAME COMMAND...: its output, errors and status by NAME; @ in an argument is NAME
+ran() {
+  local name=$1; shift
+  timeout --kill-after=5 100 "${@//@/$out/$name}" >"$out/$name.stdout" 2>"$out/$name.stderr"
+  echo $? >"$out/$name.status"
+}
+
+# same NAME WORDS COMMAND...: NAME printed and ended as COMMAND does alone
+same() {
+  local name=$1 how=$2; shift 2
+  if cmp -s "$out/$name-alone.stdout" "$out/$name-$how.stdout" && cmp -s "$out/$name-alone.status" "$out/$name-$how.status"; then
+    pass "$name $how: output and exit status ($(cat "$out/$name-alone.status")) as alone"
+    return
+  fi
+  ran "$name-again" "$@"
+  if cmp -s "$out/$name-alone.stdout" "$out/$name-again.stdout"; then
+    fail "$name $how: other output or exit status ($(cat "$out/$name-$how.status")): $(diff "$out/$name-alone.stdout" "$out/$name-$how.stdout" | head -n 3 | tr '\n' ' ')"
+    tail -n 3 "$out/$name-$how.stderr"
+  else
+    skip "$name $how: prints other numbers each time, also alone: its counters are compared"
+  fi
+}
+
+reported() { # reported NAME: the report's first lines say that all is there
+  "$command" report "$out/$1.db" >"$out/$1.report" 2>&1
+  local status=$?
+  if [ $status = 0 ] && grep -q '^complete: no events lost' "$out/$1.report"; then
+    pass "$1: $(grep -m 1 '^complete' "$out/$1.report")"
+  else
+    fail "$1: report, exit status $status: $(head -n 4 "$out/$1.report" | tr '\n' ' ')"
+  fi
+}
+
+verified() {
+  if python3 "$here/../verify.py" "$out/$1.db" "$out/$1.json" >"$out/$1.verify" 2>&1; then
+    pass "$1: $(tail -n 1 "$out/$1.verify")"
+  else
+    fail "$1: $(grep FAIL "$out/$1.verify" | tr '\n' ';')"
+  fi
+}
+
+torch_program() {
+  local name=$1 program=(python3 "$here/torch_programs.py" "$1" @.json)
+  ran "$name-alone" "${program[@]}"
+  [ "$(cat "$out/$name-alone.status")" != 77 ] || { skip "$name: $(tail -n 1 "$out/$name-alone.stdout")"; return; }
+  rm -f "$out/$name-run.db"
+  ran "$name-run" "$command" run -o @.db -- "${program[@]}"
+  same "$name" run "${program[@]}"
+  verified "$name-run"
+  reported "$name-run"
+}
+
+# What the program asked cudaMalloc for is what it owns at the peak, to the byte; cuBLAS owns the rest.
+own_bytes() {
+  local held owned
+  held=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["held_bytes"])' "$out/$1.json")
+  owned=$(python3 - "$out/$1.db" <<'END'
+import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT ifnull(sum(size_bytes), 0) FROM live_at_peak WHERE owner LIKE 'llm_like%'").fetchone())
+END
+)
+  if [ "$held" = "$owned" ]; then pass "$1: owns $held bytes at the peak, as it counts itself"; else fail "$1: owns $owned bytes, counts $held"; fi
+}
+
+llm_like() {
+  local program=("$out/llm_like" @.json 60)
+  command -v nvcc >/dev/null || { skip "llm_like: no nvcc"; return; }
+  nvcc -O2 -std=c++17 -arch=native -o "$out/llm_like" "$here/llm_like.cu" -lcublas >"$out/llm_like.log" 2>&1 ||
+    { fail "llm_like does not build: $(tail -n 2 "$out/llm_like.log" | tr '\n' ' ')"; return; }
+  ran llm_like-alone "${program[@]}"
+  rm -f "$out"/llm_like-*.db
+  ran llm_like-run "$command" run -o @.db -- "${program[@]}"
+  same llm_like run "${program[@]}"
+  reported llm_like-run
+  own_bytes llm_like-run
+  grep -q 'layer' "$out/llm_like-run.report" && pass "llm_like: its NVTX ranges are in the report" || fail "llm_like: no NVTX ranges in the report"
+  ran llm_like-arena "$command" run --allocator=arena -o @.db -- "${program[@]}"
+  same llm_like arena "${program[@]}"
+  reported llm_like-arena
+  python3 - "$out" <<'END'
+import json, statistics, sys
+for name in ("alone", "run", "arena"):
+    ms = json.load(open(f"{sys.argv[1]}/llm_like-{name}.json"))["step_ms"]
+    print(f"     llm_like {name}: first 20 steps {statistics.median(ms[1:20]):.2f} ms, later {statistics.median(ms[20:]):.2f} ms, step 1 {ms[0]:.1f} ms")
+END
+}
+
+# Tensors sent to another process: from the arena as from PyTorch's own allocator.
+workers() {
+  ran workers-alone python3 "$here/torch_programs.py" workers @.json
+  rm -f "$out"/workers-*.db
+  for how in run arena; do
+    local more=(); [ $how = run ] || more=(--allocator=arena)
+    ran "workers-$how" "$command" run "${more[@]}" -o @.db -- python3 "$here/torch_programs.py" workers @.json
+    same workers "$how" python3 "$here/torch_programs.py" workers @.json
+    reported "workers-$how"
+  done
+}
+
+# Fifteen processes begin on one GPU at once: how long their first 2 GiB take, and whether a wait is explained.
+crowd() {
+  local how more
+  for how in native arena; do
+    more=(); [ $how = native ] || more=(--allocator=arena)
+    rm -rf "$out/crowd-$how"; mkdir -p "$out/crowd-$how"
+    for i in $(seq 15); do
+      timeout --kill-after=5 100 "$command" run -q "${more[@]}" -o "$out/crowd-$how/%p.db" -- python3 -c '
+import time, torch
+torch.empty(1, device="cuda")
+begin = time.monotonic()
+kept = [torch.empty(64 << 20, dtype=torch.uint8, device="cuda") for _ in range(32)]
+print(time.monotonic() - begin)' >"$out/crowd-$how/$i.stdout" 2>"$out/crowd-$how/$i.stderr" &
+    done
+    wait
+    echo "     crowd $how: seconds for 2 GiB, each of 15 processes: $(cat "$out/crowd-$how"/*.stdout | sort -n | cut -c1-5 | tr '\n' ' ')"
+    grep -h 'the driver has taken' "$out/crowd-$how"/*.stderr | head -n 1
+  done
+  [ "$(cat "$out"/crowd-*/*.stdout | wc -l)" = 30 ] && pass "crowd: all 30 processes ended well" || fail "crowd: $(tail -n 2 "$out"/crowd-*/*.stderr | head -n 10)"
+  rm -rf "$out"/crowd-*
+}
+
+for name in resnet vit gnn; do torch_program $name; done
+workers
+llm_like
+crowd
+rm -f "$out/llm_like"
+for db in "$out"/*.db; do gzip -f -9 "$db" & done
+wait
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
