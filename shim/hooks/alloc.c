@@ -14,7 +14,8 @@ static bool on_device(enum vs_space space)
     return space != VS_SPACE_PINNED && space != VS_SPACE_REGISTERED;
 }
 
-void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, CUresult status)
+void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
+                    CUresult status)
 {
     enum vs_space own = vs_override_space;
     vs_override_space = VS_SPACE_NONE;
@@ -35,7 +36,7 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
                              .status = status,
                              .address = address,
                              .size = size,
-                             .arg1 = api};
+                             .arg1 = api | VS_ASKED_BY(vs_asker_of(caller))};
     vs_record(&event);
     vs_sample_after(status);
 }

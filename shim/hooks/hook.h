@@ -104,10 +104,19 @@ extern bool (*vs_override_short)(void);
  * what it holds. */
 extern void (*vs_override_after)(void);
 
+/* ---- whose code asks (asker.c) ---- */
+
+/* The library that the code at CALLER belongs to, the address that a call returns to.  No lock, no memory;
+ * keeps errno. */
+enum vs_asker vs_asker_of(const void *caller);
+/* Takes the loader's lock for a moment, so that no later call has to. */
+void vs_asker_prepare(void);
+
 /* ---- events ---- */
 
 /* after the real call (alloc.c) */
-void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, CUresult status);
+void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
+                    CUresult status);
 /* before the real call; returns the event's sequence.  SPACE as far as the function tells it. */
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
                         uint64_t stream);
@@ -143,7 +152,7 @@ enum vs_capture vs_capturing(CUstream stream);
 
 /* virtual memory management (vmm.c) */
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
-                          CUresult status);
+                          const void *caller, CUresult status);
 void vs_after_phys_retain(enum vs_api api, enum vs_space space, uint64_t handle, uint64_t address,
                           CUresult status);
 void vs_after_map(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle, CUresult status);

@@ -10,7 +10,7 @@
 
 static void record_import(enum vs_api api, uint64_t address, uint64_t size, CUresult status)
 {
-    vs_after_alloc(api, VS_SPACE_IMPORTED, address, size, status);
+    vs_after_alloc(api, VS_SPACE_IMPORTED, address, size, NULL, status);
 }
 
 void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)

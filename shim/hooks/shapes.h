@@ -29,6 +29,8 @@
 /* What a pitched allocation takes: the pitch that the driver chose, or at least the width, by the height. */
 #define VS_PITCHED(pitch, width, height)                                                                     \
     ((uint64_t)((pitch) != NULL && status == CUDA_SUCCESS ? *(pitch) : (width)) * (height))
+/* The code that called the wrapper. */
+#define VS_CALLER __builtin_return_address(0)
 /* Stream 0 of a _ptsz function is the thread's own default stream. */
 #define VS_PTSZ(stream) ((stream) != NULL ? (stream) : CU_STREAM_PER_THREAD)
 
@@ -54,7 +56,7 @@
 
 #define VS_SHAPE_ALLOC(CALL, space, out, size)                                                               \
     VS_AROUND_AS_(vs_space_moves(VS_SPACE_##space), CALL,                                                    \
-                  vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, status))
+                  vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, VS_CALLER, status))
 
 /* frees and their kin are recorded before the real call: another thread may be given the address at once */
 #define VS_BEFORE_(CALL, op, space, address, size, stream, AFTER)                                            \
@@ -91,7 +93,7 @@
     VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_destroyed(pool))
 
 #define VS_SHAPE_PHYS_CREATE(CALL, handle, size, prop)                                                       \
-    VS_AROUND_(CALL, vs_after_phys_create(api, VS_OUT(handle), size, prop, status))
+    VS_AROUND_(CALL, vs_after_phys_create(api, VS_OUT(handle), size, prop, VS_CALLER, status))
 #define VS_SHAPE_PHYS_RETAIN(CALL, space, handle, address)                                                   \
     VS_AROUND_(CALL, vs_after_phys_retain(api, VS_SPACE_##space, VS_OUT(handle), (uint64_t)(address), status))
 #define VS_SHAPE_MAP(CALL, address, size, offset, handle)                                                    \

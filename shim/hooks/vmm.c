@@ -8,7 +8,7 @@
 #include "hook.h"
 
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
-                          CUresult status)
+                          const void *caller, CUresult status)
 {
     struct vs_event event = {.op = VS_OP_PHYS_CREATE,
                              .space = VS_SPACE_DEVICE,
@@ -16,7 +16,7 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
                              .status = status,
                              .address = handle,
                              .size = size,
-                             .arg1 = api};
+                             .arg1 = api | VS_ASKED_BY(vs_asker_of(caller))};
     vs_place_prepare(status);
     event.context = vs_place_current().context;
     if (prop != NULL) {

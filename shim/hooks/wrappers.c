@@ -15,8 +15,10 @@ static void vs_prepare_once(void)
     static atomic_flag done = ATOMIC_FLAG_INIT;
     int saved = errno;
     /* relaxed: whoever comes second need not wait for the first, stacks are simply not there yet */
-    if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed))
+    if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed)) {
+        vs_asker_prepare();
         vs_stack_prepare();
+    }
     errno = saved;
 }
 

@@ -267,7 +267,7 @@ void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t 
         return;
     }
     l->current_ring_seq = ring_seq;
-    vs_ledger_apply(l, event, VERDICT_NONE);
+    vs_ledger_apply(l, event, vs_verdict_at_birth(event));
     l->ring_seq = ring_seq;
 }
 
@@ -285,9 +285,8 @@ size_t vs_ledger_held(const struct vs_ledger *l)
 
 int64_t vs_ledger_held_since(const struct vs_ledger *l)
 {
-    if (l->queue_head == l->queue_tail)
-        return INT64_MAX;
-    return (int64_t)l->queue.at[l->queue_head & (l->queue.size - 1)].event.t_ns;
+    /* what is held is held back by the oldest provisional allocation, which stands before all of it */
+    return l->pending.n ? (int64_t)vs_pending_since(l) : INT64_MAX;
 }
 
 uint64_t vs_ledger_ring_seq(const struct vs_ledger *l)

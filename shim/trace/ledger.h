@@ -18,7 +18,9 @@
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
- * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().
+ * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical memory
+ * that a framework's thread makes one after the other wait until it stops.  What an event says was asked for
+ * by a caching allocator's own code (VS_ASKER_CARVER) is managed at once.
  *
  * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED, FREE_MISSED and
  * CONTEXT_FREED are rows of the ledger's own making and take numbers as all others do.
@@ -280,10 +282,11 @@ void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t 
                     struct vs_output *out);
 /* Decides what is still provisional: no more is known, or nobody wants to wait. */
 void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out);
-size_t vs_ledger_held(const struct vs_ledger *l);        /* events in the look-ahead queue */
-uint64_t vs_ledger_ring_seq(const struct vs_ledger *l);  /* of the last event whose row is out; 0 = none */
-uint64_t vs_ledger_seq(const struct vs_ledger *l);       /* the last row's number */
-int64_t vs_ledger_held_since(const struct vs_ledger *l); /* t_ns of the oldest event held */
+size_t vs_ledger_held(const struct vs_ledger *l);       /* events in the look-ahead queue */
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l); /* of the last event whose row is out; 0 = none */
+uint64_t vs_ledger_seq(const struct vs_ledger *l);      /* the last row's number */
+int64_t
+vs_ledger_held_since(const struct vs_ledger *l); /* t_ns: nothing has been heard since of what holds */
 
 /* Adds to OUT what changed since the last call: open ranges and their peaks, zones, statistics. */
 void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out);

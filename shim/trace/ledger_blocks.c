@@ -62,12 +62,17 @@ static void learn_from_block(struct vs_ledger *l, const struct vs_event *e)
         vs_reclassify(l, e, span->value);
 }
 
-static void mark_reservation(struct vs_ledger *l, uint64_t address)
+void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, uint64_t address)
 {
     /* the set has no setter: the pointer is into our own nodes, and `value` is no part of its order */
     struct vs_span *home = (struct vs_span *)vs_spans_at(&l->reservations, address);
-    if (home)
-        home->value = 1;
+    if (!home || home->value)
+        return;
+    home->value = 1;
+    uint64_t start = home->start, end = home->end;
+    const struct vs_span *span;
+    while (!l->restoring && (span = vs_spans_from(&l->direct_spans, start)) && span->start < end)
+        vs_reclassify(l, cause, span->value);
 }
 
 /* ---- the framework's totals ---- */
@@ -136,7 +141,7 @@ static void block_alloc(struct vs_ledger *l, const struct vs_event *e)
     struct entry entry;
     end_missed(l, e);
     learn_from_block(l, e);
-    mark_reservation(l, e->address);
+    vs_reservation_managed(l, e, e->address);
     vs_row_begin(l, &r, e);
     vs_entry_from(&r, &entry);
     if (vs_entry_add(l, &l->blocks, &entry) != VS_TABLE_NONE)

@@ -25,11 +25,14 @@
 #include "spans.h"
 #include "addresses.h"
 
-#define VS_QUEUE_MAX       65536     /* events held back at most */
-#define VS_QUEUE_BLIND     1024      /* while no framework was ever seen */
-#define VS_PENDING_MAX     4096      /* provisional allocations at most */
-#define VS_PENDING_NS      50000000u /* age at which a provisional allocation is direct */
-#define VS_UNDO            4096      /* frees that may still turn out to have failed */
+#define VS_QUEUE_MAX       65536                 /* events held back at most */
+#define VS_QUEUE_BLIND     1024                  /* while no framework was ever seen */
+#define VS_PENDING_MAX     16384                 /* provisional allocations at most */
+#define VS_PENDING_NS      50000000u             /* age at which a provisional allocation is direct */
+#define VS_RUN_NS          UINT64_C(10000000000) /* no longer for what a thread goes on making piece by piece */
+#define VS_RUN_MAX         16384                 /* events held back for it at most */
+#define VS_MAKERS          64   /* threads whose work with physical memory is followed at once */
+#define VS_UNDO            4096 /* frees that may still turn out to have failed */
 #define VS_RANGES_OPEN_MAX 1024
 #define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
 #define VS_ZONE_EVENTS     1000
@@ -139,8 +142,15 @@ struct pending { /* a provisional allocation in the queue */
     uint64_t position, address, size, t_ns;
     uint16_t thread;
     bool phys, mapped;
+    bool released; /* physical memory that nothing had mapped: nobody can have used it */
     uint64_t map_start[4], map_end[4];
     int maps;
+};
+
+struct maker { /* a thread that makes and maps physical memory, since its last report */
+    uint16_t thread;
+    uint64_t t_ns;    /* of its latest event of that kind */
+    uint64_t refused; /* bytes of the piece that the driver refused it; 0: none */
 };
 
 struct oom { /* one out-of-memory in one role */
@@ -196,6 +206,7 @@ struct vs_ledger {
     VS_LIST(struct held, queue); /* a ring: size is a power of two, n unused */
     uint64_t queue_head, queue_tail;
     VS_LIST(struct pending, pending);
+    struct maker maker[VS_MAKERS]; /* by thread */
     uint64_t newest_ns;
 
     VS_LIST(struct open_range, open);
@@ -219,6 +230,10 @@ void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch w
                  uint64_t theirs);
 
 /* ledger_pending.c */
+/* What is known of an event at its birth. */
+enum verdict vs_verdict_at_birth(const struct vs_event *e);
+/* Since when nothing has been heard that could decide the oldest provisional allocation; there is one. */
+uint64_t vs_pending_since(const struct vs_ledger *l);
 bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
                      uint64_t ring_seq);  /* false: apply it now */
 void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
@@ -286,6 +301,8 @@ void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
 /* ledger_blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
 void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);
+/* ADDRESS is a caching allocator's: its reservation is, and all that is mapped there. */
+void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, uint64_t address);
 
 /* ledger_oom.c */
 void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */

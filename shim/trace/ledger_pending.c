@@ -8,12 +8,18 @@
  *      provisional ------------------------------------------> managed; A and the push go out
  *                                    provisional ... 50 ms ... -> direct
  *
+ * What a caching allocator's own code asks for is known at its birth, by the address that the call returned
+ * to (hooks/asker.c).  Where that is not known, physical memory that is given back before anything mapped it
+ * goes with the pieces of the same size that its thread's next report is about: a framework that grows piece
+ * by piece and is refused gives back what it has got, and either tries again or reports that it gives up.
+ *
  * Events enter at queue_tail and are applied at queue_head, in order, as soon as nothing provisional stands
  * before them.  With nothing provisional the queue is empty and an event is applied at once.
  */
 #include "ledger_internal.h"
 
-static bool provisional(const struct vs_event *e)
+/* Device memory that the event gives, of which a caching allocator may carve blocks. */
+static bool carvable(const struct vs_event *e)
 {
     if (e->status != 0)
         return false;
@@ -21,6 +27,14 @@ static bool provisional(const struct vs_event *e)
         return e->space == VS_SPACE_DEVICE || e->space == VS_SPACE_ARENA;
     return e->op == VS_OP_PHYS_CREATE && e->space != VS_SPACE_HOST_VMM && e->space != VS_SPACE_IMPORTED &&
            e->space != VS_SPACE_MULTICAST && (e->arg0 >> 32) <= 1;
+}
+
+enum verdict vs_verdict_at_birth(const struct vs_event *e)
+{
+    bool asked = e->op == VS_OP_ALLOC || e->op == VS_OP_PHYS_CREATE;
+    if (!asked || !carvable(e) || VS_ASKER_OF(e->arg1) != VS_ASKER_CARVER)
+        return VERDICT_NONE;
+    return VERDICT_MANAGED;
 }
 
 static struct held *held_at(struct vs_ledger *l, uint64_t position)
@@ -71,29 +85,66 @@ static bool holds(struct vs_ledger *l, const struct pending *p, const struct vs_
     return false;
 }
 
+/* ---- physical memory that a framework makes piece by piece ---- */
+
+static struct maker *maker_of(struct vs_ledger *l, uint16_t thread)
+{
+    struct maker *m = &l->maker[thread % VS_MAKERS];
+    if (m->thread != thread)
+        *m = (struct maker){.thread = thread};
+    return m;
+}
+
+static void note_maker(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct maker *m = maker_of(l, e->thread);
+    m->t_ns = e->t_ns;
+    if (e->op == VS_OP_PHYS_CREATE && e->status != 0)
+        m->refused = e->size;
+}
+
+/* The size of the pieces that the framework made for what report E is about; 0: it made none. */
+static uint64_t piece_of(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (e->op == VS_OP_BLOCK_OOM)
+        return maker_of(l, e->thread)->refused;
+    for (size_t i = 0; e->op == VS_OP_BLOCK_ALLOC && i < l->pending.n; i++)
+        if (l->pending.at[i].phys && l->pending.at[i].thread == e->thread && holds(l, &l->pending.at[i], e))
+            return l->pending.at[i].size;
+    return 0;
+}
+
+static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending *p, const struct vs_event *e,
+                                      uint64_t piece)
+{
+    if (e->op == VS_OP_BLOCK_ALLOC && holds(l, p, e))
+        return VERDICT_MANAGED;
+    if (p->thread != e->thread)
+        return VERDICT_PENDING;
+    return p->released && p->size == piece ? VERDICT_MANAGED : VERDICT_DIRECT;
+}
+
 /* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
 static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
 {
+    uint64_t piece = piece_of(l, e);
     size_t kept = 0;
     for (size_t i = 0; i < l->pending.n; i++) {
         struct pending *p = &l->pending.at[i];
-        enum verdict verdict = VERDICT_PENDING;
-        if (e->op == VS_OP_BLOCK_ALLOC && holds(l, p, e))
-            verdict = VERDICT_MANAGED;
-        else if (p->thread == e->thread)
-            verdict = VERDICT_DIRECT;
+        enum verdict verdict = verdict_by_report(l, p, e, piece);
         held_at(l, p->position)->verdict = verdict;
         if (verdict == VERDICT_PENDING)
             l->pending.at[kept++] = *p;
     }
     l->pending.n = kept;
+    maker_of(l, e->thread)->refused = 0;
 }
 
 static void note_map(struct vs_ledger *l, const struct vs_event *e)
 {
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (!p->phys || p->address != e->arg0)
+        if (!p->phys || p->released || p->address != e->arg0)
             continue;
         p->mapped = true;
         if (p->maps < 4) {
@@ -109,9 +160,11 @@ static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
     bool phys = e->op == VS_OP_PHYS_RELEASE;
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (p->phys != phys || p->address != e->address)
+        if (p->phys != phys || p->released || p->address != e->address)
             continue;
-        if (!p->mapped)
+        if (phys && !p->mapped)
+            p->released = true;
+        else if (!phys)
             decide(l, i, VERDICT_DIRECT);
         return;
     }
@@ -119,6 +172,8 @@ static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
 
 static void look(struct vs_ledger *l, const struct vs_event *e)
 {
+    if (e->op >= VS_OP_PHYS_CREATE && e->op <= VS_OP_SET_ACCESS)
+        note_maker(l, e);
     switch (e->op) {
     case VS_OP_BLOCK_ALLOC:
     case VS_OP_BLOCK_FREE:
@@ -138,12 +193,27 @@ static void look(struct vs_ledger *l, const struct vs_event *e)
     }
 }
 
+/* Thousands of pieces take seconds to make: as long as a framework's thread goes on with them none is old. */
+static uint64_t heard_of(const struct vs_ledger *l, const struct pending *p)
+{
+    const struct maker *m = &l->maker[p->thread % VS_MAKERS];
+    bool run = l->framework_seen && p->phys && m->thread == p->thread && m->t_ns > p->t_ns &&
+               m->t_ns - p->t_ns <= VS_RUN_NS && l->queue_tail - p->position <= VS_RUN_MAX;
+    return run ? m->t_ns : p->t_ns;
+}
+
+uint64_t vs_pending_since(const struct vs_ledger *l)
+{
+    return heard_of(l, &l->pending.at[0]);
+}
+
 static void decide_old(struct vs_ledger *l)
 {
-    size_t bound = l->framework_seen ? VS_QUEUE_MAX : VS_QUEUE_BLIND;
     while (l->pending.n) {
         const struct pending *p = &l->pending.at[0];
-        bool old = l->newest_ns > p->t_ns && l->newest_ns - p->t_ns > VS_PENDING_NS;
+        size_t bound = l->framework_seen ? VS_QUEUE_MAX : VS_QUEUE_BLIND;
+        uint64_t since = heard_of(l, p);
+        bool old = l->newest_ns > since && l->newest_ns - since > VS_PENDING_NS;
         if (!old && l->queue_tail - p->position <= bound && l->pending.n <= VS_PENDING_MAX)
             return;
         decide(l, 0, VERDICT_DIRECT);
@@ -166,7 +236,8 @@ static bool add_pending(struct vs_ledger *l, const struct vs_event *e)
 
 bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq)
 {
-    bool ask = provisional(e);
+    enum verdict born = vs_verdict_at_birth(e);
+    bool ask = carvable(e) && born == VERDICT_NONE;
     if (l->queue_head == l->queue_tail && !ask) {
         l->framework_seen |= e->op >= VS_OP_BLOCK_ALLOC && e->op <= VS_OP_BLOCK_OOM;
         return false;
@@ -180,7 +251,7 @@ bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t rin
         l->newest_ns = e->t_ns;
     look(l, e);
     ask = ask && add_pending(l, e);
-    *held_at(l, l->queue_tail) = (struct held){*e, ring_seq, ask ? VERDICT_PENDING : VERDICT_NONE};
+    *held_at(l, l->queue_tail) = (struct held){*e, ring_seq, ask ? VERDICT_PENDING : born};
     l->queue_tail++;
     decide_old(l);
     return true;

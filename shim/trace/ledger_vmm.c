@@ -186,12 +186,20 @@ static void add_map(struct vs_ledger *l, uint64_t start, uint64_t end, uint32_t 
         vs_spans_insert(&l->direct_spans, start, end, index);
 }
 
-/* Mapped into a reservation where a framework's blocks were seen: its caching allocator grows. */
+static bool managed(const struct entry *e)
+{
+    return e->a.space == VS_SPACE_DEVICE && e->a.managed;
+}
+
+/* A reservation holds a caching allocator's memory or none of it: one that holds its blocks, or a piece that
+ * is known for its own, tells of all others that are mapped there. */
 static void learn_from_reservation(struct vs_ledger *l, const struct vs_event *e, uint32_t index)
 {
     const struct vs_span *home = vs_spans_at(&l->reservations, e->address);
-    if (home && home->value && direct(entry_at(l, index)))
+    if (home && home->value && direct(entry_at(l, index)) && !l->restoring)
         vs_reclassify(l, e, index);
+    if (managed(entry_at(l, index)))
+        vs_reservation_managed(l, e, e->address);
 }
 
 /* The physical memory of HANDLE, or, from a row of the database, the one that row RESTORED_MATE created. */
@@ -205,7 +213,7 @@ static void apply_map(struct vs_ledger *l, const struct vs_event *e, uint64_t re
     struct vs_row r;
     uint32_t index = vs_phys_of(l, e->arg0, restored_mate);
     bool ok = e->status == 0 && index != VS_TABLE_NONE;
-    if (ok && !l->restoring)
+    if (ok)
         learn_from_reservation(l, e, index);
     vs_row_begin(l, &r, e);
     if (ok) {

@@ -438,6 +438,130 @@ static void mapping_into_a_frameworks_reservation_reclassifies(void **state)
     assert_int_equal(row_of(k, VS_OP_RECLASSIFY)->size, 2 * MIB);
 }
 
+/* ---- whose code asked, and pieces that never came to hold a block ---- */
+
+static void piece(struct kit *k, uint64_t handle, enum vs_asker asker, uint16_t status)
+{
+    feed(k, (struct vs_event){.op = VS_OP_PHYS_CREATE,
+                              .address = handle,
+                              .size = 20 * MIB,
+                              .arg0 = 1ull << 32,
+                              .arg1 = 7 | VS_ASKED_BY(asker),
+                              .status = status});
+}
+
+static void give_up(struct kit *k, uint64_t size)
+{
+    feed(k,
+         (struct vs_event){.op = VS_OP_BLOCK_OOM, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
+}
+
+static void what_a_caching_allocators_code_asks_for_is_managed_at_once(void **state)
+{
+    KIT;
+    for (uint64_t i = 0; i < 3; i++)
+        piece(k, 0x70 + i, VS_ASKER_CARVER, 0);
+    feed(k, (struct vs_event){.op = VS_OP_ALLOC,
+                              .space = VS_SPACE_DEVICE,
+                              .address = 0x1000,
+                              .size = MIB,
+                              .arg1 = 7 | VS_ASKED_BY(VS_ASKER_CARVER)});
+    assert_int_equal(vs_ledger_held(k->l), 0);
+    assert_int_equal(k->out.rows.n, 4);
+    assert_int_equal(last(k)->managed, 1);
+    assert_int_equal(last(k)->direct, 0);
+    assert_int_equal(last(k)->reserved, 61 * MIB);
+    assert_int_equal(last(k)->api, 7);
+}
+
+static void known_piece_does_not_pass_what_is_held_before_it(void **state)
+{
+    KIT;
+    alloc(k, 0x9000000, 8 * MIB);
+    piece(k, 0x70, VS_ASKER_CARVER, 0);
+    assert_int_equal(k->out.rows.n, 0);
+    vs_ledger_flush(k->l, &k->out);
+    assert_int_equal(k->out.rows.at[0].direct, 8 * MIB);
+    assert_int_equal(last(k)->managed, 1);
+    assert_int_equal(last(k)->direct, 8 * MIB);
+}
+
+static void pieces_given_back_before_an_out_of_memory_are_the_frameworks(void **state)
+{
+    KIT;
+    block(k, 0x7000, 0);
+    for (uint64_t i = 0; i < 3; i++)
+        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0);
+    create(k, 0x90, MIB); /* another size: the thread's own */
+    piece(k, 0, VS_ASKER_UNKNOWN, 2);
+    for (uint64_t i = 0; i < 3; i++)
+        vmm(k, VS_OP_PHYS_RELEASE, 0x70 + i, 0, 0);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x90, 0, 0);
+    give_up(k, 100 * MIB);
+    for (size_t i = 0; i < k->out.rows.n; i++)
+        assert_true(k->out.rows.at[i].direct <= MIB);
+    assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->direct, MIB);
+    assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->reserved, 61 * MIB);
+}
+
+static void pieces_given_back_without_a_refusal_are_direct(void **state)
+{
+    KIT;
+    block(k, 0x7000, 0);
+    piece(k, 0x70, VS_ASKER_UNKNOWN, 0);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x70, 0, 0);
+    give_up(k, 100 * MIB);
+    assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->direct, 20 * MIB);
+}
+
+static void pieces_of_a_first_try_go_with_those_of_the_second(void **state)
+{
+    KIT;
+    block(k, 0x7000, 0);
+    vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
+    piece(k, 0x70, VS_ASKER_UNKNOWN, 0);
+    piece(k, 0, VS_ASKER_UNKNOWN, 2);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x70, 0, 0);
+    for (uint64_t i = 0; i < 2; i++)
+        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0); /* the same handle again */
+    for (uint64_t i = 0; i < 2; i++)
+        vmm(k, VS_OP_MAP, 0x200000000 + i * 20 * MIB, 20 * MIB, 0x70 + i);
+    k->reserved = 40 * MIB;
+    block(k, 0x200000000, 30 * MIB);
+    for (size_t i = 0; i < k->out.rows.n; i++)
+        assert_int_equal(k->out.rows.at[i].direct, 0);
+    assert_int_equal(last(k)->reserved, 40 * MIB);
+    assert_int_equal(k->out.mismatches.n, 0);
+}
+
+static void pieces_do_not_age_while_their_thread_goes_on(void **state)
+{
+    KIT;
+    block(k, 0x7000, 0);
+    vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
+    for (uint64_t i = 0; i < 10; i++, k->t += 20000000)
+        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0);
+    assert_int_equal(vs_ledger_held(k->l), 10);
+    k->t += 60000000;
+    alloc_in(k, VS_SPACE_PINNED, 0x100, 1);
+    assert_int_equal(vs_ledger_held(k->l), 0);
+}
+
+static void known_piece_tells_of_its_whole_reservation(void **state)
+{
+    KIT;
+    vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
+    create(k, 0x70, 2 * MIB);
+    vmm(k, VS_OP_MAP, 0x200000000, 2 * MIB, 0x70);
+    vs_ledger_flush(k->l, &k->out);
+    assert_int_equal(last(k)->direct, 2 * MIB);
+    piece(k, 0x71, VS_ASKER_CARVER, 0);
+    vmm(k, VS_OP_MAP, 0x200000000 + 20 * MIB, 20 * MIB, 0x71);
+    assert_int_equal(last(k)->direct, 0);
+    assert_int_equal(last(k)->reserved, 22 * MIB);
+    assert_int_equal(row_of(k, VS_OP_RECLASSIFY)->mate, 2);
+}
+
 /* ---- ranges ---- */
 
 static void nested_ranges_have_their_own_peaks(void **state)
@@ -650,6 +774,13 @@ int main(void)
         TEST(failed_unmap_and_release_take_their_effect_back),
         TEST(expandable_segment_is_managed_from_birth),
         TEST(mapping_into_a_frameworks_reservation_reclassifies),
+        TEST(what_a_caching_allocators_code_asks_for_is_managed_at_once),
+        TEST(known_piece_does_not_pass_what_is_held_before_it),
+        TEST(pieces_given_back_before_an_out_of_memory_are_the_frameworks),
+        TEST(pieces_given_back_without_a_refusal_are_direct),
+        TEST(pieces_of_a_first_try_go_with_those_of_the_second),
+        TEST(pieces_do_not_age_while_their_thread_goes_on),
+        TEST(known_piece_tells_of_its_whole_reservation),
         TEST(nested_ranges_have_their_own_peaks),
         TEST(value_at_push_is_a_peak_when_memory_only_falls),
         TEST(any_threads_allocations_count_into_an_open_range),
