@@ -151,7 +151,10 @@ static void print_driver(const struct oom_report *r, FILE *out, bool exact)
         fprintf(out, "    the framework gave up");
     if (o->refusals > 1)
         fprintf(out, " %" PRId64 " times", o->refusals);
-    if (o->free != UNKNOWN)
+    if (o->free != UNKNOWN && r->need.returned > 0)
+        fprintf(out, ";\n    it had given %s for the request, and had %s free", B(r->need.returned),
+                B(o->free));
+    else if (o->free != UNKNOWN)
         fprintf(out, "; the driver had %s free", B(o->free));
     fputc('\n', out);
 }
@@ -209,6 +212,14 @@ static void row(struct table *t, const char *sign, const char *name, int64_t byt
     table_cell(t, "%s", units_share(bytes, whole).s);
 }
 
+static void row_unknown(struct table *t, const char *sign, const char *name)
+{
+    table_cell(t, "%s", sign);
+    table_cell(t, "%s", name);
+    table_cell(t, "unknown");
+    table_cell(t, "%s", "");
+}
+
 static void held_rows(const struct oom_report *r, struct table *table, int64_t whole, bool exact)
 {
     size_t n;
@@ -235,16 +246,20 @@ static void device_rows(const struct oom_report *r, struct table *table, bool ex
     const struct trace_oom_kept *o = r->lead;
     const struct oom_need *n = &r->need;
     int64_t whole = r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
-    bool all = o->free != UNKNOWN && (n->others != UNKNOWN || n->beyond != UNKNOWN);
+    bool all = n->others != UNKNOWN || n->beyond != UNKNOWN;
     row(table, "=", "allocated", o->framework + o->direct, whole, exact);
     row(table, "+", "reserved but unused", o->reserved - o->framework - o->direct, whole, exact);
-    row(table, "=", "reserved", o->reserved, whole, exact);
+    if (n->returned > 0)
+        row(table, "+", "got for the request, and given back", n->returned, whole, exact);
+    row(table, "=", "reserved", o->reserved + (n->returned > 0 ? n->returned : 0), whole, exact);
     if (n->residual != UNKNOWN)
         row(table, "+", "residual: context, code, streams, unexplained", n->residual, whole, exact);
     if (n->others != UNKNOWN)
-        row(table, "+", "other processes", n->others, whole, exact);
+        row(table, "+", "other processes, and what the driver keeps", n->others, whole, exact);
     if (n->beyond != UNKNOWN)
         row(table, "+", "residual and other processes", n->beyond, whole, exact);
+    if (!all)
+        row_unknown(table, "+", "residual and other processes");
     if (o->free != UNKNOWN)
         row(table, "+", "free", o->free, whole, exact);
     if (r->total_bytes != UNKNOWN)
@@ -366,6 +381,7 @@ static void need_json(const struct oom_report *r, struct json *j)
     json_int(j, "framework_unused_pieces", r->gaps_known ? r->gaps.pieces : UNKNOWN);
     json_int(j, "framework_largest_unused_bytes", r->gaps_known ? r->gaps.largest : UNKNOWN);
     json_bool(j, "expandable_segments", r->gaps.mapped);
+    json_int(j, "given_back_bytes", n->returned);
     json_int(j, "residual_bytes", n->residual);
     json_int(j, "other_processes_bytes", n->others);
     json_int(j, "residual_and_other_processes_bytes", n->beyond);

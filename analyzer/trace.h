@@ -64,8 +64,9 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
     int64_t seq, role, t, device, op, thread, stack, step;
     int64_t requested, asked_driver, refusals;
     int64_t framework, direct, managed, reserved, base, pinned, registered;
-    int64_t free, free_t;           /* of the driver, asked right after */
-    int64_t process_used, residual; /* last figure before; what of it was not reserved then */
+    int64_t free, free_t;                 /* of the driver, asked right after */
+    int64_t reserved_then;                /* our figure at free_t */
+    int64_t process_used, process_used_t; /* the last figure: of the same moment where not before free_t */
     int64_t device_used, device_used_t;
     const char *phase, *api, *space, *owner, *thread_name;
     bool stored;

@@ -15,12 +15,31 @@ static bool has_table(struct trace *t)
 
 static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_kept *o)
 {
-    int64_t *numbers[] = {&o->seq,          &o->role,         &o->t,           &o->device,
-                          &o->op,           &o->thread,       &o->stack,       &o->step,
-                          &o->requested,    &o->asked_driver, &o->refusals,    &o->framework,
-                          &o->direct,       &o->managed,      &o->reserved,    &o->base,
-                          &o->pinned,       &o->registered,   &o->free,        &o->free_t,
-                          &o->process_used, &o->residual,     &o->device_used, &o->device_used_t};
+    int64_t *numbers[] = {&o->seq,
+                          &o->role,
+                          &o->t,
+                          &o->device,
+                          &o->op,
+                          &o->thread,
+                          &o->stack,
+                          &o->step,
+                          &o->requested,
+                          &o->asked_driver,
+                          &o->refusals,
+                          &o->framework,
+                          &o->direct,
+                          &o->managed,
+                          &o->reserved,
+                          &o->base,
+                          &o->pinned,
+                          &o->registered,
+                          &o->free,
+                          &o->free_t,
+                          &o->reserved_then,
+                          &o->process_used,
+                          &o->process_used_t,
+                          &o->device_used,
+                          &o->device_used_t};
     int n = (int)(sizeof numbers / sizeof *numbers);
     for (int i = 0; i < n; i++)
         *numbers[i] = trace_sql_int(s, i);
@@ -50,9 +69,8 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
         "SELECT o.seq, o.role, o.t_ns, o.device, o.op, o.thread, o.stack, o.step, o.requested_bytes, "
         "o.asked_driver_bytes, o.refusals, o.framework_bytes, o.direct_bytes, o.managed_reserved_bytes, "
         "o.reserved_bytes, o.base_bytes, o.pinned_bytes, o.registered_bytes, o.free_bytes, o.free_t_ns, "
-        "o.process_used_bytes, (SELECT max(driver_used_bytes - reserved_bytes) FROM sample s WHERE "
-        "s.device = o.device AND s.t_ns = o.process_used_t_ns AND s.source = 'nvml_process' AND "
-        "o.process_used_bytes IS NOT NULL), o.device_used_bytes, o.device_used_t_ns, o.stored, "
+        "o.free_reserved_bytes, o.process_used_bytes, o.process_used_t_ns, o.device_used_bytes, "
+        "o.device_used_t_ns, o.stored, "
         "(SELECT name FROM phase WHERE id = o.phase), (SELECT name FROM api WHERE id = o.api), "
         "(SELECT name FROM space WHERE id = o.space), "
         "(SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), "

@@ -159,16 +159,36 @@ static int64_t asked_of_driver(const struct trace_oom_kept *o)
     return asked > o->requested ? asked : o->requested;
 }
 
-static void what_else_is_there(const struct trace_oom_kept *o, struct oom_need *n)
+/* The driver's figures and ours of one moment.  Of two moments they would not add up: memory that was got or
+ * given back between them would be somebody else's. */
+static void what_else_is_there(const struct trace_oom_kept *o, struct oom_need *n, int64_t total)
 {
-    n->residual = o->residual;
-    if (o->device_used == UNKNOWN || o->reserved == UNKNOWN)
+    if (n->returned == UNKNOWN || total == UNKNOWN)
         return;
-    int64_t beyond = o->device_used - o->reserved;
-    if (n->residual != UNKNOWN && beyond >= n->residual)
-        n->others = beyond - n->residual;
-    else if (n->residual == UNKNOWN && beyond >= 0)
+    int64_t beyond = total - o->free - o->reserved_then;
+    bool asked_together = o->process_used != UNKNOWN && o->process_used_t >= o->free_t;
+    int64_t residual = asked_together ? o->process_used - o->reserved_then : UNKNOWN;
+    if (asked_together && residual >= 0 && beyond >= residual) {
+        n->residual = residual;
+        n->others = beyond - residual;
+    } else if (beyond >= 0) {
         n->beyond = beyond;
+    }
+}
+
+/* More was reserved when the driver refused than when the framework gave up.  UNKNOWN where the driver was
+ * not asked, or other threads got more meanwhile than was given back. */
+static int64_t returned_of(const struct trace_oom_kept *o)
+{
+    if (o->free == UNKNOWN || o->reserved_then == UNKNOWN || o->reserved_then < o->reserved)
+        return UNKNOWN;
+    return o->reserved_then - o->reserved;
+}
+
+/* What the driver could have given at once. */
+static int64_t available(const struct trace_oom_kept *o, const struct oom_need *n)
+{
+    return o->free + or_zero(n->returned);
 }
 
 static enum oom_cause cause_of(const struct trace_oom_kept *o, const struct oom_need *n, int64_t total)
@@ -182,12 +202,13 @@ static enum oom_cause cause_of(const struct trace_oom_kept *o, const struct oom_
         return OOM_UNKNOWN;
     if (n->short_by <= 0)
         return OOM_THOUGH_FREE;
-    return gave_up && o->free + n->unused >= o->requested ? OOM_FRAGMENTED : OOM_SHORT;
+    return gave_up && available(o, n) + n->unused >= o->requested ? OOM_FRAGMENTED : OOM_SHORT;
 }
 
 struct oom_need oom_need_of(const struct trace_oom_kept *o, int64_t total)
 {
     struct oom_need n = {.asked = asked_of_driver(o),
+                         .returned = returned_of(o),
                          .short_by = UNKNOWN,
                          .missing = UNKNOWN,
                          .residual = UNKNOWN,
@@ -195,11 +216,12 @@ struct oom_need oom_need_of(const struct trace_oom_kept *o, int64_t total)
                          .beyond = UNKNOWN};
     n.unused = or_zero(o->managed) > or_zero(o->framework) ? o->managed - or_zero(o->framework) : 0;
     if (o->free != UNKNOWN && o->requested > 0)
-        n.short_by = n.asked - o->free;
+        n.short_by = n.asked - available(o, &n);
     n.cause = cause_of(o, &n, total);
     if (n.cause == OOM_SHORT)
-        n.missing = o->op == OOM_FRAMEWORK ? o->requested - o->free - n.unused : n.short_by - n.unused;
-    what_else_is_there(o, &n);
+        n.missing =
+            o->op == OOM_FRAMEWORK ? o->requested - available(o, &n) - n.unused : n.short_by - n.unused;
+    what_else_is_there(o, &n, total);
     return n;
 }
 

@@ -35,11 +35,14 @@ enum oom_cause {
 struct oom_need {
     enum oom_cause cause;
     int64_t asked;    /* of the driver for it, as far as it is known */
-    int64_t short_by; /* that minus what the driver had free; UNKNOWN */
+    int64_t returned; /* got of the driver for this request, and given back before it gave up; UNKNOWN */
+    int64_t short_by; /* asked minus what the driver had free and what was returned; UNKNOWN */
     int64_t missing;  /* SHORT: also if all that the framework held unused had been usable */
     int64_t unused;   /* reserved by the framework, outside its blocks */
+    /* Of the moment when the driver was asked what it had free, so that with that, what was reserved and what
+     * was returned they are the whole device.  All UNKNOWN where the figures are not of one moment. */
     int64_t residual; /* context, modules and what is not explained; UNKNOWN */
-    int64_t others;   /* of other processes; UNKNOWN */
+    int64_t others;   /* of other processes, and what the driver keeps for itself; UNKNOWN */
     int64_t beyond;   /* both together, where they cannot be told apart; UNKNOWN */
 };
 

@@ -7,6 +7,7 @@
  */
 #include "cuda.h"
 #include "hook.h"
+#include "sampler.h"
 
 /* The host's own memory lies on no device, whatever context is current. */
 static bool on_device(enum vs_space space)
@@ -91,19 +92,33 @@ static bool ask_meminfo(struct meminfo *m)
     return status == CUDA_SUCCESS;
 }
 
-/* What the driver has free, asked on the host's own thread. */
-static void sample_here(enum vs_sample_source source)
+/* What the driver has free, asked on the host's own thread; the device, VS_DEVICE_UNKNOWN where it won't say.
+ */
+static int sample_here(enum vs_sample_source source)
 {
     struct meminfo m = {0, 0};
     struct vs_place place = vs_place_current();
     if (place.device == VS_DEVICE_UNKNOWN || !ask_meminfo(&m))
-        return;
+        return VS_DEVICE_UNKNOWN;
     struct vs_event event = {.op = VS_OP_SAMPLE,
                              .device = place.device,
                              .context = place.context,
                              .address = source == VS_SAMPLE_OOM ? m.free : 0,
                              .size = m.total - m.free,
                              .arg0 = source};
+    vs_record(&event);
+    return place.device;
+}
+
+/* Both figures of one moment, the device's and this process's: only so can the rest be told apart. */
+static void sample_refused(void)
+{
+    struct vs_used used;
+    int device = sample_here(VS_SAMPLE_OOM);
+    if (device == VS_DEVICE_UNKNOWN || !vs_used_now(device, &used) || used.process == VS_BYTES_UNKNOWN)
+        return;
+    struct vs_event event = {
+        .op = VS_OP_SAMPLE, .device = (int8_t)device, .size = used.process, .arg0 = VS_SAMPLE_OOM_PROCESS};
     vs_record(&event);
 }
 
@@ -116,7 +131,7 @@ void vs_sample_if_asked(void)
 void vs_sample_after(CUresult status)
 {
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
-        sample_here(VS_SAMPLE_OOM);
+        sample_refused();
     else
         vs_sample_if_asked();
 }

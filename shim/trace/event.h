@@ -154,8 +154,9 @@ enum vs_sample_source {
     VS_SAMPLE_NVML_PROCESS = 1, /* NVML's figure for this pid */
     VS_SAMPLE_MEMINFO = 2,      /* cuMemGetInfo: total - free of the whole device, other processes included */
     VS_SAMPLE_NVML_DEVICE = 3,  /* NVML's figure for the whole device */
-    VS_SAMPLE_OOM = 4 /* cuMemGetInfo right after the driver refused memory, by the thread that was refused;
+    VS_SAMPLE_OOM = 4, /* cuMemGetInfo right after the driver refused memory, by the thread that was refused;
                          address = what it had free.  A fact of that out-of-memory, not of the curve */
+    VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, asked right after VS_SAMPLE_OOM */
 };
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };

@@ -172,7 +172,7 @@ static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
     vs_row_begin(l, &r, e);
     vs_row_end(l, &r);
     vs_oom_sample(l, e, r.t);
-    if (!l->restoring && l->level < 3 && e->arg0 != VS_SAMPLE_OOM)
+    if (!l->restoring && l->level < 3 && e->arg0 != VS_SAMPLE_OOM && e->arg0 != VS_SAMPLE_OOM_PROCESS)
         vs_list_push(&l->out->samples, l->out->no_memory,
                      (struct vs_sample_row){r.t, e->size, e->arg1, e->address, r.reserved, e->device,
                                             (uint32_t)e->arg0});

@@ -229,6 +229,7 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     uint64_t asked_driver; /* bytes that the driver refused; 0: it was not asked */
     uint64_t step;         /* under way, from 1 */
     uint64_t free_bytes, process_used, device_used; /* VS_BYTES_UNKNOWN: no figure */
+    uint64_t reserved_then;                         /* of the moment when free_bytes was asked */
     int64_t t, free_t, process_used_t, device_used_t;
     uint32_t phase, range, stack;
     uint16_t api, thread;

@@ -159,6 +159,7 @@ static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
         .registered = l->space[VS_SPACE_REGISTERED].now,
         .step = l->step + 1,
         .free_bytes = VS_BYTES_UNKNOWN,
+        .reserved_then = VS_BYTES_UNKNOWN,
         .process_used = said[0].t ? said[0].used : VS_BYTES_UNKNOWN,
         .device_used = said[1].t ? said[1].used : VS_BYTES_UNKNOWN,
         .t = (int64_t)e->t_ns - l->config.start_ns,
@@ -231,6 +232,20 @@ static bool reports(const struct vs_oom_row *refused, const struct vs_oom_row *r
            (refused->op == VS_OP_PHYS_CREATE || refused->asked_driver >= report->requested);
 }
 
+/* What the driver said when it refused: all of it of one moment. */
+static void take_figures(struct vs_oom_row *row, const struct vs_oom_row *refused)
+{
+    row->free_bytes = refused->free_bytes;
+    row->free_t = refused->free_t;
+    row->reserved_then = refused->reserved_then;
+    if (refused->free_bytes == VS_BYTES_UNKNOWN)
+        return;
+    row->process_used = refused->process_used;
+    row->process_used_t = refused->process_used_t;
+    row->device_used = refused->device_used;
+    row->device_used_t = refused->device_used_t;
+}
+
 static void gave_up(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_oom_row row = row_of(l, e);
@@ -239,8 +254,7 @@ static void gave_up(struct vs_ledger *l, const struct vs_event *e)
         const struct vs_oom_row *refused = &l->oom.at.at[last].row;
         row.refusals = refused->refusals;
         row.asked_driver = refused->asked_driver;
-        row.free_bytes = refused->free_bytes;
-        row.free_t = refused->free_t;
+        take_figures(&row, refused);
         if (!row.stack)
             row.stack = refused->stack;
         decide_inner(l, last, VS_COUNT_REFUSED_REPORTED);
@@ -257,7 +271,8 @@ static void granted(struct vs_ledger *l, size_t last, const struct vs_event *e, 
 {
     struct oom *o = &l->oom.at.at[last];
     bool same = same_request(&o->row, e);
-    if (same && verdict == VERDICT_MANAGED)
+    bool whole = e->op != VS_OP_PHYS_CREATE; /* else a piece: the next one may be refused again */
+    if (same && whole && verdict == VERDICT_MANAGED)
         decide_inner(l, last, VS_COUNT_REFUSED_ABSORBED);
     else if (!same)
         decide_reached(l, last);
@@ -324,20 +339,38 @@ static void say(struct vs_ledger *l, int device, uint64_t source, uint64_t used,
         l->oom.said[vs_device_index(device)][source != VS_SAMPLE_NVML_PROCESS] = (struct said){used, t};
 }
 
+/* The driver's answer to the thread that it has refused: its first one belongs to the refusal. */
+static void told_free(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
+{
+    if (row->free_bytes != VS_BYTES_UNKNOWN)
+        return;
+    row->free_bytes = e->address;
+    row->device_used = e->size;
+    row->reserved_then = vs_device(l, e->device)->curve[VS_CURVE_RESERVED].now;
+    row->free_t = row->device_used_t = t;
+    l->oom.version++;
+}
+
+static void told_process(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
+{
+    if (row->free_bytes == VS_BYTES_UNKNOWN || (row->process_used_t >= row->free_t && row->process_used_t))
+        return;
+    row->process_used = e->size;
+    row->process_used_t = t;
+    l->oom.version++;
+}
+
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t)
 {
+    bool to_refused = e->arg0 == VS_SAMPLE_OOM || e->arg0 == VS_SAMPLE_OOM_PROCESS;
     if (l->restoring)
         return;
     say(l, e->device, e->arg0, e->size, t);
-    for (size_t i = 0; e->arg0 == VS_SAMPLE_OOM && i < l->oom.at.n; i++) {
+    for (size_t i = 0; to_refused && i < l->oom.at.n; i++) {
         struct vs_oom_row *row = &l->oom.at.at[i].row;
-        if (!(row->roles & OPEN_ROLES) || row->thread != e->thread || row->device != e->device ||
-            row->free_bytes != VS_BYTES_UNKNOWN)
+        if (!(row->roles & OPEN_ROLES) || row->thread != e->thread || row->device != e->device)
             continue;
-        row->free_bytes = e->address;
-        row->device_used = e->size;
-        row->free_t = row->device_used_t = t;
-        l->oom.version++;
+        (e->arg0 == VS_SAMPLE_OOM ? told_free : told_process)(l, row, e, t);
     }
 }
 

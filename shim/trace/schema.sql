@@ -176,8 +176,10 @@ CREATE TABLE oom(process INT,
   registered_bytes INT,    -- and the host's own pages
   free_bytes INT,          -- what the driver had free, asked by the refused thread at free_t_ns; NULL unknown
   free_t_ns INT,
-  process_used_bytes INT,  -- the driver's last figure before, for this process; NULL unknown
-  process_used_t_ns INT,   -- when that was
+  free_reserved_bytes INT, -- reserved at free_t_ns: more than reserved_bytes by what a framework had got for this request and gave
+                           -- back before it gave up; NULL unknown
+  process_used_bytes INT,  -- the driver's last figure for this process; NULL unknown
+  process_used_t_ns INT,   -- when that was: not before free_t_ns where it was asked with free_bytes
   device_used_bytes INT,   -- and for the whole device, other processes included; NULL unknown
   device_used_t_ns INT,    -- when that was
   stored INT,              -- 1: what lived stands in oom_live; 0: it follows from the events, unless these are thinned

@@ -70,7 +70,7 @@ struct vs_kind {
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
     X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
     X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
-    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")          \
+    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")        \
     X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \

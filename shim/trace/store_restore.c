@@ -153,11 +153,12 @@ static void load_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                            .registered = u64(q, 22),
                            .free_bytes = known(q, 23),
                            .free_t = i64(q, 24),
-                           .process_used = known(q, 25),
-                           .process_used_t = i64(q, 26),
-                           .device_used = known(q, 27),
-                           .device_used_t = i64(q, 28)};
-    if (i64(q, 29) && s->oom_sets < VS_OOMS_MAX)
+                           .reserved_then = known(q, 25),
+                           .process_used = known(q, 26),
+                           .process_used_t = i64(q, 27),
+                           .device_used = known(q, 28),
+                           .device_used_t = i64(q, 29)};
+    if (i64(q, 30) && s->oom_sets < VS_OOMS_MAX)
         s->oom_set[s->oom_sets++] = o.seq;
     vs_ledger_restore_oom(l, &o);
 }
@@ -265,8 +266,8 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
 #define OOMS                                                                                                 \
     "SELECT seq,role,t_ns,device,op,space,context,api,thread,phase,range,stack,step,requested_bytes,"        \
     "asked_driver_bytes,refusals,framework_bytes,direct_bytes,managed_reserved_bytes,reserved_bytes,"        \
-    "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,process_used_bytes,process_used_t_ns,"    \
-    "device_used_bytes,device_used_t_ns,stored FROM oom"
+    "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,free_reserved_bytes,process_used_bytes,"  \
+    "process_used_t_ns,device_used_bytes,device_used_t_ns,stored FROM oom"
 #define SAID                                                                                                 \
     "SELECT device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 ELSE 3 END,"                 \
     "driver_used_bytes,max(t_ns) FROM sample GROUP BY device,source"

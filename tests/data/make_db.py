@@ -180,11 +180,12 @@ class Run:
     def oom(self, dev, size, stack=0):
         """A framework gives up, after the driver refused the same bytes twice."""
         self.finish(self.event(22, dev, size, stack=stack), dev)
-        t, sample = self.tot[dev], self.sampled[-1]
+        t = self.tot[dev]
         free = 150000 * MiB - t["reserved"] - 640 * MiB - 2048 * MiB  # the context, and 2 GiB of another process
         self.ooms.append((1, self.seq, 7, self.t, dev, 22, 1, 1, None, 1, self.phase(), self.rid(), stack, self.steps + 1, size,
                           size, 2, t["framework"], t["direct"], t["reserved"] - t["direct"], t["reserved"], 0, 64 * MiB, 0,
-                          free, self.t - 1000, sample[3], sample[1], 150000 * MiB - free, self.t - 1000, 1))
+                          free, self.t - 1000, t["reserved"], t["reserved"] + 640 * MiB, self.t - 900, 150000 * MiB - free,
+                          self.t - 1000, 1))
         for seq, bytes_, kind, phase, rid, stack, when, address in self.live[dev].values():
             if kind != "managed":
                 self.oom_live.append((1, self.seq, seq, when, 20 if kind == "block" else 1, 1, address, bytes_, phase, rid, stack))
@@ -282,7 +283,7 @@ class Run:
                        [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
                                                                  ("framework reports in mismatch", int(args.kind == "killed")),
                                                                  ("out of memory", int(args.kind == "oom")))])
-        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 31), self.ooms)
+        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 32), self.ooms)
         db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))

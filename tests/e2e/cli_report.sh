@@ -58,6 +58,8 @@ for name, change in (("fragmented.db", f"requested_bytes = {2 * GiB}, asked_driv
                      ("though.db", f"requested_bytes = {GiB}, asked_driver_bytes = {GiB}"),
                      ("driver.db", "op = 1, api = (SELECT id FROM api WHERE name = 'cuMemAlloc_v2')"),
                      ("beyond.db", "process_used_bytes = NULL"),
+                     ("stale.db", "process_used_t_ns = free_t_ns - 1"),
+                     ("moved.db", "free_reserved_bytes = reserved_bytes - 1"),
                      ("lost.db", "stored = 0")):
     shutil.copy("oom.db", name)
     db = sqlite3.connect(name)
@@ -101,7 +103,10 @@ cause unasked.db "is unknown: nobody could ask the driver"
 cause though.db "refused although the driver said that 133.8 GiB were free"
 has "cuMemAlloc_v2 refused it 2 times" "$V" report driver.db
 has "residual and other processes" "$V" report beyond.db
-has "other processes                                 2.00 GiB" "$V" report oom.db
+has "other processes, and what the driver keeps      2.00 GiB" "$V" report oom.db
+# figures of two moments are not put together
+has "residual and other processes              2.62 GiB" "$V" report stale.db
+has "residual and other processes               unknown" "$V" report moved.db
 has "not in the file (unknown)" "$V" report lost.db
 has "the file does not hold who held the memory" "$V" report old.db
 has "allocated then" "$V" peak --at oom oom.db

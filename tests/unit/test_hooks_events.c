@@ -72,14 +72,17 @@ static void driver_is_asked_what_it_has_free_where_memory_ran_out(void **state)
     CUdeviceptr p;
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(record_log->count, 2);
+    assert_int_equal(record_log->count, 3);
     assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
     assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_OOM);
     assert_int_equal(record_log->events[1].size, 700);
     assert_int_equal(record_log->events[1].address, 300);
+    assert_int_equal(record_log->events[2].arg0, VS_SAMPLE_OOM_PROCESS);
+    assert_int_equal(record_log->events[2].size, record_log->used);
+    assert_int_equal(record_log->events[2].device, record_log->events[1].device);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(record_log->count, 3);
+    assert_int_equal(record_log->count, 4);
 }
 
 static void null_out_parameter_reaches_the_driver(void **state)

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# expandable_oom.sh TREE OUT - PyTorch with expandable segments runs out of a real GPU's memory: peak, direct memory and what
+# the device held are torch's own counters, to the byte, with call stacks and without, and the figures add up to the device.
+#
+# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU without other programs, and PyTorch.
+# Takes half a minute; ends with "N passed, N failed"; exit 77 without a GPU.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+export PYTORCH_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+passed=0 failed=0
+for stacks in off driver; do
+  name=$out/expandable-$stacks
+  rm -f "$name".*
+  VRAMSCOPE_STACKS=$stacks "$tree/bin/vramscope" run -o "$name.db" -- python3 "$here/expandable_oom.py" play "$name.json" >"$name.stdout" 2>"$name.stderr"
+  status=$?
+  if [ $status = 0 ] && python3 "$here/expandable_oom.py" check "$name.db" "$name.json" "$tree" >"$name.check" 2>&1; then
+    passed=$((passed + 1))
+    echo "PASS stacks=$stacks: $(cat "$name.stdout")"
+  else
+    failed=$((failed + 1))
+    echo "FAIL stacks=$stacks: status $status"
+    tail -n 5 "$name.stderr"
+  fi
+  cat "$name.check"
+  "$tree/bin/vramscope" report "$name.db" >"$name.report" 2>&1
+  sed -n '/^OUT OF MEMORY/,/the device  /p' "$name.report" | grep -v '^        ' | head -n 24
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
