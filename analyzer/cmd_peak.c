@@ -175,12 +175,13 @@ static void page_text(const struct page *p, int only)
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             print_groups(p, (enum holder_by)by);
-    if (only < 0)
+    if (only < 0 && p->oom) {
+        oom_report_device_text(p->oom, stdout, p->o->bytes);
+    } else if (only < 0) {
         report_growth_text(p->t, &d->growth, stdout, p->o->bytes);
-    if (only < 0)
         report_savings_text(&d->savings, stdout, p->o->bytes);
-    if (only < 0)
         report_residual_text(&d->residual, stdout, p->o->bytes);
+    }
 }
 
 /* ---- JSON ---- */
@@ -251,9 +252,11 @@ static void page_json(const struct page *p, int only, struct json *j)
     for (int by = 0; by < 4; by++)
         if (only < 0 || by == only)
             groups_json(p, (enum holder_by)by, j);
-    report_growth_json(p->t, &d->growth, j);
-    report_savings_json(&d->savings, j);
-    report_residual_json(&d->residual, j);
+    if (!p->oom) { /* these are about the peak */
+        report_growth_json(p->t, &d->growth, j);
+        report_savings_json(&d->savings, j);
+        report_residual_json(&d->residual, j);
+    }
     json_end(j);
 }
 

@@ -282,6 +282,18 @@ static void print_held(const struct oom_report *r, FILE *out, bool exact)
         fprintf(out, "    beside it, page-locked memory of the host: %s\n", B(o->pinned + o->registered));
 }
 
+void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact)
+{
+    struct table table;
+    if (r->lead->device < 0)
+        return;
+    table_init(&table, "<<>>", NULL);
+    device_rows(r, &table, exact);
+    fputs("\n  the device then\n", out);
+    table_print(&table, out, 4);
+    table_free(&table);
+}
+
 static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
 {
     size_t n, printed = 0;

@@ -31,6 +31,9 @@ int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
 void oom_report_free(struct oom_report *r);
 
 void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact);
+/* The device then, from allocated to what others held: the same rows in every command; nothing of the host.
+ */
+void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact);
 void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j); /* members */
 /* "out of memory on device 0 in forward: asked for 2.00 GiB, short by 1.20 GiB"; the caller frees it */
 char *oom_report_line(const struct oom_report *r, bool exact);

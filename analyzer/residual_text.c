@@ -138,8 +138,10 @@ void report_residual_text(const struct residual *r, FILE *out, bool exact)
         return;
     }
     p.both = r->last.driver_used != r->fullest.driver_used || r->last.reserved != r->fullest.reserved;
-    fprintf(out, "\n  driver used: %s at %s%s (%s)\n", B(r->fullest.driver_used), units_time(r->fullest.t).s,
-            p.both ? "" : ", and no less at the end", shown(residual_source(r->source)));
+    fprintf(out, "\n  driver used: %s at %s", B(r->fullest.driver_used), units_time(r->fullest.t).s);
+    if (!p.both && r->last.t != r->fullest.t)
+        fputs(", and as much at the last sample", out);
+    fprintf(out, " (%s)\n", shown(residual_source(r->source)));
     print_table(&p, out);
     print_notes(r, out);
     print_lacks(r, out);

@@ -232,8 +232,8 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
 int trace_costs(struct trace *t, struct trace_cost **out, size_t *n);   /* of all devices, in order */
 bool trace_arena_served(struct trace *t, int64_t device);               /* -1: any device */
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
-/* Bytes of physical memory that the program made by itself (cuMemCreate) on the device over the run, and in *OWNER,
- * which the caller frees, the library that made the most; NULL: unknown.  Looks at every event. */
+/* Bytes of physical memory that the program made by itself (cuMemCreate) on the device over the run, and in
+ * *OWNER, which the caller frees, the library that made the most; NULL: unknown.  Looks at every event. */
 int64_t trace_mapped(struct trace *t, int64_t device, char **owner);
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);

@@ -46,6 +46,14 @@ static bool any_ooms(struct trace *t)
                                              "'failed allocations', 'driver out of memory')") > 0;
 }
 
+/* Where events were thinned their rows are not all there: the recorder counted them. */
+static void count_ooms(struct trace *t)
+{
+    int64_t gave_up = trace_counter(t, "out of memory"), refused = trace_counter(t, "driver out of memory");
+    t->oom_total = gave_up > t->oom_total ? gave_up : t->oom_total;
+    t->refused_total = refused > t->refused_total ? refused : t->refused_total;
+}
+
 int trace_load_ooms(struct trace *t)
 {
     if (!any_ooms(t)) {
@@ -73,6 +81,7 @@ int trace_load_ooms(struct trace *t)
         o->phase = trace_sql_text(t, s, 7);
         o->driver = driver;
     }
+    count_ooms(t);
     return trace_sql_done(t, s, code);
 }
 

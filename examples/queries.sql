@@ -64,10 +64,10 @@ SELECT t_ns / 1e9 AS seconds, phase, allocated_bytes >> 20 AS allocated_mib, res
 FROM timeline WHERE device = 0 ORDER BY reserved_bytes DESC, t_ns LIMIT 1;
 
 -- The residual over time: what the driver says is used, minus reserved.  'meminfo' and 'nvml_device' are figures of
--- the whole device, other processes included.
+-- the whole device, other processes included: not to be compared with those of this process.  0 once the context is gone.
 SELECT t_ns / 1e9 AS seconds, device, source, driver_used_bytes >> 20 AS driver_mib,
   (driver_used_bytes - reserved_bytes) >> 20 AS residual_mib
-FROM sample ORDER BY t_ns DESC LIMIT 10;
+FROM sample ORDER BY device, source = 'nvml_process' DESC, source, t_ns LIMIT 10;
 
 -- Calls that failed, out of memory among them.
 SELECT t_ns / 1e9 AS seconds, op, api, size_bytes >> 20 AS mib, status, phase FROM event

@@ -95,7 +95,7 @@ static int says(const char *source)
 
 /* The source whose figure says most about this process; NULL: there is none.  Before NVML is loaded the
  * host's own cuMemGetInfo may have given the first samples. */
-static const char *best_source(const struct trace_sample *samples, size_t n)
+const char *residual_best_source(const struct trace_sample *samples, size_t n)
 {
     const char *best = NULL;
     for (size_t i = 0; i < n; i++)
@@ -143,7 +143,7 @@ struct residual residual_of(const struct trace_sample *samples, size_t n, const 
     static const struct residual_moment nothing = {
         UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, {UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN},
         UNKNOWN, UNKNOWN};
-    struct residual r = {.source = best_source(samples, n),
+    struct residual r = {.source = residual_best_source(samples, n),
                          .fullest = nothing,
                          .last = nothing,
                          .rss = UNKNOWN,

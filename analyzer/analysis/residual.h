@@ -50,6 +50,9 @@ struct residual {
 
 struct residual residual_of(const struct trace_sample *samples, size_t n, const struct trace_cost *costs,
                             size_t cost_count);
+/* The source whose figures say most about this process; NULL: there is none.  Those of another one are
+ * another question. */
+const char *residual_best_source(const struct trace_sample *samples, size_t n);
 /* "NVML, this process" ... */
 const char *residual_source(const char *source);
 /* "context", "code" ... */

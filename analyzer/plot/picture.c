@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/residual.h"
 #include "shown.h"
 #include "units.h"
 
@@ -97,6 +98,18 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     }
 }
 
+/* Figures of different sources are different questions: a line from one to the other would be nobody's. */
+static void keep_source(struct panel *panel)
+{
+    const char *source = residual_best_source(panel->samples, panel->sample_count);
+    size_t kept = 0;
+    for (size_t i = 0; i < panel->sample_count; i++)
+        if (source && panel->samples[i].source && !strcmp(panel->samples[i].source, source))
+            panel->samples[kept++] = panel->samples[i];
+    panel->sample_count = kept;
+    panel->whole_device = source && strcmp(source, "nvml_process") != 0;
+}
+
 static void find_used(struct panel *panel)
 {
     panel->used_peak = UNKNOWN;
@@ -132,6 +145,7 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
         trace_samples(t, device, &panel->samples, &panel->sample_count))
         return -1;
     find_peak(t, device, panel);
+    keep_source(panel);
     find_used(panel);
     return 0;
 }
@@ -216,12 +230,16 @@ int64_t panel_top(const struct panel *p)
 
 char *panel_note(const struct panel *p)
 {
-    bool above = p->used_peak != UNKNOWN && !p->used_shown;
-    return xformat("%s%s%s%s", above ? "driver used up to " : "",
-                   above ? units_bytes(p->used_peak, false).s : "", above ? ", above this scale" : "",
-                   p->mixed_phases ? above ? "; a column shows the phase of its peak"
-                                           : "a column shows the phase of its peak"
-                                   : "");
+    bool used = p->used_peak != UNKNOWN, above = used && !p->used_shown;
+    const char *whose = used && p->whole_device ? " (of the whole device)" : "";
+    char *driver =
+        above ? xformat("driver used%s up to %s, above this scale", whose, units_bytes(p->used_peak, false).s)
+        : *whose ? xformat("driver used: of the whole device")
+                 : xstrdup("");
+    char *note = xformat("%s%s%s", driver, *driver && p->mixed_phases ? "; " : "",
+                         p->mixed_phases ? "a column shows the phase of its peak" : "");
+    free(driver);
+    return note;
 }
 
 char *panel_peak_text(const struct panel *p)

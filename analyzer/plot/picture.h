@@ -21,6 +21,7 @@ struct panel {
     struct band *bands; /* phase = index into picture.phases */
     size_t band_count;
     int64_t used_peak; /* greatest sample in the window, UNKNOWN without one */
+    bool whole_device; /* the samples count other processes too */
     bool used_shown;   /* it lies on the scale of the curves; far above, it would squash them */
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;

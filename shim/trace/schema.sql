@@ -344,10 +344,12 @@ CREATE VIEW allocation AS
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END
   FROM open_allocation o;
 
--- what lived at the end, its category 'framework block', 'physical' or its space: the managed driver allocations, from which blocks are carved, are left out
+-- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
+-- driver allocations, from which blocks are carved
 CREATE VIEW leak AS
   SELECT 1 AS process, o.device AS device, o.alloc_seq AS alloc_seq, (SELECT name FROM op WHERE id = o.op) AS op,
-    CASE o.op WHEN 20 THEN 'framework block' WHEN 4 THEN 'physical' ELSE (SELECT name FROM space WHERE id = o.space) END AS category,
+    CASE WHEN o.op = 20 THEN 'framework block' WHEN o.space = 2 THEN 'direct pool' WHEN o.space = 9 THEN 'direct array' WHEN o.space = 10 THEN 'direct graph'
+         WHEN o.space NOT IN (1, 12) THEN (SELECT name FROM space WHERE id = o.space) WHEN o.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END AS address,
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END AS size_bytes,
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,

@@ -110,6 +110,23 @@ has "residual and other processes               unknown" "$V" report moved.db
 has "not in the file (unknown)" "$V" report lost.db
 has "the file does not hold who held the memory" "$V" report old.db
 has "allocated then" "$V" peak --at oom oom.db
+# both commands say the same of the device then; nothing about the peak, nor about samples that are there
+rows() { sed -n '/=  allocated/,/the device/p' | tr -s ' '; }
+[ "$("$V" report oom.db | sed -n '/who held/,/of the host/p' | rows)" = "$("$V" peak --at oom oom.db | rows)" ] ||
+    { echo "FAILED: report and peak differ about the device: $("$V" peak --at oom oom.db | rows)" && failures=$((failures + 1)); }
+"$V" peak --at oom oom.db | grep -E "residual: unknown|would lower|growth" && echo "FAILED: the peak in peak --at oom" && failures=$((failures + 1))
+"$V" report --json oom.db >r.json && "$V" peak --at oom --json oom.db >p.json && python3 - <<'PY' || failures=$((failures + 1))
+import json
+report, peak = json.load(open("r.json"))["files"][0]["out_of_memory"], json.load(open("p.json"))["files"][0]["devices"][0]
+assert report == peak["out_of_memory"], (report, peak["out_of_memory"])
+assert report["framework_bytes"] + report["direct_bytes"] == peak["allocated_bytes"] == report["held_bytes"]
+assert "residual" not in peak and peak["step"] == report["step"] and peak["phase"] == report["phase"]
+PY
+# thinned: the events are gone, what ran out is not
+cp oom.db oom_thin.db
+sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta VALUES('thinned_from_seq', 1); INSERT OR REPLACE INTO counter VALUES(1,0,'out of memory',1), (1,0,'driver out of memory',2), (1,0,'driver out of memory then reported',2)"
+[ "$("$V" report oom_thin.db | sed -n '1,/the device/p')" = "$("$V" report oom.db | sed -n '1,/the device/p')" ] ||
+    { echo "FAILED: a thinned file's out of memory: $("$V" report oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
 has "memory never ran out" "$V" peak --at oom train.db
 "$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
 make_db leak.db --leak 3 --steps 12

@@ -24,6 +24,8 @@ for how in alloc create async; do
         "7|0|$((8192 * mib))|$((8192 * mib))|1|$((800 * mib))"
     expect_sql "SELECT count(*), sum(size_bytes), min(size_bytes) FROM live_at_oom" "10|$((160 * mib))|$((16 * mib))"
     expect_sql "SELECT count(DISTINCT stack), min(stack) > 0, min(owner) FROM live_at_oom" "1|1|prog_oom_exit"
+    # what is left at the end has the same name
+    expect_sql "SELECT (SELECT group_concat(DISTINCT category) FROM leak) = (SELECT group_concat(DISTINCT category) FROM live_at_oom)" 1
     expect_sql "SELECT stack > 0 FROM oom" 1
     expect_sql "$sums" 0
     says "the device could never have held it: it has 1.00 GiB in all"
@@ -41,6 +43,7 @@ run_shimmed "$tests/prog_oom_exit" host
 [ "$status" = 3 ] || fail "host: status $status"
 expect_sql "SELECT device, pinned_bytes FROM oom" "-1|$((160 * mib))"
 expect_sql "SELECT count(*), sum(size_bytes), min(category) FROM live_at_oom" "10|$((160 * mib))|pinned"
+expect_sql "SELECT DISTINCT category FROM leak" pinned
 says "of space pinned"
 leads "of the host"
 shim_env[2]=SIMCUDA_FAIL=cuGraphLaunch:11=2
