@@ -1,9 +1,9 @@
 /*
  * markers.c - the functions of vramscope.h, and their automatic twins.
  *
- * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* pair is what the
- * Python hook calls for the phases that it finds by itself: same ranges, lowest precedence, so that a
- * program's own markers win.  It is no part of the public header.
+ * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* functions are what
+ * the Python hook calls for the phases and moments that it finds by itself: same ranges, lowest precedence,
+ * so that a program's own markers win.  They are no part of the public header.
  */
 #include "vramscope.h"
 
@@ -15,6 +15,7 @@
 
 VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
+VRAMSCOPE_API int vramscope_auto_mark(const char *name);
 
 static uint64_t steps; /* atomic */
 
@@ -65,6 +66,16 @@ void vramscope_mark(const char *name)
 
     vs_range_mark(name ? name : "", strlen(name ? name : ""), NULL, VS_SOURCE_MARKER);
     errno = saved;
+}
+
+/* 0, or -1 where nothing is recorded: the caller may try again later. */
+int vramscope_auto_mark(const char *name)
+{
+    int saved = errno;
+    bool recorded = vs_range_mark(name, strlen(name), NULL, VS_SOURCE_AUTO);
+
+    errno = saved;
+    return recorded ? 0 : -1;
 }
 
 /* The number counts every call of the process, also those before the first allocation: it is the program's

@@ -402,19 +402,19 @@ bool vs_range_end(uint32_t id)
     return true;
 }
 
-void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source)
+bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source)
 {
     struct vs_event event = {.op = VS_OP_MARK, .device = VS_DEVICE_UNKNOWN, .arg1 = source};
     struct vs_journal *j = vs_record_journal();
 
     current_generation();
     if (!j || !vs_record_enabled())
-        return;
+        return false;
     struct vs_name *name = vs_name_intern(text, length);
 
     event.address = name ? vs_name_id(name) : vs_journal_string(j, text, length);
     event.size = domain ? vs_name_id(domain) : 0;
-    vs_record(&event);
+    return vs_record(&event) != VS_SEQ_NONE;
 }
 
 /* ---- the calls of record.h ---- */

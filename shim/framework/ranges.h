@@ -34,8 +34,8 @@ uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source
 /* False where ID was never given out. */
 bool vs_range_end(uint32_t id);
 
-/* A named moment; dropped where nothing is recorded yet. */
-void vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);
+/* A named moment; false: dropped, because nothing is recorded yet. */
+bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);
 
 /* The calling thread leads from here: its innermost phase is that of threads without one. */
 void vs_range_lead(void);

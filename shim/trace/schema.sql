@@ -189,7 +189,9 @@ CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT,
                       phase INT, range INT, stack INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
 
 CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- the training iteration step, counted from 1, ended
-CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT); -- a mark of thread; name: string.id; source as in rng
+-- a mark of thread; name: string.id; source as in rng.  'output layer not called: N classes' of source 3: backward began, and the layer that
+-- makes the logits had run where no hook sees it (torch.compile, F.linear, a fused loss): they lie in other phases.  Told once
+CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT);
 
 -- call stacks as a tree: a row is a frame under its parent, the stack that called it.  The stack of an event is the path from its row outward
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost

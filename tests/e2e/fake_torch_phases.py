@@ -1,6 +1,8 @@
 """fake_torch_phases.py - the cases of fake_torch_phases.sh."""
 
+import gc
 import sys
+import weakref
 
 import torch
 from torch import nn
@@ -21,11 +23,8 @@ class Model(nn.Module):
 
 
 class Broken(Model):
-    def named_modules(self, prefix=""):
-        raise RuntimeError("surprise")
-
     def parameters(self):
-        return iter([1])
+        raise RuntimeError("surprise")
 
 
 class Loss(nn.Module):
@@ -71,8 +70,182 @@ def failing_optimizer():
 
 
 def closure():
+    model, optimizer = Model(), torch.optim.Optimizer()
+    for _ in range(2):
+        optimizer.step(lambda: iteration(model))
+
+
+def closure_by_name():
+    model, optimizer = Model(), torch.optim.Optimizer()
+    optimizer.step(closure=lambda: iteration(model))
+
+
+def failing_closure():
+    model, optimizer = Model(fail=True), torch.optim.Optimizer()
+    try:
+        optimizer.step(lambda: iteration(model))
+    except ValueError:
+        pass
+    model.fail = False
+    iteration(model, optimizer)
+
+
+def not_a_closure():
+    """An optimizer of the program's own takes its model first: it gets that model."""
     model = Model()
-    torch.optim.Optimizer().step(lambda: iteration(model))
+
+    class Own(torch.optim.Optimizer):
+        def step(self, network):
+            assert network is model
+
+    Own().step(model)
+
+
+class Backbone(nn.Module):
+    def __init__(self):
+        self.embed = nn.Embedding(128, 16)
+        self.hidden = nn.Linear(16, 128)
+        self.back = nn.Linear(128, 16)
+
+    def forward(self, x):
+        return self.back(self.hidden(self.embed(x)))
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        self.norm, self.decoder = nn.Linear(16, 16), nn.Linear(16, 136)
+
+    def forward(self, x):
+        return self.decoder(self.norm(x))
+
+
+def head_beside():
+    """The same phases wherever the output layer is called, also with a norm before it and a padded width."""
+    backbone = Backbone()
+    for head in nn.Linear(16, 128), nn.Linear(16, 136), Normed():
+        head(backbone(1))
+        torch.autograd.backward(lambda: None)
+
+
+def tied_head():
+    backbone = Backbone()
+    head = nn.Linear(200, 128)
+    head.weight = backbone.embed.weight
+    tied = nn.Module()
+    tied.backbone, tied.classifier = backbone, head
+    tied.forward = lambda x: head(backbone(x))
+    iteration(tied.backbone)  # not called: the layer is another model's
+    tied(1)
+    torch.autograd.backward(lambda: None)
+
+
+def hidden_layers():
+    """As wide as a padded vocabulary, but another layer takes it in, or narrower than what comes in."""
+    iteration(Backbone())
+    nn.Linear(4096, 128)(1)
+    nn.Linear(16, 4096)(1)
+
+
+def replaced_head():
+    model = Model()
+    iteration(model)
+    model.lm_head = nn.Linear(16, 128)
+    iteration(model)
+
+
+def two_vocabularies():
+    """A teacher with a larger vocabulary does not hide the student's output layer."""
+    small, large = Model(), Model()
+    large.embed, large.lm_head = nn.Embedding(1000, 16), nn.Linear(16, 1000)
+    with torch.no_grad():
+        large(1)
+    iteration(small)
+
+
+def not_called():
+    """An output layer whose weight is used without a call, twice: that is told once."""
+
+    class Fused(Model):
+        def forward(self, x):
+            return self.embed(x)
+
+    for _ in range(2):
+        iteration(Fused())
+
+
+def evaluation():
+    model = Model().eval()
+    model(1)  # gradients are on
+    torch.autograd.backward(lambda: None)
+    with torch.no_grad():
+        model(1)
+    with torch.inference_mode():
+        model(1)
+        model.training = True
+        model(1)
+
+
+def teacher():
+    student, frozen, optimizer = Model(), Model().eval(), torch.optim.Optimizer()
+    for _ in range(2):
+        student(1)
+        with torch.no_grad():
+            frozen(1)
+        torch.autograd.backward(lambda: None)
+        optimizer.step()
+    with torch.no_grad():
+        frozen(1)
+
+
+def generate():
+    class Speaker(Model):
+        @torch.no_grad()
+        def generate(self, x):
+            return self(self(x))
+
+    class Generator(Model):
+        def generate(self, x):
+            return self(x)
+
+    speaker, optimizer = Speaker(), torch.optim.Optimizer()
+    assert "Speaker.generate" in repr(Speaker.generate) and Speaker.generate.__name__ == "generate"
+    speaker.generate(1)
+    speaker(1)
+    speaker.generate(1)
+    torch.autograd.backward(lambda: None)
+    optimizer.step()
+    Generator().generate(1)
+
+
+def gan():
+    one, two = torch.optim.Optimizer(), torch.optim.Optimizer()
+    for _ in range(3):
+        iteration(Model(), one)
+        iteration(Model(), two)
+
+
+def unused_optimizer():
+    """One step an iteration also beside an optimizer that never steps: only the first ends late."""
+    optimizer, unused = torch.optim.Optimizer(), torch.optim.Optimizer()
+    for _ in range(3):
+        iteration(Model(), optimizer)
+
+
+def scaler():
+    optimizer, scaler = torch.optim.Optimizer(), torch.amp.GradScaler()
+    for _ in range(3):
+        iteration(Model())
+        scaler.step(optimizer)
+
+
+def kept():
+    """Nothing is kept alive."""
+    model, optimizer = Model(), torch.optim.Optimizer()
+    optimizer.step(lambda: iteration(model))
+    alive = [weakref.ref(model), weakref.ref(model.lm_head), weakref.ref(optimizer)]
+    del model, optimizer
+    gc.collect()
+    assert not any(reference() for reference in alive)
 
 
 def broken():

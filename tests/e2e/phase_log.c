@@ -35,6 +35,7 @@ static const char *thread(void)
 
 int vramscope_auto_push(const char *name);
 int vramscope_auto_pop(void);
+int vramscope_auto_mark(const char *name);
 int vramscope_range_push(const char *name);
 int vramscope_range_pop(void);
 void vramscope_mark(const char *name);
@@ -53,6 +54,12 @@ int vramscope_auto_pop(void)
 {
     say("-auto%s%s\n", automatic ? "" : " UNBALANCED", thread());
     return automatic ? --automatic : -1;
+}
+
+int vramscope_auto_mark(const char *name)
+{
+    say("moment %s\n", name);
+    return 0;
 }
 
 int vramscope_range_push(const char *name)

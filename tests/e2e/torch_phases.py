@@ -6,10 +6,16 @@ what stands in CASES, the results of both runs with each other, bit by bit.  Eac
 because importing torch takes longer than all of them.
 """
 
+import copy
+import functools
+import gc
 import importlib
+import inspect
 import os
+import pickle
 import sys
 import threading
+import weakref
 
 import torch
 from torch import nn
@@ -41,6 +47,17 @@ class Model(nn.Module):
         if self.fail:
             raise ValueError("inside forward")
         return self.lm_head(h)
+
+
+class Speaker(Model):
+    @torch.no_grad()
+    def generate(self, x: torch.Tensor, count: int = 2):
+        for _ in range(count):
+            x = torch.cat((x, self(x)[:, -1:].argmax(-1)), 1)
+        return x
+
+    def sample(self, x):
+        return self(x).exp()
 
 
 def data():
@@ -172,7 +189,7 @@ def exception_in_optimizer():
     train(model, steps=1)
 
 
-def evaluation():
+def without_gradients():
     model = Model()
     with torch.no_grad():
         print(loss_of(model, data()).item().hex())
@@ -181,18 +198,149 @@ def evaluation():
         say(".loss")
 
 
+def evaluation():
+    model = Model().eval()
+    train(model, steps=1)  # with gradients it is training
+    for context in torch.no_grad(), torch.inference_mode():
+        with context:
+            print(loss_of(model, data()).item().hex())
+            say(".loss")
+
+
+def generate():
+    """`generate` without gradients, also in training mode; a GAN's with gradients is forward."""
+    model, x = Speaker(), data()
+    print(model.generate(x).tolist())
+    print(loss_of(model, x).item().hex())
+    print(model.sample(x).sum().item().hex())
+    print(model.generate.__name__, inspect.signature(model.generate), inspect.ismethod(model.generate))
+
+
+def teacher():
+    """Without gradients between a training forward and its backward: forward, and logits go on."""
+    student, frozen, x = Model(), Model().eval(), data()
+    logits = student(x)
+    with torch.no_grad():
+        target = frozen(x)
+    loss = F.kl_div(logits.log_softmax(-1), target.softmax(-1))
+    say(".loss")
+    loss.backward()
+    with torch.no_grad():
+        frozen(x)
+    print(loss.item().hex())
+
+
 def closure():
+    """LBFGS calls its closure three times: one step."""
     model, x = Model(), data()
-    opt = torch.optim.LBFGS(model.parameters(), max_iter=1)
+    opt = torch.optim.LBFGS(model.parameters(), max_iter=3, tolerance_grad=0, tolerance_change=0)
 
     def evaluate():
         opt.zero_grad()
         loss = loss_of(model, x)
         loss.backward()
+        say(".evaluated")
         return loss
 
     print(opt.step(evaluate).item().hex())
     say(".optimizer")
+
+
+class Recorder:
+    """A closure that is an object, as functools.partial is."""
+
+    def __init__(self, model, opt):
+        self.model, self.opt = model, opt
+
+    def __call__(self):
+        self.opt.zero_grad()
+        loss = loss_of(self.model, data())
+        loss.backward()
+        return loss
+
+
+def closure_by_name():
+    """As Lightning does it: all of an iteration in the closure."""
+    model = Model()
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(2):
+        print(opt.step(closure=functools.partial(Recorder(model, opt))).item().hex())
+        say(".optimizer")
+
+
+def exception_in_closure():
+    model = Model(fail=True)
+    opt = torch.optim.SGD(model.parameters(), lr=1e-2)
+    try:
+        opt.step(Recorder(model, opt))
+    except ValueError as error:
+        print(error)
+    say(".caught")
+    model.fail = False
+    train(model, steps=1)
+
+
+class Backbone(Model):
+    def forward(self, x):
+        return self.block(self.embed(x))
+
+
+def head_beside():
+    """The output layer is called beside the model: the phases are those of `eager`."""
+    model = Backbone()
+    train(model, loss=lambda m, x: F.cross_entropy(m.lm_head(m(x[:, :-1])).flatten(0, 1), x[:, 1:].flatten()))
+
+
+def head_as_function():
+    """No output layer is called: that is said, once."""
+    model = Backbone()
+    del model.lm_head
+    train(model, loss=lambda m, x: F.cross_entropy(F.linear(m(x[:, :-1]), m.embed.weight).flatten(0, 1), x[:, 1:].flatten()))
+
+
+def no_vocabulary():
+    """A cross-entropy over other classes says nothing of an output layer."""
+    model = Backbone()
+    del model.lm_head
+    train(model, steps=1, loss=lambda m, x: F.cross_entropy(m(x[:, :-1]).flatten(0, 1), torch.arange(16)))
+
+
+def gan():
+    one, two, x = Model(), Model(), data()
+    opts = [torch.optim.SGD(m.parameters(), lr=1e-2) for m in (one, two)]
+    for _ in range(2):
+        for model, opt in zip((one, two), opts):
+            loss_of(model, x).backward()
+            opt.step()
+            opt.zero_grad()
+        say(".both")
+
+
+def scaler():
+    """Steps that the scaler skips are steps."""
+    model, x = nn.Linear(8, 8), torch.ones(2, 8)
+    opt, scale = torch.optim.SGD(model.parameters(), lr=1e-2), torch.amp.GradScaler("cpu")
+    for i in range(3):
+        scale.scale(model(x).sum() * (float("inf") if i < 2 else 1)).backward()
+        print(scale.step(opt), scale.get_scale())
+        scale.update()
+        opt.zero_grad()
+
+
+def copies():
+    """Copied, pickled and hooked modules and optimizers are as they were, and nothing is kept alive."""
+    model = Speaker()
+    model.register_forward_hook(lambda m, a, r: r * 0.5)
+    other = copy.deepcopy(model)
+    opt = copy.deepcopy(torch.optim.AdamW(other.parameters(), lr=1e-2))
+    opt.step(Recorder(other, opt))
+    print(sorted(vars(model)) == sorted(vars(other)), sorted(vars(opt)))
+    plain = pickle.loads(pickle.dumps(Model()))
+    print(loss_of(plain, data()).shape, pickle.loads(pickle.dumps(Speaker().generate)).__name__)
+    alive = [weakref.ref(o) for o in (model, other, other.lm_head, opt, plain, plain.embed.weight)]
+    del model, other, opt, plain
+    gc.collect()
+    print([reference() for reference in alive])
 
 
 def accumulation():
@@ -247,18 +395,22 @@ def traced():
 
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER = "+auto forward", "+auto logits", "+auto backward", "+auto optimizer"
+EVALUATION = "+auto evaluation"
+NOT_CALLED = "moment output layer not called: 128 classes"
 POP = "-auto"
 ITERATION = [FORWARD, POP, LOGITS, ".loss", POP, BACKWARD, POP, ".backward", OPTIMIZER, POP, ".optimizer"]
 COMPILED = [FORWARD, POP, ".loss", BACKWARD, POP, ".backward", OPTIMIZER, POP, ".optimizer"]
-EVALUATION = [FORWARD, POP, LOGITS, POP]
+FIRST_COMPILED = COMPILED[:3] + [NOT_CALLED] + COMPILED[3:]
+FORWARD_LOGITS = [FORWARD, POP, LOGITS, POP]
+CLOSURE = [FORWARD, POP, LOGITS, POP, BACKWARD, POP]
 CASES = {
     eager: ITERATION + ["step"] + ITERATION + ["step"],
     loss_module: ITERATION + ["step"] + ITERATION + ["step"],
-    compiled: COMPILED + ["step"] + COMPILED + ["step"],
-    compiled_in_place: COMPILED + ["step"] + COMPILED + ["step"],
-    compiled_with_hook: COMPILED + ["step"] + COMPILED + ["step"],
-    # no module is called: forward can't be told, and with it neither can the end of the first step
-    compiled_function: 2 * COMPILED[2:] + ["step"],
+    compiled: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
+    compiled_in_place: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
+    compiled_with_hook: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
+    # no module is called: forward can't be told, and the first step ends when the optimizer steps again
+    compiled_function: COMPILED[2:] + COMPILED[2:6] + ["step"] + COMPILED[6:] + ["step"],
     compiled_grad: None,
     graphs: None,
     # the compiled step is one graph: no hook runs
@@ -267,12 +419,23 @@ CASES = {
     checkpointed_reentrant: ITERATION + ["step"],
     exception: 2 * [FORWARD, POP, ".caught"] + ITERATION + ["step"],
     exception_in_optimizer: ITERATION[:3] + ITERATION[4:7] + [OPTIMIZER, ".caught", POP] + ITERATION + ["step"],
-    evaluation: EVALUATION + [".loss"] + EVALUATION + [".loss"],
-    closure: [OPTIMIZER, FORWARD, POP, LOGITS, POP, BACKWARD, POP, POP, ".optimizer", "step"],
+    without_gradients: FORWARD_LOGITS + [".loss"] + FORWARD_LOGITS + [".loss"],
+    evaluation: ITERATION + ["step"] + 2 * [EVALUATION, POP, ".loss"],
+    generate: [EVALUATION, POP, FORWARD, POP, LOGITS, POP, FORWARD, POP, LOGITS],
+    teacher: [FORWARD, POP, LOGITS, POP] + FORWARD_LOGITS + [LOGITS, ".loss", POP, BACKWARD, POP, EVALUATION, POP],
+    closure: 3 * ([OPTIMIZER, POP] + CLOSURE + [".evaluated"]) + [OPTIMIZER, POP, ".optimizer", "step"],
+    closure_by_name: (2 * (["step", OPTIMIZER, POP] + CLOSURE + [OPTIMIZER, POP, ".optimizer"]) + ["step"])[1:],
+    exception_in_closure: [OPTIMIZER, POP, FORWARD, POP, ".caught"] + ITERATION + ["step"],
+    head_beside: ITERATION + ["step"] + ITERATION + ["step"],
+    head_as_function: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
+    no_vocabulary: COMPILED + ["step"],
+    gan: 2 * (2 * (CLOSURE + [OPTIMIZER, POP]) + [".both", "step"]),
+    scaler: 2 * [FORWARD, POP, BACKWARD, POP, "step"] + [FORWARD, POP, BACKWARD, POP, OPTIMIZER, POP, "step"],
+    copies: None,
     accumulation: 2
     * ([FORWARD, POP, LOGITS, POP, BACKWARD, POP] * 2 + [OPTIMIZER, POP, ".optimizer", "step"]),
     two_models: [FORWARD, POP, FORWARD, POP, ".loss", BACKWARD, POP, ".grad"],
-    threads: [line + " (thread)" for line in EVALUATION],
+    threads: [line + " (thread)" for line in FORWARD_LOGITS],
     functional: None,
     traced: None,
 }

@@ -32,7 +32,8 @@ for expected in *.expected; do
              <(sed 's/^[A-Z][0-9]* [0-9:.]* [0-9]* //' "$case.$kind") >"$work/d" ||
             { echo "$case: $kind differs (< plain, > with phases)"; tail -12 "$work/d"; ok=0; }
     done
-    if grep -q UNBALANCED "$case.log" || [ "$(grep -c '^+' "$case.log")" != "$(grep -c '^-' "$case.log")" ]; then
+    # logits may be open at the end: no backward comes any more
+    if grep -q UNBALANCED "$case.log" || [ "$(grep -c '^+' "$case.log")" -gt $(($(grep -c '^-' "$case.log") + 1)) ]; then
         echo "$case: phases are not balanced"
         ok=0
     fi

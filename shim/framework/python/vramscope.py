@@ -32,6 +32,7 @@ def _load():
         "range_pop": ([], ctypes.c_int),
         "auto_push": ([ctypes.c_char_p], ctypes.c_int),
         "auto_pop": ([], ctypes.c_int),
+        "auto_mark": ([ctypes.c_char_p], ctypes.c_int),
         "mark": ([ctypes.c_char_p], None),
         "step": ([], None),
         "record_start": ([], None),
@@ -56,6 +57,7 @@ _push = _library.get("range_push", _nothing)
 _pop = _library.get("range_pop", _nothing)
 _auto_push = _library.get("auto_push", _nothing)
 _auto_pop = _library.get("auto_pop", _nothing)
+_auto_mark = _library.get("auto_mark", _nothing)
 _own_steps = False  # the program says itself where a step ends: the automatic phases leave it to it
 
 

@@ -1,61 +1,70 @@
 """vramscope_torch - the phases of a PyTorch program that says nothing about them.
 
     forward     the outermost call of an nn.Module, on each thread
-    logits      from the entry of the output head until backward begins; without gradients until the outermost
-                call ends
+    logits      from the entry of an output layer (vramscope_heads) until backward begins; without gradients until the
+                outermost call ends.  An output layer that is called beside its model is logits by itself
     backward    Tensor.backward, autograd.backward and autograd.grad, from call to return: the gradient that they
                 begin with is part of it
-    optimizer   the step of a torch.optim.Optimizer
-    a step      after an optimizer's step, when the next forward begins or the process ends
+    optimizer   the step of a torch.optim.Optimizer, but nothing of the closure that it calls
+    evaluation  the outermost call of a module in eval mode without gradients, and `generate`
+    a step      see vramscope_steps
 
-What cannot be told is left without a phase.  The output head is looked for once in every model (see
-find_head); a compiled model runs no inner module, so it shows forward but no logits.  A module without
-parameters (a loss) names no phase when it is called by itself, and leaves logits open.  Modules that run
-inside backward (gradient checkpointing) stay backward.
+What cannot be told is left without a phase.  A compiled model runs no inner module, so it shows forward but no
+logits: that is recorded as a moment (NOT_CALLED), so that no report takes logits for nothing.  A module without
+parameters (a loss) names no phase when it is called by itself, and leaves logits open.  So does a model that runs
+without gradients between a training forward and its backward (a teacher, a reference): it is forward, whatever its
+mode, and logits go on behind it.  Modules that run inside backward (gradient checkpointing) stay backward.
 
 How: nn.Module.__call__, the two entries of autograd and the function in front of its engine (for who calls that
-directly) are wrapped, and the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
-torch.compile warns about them, traces through them, and every module call of the program becomes slower.  The
-wrapper of __call__ is told to Dynamo as a frame to skip, as nn.Module's own is.
+directly) are wrapped, as are GradScaler.step, the constructor of Optimizer, and methods `generate` of modules that turn
+gradients off by a decorator (torch.jit compiles others from their source, and would not find it in a wrapper); the
+optimizer's global hooks are used.  Global *module* hooks would be simpler, but torch.compile warns about them, traces
+through them, and every module call of the program becomes slower.  The wrapper of __call__ is told to Dynamo as a
+frame to skip, as nn.Module's own is.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails, it says so once and stops for good; the program goes on.
 """
 
 import atexit
+import copy
 import functools
+import inspect
 import os
 import sys
 import threading
-import weakref
+import types
 
 import vramscope
+import vramscope_heads
+import vramscope_steps
 
-HEAD_NAMES = frozenset(
-    "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
-)
-SMALLEST_VOCABULARY = 64
+FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
+NOT_CALLED = "output layer not called: %d classes"  # the moment; analyzer/trace.c looks for it
 
 _push = vramscope._auto_push
 _pop = vramscope._auto_pop
 _torch = None
 _graph_task = None  # -1 outside of the autograd engine
 _off = False
-_step_due = False
-_heads = weakref.WeakKeyDictionary()  # outermost module -> weak reference to its head, or None
-
-
-_OUTSIDE = object()
+_heads = vramscope_heads.heads
+_not_called_told = False
+_graphs_left = 32  # that are looked at for a cross-entropy
 
 
 class _Thread(threading.local):
     """What is open on one thread: NAMES mirrors the automatic ranges that were pushed."""
 
+    inside = False  # of an outermost call
+    base = 0  # length of `names` when the outermost call began
+    linger = False  # logits stay open behind the outermost call
+    reopen = False  # logits were open before the outermost call and go on behind it
+    in_backward = False
+    owing = False  # a training forward came, its backward did not yet
+    logits_seen = False  # since the last backward
+    classes = 0  # of the output layer of the last training forward
+
     def __init__(self):
-        self.head = _OUTSIDE  # inside of an outermost call: its output head or None
-        self.base = 0  # length of `names` when the outermost call began
-        self.linger = False  # logits stay open behind the outermost call
-        self.in_backward = False
         self.names = []
 
 
@@ -67,7 +76,7 @@ _thread = _Thread()
 
 def _open(t, name):
     t.names.append(name)
-    _push(name.encode())
+    _push(name)
 
 
 def _close_to(t, length):
@@ -77,8 +86,11 @@ def _close_to(t, length):
 
 
 def _close_logits(t):
-    if t.names and t.names[-1] == "logits":
-        _close_to(t, len(t.names) - 1)
+    """Whether logits were the innermost range; they are not any more."""
+    if not t.names or t.names[-1] is not LOGITS:
+        return False
+    _close_to(t, len(t.names) - 1)
+    return True
 
 
 def _give_up(error):
@@ -105,103 +117,82 @@ def _guarded(function, *args):
 
 
 def _step_ends():
-    global _step_due
-    if _step_due:
-        _step_due = False
-        if not vramscope._own_steps and not _off:
-            vramscope._library.get("step", vramscope._nothing)()
+    vramscope_steps.forget()
+    if not vramscope._own_steps and not _off:
+        vramscope._library.get("step", vramscope._nothing)()
 
 
-# ---- the output head ----
+def _process_ends():
+    if vramscope_steps.is_due():
+        _step_ends()
 
 
-def _is_linear(module):
-    return isinstance(getattr(module, "in_features", None), int) and isinstance(
-        getattr(module, "out_features", None), int
-    )
+# ---- forward, logits, evaluation ----
 
 
-def find_head(model):
-    """The module whose output is the logits over the vocabulary, or None where that is not plain to see.
-
-    The vocabulary is the largest embedding of the model.  In this order: the only linear layer whose weight is
-    that embedding's (tied weights); the only one with a name of HEAD_NAMES that is as wide as the vocabulary or
-    a padded one (wider than its input); the only one as wide as the vocabulary.
-    """
-    tables = [m for m in model.modules() if isinstance(m, _torch.nn.Embedding)]
-    linear = [(name.rpartition(".")[2], m) for name, m in model.named_modules() if _is_linear(m)]
-    if not tables or not linear:
-        return None
-    table = max(tables, key=lambda m: m.num_embeddings)
-    vocabulary = table.num_embeddings
-    if vocabulary < SMALLEST_VOCABULARY:
-        return None
-    padded = range(vocabulary, vocabulary + vocabulary // 8 + 129)
-    for found in (
-        [m for _, m in linear if getattr(m, "weight", None) is table.weight],
-        [m for n, m in linear if n in HEAD_NAMES and m.out_features in padded and m.out_features > m.in_features],
-        [m for _, m in linear if m.out_features == vocabulary and m.out_features > m.in_features],
-    ):
-        if len(found) == 1:
-            return found[0]
-    return None
-
-
-def _head_of(model):
-    try:
-        known = _heads[model]
-    except KeyError:
-        head = find_head(model)
-        known = _heads[model] = weakref.ref(head) if head is not None and head is not model else None
-    return known() if known is not None else None
-
-
-def _has_parameters(module):
-    return next(iter(module.parameters()), None) is not None
-
-
-# ---- forward and logits ----
+def _begin_call(t, name):
+    """Opens NAME for an outermost call, or for the whole of `generate`."""
+    _forget_failed_optimizer(t)
+    if OPTIMIZER not in t.names and vramscope_steps.ends_at_forward():
+        _step_ends()
+    logits = _close_logits(t)
+    t.reopen = logits and (name is EVALUATION or not _torch.is_grad_enabled())
+    t.base = len(t.names)
+    t.linger = False
+    _open(t, name)
+    t.inside = True
 
 
 def _begin_outermost(t, module):
-    """Opens forward; False where this call names no phase."""
-    if _graph_task() != -1 or not _has_parameters(module):
+    """Opens forward or evaluation; False where this call names no phase."""
+    if _graph_task() != -1:
         return False
-    head = _head_of(module)
-    _forget_failed_optimizer(t)
-    if "optimizer" not in t.names:
-        _step_ends()
-    _close_logits(t)
-    t.base = len(t.names)
-    t.linger = False
-    _open(t, "forward")
-    t.head = head
+    model = vramscope_heads.model_of(module, _torch)
+    if model is None:
+        return False
+    gradients = _torch.is_grad_enabled()
+    evaluation = not (gradients or t.owing or getattr(module, "training", True))
+    is_head = id(module) in _heads and not evaluation
+    _begin_call(t, LOGITS if is_head else EVALUATION if evaluation else FORWARD)
+    if gradients:
+        t.owing = True
+        t.classes = model.classes or t.classes
+    if is_head:
+        _see_logits(t, gradients)
     return True
 
 
+def _see_logits(t, gradients):
+    t.linger = gradients
+    t.logits_seen = t.logits_seen or gradients
+
+
 def _begin_head(t):
-    if len(t.names) > t.base and t.names[-1] == "forward":
+    if len(t.names) > t.base and t.names[-1] is FORWARD:
         _close_to(t, len(t.names) - 1)
-        t.linger = _torch.is_grad_enabled()
-        _open(t, "logits")
+        _see_logits(t, _torch.is_grad_enabled())
+        _open(t, LOGITS)
 
 
 def _end_outermost(t, failed):
-    keep = t.base + (1 if t.linger and not failed and t.names[t.base : t.base + 1] == ["logits"] else 0)
-    _close_to(t, keep)
+    t.inside = False
+    linger = t.linger and not failed and t.names[t.base : t.base + 1] == [LOGITS]
+    _close_to(t, t.base + (1 if linger else 0))
+    if t.reopen:
+        t.reopen = False
+        _open(t, LOGITS)
 
 
 def _wrap_call(call):
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
-        if _is_compiling() or _off:
+        if _is_compiling():
             return call(self, *args, **kwargs)
-        head = _thread.head
-        if head is not _OUTSIDE:  # the way of nearly every call: nothing but this
-            if self is head:
+        if _thread.inside:  # the way of nearly every call: nothing but this
+            if id(self) in _heads:
                 _guarded(_begin_head)
             return call(self, *args, **kwargs)
-        if not _guarded(_begin_outermost, self):
+        if _off or not _guarded(_begin_outermost, self):
             return call(self, *args, **kwargs)
         failed = True
         try:
@@ -209,10 +200,85 @@ def _wrap_call(call):
             failed = False
             return result
         finally:
-            _thread.head = _OUTSIDE
+            _thread.inside = False
             _guarded(_end_outermost, failed)
 
     return __call__
+
+
+# ---- generate ----
+
+
+def _begin_generate(t):
+    if t.inside or _graph_task() != -1:
+        return False
+    _begin_call(t, EVALUATION)
+    return True
+
+
+class _Generate:
+    """A method `generate` that is evaluation as a whole.
+
+    An object, because cloudpickle copies the functions of a program's own classes with all that they refer to: it
+    gets the method as it was.
+    """
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self):
+        return repr(self.__wrapped__)  # transformers looks for its own name in it
+
+    def __reduce__(self):
+        if self.__module__ != "__main__":
+            return self.__qualname__  # pickle: by its name
+        return copy.copy, (self.__wrapped__,)
+
+    def __call__(self, *args, **kwargs):
+        if _is_compiling() or not _guarded(_begin_generate):
+            return self.__wrapped__(*args, **kwargs)
+        try:
+            return self.__wrapped__(*args, **kwargs)
+        finally:
+            _thread.inside = False
+            _guarded(_end_outermost, False)
+
+
+def _turns_gradients_off(function):
+    """Whether FUNCTION is decorated by torch.no_grad or torch.inference_mode."""
+    if not isinstance(function, types.FunctionType) or function.__code__.co_name != "decorate_context":
+        return False
+    for cell in function.__closure__ or ():
+        context = getattr(cell.cell_contents, "__self__", None)
+        if isinstance(context, (_torch.no_grad, _torch.inference_mode)):
+            return True
+    return False
+
+
+def _find_generate(_, module_class):
+    for owner in module_class.__mro__:
+        function = owner.__dict__.get("generate")
+        if function is not None:
+            if _turns_gradients_off(function):
+                owner.generate = _Generate(function)
+            return
+
+
+def _watch_module_classes(module):
+    """Looks at each subclass of nn.Module when it is made."""
+    before = module.__dict__.get("__init_subclass__")
+
+    def __init_subclass__(cls, **kwargs):
+        if before is not None:
+            before.__func__(cls, **kwargs)
+        else:
+            super(module, cls).__init_subclass__(**kwargs)
+        _guarded(_find_generate, cls)
+
+    _put(module, "__init_subclass__", __init_subclass__, classmethod)
 
 
 # ---- backward ----
@@ -224,19 +290,35 @@ def _tracing():
     return guards is not None and guards.TracingContext.try_get() is not None
 
 
-def _begin_backward(t):
+def _tell_not_called(t, tensors):
+    """Once a process: an output layer ran where nothing calls it."""
+    global _not_called_told, _graphs_left
+    classes = t.classes
+    if not classes and _graphs_left > 0:
+        _graphs_left -= 1
+        classes = vramscope_heads.classes_without_call(tensors, _torch)
+    if classes:
+        _not_called_told = vramscope._auto_mark((NOT_CALLED % classes).encode()) == 0
+
+
+def _begin_backward(t, tensors):
     """The length of `names` to go back to afterwards; None: this is no beginning."""
     if t.in_backward or _graph_task() != -1 or _tracing():
         return None
+    if not t.logits_seen and not _not_called_told and not t.inside:
+        _tell_not_called(t, tensors)
     _close_logits(t)
     length = len(t.names)
-    _open(t, "backward")
+    _open(t, BACKWARD)
     t.in_backward = True
     return length
 
 
 def _end_backward(t, length):
     t.in_backward = False
+    if not t.inside:
+        t.owing = t.logits_seen = False
+        t.classes = 0
     _close_to(t, length)
 
 
@@ -245,7 +327,7 @@ def _wrap_backward(function):
     def backward(*args, **kwargs):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
-        length = _guarded(_begin_backward)
+        length = _guarded(_begin_backward, args[0] if args else None)
         try:
             return function(*args, **kwargs)
         finally:
@@ -258,31 +340,80 @@ def _wrap_backward(function):
 # ---- optimizer ----
 
 
-def _begin_optimizer(t):
+def _begin_optimizer(t, optimizer):
     _forget_failed_optimizer(t)
+    if vramscope_steps.ends_at_optimizer(optimizer):
+        _step_ends()
     _close_logits(t)
-    _open(t, "optimizer")
+    t.owing = False
+    _open(t, OPTIMIZER)
 
 
-def _end_optimizer(t):
-    global _step_due
-    if "optimizer" in t.names:
+def _end_optimizer(t, optimizer):
+    if OPTIMIZER in t.names:
         _close_to(t, _innermost_optimizer(t))
-        _step_due = True
+        vramscope_steps.stepped(optimizer)
+
+
+def _suspend_optimizer(t):
+    """The length of `names` to go back to behind the closure; None: nothing to suspend."""
+    if not t.names or t.names[-1] is not OPTIMIZER:
+        return None
+    _close_to(t, len(t.names) - 1)
+    return len(t.names)
+
+
+def _resume_optimizer(t, length):
+    _close_to(t, length)
+    _open(t, OPTIMIZER)
+
+
+def _wrap_closure(closure):
+    """CLOSURE as the optimizer gets it: what it does is the phase that it would be elsewhere."""
+
+    def outside(*args, **kwargs):
+        length = _guarded(_suspend_optimizer)
+        result = closure(*args, **kwargs)  # where it raises, so does the step: optimizer stays closed
+        if length is not None:
+            _guarded(_resume_optimizer, length)
+        return result
+
+    try:
+        return functools.wraps(closure)(outside)
+    except Exception:
+        return outside  # an object that doesn't like to be asked
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_closure_first(step):
+    """Whether the first argument of STEP is its closure: an optimizer of the program's own may want another."""
+    code = getattr(inspect.unwrap(step), "__code__", None)
+    return code is not None and code.co_varnames[1:2] == ("closure",)
+
+
+def _with_closure(_, optimizer, args, kwargs):
+    """(args, kwargs) of a step with its closure wrapped, or None where it has none."""
+    if callable(kwargs.get("closure")):
+        return args, dict(kwargs, closure=_wrap_closure(kwargs["closure"]))
+    if len(args) > 1 and callable(args[1]) and _takes_closure_first(type(optimizer).step):
+        return (args[0], _wrap_closure(args[1])) + tuple(args[2:]), kwargs
+    return None
 
 
 def _before_optimizer(optimizer, args, kwargs):
-    if not _is_compiling():
-        _guarded(_begin_optimizer)
+    if _is_compiling() or _off:
+        return None
+    _guarded(_begin_optimizer, optimizer)
+    return _guarded(_with_closure, optimizer, args, kwargs)
 
 
 def _after_optimizer(optimizer, args, kwargs):
     if not _is_compiling():
-        _guarded(_end_optimizer)
+        _guarded(_end_optimizer, optimizer)
 
 
 def _innermost_optimizer(t):
-    return len(t.names) - 1 - t.names[::-1].index("optimizer")
+    return len(t.names) - 1 - t.names[::-1].index(OPTIMIZER)
 
 
 def _forget_failed_optimizer(t):
@@ -290,14 +421,14 @@ def _forget_failed_optimizer(t):
 
     A range is alive while the function that calls the hooks is still running on this thread (a closure).
     """
-    if "optimizer" not in t.names:
+    if OPTIMIZER not in t.names:
         return
     alive = 0
     frame = sys._getframe(1)
     while frame is not None:
         alive += frame.f_code is _optimizer_code
         frame = frame.f_back
-    while t.names.count("optimizer") > alive:
+    while t.names.count(OPTIMIZER) > alive:
         _close_to(t, _innermost_optimizer(t))
 
 
@@ -305,28 +436,78 @@ def _code_of_optimizer_wrapper(optimizer_class):
     return optimizer_class.profile_hook_step(lambda self: None).__code__
 
 
+def _wrap_constructor(constructor):
+    @functools.wraps(constructor)
+    def __init__(self, *args, **kwargs):
+        constructor(self, *args, **kwargs)
+        if not _is_compiling():
+            _guarded(lambda t: vramscope_steps.made(self))
+
+    return __init__
+
+
+def _count_skipped(t, optimizer):
+    t.owing = False
+    if vramscope_steps.ends_at_optimizer(optimizer):
+        _step_ends()
+    vramscope_steps.stepped(optimizer)
+
+
+def _wrap_scaler_step(step):
+    @functools.wraps(step)
+    def scaler_step(self, optimizer, *args, **kwargs):
+        before = vramscope_steps.count
+        result = step(self, optimizer, *args, **kwargs)
+        if vramscope_steps.count == before and not _is_compiling():
+            _guarded(_count_skipped, optimizer)
+        return result
+
+    return scaler_step
+
+
 # ---- installing ----
 
 
-def _skip_in_dynamo(function):
-    """Dynamo passes over nn.Module's own __call__ and begins at the model's forward: let it pass over ours."""
+def _skip_in_dynamo(function, all_within=False):
+    """Dynamo passes over nn.Module's own __call__ and begins at the model's forward: let it pass over ours.
+
+    ALL_WITHIN: nor does it compile what FUNCTION calls.
+    """
     try:
         import torch._C._dynamo.eval_frame as frames
 
         if hasattr(frames, "set_code_exec_strategy"):
             action = frames._FrameAction
-            frames.set_code_exec_strategy(
-                function.__code__, frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
-            )
+            within = action.SKIP if all_within else action.DEFAULT
+            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, within))
         elif hasattr(frames, "skip_code"):  # torch before 2.7
             frames.skip_code(function.__code__)
     except Exception:
         pass  # compiled models then begin at the wrapper, which steps aside while it is compiled
 
 
-def _put(owner, name, wrapper):
-    setattr(owner, name, wrapper)
+def _skip_all_in_dynamo():
+    """All that the wrappers call is called by _guarded; where a PyTorch can't say that, each function by itself."""
+    for module in (sys.modules[__name__], vramscope_heads, vramscope_steps):
+        for value in vars(module).values():
+            if isinstance(value, types.FunctionType):
+                _skip_in_dynamo(value)
+    _skip_in_dynamo(_Generate.__call__)
+    _skip_in_dynamo(_wrap_closure(_process_ends))
+    _skip_in_dynamo(_guarded, all_within=True)
+
+
+def _put(owner, name, wrapper, kind=lambda function: function):
+    setattr(owner, name, kind(wrapper))
     _skip_in_dynamo(wrapper)
+
+
+def _scaler_class(torch):
+    amp = getattr(torch, "amp", None)
+    found = getattr(amp, "GradScaler", None)
+    if found is None:  # torch before 2.3
+        found = getattr(getattr(getattr(torch, "cuda", None), "amp", None), "GradScaler", None)
+    return found if found is not None and "step" in found.__dict__ else None
 
 
 def install(torch):
@@ -343,6 +524,7 @@ def install(torch):
     _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
     engine = _wrap_backward(torch.autograd.graph._engine_run_backward)
+    scaler = _scaler_class(torch)
     # From here on nothing can fail: either all is in place or nothing.
     register_optimizer_step_pre_hook(_before_optimizer)
     register_optimizer_step_post_hook(_after_optimizer)
@@ -353,11 +535,17 @@ def install(torch):
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
     _put(torch.nn.Module, "__call__", _wrap_call(torch.nn.Module.__call__))
-    atexit.register(_step_ends)
+    _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
+    if scaler is not None:
+        _put(scaler, "step", _wrap_scaler_step(scaler.step))
+    _watch_module_classes(torch.nn.Module)
+    _skip_all_in_dynamo()
+    atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)
 
 
 def _in_child():
-    """A fork child ends no step of its parent's."""
-    global _step_due
-    _step_due = False
+    """A fork child ends no step of its parent's, and its file has none of the parent's moments."""
+    global _not_called_told
+    vramscope_steps.forget()
+    _not_called_told = False

@@ -3,11 +3,14 @@
 torch_phases.sh proves the same against PyTorch itself; this keeps the order of phases under test everywhere.
 """
 
-from . import autograd, nn, optim
+import functools
+
+from . import amp, autograd, nn, optim
 
 
 class _C:
     task = -1
+    gradients = True
 
     @staticmethod
     def _current_graph_task_id():
@@ -21,4 +24,34 @@ class compiler:
 
 
 def is_grad_enabled():
-    return True
+    return _C.gradients
+
+
+class Tensor:
+    pass
+
+
+class no_grad:
+    def __enter__(self):
+        self.before = _C.gradients
+        _C.gradients = False
+
+    def __exit__(self, *_):
+        _C.gradients = self.before
+
+    def clone(self):
+        return no_grad()
+
+    def __call__(self, function):
+        ctx_factory = self.clone
+
+        @functools.wraps(function)
+        def decorate_context(*args, **kwargs):
+            with ctx_factory():
+                return function(*args, **kwargs)
+
+        return decorate_context
+
+
+class inference_mode(no_grad):
+    pass

@@ -1,4 +1,18 @@
 class Module:
+    training = True
+
+    @property
+    def _modules(self):
+        return {name: value for name, value in vars(self).items() if isinstance(value, Module)}
+
+    @property
+    def _parameters(self):
+        return {name: value for name, value in vars(self).items() if name == "weight"}
+
+    def eval(self):
+        self.training = False
+        return self
+
     def _wrapped_call_impl(self, *args, **kwargs):
         return self.forward(*args, **kwargs)
 

@@ -22,7 +22,9 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args, **kwargs):
             for hook in _pre:
-                hook(args[0], args, kwargs)
+                changed = hook(args[0], args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
             result = func(*args, **kwargs)
             for hook in _post:
                 hook(args[0], args, kwargs)

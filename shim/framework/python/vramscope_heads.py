@@ -1,0 +1,179 @@
+"""vramscope_heads - which layers of a PyTorch program are output layers, and which one ran where no hook sees it.
+
+An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and
+out_features) inside no other linear layer, and either
+
+    its weight is that of an embedding (tied weights), or
+    it is as wide as the vocabulary, or as wide as one padded to a multiple of 8, and wider than its input.
+
+The vocabulary of a model is its largest embedding; of a model without one (an output layer beside its backbone,
+alone or with a norm in front) the largest of any model seen in the process.  A hidden layer may be as wide as a
+small vocabulary: a layer whose width another linear layer of its model takes as input is no output layer, unless
+its name says so or its weight is tied, and a padded width counts only where no layer has the exact one.
+
+Each model is looked at when it is called for the first time, and again when one of its output layers was replaced
+or a larger vocabulary was seen.  Nothing here keeps a module or a tensor alive.
+
+An output layer also runs where nothing calls it: in a compiled model, as F.linear, in a fused loss.
+`classes_without_call` tells so: from a model whose own output layer was not called, or from a cross-entropy over
+the vocabulary in the graph that backward is about to run.
+"""
+
+import functools
+import weakref
+
+HEAD_NAMES = frozenset(
+    "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
+)
+SMALLEST_VOCABULARY = 64
+GRAPH_NODES = 64  # of a graph that are looked at: a loss is near its end
+
+heads = {}  # id of an output layer -> weak reference to it
+vocabularies = set()  # the largest embedding of each model seen
+_largest = 0  # of these
+_models = {}  # id of a model -> _Model
+
+
+def _forget(table, key, _reference):
+    table.pop(key, None)
+
+
+def _reference(module, table):
+    """A weak reference that takes MODULE out of TABLE when it dies: its id may come back."""
+    return weakref.ref(module, functools.partial(_forget, table, id(module)))
+
+
+class _Model:
+    """What was found in a model that was called from outside of any other."""
+
+    __slots__ = ("alive", "vocabulary", "places", "classes")
+
+    def __init__(self, module):
+        self.alive = _reference(module, _models)
+        self.vocabulary = 0  # largest of the process when the model was looked at
+        self.places = ()  # (parent, name, output layer): weak references, to see a replaced layer
+        self.classes = 0  # width of its output layer, 0 where it has none
+
+    def is_current(self):
+        if self.vocabulary != _largest:
+            return False
+        for parent, name, head in self.places:
+            owner = parent()
+            if owner is None or owner._modules.get(name) is not head():
+                return False
+        return True
+
+
+def _is_linear(module):
+    values = module.__dict__
+    return isinstance(values.get("in_features"), int) and isinstance(values.get("out_features"), int)
+
+
+def _weight(module):
+    return module._parameters.get("weight")
+
+
+def _walk(module, parent=None, name="", seen=None):
+    """(module, parent, name) of MODULE and all in it, but of nothing inside of a linear layer."""
+    seen = set() if seen is None else seen
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield module, parent, name
+    if not _is_linear(module):
+        for child_name, child in module._modules.items():
+            if child is not None:
+                yield from _walk(child, module, child_name, seen)
+
+
+def _is_padded(width, vocabulary):
+    return width % 8 == 0 and vocabulary < width <= vocabulary + vocabulary // 8 + 128
+
+
+def find_heads(model, embedding_class, largest=0):
+    """([(output layer, parent, name)], vocabulary) of MODEL; LARGEST is the vocabulary where it has no embedding."""
+    places = list(_walk(model))
+    tables = [m for m, _, _ in places if isinstance(m, embedding_class)]
+    linear = [place for place in places if _is_linear(place[0])]
+    own = max((t.num_embeddings for t in tables), default=0)
+    vocabulary = own if own >= SMALLEST_VOCABULARY else 0 if own else largest
+    weights = {id(_weight(t)) for t in tables if t.num_embeddings >= SMALLEST_VOCABULARY and _weight(t) is not None}
+    inputs = {m.in_features for m, _, _ in linear}
+
+    def matches(module, name, width_matches):
+        wide = module.out_features > module.in_features and width_matches(module.out_features)
+        return wide and (name in HEAD_NAMES or module.out_features not in inputs)
+
+    found = [p for p in linear if id(_weight(p[0])) in weights or matches(p[0], p[2], lambda w: w == vocabulary)]
+    if not found and vocabulary:
+        found = [p for p in linear if matches(p[0], p[2], lambda w: _is_padded(w, vocabulary))]
+    return found, own if own >= SMALLEST_VOCABULARY else 0
+
+
+def _look_at(model, entry, torch):
+    global _largest
+    found, own = find_heads(model, torch.nn.Embedding, _largest)
+    if own:
+        vocabularies.add(own)
+        _largest = max(vocabularies)
+    entry.vocabulary = _largest
+    entry.classes = max((head.out_features for head, _, _ in found), default=0)
+    entry.places = tuple((weakref.ref(p), name, weakref.ref(head)) for head, p, name in found if p is not None)
+    for head, _, _ in found:
+        heads[id(head)] = _reference(head, heads)
+
+
+def model_of(module, torch):
+    """What is known of MODULE, which is called from outside of any other; None: it has no parameters."""
+    entry = _models.get(id(module))
+    if entry is None:
+        if next(iter(module.parameters()), None) is None:
+            return None  # they may come later
+        entry = _models[id(module)] = _Model(module)
+        _look_at(module, entry, torch)
+    elif not entry.is_current():
+        _look_at(module, entry, torch)
+    return entry
+
+
+# ---- output layers that nobody called ----
+
+
+def _is_class_width(width):
+    return any(width == v or _is_padded(width, v) for v in vocabularies)
+
+
+def _classes_of(node):
+    """Over how many classes NODE is a log-softmax, 0 where it is none: without unpacking what it saved."""
+    if not node.name().startswith("LogSoftmaxBackward"):
+        return 0
+    shape = node._input_metadata[0].shape
+    dim = node._saved_dim
+    return int(shape[dim - (1 << 64) if dim >= 1 << 63 else dim])  # negative dimensions are shown unsigned
+
+
+def _classes_in_graph(tensor):
+    queue, seen = [tensor.grad_fn], set()
+    while queue and len(seen) < GRAPH_NODES:
+        node = queue.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        classes = _classes_of(node)
+        if classes and _is_class_width(classes):
+            return classes
+        queue.extend(next_node for next_node, _ in node.next_functions)
+    return 0
+
+
+def classes_without_call(tensors, torch):
+    """The classes of a cross-entropy over a vocabulary that the graph behind TENSORS ends with, or 0."""
+    if not vocabularies:
+        return 0
+    first = tensors[0] if isinstance(tensors, (tuple, list)) and tensors else tensors
+    if not isinstance(first, torch.Tensor):
+        return 0
+    try:
+        return _classes_in_graph(first)
+    except (AttributeError, IndexError, TypeError):
+        return 0  # a PyTorch that shows less of its graph

@@ -1,0 +1,3 @@
+class GradScaler:
+    def step(self, optimizer, *args, **kwargs):
+        """Skips every step, as with gradients that are never finite."""
