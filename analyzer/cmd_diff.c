@@ -18,7 +18,8 @@ static const struct command_help help = {
     "diff", "[options] A B",
     "What changed from run A to run B: per device the peak, each phase's peaks of allocated and reserved\n"
     "memory, who held the bytes at the two peaks, time and allocations, and what the driver used beyond.\n"
-    "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.",
+    "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.\n"
+    "Exit status 3: shown, but of one of them events or ranks are missing, or its end may be.",
     rows, false};
 
 int cmd_diff(int argc, char **argv)
@@ -40,6 +41,10 @@ int cmd_diff(int argc, char **argv)
     } else if (!status) {
         diff_text(&d, stdout, o.bytes);
     }
+    if (status)
+        status = EXIT_USAGE;
+    else if (!diff_is_whole(&d))
+        status = EXIT_INCOMPLETE;
     diff_free(&d);
-    return status ? EXIT_USAGE : EXIT_GOOD;
+    return status;
 }

@@ -41,7 +41,8 @@ static const struct command_help help = {
     "birth, by category\n"
     "(framework blocks, direct driver allocations), by the library that asked, by call stack (innermost "
     "frame first).\n"
-    "The rows of each table sum to the peak, to the byte.",
+    "The rows of each table sum to the peak, to the byte.\n"
+    "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
 static const char *const questions[] = {"phase", "category", "library", "stack", NULL};
@@ -288,7 +289,7 @@ static int show_devices(const struct report *r, const struct options *o, int onl
     if (!shown && o->device != UNKNOWN)
         return complain("%s has nothing on device %" PRId64, r->trace->path, o->device);
     if (!shown && !j)
-        puts("no device memory was ever allocated");
+        puts(trace_no_device(r->trace));
     return EXIT_GOOD;
 }
 
@@ -342,7 +343,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
     struct report r;
     if (trace_open(&t, file))
         return complain("%s", t.why);
-    if (!t.running && (only < 0 || only == BY_STACK)) {
+    if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
         char why[256]; /* without names frames are shown as module+offset: not worth a word */
         vs_symbols_fill(file, why, sizeof why);
     }
@@ -355,6 +356,8 @@ static int show_file(const char *file, const struct options *o, int only, struct
     } else if (several) {
         printf("== %s\n", shown(trace_rank_label(&t, file)));
     }
+    if (!j && t.end_line)
+        printf("%s\n", shown(t.end_line));
     int at = moment(o->at);
     if (!status)
         status = at > 0 ? at_oom(&t, moment_role[at], o, only, j) : show_devices(&r, o, only, j);
@@ -364,6 +367,8 @@ static int show_file(const char *file, const struct options *o, int only, struct
         json_end(j);
         json_end(j);
     }
+    if (!trace_whole(&t))
+        status = exit_worse(status, EXIT_INCOMPLETE);
     report_free(&r);
     trace_close(&t);
     return status;
@@ -387,7 +392,7 @@ static int show_all(char *const *files, size_t n, const struct options *o, int o
         json_begin(&j, "files", '[');
     }
     for (size_t i = 0; i < n; i++)
-        status |= show_file(files[i], o, only, o->json ? &j : NULL, n > 1);
+        status = exit_worse(status, show_file(files[i], o, only, o->json ? &j : NULL, n > 1));
     if (o->json) {
         json_end(&j);
         json_end(&j);

@@ -44,7 +44,9 @@ static const struct command_help help = {"plot", "[options] FILE...|DIR",
                                          "Allocated and reserved memory over time with the phases as bands "
                                          "and the peak marked, a panel for each device.\n"
                                          "With --overlay all files are runs to compare, in one panel.\n"
-                                         "Pictures need gnuplot; .gp and .txt do not.",
+                                         "Pictures need gnuplot; .gp and .txt do not.\n"
+                                         "Exit status 3: drawn, but events are missing, or the end of a run "
+                                         "is not known to be there; the title says so.",
                                          rows, false};
 
 enum format { FORMAT_TEXT, FORMAT_GP, FORMAT_PNG, FORMAT_SVG, FORMAT_PDF, FORMAT_BAD };
@@ -136,7 +138,7 @@ static int gather(struct picture *p, struct trace *traces, size_t n, const struc
         status = add_devices(p, &traces[i], o, columns, n > 1);
     if (!status && !p->panel_count)
         status = o->device == UNKNOWN
-                     ? complain("%s: no device memory was ever allocated: nothing to plot", traces[0].path)
+                     ? complain("%s: %s: nothing to plot", traces[0].path, trace_no_device(&traces[0]))
                      : complain("%s has nothing on device %lld", traces[0].path, (long long)o->device);
     picture_color(p);
     return status;
@@ -299,6 +301,25 @@ static int gather_overlay(struct picture *p, struct trace *traces, size_t n, con
     return status;
 }
 
+/* A picture is looked at without what stands beside it: the title begins with it. */
+static int tell_incomplete(struct picture *p, const struct trace *traces, size_t n)
+{
+    const char *word = NULL;
+    for (size_t i = 0; i < n; i++) {
+        char *line = trace_not_whole_line(&traces[i]);
+        if (line)
+            complain("plot: %s: %s", traces[i].path, line);
+        word = word ? word : trace_not_whole(&traces[i]);
+        free(line);
+    }
+    if (!word)
+        return EXIT_GOOD;
+    char *title = xformat("%s: %s", word, p->title);
+    free(p->title);
+    p->title = title;
+    return EXIT_INCOMPLETE;
+}
+
 static int plot(struct trace *traces, size_t n, const struct options *o)
 {
     struct picture p = {0};
@@ -306,6 +327,7 @@ static int plot(struct trace *traces, size_t n, const struct options *o)
     size_t columns =
         choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, o->overlay ? 1 : n) : 1);
     int status = o->overlay ? gather_overlay(&p, traces, n, o, columns) : gather(&p, traces, n, o, columns);
+    int whole = status ? status : tell_incomplete(&p, traces, n);
     if (!status && format == FORMAT_TEXT)
         status = draw_text(&p, o->output, o->size);
     else if (!status && format == FORMAT_GP) {
@@ -315,7 +337,7 @@ static int plot(struct trace *traces, size_t n, const struct options *o)
     } else if (!status)
         status = draw_picture(&p, o->output, format);
     picture_free(&p);
-    return status;
+    return exit_worse(status, whole);
 }
 
 static int plot_files(char *const *files, size_t count, const struct options *o)

@@ -31,7 +31,8 @@ static const struct command_help help = {
     "Completes databases from the journals that killed processes left behind; nothing that was recorded is "
     "lost.\n"
     "Without operands it looks for journals in VRAMSCOPE_JOURNAL_DIR, /dev/shm and the current directory.\n"
-    "Journals of running processes are left alone.",
+    "Journals of running processes are left alone, and those of other users.\n"
+    "Exit status 3: something could not be completed, or the end of a file that was named is not known.",
     rows, false};
 
 static void say(struct json *j, const char *journal, const char *database, const char *state, long events,
@@ -54,29 +55,47 @@ static void say(struct json *j, const char *journal, const char *database, const
         printf("%s: still running, left alone\n", shown(database));
     else if (!strcmp(state, "complete"))
         printf("%s: complete, nothing to recover\n", shown(database));
+    else if (!strcmp(state, "another user's"))
+        printf("%s\n", shown(why));
 }
 
-static int recover_journal(const char *journal, struct json *j)
+/* What became of one journal, that lies about or was NAMED on the command line. */
+static int tell_journal(const char *journal, const char *database, enum leftover_state state, long events,
+                        const char *why, struct json *j, bool named)
 {
-    char why[512];
-    bool alive = false;
-    long events = 0;
-    char *database = leftover_database(journal, &alive);
-    if (!database) {
-        say(j, journal, NULL, "failed", 0, "not a journal");
-        return complain("%s is not a journal of vramscope, or damaged", journal);
-    }
-    enum leftover_state state =
-        alive ? LEFTOVER_RUNNING : leftover_merge(journal, NULL, &events, why, sizeof why);
-    int status = EXIT_GOOD;
-    if (state == LEFTOVER_RUNNING)
+    switch (state) {
+    case LEFTOVER_RUNNING:
         say(j, journal, database, "running", 0, NULL);
-    else if (state == LEFTOVER_FAILED)
-        status = complain("%s", why);
-    else
+        return named ? EXIT_INCOMPLETE : EXIT_GOOD;
+    case LEFTOVER_DEAD:
+    case LEFTOVER_RECOVERED:
         say(j, journal, database, "recovered", events, NULL);
-    if (state == LEFTOVER_FAILED)
-        say(j, journal, database, "failed", 0, why);
+        return EXIT_GOOD;
+    case LEFTOVER_OTHERS: /* whoever is not root can do nothing about it, nor needs to know */
+        if (j || geteuid() == 0)
+            say(j, journal, database, "another user's", 0, why);
+        return named ? complain("%s", why) : EXIT_GOOD;
+    case LEFTOVER_NONE: /* another recovery has just finished it */
+        return named ? complain("%s: no such file", journal) : EXIT_GOOD;
+    case LEFTOVER_FAILED:
+        break;
+    }
+    say(j, journal, database, "failed", 0, why);
+    if (strncmp(why, journal, strlen(journal)) == 0)
+        complain("%s", why);
+    else
+        complain("%s can't be merged: %s", journal, why);
+    return named && !database ? EXIT_USAGE : EXIT_INCOMPLETE;
+}
+
+static int recover_journal(const char *journal, struct json *j, bool named)
+{
+    char why[512] = "", *database;
+    long events = 0;
+    enum leftover_state state = leftover_database(journal, &database, why, sizeof why);
+    if (state == LEFTOVER_DEAD)
+        state = leftover_merge(journal, NULL, &events, why, sizeof why);
+    int status = tell_journal(journal, database, state, events, why, j, named);
     free(database);
     return status;
 }
@@ -89,9 +108,17 @@ static int recover_database(const char *path, struct json *j)
         say(j, NULL, path, "failed", 0, t.why);
         return complain("%s", t.why);
     }
-    say(j, NULL, path, t.running ? "running" : t.recovered ? "recovered" : "complete", t.recovered, NULL);
+    bool whole = t.end == TRACE_END_CLEAN || t.end == TRACE_END_MERGED, runs = t.end == TRACE_END_RUNNING;
+    say(j, NULL, path,
+        runs          ? "running"
+        : !whole      ? "incomplete"
+        : t.recovered ? "recovered"
+                      : "complete",
+        t.recovered, t.end_line);
+    if (!whole && !runs)
+        complain("%s: %s", path, t.end_line);
     trace_close(&t);
-    return EXIT_GOOD;
+    return whole ? EXIT_GOOD : EXIT_INCOMPLETE;
 }
 
 static bool is_journal(const char *path)
@@ -106,14 +133,18 @@ static int recover_found(struct json *j)
     int status = EXIT_GOOD;
     char **paths = leftover_scan(NULL, &n);
     for (size_t i = 0; i < n; i++) {
-        if (!access(paths[i], R_OK)) /* other users' are none of our business */
-            status |= recover_journal(paths[i], j);
+        status = exit_worse(status, recover_journal(paths[i], j, false));
         free(paths[i]);
     }
     free(paths);
     if (!n && !j)
         puts("no journal was left behind");
     return status;
+}
+
+static int recover_named(const char *path, struct json *j)
+{
+    return is_journal(path) ? recover_journal(path, j, true) : recover_database(path, j);
 }
 
 int cmd_recover(int argc, char **argv)
@@ -130,14 +161,8 @@ int cmd_recover(int argc, char **argv)
         json_begin(&j, NULL, '{');
         json_begin(&j, "journals", '[');
     }
-    for (int i = 0; i < n; i++) {
-        if (is_journal(operands[i]) && access(operands[i], F_OK))
-            status |= complain("%s: no such file", operands[i]);
-        else if (is_journal(operands[i]))
-            status |= recover_journal(operands[i], o.json ? &j : NULL);
-        else
-            status |= recover_database(operands[i], o.json ? &j : NULL);
-    }
+    for (int i = 0; i < n; i++)
+        status = exit_worse(status, recover_named(operands[i], o.json ? &j : NULL));
     if (n == 0)
         status = recover_found(o.json ? &j : NULL);
     if (o.json) {

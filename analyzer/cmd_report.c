@@ -23,7 +23,8 @@ static const struct command_help help = {
     "What a run used: per device and phase the time, the peaks of allocated and reserved memory, what the\n"
     "peak was made of, what would lower it and by how much at most, what the driver uses beyond it, and\n"
     "whether anything was lost. Several files, or a directory of them, are the ranks of a job: a row each,\n"
-    "who is missing, who peaked highest, and each phase over all ranks.",
+    "who is missing, who peaked highest, and each phase over all ranks.\n"
+    "Exit status 3: shown, but events or ranks are missing, or the end of a run is not known to be there.",
     rows, false};
 
 /* What has been read of all files, for the page of the ranks. */
@@ -53,6 +54,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         status = complain("%s", t.why);
     } else {
         *PUSH(ranks->files, ranks->count) = ranks_file_of(&r);
+        status = trace_whole(&t) ? EXIT_GOOD : EXIT_INCOMPLETE;
         if (j)
             report_json(&r, j);
         else if (n == 1)
@@ -72,9 +74,10 @@ static int show_json(char *const *files, size_t n, const struct options *o)
     json_begin(&j, NULL, '{');
     json_begin(&j, "files", '[');
     for (size_t i = 0; i < n; i++)
-        status |= show(files, n, i, o, &ranks, &j);
+        status = exit_worse(status, show(files, n, i, o, &ranks, &j));
     json_end(&j);
-    ranks_json(ranks.files, ranks.count, &j);
+    if (!ranks_json(ranks.files, ranks.count, &j))
+        status = exit_worse(status, EXIT_INCOMPLETE);
     json_end(&j);
     json_close(&j);
     free_ranks(&ranks);
@@ -86,9 +89,9 @@ static int show_text(char *const *files, size_t n, const struct options *o)
     struct ranks ranks = {0};
     int status = EXIT_GOOD;
     for (size_t i = 0; i < n; i++)
-        status |= show(files, n, i, o, &ranks, NULL);
-    if (n > 1 && ranks.count)
-        ranks_text(ranks.files, ranks.count, stdout, o->bytes);
+        status = exit_worse(status, show(files, n, i, o, &ranks, NULL));
+    if (n > 1 && ranks.count && !ranks_text(ranks.files, ranks.count, stdout, o->bytes))
+        status = exit_worse(status, EXIT_INCOMPLETE);
     free_ranks(&ranks);
     return status;
 }

@@ -39,6 +39,8 @@ struct diff {
 /* 0, or 2 with the reason said; diff_free either way. */
 int diff_load(struct diff *d, const char *a, const char *b);
 void diff_free(struct diff *d);
+/* Whether both sides hold all of their runs. */
+bool diff_is_whole(const struct diff *d);
 
 /* One question about a device of both sides, a row for each phase, or for each that held bytes at the peak.
  */

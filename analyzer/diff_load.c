@@ -95,9 +95,9 @@ static void note_states(struct diff *d)
         const struct diff_side *s = &d->side[i];
         if (strcmp(s->shown->state, RANK_COMPLETE) != 0)
             note(d, xformat("%c: %s%s", letters[i], s->shown->state,
-                            s->report.lost_events > 0 ? ": its peaks may have been higher" : ""));
+                            s->shown->whole ? "" : ": its peaks may have been higher"));
         if (!s->report.device_count)
-            note(d, xformat("%c: no device memory was ever allocated", letters[i]));
+            note(d, xformat("%c: %s", letters[i], trace_no_device(&s->trace)));
     }
 }
 
@@ -223,6 +223,16 @@ int diff_load(struct diff *d, const char *a, const char *b)
     note_jobs(d);
     note_devices(d);
     return 0;
+}
+
+static bool side_whole(const struct diff_side *s)
+{
+    return s->job ? ranks_whole(s->job) : trace_whole(&s->trace);
+}
+
+bool diff_is_whole(const struct diff *d)
+{
+    return side_whole(&d->side[SIDE_A]) && side_whole(&d->side[SIDE_B]);
 }
 
 static void free_side(struct diff_side *s)

@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trace/writer.h"
@@ -60,17 +62,6 @@ char **leftover_scan(const char *directory, size_t *n)
     return paths;
 }
 
-char *leftover_database(const char *journal, bool *alive)
-{
-    struct vs_journal *j;
-    if (vs_journal_open(&j, journal, false))
-        return NULL;
-    char *database = xstrdup(vs_journal_database(j));
-    *alive = vs_journal_owner_alive(j);
-    vs_journal_close(j);
-    return database;
-}
-
 static bool same_file(const char *a, const char *b)
 {
     char *ra = realpath(a, NULL), *rb = realpath(b, NULL);
@@ -91,14 +82,56 @@ static char *directory_of(const char *path)
     return copy;
 }
 
+/* Who may recover it, and how. */
+static enum leftover_state others(const char *journal, char *why, size_t n)
+{
+    struct stat st;
+    const struct passwd *user = lstat(journal, &st) ? NULL : getpwuid(st.st_uid);
+    char *name = user ? xstrdup(user->pw_name) : xformat("#%u", (unsigned)st.st_uid);
+    if (geteuid() == 0)
+        snprintf(why, n, "%s belongs to %s: sudo -u '%s' vramscope recover %s", journal, name, name, journal);
+    else
+        snprintf(why, n, "%s belongs to %s, who can recover it: vramscope recover %s", journal, name,
+                 journal);
+    free(name);
+    return LEFTOVER_OTHERS;
+}
+
+static enum leftover_state cannot_open(int rc, const char *journal, char *why, size_t n)
+{
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return LEFTOVER_NONE;
+    if (rc == -EPERM || rc == -EACCES)
+        return others(journal, why, n);
+    snprintf(why, n, "%s %s", journal,
+             rc == -EPROTO   ? "was written by a newer vramscope; use that one"
+             : rc == -EINVAL ? "is not a journal of vramscope, or damaged"
+                             : strerror(-rc));
+    return LEFTOVER_FAILED;
+}
+
+enum leftover_state leftover_database(const char *journal, char **database, char *why, size_t why_size)
+{
+    struct vs_journal *j;
+    int rc = vs_journal_open(&j, journal, false);
+    *database = NULL;
+    if (rc < 0)
+        return cannot_open(rc, journal, why, why_size);
+    *database = xstrdup(vs_journal_database(j));
+    enum leftover_state state = vs_journal_owner_alive(j) ? LEFTOVER_RUNNING : LEFTOVER_DEAD;
+    vs_journal_close(j);
+    return state;
+}
+
 char *leftover_find(const char *database)
 {
     size_t n;
     char *directory = directory_of(database), *found = NULL;
     char **paths = leftover_scan(directory, &n);
     for (size_t i = 0; i < n; i++) {
-        bool alive;
-        char *of = found ? NULL : leftover_database(paths[i], &alive);
+        char *of = NULL, why[256];
+        if (!found)
+            leftover_database(paths[i], &of, why, sizeof why);
         if (of && same_file(of, database))
             found = xstrdup(paths[i]);
         free(of);
@@ -109,6 +142,27 @@ char *leftover_find(const char *database)
     return found;
 }
 
+enum leftover_state leftover_look(const char *journal, int64_t start_realtime_ns, char *why, size_t why_size)
+{
+    struct vs_journal *j;
+    struct vs_journal_stats stats;
+    int rc = vs_journal_open(&j, journal, false);
+    if (rc < 0)
+        return cannot_open(rc, journal, why, why_size);
+    vs_journal_stats(j, &stats);
+    enum leftover_state state = (int64_t)stats.start_realtime_ns != start_realtime_ns ? LEFTOVER_NONE
+                                : vs_journal_owner_alive(j)                           ? LEFTOVER_RUNNING
+                                                                                      : LEFTOVER_DEAD;
+    vs_journal_close(j);
+    return state;
+}
+
+static bool is_mine(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
 enum leftover_state leftover_merge(const char *journal, const char *database, long *events, char *why,
                                    size_t why_size)
 {
@@ -117,8 +171,10 @@ enum leftover_state leftover_merge(const char *journal, const char *database, lo
     long got = vs_recover(journal, database, why, why_size);
     if (got == -EBUSY)
         return LEFTOVER_RUNNING;
-    if (got == -ENOENT)
+    if (got == -ENOENT && access(journal, F_OK))
         return LEFTOVER_NONE;
+    if (got == -EPERM && !is_mine(journal))
+        return others(journal, why, why_size);
     if (got < 0) {
         if (!*why)
             snprintf(why, why_size, "journal %s can't be merged: %s", journal, strerror((int)-got));

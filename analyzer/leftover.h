@@ -10,9 +10,11 @@
 #include "base.h"
 
 enum leftover_state {
-    LEFTOVER_NONE,      /* no journal: the file is complete, or its process left nothing */
+    LEFTOVER_NONE,      /* there is no such journal, or it is another run's */
     LEFTOVER_RUNNING,   /* its process is alive */
-    LEFTOVER_RECOVERED, /* merged */
+    LEFTOVER_DEAD,      /* its process is not, so that it can be merged */
+    LEFTOVER_RECOVERED, /* merged to its end */
+    LEFTOVER_OTHERS,    /* another user's; why has a line for him */
     LEFTOVER_FAILED     /* why has the line */
 };
 
@@ -23,12 +25,15 @@ char **leftover_scan(const char *directory, size_t *n);
 /* The journal whose database is DATABASE, out of the usual places; NULL = none.  The caller frees it. */
 char *leftover_find(const char *database);
 
+/* What is to be done about JOURNAL, if it is of the run that began at START_REALTIME_NS. */
+enum leftover_state leftover_look(const char *journal, int64_t start_realtime_ns, char *why, size_t why_size);
+
 /* Merges JOURNAL into DATABASE (NULL = as the journal says).  *EVENTS: how many came. */
 enum leftover_state leftover_merge(const char *journal, const char *database, long *events, char *why,
                                    size_t why_size);
 
-/* The database that JOURNAL belongs to and whether its process lives; NULL = not a journal. The caller frees
- * it. */
-char *leftover_database(const char *journal, bool *alive);
+/* What JOURNAL is: running, dead, another user's, failed (no journal), none (not there); of the first two
+ * *DATABASE gets the file that it names, which the caller frees. */
+enum leftover_state leftover_database(const char *journal, char **database, char *why, size_t why_size);
 
 #endif

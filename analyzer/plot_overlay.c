@@ -95,9 +95,8 @@ static int add_run(struct picture *p, struct trace *t, const struct overlay_opti
     }
     if (p->panel_count > before)
         return 0;
-    return o->device == UNKNOWN
-               ? complain("%s: no device memory was ever allocated: nothing to plot", t->path)
-               : complain("%s has nothing on device %lld", t->path, (long long)o->device);
+    return o->device == UNKNOWN ? complain("%s: %s: nothing to plot", t->path, trace_no_device(t))
+                                : complain("%s has nothing on device %lld", t->path, (long long)o->device);
 }
 
 static int add_runs(struct picture *p, struct trace *traces, size_t n, const struct overlay_options *o,

@@ -15,7 +15,8 @@
 /* What the ranks' page needs of a report, in its own memory. */
 struct rank_file ranks_file_of(const struct report *r);
 
-void ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact);
-void ranks_json(const struct rank_file *files, size_t n, struct json *j); /* the array "jobs" */
+/* Both answer whether nothing is missing: no rank, and of no file its end or an event. */
+bool ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact);
+bool ranks_json(const struct rank_file *files, size_t n, struct json *j); /* the array "jobs" */
 
 #endif

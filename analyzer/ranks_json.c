@@ -61,6 +61,7 @@ static void job_json(const struct rank_job *job, struct json *j)
                      reserved = ranks_span(job, FIGURE_RESERVED), residual = ranks_span(job, FIGURE_RESIDUAL);
     json_begin(j, NULL, '{');
     json_bool(j, "ranked", job->ranked);
+    json_bool(j, "complete", ranks_whole(job));
     json_int(j, "world_size", job->world_size);
     json_int(j, "hosts", (int64_t)ranks_hosts(job));
     lists_json(job, j);
@@ -71,13 +72,17 @@ static void job_json(const struct rank_job *job, struct json *j)
     json_end(j);
 }
 
-void ranks_json(const struct rank_file *files, size_t n, struct json *j)
+bool ranks_json(const struct rank_file *files, size_t n, struct json *j)
 {
     size_t count;
+    bool whole = true;
     struct rank_job *jobs = ranks_jobs(files, n, &count);
     json_begin(j, "jobs", '[');
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         job_json(&jobs[i], j);
+        whole = whole && ranks_whole(&jobs[i]);
+    }
     json_end(j);
     ranks_free_jobs(jobs, count);
+    return whole;
 }

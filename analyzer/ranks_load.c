@@ -25,6 +25,20 @@ static bool ran_out(struct trace *t)
     return t->oom_total > 0 || t->refused_total > (absorbed > 0 ? absorbed : 0);
 }
 
+static void add_end(char **state, const struct trace *t)
+{
+    static const char *const words[] = {[TRACE_END_RUNNING] = "still running",
+                                        [TRACE_END_UNKNOWN] = "INCOMPLETE: not at its end",
+                                        [TRACE_END_GONE] = "INCOMPLETE: its journal is gone",
+                                        [TRACE_END_ELSEWHERE] = "INCOMPLETE: its journal is on its host",
+                                        [TRACE_END_OTHERS] = "INCOMPLETE: its journal is another user's",
+                                        [TRACE_END_FAILED] = "INCOMPLETE: its journal can't be merged"};
+    if (t->end == TRACE_END_MERGED)
+        add_word(state, t->recovered ? "killed, recovered" : "no clean end");
+    else if (t->end != TRACE_END_CLEAN)
+        add_word(state, words[t->end]);
+}
+
 /* In few words: the row has one cell for it. */
 static char *state_of(const struct report *r)
 {
@@ -42,14 +56,7 @@ static char *state_of(const struct report *r)
         add_word(&state, "began late");
     if (t->thinned)
         add_word(&state, "thinned");
-    if (t->elsewhere)
-        add_word(&state, "not at its end: its journal is on its host");
-    else if (t->running)
-        add_word(&state, "still running");
-    else if (t->recovered)
-        add_word(&state, "killed, recovered");
-    else if (!t->clean_end)
-        add_word(&state, "no clean end");
+    add_end(&state, t);
     if (!*state)
         add_word(&state, RANK_COMPLETE);
     return state;
@@ -90,6 +97,7 @@ struct rank_file ranks_file_of(const struct report *r)
                           .host = copy(p->host),
                           .command = copy(p->command),
                           .state = state_of(r),
+                          .whole = trace_whole(t),
                           .rank = p->rank,
                           .world_size = p->world_size,
                           .pid = p->pid,

@@ -265,9 +265,10 @@ static void print_job(const struct rank_job *job, FILE *out, bool exact)
         fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
 }
 
-void ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
+bool ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
 {
     size_t count;
+    bool whole = true;
     struct rank_job *jobs = ranks_jobs(files, n, &count);
     if (count > 1)
         fprintf(out, "these files are of %zu jobs (told apart by world size, time and rank)\n\n", count);
@@ -275,6 +276,8 @@ void ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
         if (i)
             fputs("\n\n", out);
         print_job(&jobs[i], out, exact);
+        whole = whole && ranks_whole(&jobs[i]);
     }
     ranks_free_jobs(jobs, count);
+    return whole;
 }

@@ -69,9 +69,12 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "duration_ns", t->t_last);
     json_int(j, "steps", t->steps);
     json_int(j, "events", t->events);
-    json_bool(j, "running", t->running);
-    json_bool(j, "clean_end", t->clean_end);
-    json_text(j, "journal_elsewhere", t->elsewhere);
+    json_bool(j, "complete", trace_whole(t));
+    json_text(j, "end", trace_end_name(t));
+    json_text(j, "end_line", t->end_line);
+    json_bool(j, "running", t->end == TRACE_END_RUNNING);
+    json_bool(j, "clean_end", t->end == TRACE_END_CLEAN);
+    json_text(j, "journal_elsewhere", t->end == TRACE_END_ELSEWHERE ? t->journal : NULL);
     json_bool(j, "thinned", t->thinned);
     json_int(j, "recovered_events", t->recovered);
     json_int(j, "framework_reports", t->reports);

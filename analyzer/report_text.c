@@ -13,11 +13,11 @@
 
 #define B(n) units_bytes(n, exact).s
 
-/* The headline is about events.  Where calls may have gone past the recording nobody knows whether all are
- * there. */
+/* The headline is about events.  Where the end is not known to be there, or calls may have gone past the
+ * recording, nobody knows whether all are there. */
 static void print_complete(const struct trace *t, FILE *out)
 {
-    if (trace_has_loss(t, LOSS_EVENTS) || trace_has_loss(t, LOSS_GAP))
+    if (!trace_whole(t))
         return;
     fprintf(out, "complete: no events lost");
     if (t->reports == UNKNOWN || t->reports == 0)
@@ -54,18 +54,10 @@ static void print_losses(const struct report *r, FILE *out)
     if (t->thinned)
         fprintf(out, "thinned: VRAMSCOPE_MAX_BYTES was reached; from there on single framework events are "
                      "not in the file, peaks are\n");
-    if (t->running)
-        fprintf(out, "still running: pid %lld; the report shows what is written so far\n",
-                (long long)t->process.pid);
-    else if (t->recovered)
+    if (t->recovered)
         fprintf(out, "recovered: %s merged from the journal that the killed process left\n",
                 units_count(t->recovered, "event").s);
-    else if (t->elsewhere)
-        fprintf(
-            out,
-            "not at its end: still running on %s, or killed there; then run there: vramscope recover %s\n",
-            shown(t->process.host), shown(t->elsewhere));
-    else if (!t->clean_end)
+    else if (t->end == TRACE_END_MERGED)
         fprintf(out, "the process did not end in good order; everything up to its end is here\n");
 }
 
@@ -73,6 +65,8 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
 {
     const struct trace *t = r->trace;
     const struct trace_process *p = &t->process;
+    if (t->end_line)
+        fprintf(out, "%s\n", shown(t->end_line));
     oom_report_text(&r->oom, r->trace, out, exact);
     print_losses(r, out);
     if (p->simulated)
@@ -145,7 +139,8 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     if (!d->allocated)
         return;
     if (d->allocated->bytes == 0 && d->held_count == 0) {
-        fprintf(out, "\n  nothing was ever allocated on this device\n");
+        fprintf(out, "\n  nothing was ever allocated on this device%s\n",
+                trace_whole(r->trace) ? "" : ", as far as the file goes");
         return;
     }
     fprintf(out, "\n  peak: %s allocated at %s", B(d->allocated->bytes), units_time(d->allocated->t).s);
@@ -209,7 +204,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         report_residual_text(&d->residual, out, exact);
     }
     if (!r->device_count)
-        fputs("\nno device memory was ever allocated\n", out);
+        fprintf(out, "\n%s\n", trace_no_device(r->trace));
     else
         print_host(r, out, exact);
 }

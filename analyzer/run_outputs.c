@@ -77,11 +77,11 @@ static void find_databases(const struct pattern *p, time_t since, struct outputs
 
 static void merge_journal(const char *journal, const struct pattern *p)
 {
-    bool alive;
-    char *of = leftover_database(journal, &alive), why[256];
+    char *of, why[512];
+    bool dead = leftover_database(journal, &of, why, sizeof why) == LEFTOVER_DEAD;
     size_t directory = strlen(p->directory);
     long events;
-    if (of && !alive && !strncmp(of, p->directory, directory) && belongs(of + directory, p) &&
+    if (dead && !strncmp(of, p->directory, directory) && belongs(of + directory, p) &&
         leftover_merge(journal, NULL, &events, why, sizeof why) == LEFTOVER_FAILED)
         complain("%s", why);
     free(of);
@@ -102,8 +102,8 @@ static void merge_journals(const struct pattern *p)
 struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
-    const char *unreadable;
     char *oom; /* of the first file that has one; owned */
+    char *end; /* that is not in the file, likewise */
     /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
     const char *own_cache, *unserved;
 };
@@ -147,6 +147,13 @@ static void look_for_arena(struct trace *t, const char *path, struct summary *s)
         s->unserved = path;
 }
 
+static const char *shown_path(const char *path)
+{
+    static char cwd[4096];
+    size_t n = getcwd(cwd, sizeof cwd - 1) ? strlen(cwd) : 0;
+    return shown(n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path);
+}
+
 static void summarize(const char *path, struct summary *s)
 {
     struct trace t;
@@ -169,16 +176,11 @@ static void summarize(const char *path, struct summary *s)
         s->gaps += t.losses[i].kind == LOSS_GAP;
     }
     count_phases(&t, s);
+    if (t.end_line && !s->end)
+        s->end = xformat("%s: %s", shown_path(path), t.end_line);
     note_oom(&t, s);
     look_for_arena(&t, path, s);
     trace_close(&t);
-}
-
-static const char *shown_path(const char *path)
-{
-    static char cwd[4096];
-    size_t n = getcwd(cwd, sizeof cwd - 1) ? strlen(cwd) : 0;
-    return shown(n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path);
 }
 
 /* Who asked for the arena and did not get it must not take the figures for the arena's. */
@@ -224,10 +226,15 @@ static void print_summary(const struct outputs *o, const struct summary *s)
         fprintf(stderr, " and %zu more", o->n - 1);
     fprintf(stderr, ": peak %s allocated, %s reserved, %s, ", units_bytes(s->allocated, false).s,
             units_bytes(s->reserved, false).s, units_count(s->phases, "phase").s);
-    fprintf(stderr, s->lost ? "%s LOST" : "no events lost", units_count(s->lost, "event").s);
+    if (s->lost)
+        fprintf(stderr, "%s LOST", units_count(s->lost, "event").s);
+    else
+        fputs(s->end ? "not at its end" : "no events lost", stderr);
     if (s->gaps)
         fprintf(stderr, ", %s NOT COVERED: report says which", units_count(s->gaps, "road").s);
     fputc('\n', stderr);
+    if (s->end)
+        fprintf(stderr, "vramscope: %s\n", shown(s->end));
     if (s->oom)
         fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
     print_no_arena(s);
@@ -263,6 +270,7 @@ void run_finish_outputs(const char *output, time_t since, bool quiet)
     if (!quiet)
         print_summary(&o, &s);
     free(s.oom);
+    free(s.end);
     for (size_t i = 0; i < o.n; i++)
         free(o.paths[i]);
     free(o.paths);

@@ -1,8 +1,9 @@
 /*
- * trace.c - opening a database: what can be wrong with the file, completing it, and the small tables.
+ * trace.c - opening a database and reading its small tables.
  *
- * Order matters: the file's first bytes are looked at before SQLite is, so that a truncated or foreign file
- * is named as such; the journal of a killed process is merged before anything is read.
+ * Order matters: the file's first bytes are looked at before SQLite is (trace_file.c), so that a truncated or
+ * foreign file is named as such; the journal of a killed process is merged before anything is read
+ * (trace_end.c).
  */
 #include "trace.h"
 
@@ -15,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "leftover.h"
 #include "trace_sql.h"
 
 /* ---- SQL helpers (trace_sql.h) ---- */
@@ -83,143 +83,6 @@ int64_t trace_sql_one(struct trace *t, const char *sql)
     int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return value;
-}
-
-/* ---- what the file is ---- */
-
-static uint32_t big_endian(const unsigned char *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-/* The first 100 bytes say page size and page count (SQLite's file format): a file that is shorter lost its
- * end. */
-static bool is_truncated(const unsigned char *head, off_t size, const char *path)
-{
-    uint32_t page = (uint32_t)head[16] << 8 | head[17];
-    uint64_t whole = (uint64_t)(page == 1 ? 65536 : page) * big_endian(head + 28);
-    char *wal = xformat("%s-wal", path); /* pages may still stand there */
-    bool truncated = (uint64_t)size < whole && access(wal, F_OK);
-    free(wal);
-    return truncated;
-}
-
-/* Reads the head of the file: 1 = empty, 0 = looks like a database, -1 = t->why. */
-static int inspect(struct trace *t)
-{
-    unsigned char head[100];
-    struct stat st;
-    FILE *f = fopen(t->path, "rb");
-    if (!f || fstat(fileno(f), &st)) {
-        snprintf(t->why, sizeof t->why, "%s can't be opened: %s", t->path, strerror(errno));
-        if (f)
-            fclose(f);
-        return -1;
-    }
-    size_t n = S_ISREG(st.st_mode) ? fread(head, 1, sizeof head, f) : 0;
-    fclose(f);
-    if (!S_ISREG(st.st_mode))
-        snprintf(t->why, sizeof t->why, "%s is no regular file: give a database that vramscope wrote",
-                 t->path);
-    else if (st.st_size == 0)
-        return 1;
-    else if (memcmp(head, "SQLite format 3", n < 16 ? n : 16))
-        snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
-    else if (n < sizeof head || is_truncated(head, st.st_size, t->path))
-        snprintf(t->why, sizeof t->why, "%s is truncated: its end is missing, copy it again", t->path);
-    else
-        return 0;
-    return -1;
-}
-
-static int connect_database(struct trace *t)
-{
-    if (sqlite3_open_v2(t->path, &t->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        return trace_sql_error(t);
-    sqlite3_busy_timeout(t->db, 5000);
-    int code = sqlite3_exec(t->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
-    if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_READONLY_CANTINIT) {
-        /* a WAL file in a directory where we can't write: nobody writes it, so it may be read as it lies */
-        sqlite3_close(t->db);
-        char *uri = sqlite3_mprintf("file:%s?immutable=1", t->path);
-        code = sqlite3_open_v2(uri, &t->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
-        sqlite3_free(uri);
-    }
-    if (code != SQLITE_OK)
-        return trace_sql_error(t);
-    return 0;
-}
-
-static void disconnect(struct trace *t)
-{
-    sqlite3_close(t->db);
-    t->db = NULL;
-}
-
-static int check_schema(struct trace *t)
-{
-    int64_t tables = trace_sql_one(
-        t, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta','ev','phase_stat','zone')");
-    int64_t version =
-        tables == 4 ? trace_sql_one(t, "SELECT value FROM meta WHERE key = 'schema_version'") : UNKNOWN;
-    if (tables == UNKNOWN)
-        return trace_sql_error(t);
-    if (version == UNKNOWN)
-        snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote", t->path);
-    else if (version > TRACE_SCHEMA)
-        snprintf(t->why, sizeof t->why,
-                 "%s was made by a newer vramscope (schema %lld), this one reads %d: upgrade", t->path,
-                 (long long)version, TRACE_SCHEMA);
-    else if (version < TRACE_SCHEMA)
-        snprintf(t->why, sizeof t->why,
-                 "%s was made by a vramscope older than any release (schema %lld), this one reads %d: record "
-                 "the run again",
-                 t->path, (long long)version, TRACE_SCHEMA);
-    else
-        return 0;
-    return -1;
-}
-
-/* ---- completing ---- */
-
-/* The journal that meta names while the process runs, or, in an empty file, one found by looking. */
-static char *journal_of(struct trace *t, bool empty)
-{
-    if (empty)
-        return leftover_find(t->path);
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = 'journal' AND value <> ''", 0);
-    char *journal = NULL;
-    if (s && sqlite3_step(s) == SQLITE_ROW)
-        journal = xstrdup((const char *)sqlite3_column_text(s, 0));
-    sqlite3_finalize(s);
-    if (journal && access(journal, F_OK)) {
-        free(journal);
-        journal = NULL;
-    }
-    return journal;
-}
-
-static int complete(struct trace *t, bool empty)
-{
-    char *journal = journal_of(t, empty);
-    enum leftover_state state = LEFTOVER_NONE;
-    if (journal) {
-        if (!empty)
-            disconnect(t);
-        state = leftover_merge(journal, t->path, &t->recovered, t->why, sizeof t->why);
-        free(journal);
-    }
-    t->running = state == LEFTOVER_RUNNING;
-    if (state == LEFTOVER_FAILED)
-        complain("%s; what is in the file is shown, its end is missing", t->why);
-    if (empty && state != LEFTOVER_RECOVERED) {
-        snprintf(t->why, sizeof t->why,
-                 state == LEFTOVER_RUNNING ? "%s is still empty: its process has just begun, try again"
-                                           : "%s is empty: nothing was recorded into it",
-                 t->path);
-        return -1;
-    }
-    return t->db ? 0 : connect_database(t);
 }
 
 /* ---- the small tables ---- */
@@ -345,28 +208,12 @@ static int load_phase_names(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
-/* A process on another host may still be running, or have been killed: what it has not written yet is in its
- * journal, and that is in its host's memory. */
-static void load_elsewhere(struct trace *t)
-{
-    char here[256] = "";
-    struct sqlite3_stmt *s;
-    gethostname(here, sizeof here - 1);
-    if (t->clean_end || t->running || t->recovered || !t->process.host || !strcmp(t->process.host, here))
-        return;
-    s = trace_sql(t, "SELECT value FROM meta WHERE key = 'journal' AND value <> ''", 0);
-    if (s && sqlite3_step(s) == SQLITE_ROW)
-        t->elsewhere = trace_sql_text(t, s, 0);
-    sqlite3_finalize(s);
-}
-
 static int load_small(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = 'version'", 0);
     if (s && sqlite3_step(s) == SQLITE_ROW)
         t->version = trace_sql_text(t, s, 0);
     sqlite3_finalize(s);
-    t->clean_end = trace_sql_one(t, "SELECT value FROM meta WHERE key = 'clean_end'") == 1;
     t->thinned = trace_sql_one(t, "SELECT value FROM meta WHERE key = 'thinned_from_seq'") != UNKNOWN;
     t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
     t->reports_mismatched =
@@ -381,7 +228,6 @@ static int load_small(struct trace *t)
     if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_losses(t) ||
         load_mismatches(t) || load_phase_names(t))
         return -1;
-    load_elsewhere(t);
     return trace_load_extent(t);
 }
 
@@ -393,25 +239,15 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* A process killed in its first milliseconds leaves a database that has a head and no tables: all that it
- * recorded is in its journal, as with an empty file.  A copy without a journal is then called empty. */
-static bool has_no_tables(struct trace *t)
-{
-    if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master") != 0)
-        return false;
-    disconnect(t);
-    return true;
-}
-
 static int open_steps(struct trace *t)
 {
-    int kind = inspect(t);
-    if (kind < 0 || (kind == 0 && connect_database(t)))
+    int kind = trace_inspect(t);
+    if (kind < 0 || (kind == 0 && trace_connect(t)))
         return -1;
-    bool empty = kind == 1 || has_no_tables(t);
-    if (!empty && check_schema(t))
+    bool empty = kind == 1 || trace_has_no_tables(t);
+    if (!empty && trace_check_schema(t))
         return -1;
-    return complete(t, empty) || check_schema(t) || load_small(t) ? -1 : 0;
+    return trace_complete(t, empty) || load_small(t) ? -1 : 0;
 }
 
 int trace_open(struct trace *t, const char *path)
@@ -430,7 +266,7 @@ int trace_open(struct trace *t, const char *path)
 
 void trace_close(struct trace *t)
 {
-    disconnect(t);
+    trace_disconnect(t);
     for (size_t i = 0; i < t->text_count; i++)
         free(t->texts[i]);
     free(t->texts);
@@ -441,6 +277,8 @@ void trace_close(struct trace *t)
     free(t->mismatches);
     free(t->ooms);
     free(t->phase_names);
+    free(t->end_line);
+    free(t->journal);
     free(t->path);
     memset(t, 0, sizeof *t);
 }

@@ -165,16 +165,28 @@ struct trace_frame {
     int64_t offset, line;
 };
 
+/* What is known of how the recording ended; everything is in the file after the first two alone. */
+enum trace_end {
+    TRACE_END_CLEAN,     /* the process ended in good order */
+    TRACE_END_MERGED,    /* it was cut off, and its journal has been merged to its end */
+    TRACE_END_RUNNING,   /* the file grows while we read */
+    TRACE_END_UNKNOWN,   /* it was cut off, and named no journal */
+    TRACE_END_GONE,      /* its journal is gone */
+    TRACE_END_ELSEWHERE, /* its journal lies on another host, where it may still run */
+    TRACE_END_OTHERS,    /* its journal is another user's */
+    TRACE_END_FAILED     /* its journal could not be merged */
+};
+
 struct trace {
     struct sqlite3 *db;
     char *path;
     const char *label; /* what tells it from the other files: the name, or where names are equal the path */
     char why[512];
-    bool running; /* its process is alive: the file grows while we read */
-    bool clean_end;
-    bool thinned;          /* from some point on framework events stand in the file only as peaks */
-    const char *elsewhere; /* the journal with the rest lies on another host; NULL: no */
-    long recovered;        /* events merged from a journal on opening, 0 = none */
+    enum trace_end end;
+    char *end_line; /* the sentence about an end that is not known to be in the file, else NULL */
+    char *journal;  /* that the file names */
+    bool thinned;   /* from some point on framework events stand in the file only as peaks */
+    long recovered; /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
@@ -206,6 +218,16 @@ struct trace {
 /* Opens PATH and reads everything small.  On -1 nothing stays open and *why has the line. */
 int trace_open(struct trace *t, const char *path);
 void trace_close(struct trace *t);
+
+/* Whether the file is known to hold all of its run: it has the end, no event was lost, no call went past. */
+bool trace_whole(const struct trace *t);
+/* Why it is not, in a word or two and in a sentence that the caller frees; NULL where it is whole. */
+const char *trace_not_whole(const struct trace *t);
+char *trace_not_whole_line(const struct trace *t);
+/* What is to be said of a file without any device. */
+const char *trace_no_device(const struct trace *t);
+/* The end's name in JSON. */
+const char *trace_end_name(const struct trace *t);
 
 /* PATHS and the databases in them where they are directories, sorted by name; NULL with WHY where one can't
  * be used. */

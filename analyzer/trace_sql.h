@@ -6,6 +6,17 @@
 
 struct sqlite3_stmt;
 
+/* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (trace_file.c). */
+int trace_inspect(struct trace *t);
+int trace_connect(struct trace *t);
+void trace_disconnect(struct trace *t);
+int trace_check_schema(struct trace *t);
+bool trace_has_no_tables(struct trace *t); /* and disconnects */
+
+/* Merges the journal of a killed process, and says what is known of the file's end; connected after it
+ * (trace_end.c).  EMPTY: there is no table to read, and no connection. */
+int trace_complete(struct trace *t, bool empty);
+
 /* Prepares SQL with BOUND int64_t parameters; NULL = error, said in t->why. */
 struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
 /* Finalizes S after its last step returned CODE. */

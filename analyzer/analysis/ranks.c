@@ -138,6 +138,16 @@ int64_t *ranks_missing(const struct rank_job *job, size_t *n)
     return missing;
 }
 
+bool ranks_whole(const struct rank_job *job)
+{
+    size_t missing;
+    free(ranks_missing(job, &missing));
+    for (size_t i = 0; i < job->file_count; i++)
+        if (!job->files[i]->whole)
+            return false;
+    return missing == 0;
+}
+
 /* ---- figures over ranks ---- */
 
 struct sum {

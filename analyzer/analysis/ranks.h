@@ -28,6 +28,7 @@ struct rank_file { /* texts are owned; NULL: unknown */
     char *label, *path, *host, *command, *state;
     int64_t rank, world_size, pid, steps;
     int64_t from_ns, to_ns; /* wall clock; UNKNOWN where the file doesn't say */
+    bool whole;             /* it is known to hold all of its run */
     struct rank_device *devices;
     size_t device_count;
 };
@@ -46,6 +47,8 @@ void ranks_free_file(struct rank_file *f);
 
 /* The ranks below the world size that have no file; the caller frees them. */
 int64_t *ranks_missing(const struct rank_job *job, size_t *n);
+/* Whether every rank is there, and whole. */
+bool ranks_whole(const struct rank_job *job);
 
 /* One figure over all devices of a job that have it. */
 enum rank_figure { FIGURE_ALLOCATED, FIGURE_RESERVED, FIGURE_RESIDUAL };

@@ -60,12 +60,17 @@ uint64_t vs_journal_process_start(int32_t pid)
     return vs_procstat(pid, &s) ? s.start : 0;
 }
 
+bool vs_journal_this_boot(const struct vs_journal *j)
+{
+    char boot[40];
+    read_boot_id(boot);
+    return memcmp(boot, j->header->boot_id, sizeof boot) == 0;
+}
+
 bool vs_journal_owner_alive(const struct vs_journal *j)
 {
     struct vs_procstat s;
-    char boot[40];
-    read_boot_id(boot);
-    if (memcmp(boot, j->header->boot_id, sizeof boot) != 0)
+    if (!vs_journal_this_boot(j))
         return false;
     if (!vs_procstat(j->header->owner_pid, &s) || s.start != j->header->owner_start)
         return false;
@@ -280,29 +285,34 @@ static int check(const struct vs_journal_header *h, uint64_t file_bytes)
     return memchr(h->database, 0, sizeof h->database) ? 0 : -EINVAL;
 }
 
-int vs_journal_open(struct vs_journal **out, const char *path, bool writable)
+int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable)
 {
     struct stat st;
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    void *map = MAP_FAILED;
-    int err = 0;
     if (fstat(fd, &st) != 0)
-        err = -errno;
-    else if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct vs_journal_header))
-        err = -EINVAL;
-    else if ((map = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                         fd, 0)) == MAP_FAILED)
-        err = -errno;
-    close(fd);
-    if (err)
-        return err;
-    if ((err = check(map, (uint64_t)st.st_size)) == 0 &&
-        (*out = make_handle(map, (size_t)st.st_size, false, writable)) == NULL)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct vs_journal_header))
+        return -EINVAL;
+    if (st.st_uid != geteuid())
+        return -EPERM;
+    void *map =
+        mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    int err = check(map, (uint64_t)st.st_size);
+    if (err == 0 && (*out = make_handle(map, (size_t)st.st_size, false, writable)) == NULL)
         err = -ENOMEM;
     if (err)
         munmap(map, (size_t)st.st_size);
+    return err;
+}
+
+int vs_journal_open(struct vs_journal **out, const char *path, bool writable)
+{
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ELOOP ? -EINVAL : -errno;
+    int err = vs_journal_open_fd(out, fd, writable);
+    close(fd);
     return err;
 }
 

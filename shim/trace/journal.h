@@ -101,8 +101,12 @@ uint64_t vs_journal_process_start(int32_t pid);
 
 /* Opens another process's journal for reading (`writable` = may release what it consumed).  Every offset and
  * count in the file is checked against its size first: a truncated, foreign or damaged file is -EINVAL, a
- * newer format -EPROTO, and never a crash. */
+ * newer format -EPROTO, and never a crash.  What another user wrote is -EPERM: a journal says which file is
+ * to be written, and that is for its owner to say.  A symbolic link is not followed (-EINVAL), a FIFO not
+ * waited for. */
 int vs_journal_open(struct vs_journal **out, const char *path, bool writable);
+/* The same of the file behind FD, which stays open. */
+int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable);
 void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
 
 /* ---- producers ---- */
@@ -158,6 +162,8 @@ const char *vs_journal_database(const struct vs_journal *j);
 /* Whether the process that created the journal still runs (pid and its start time, so a reused pid does not
  * fool us). */
 bool vs_journal_owner_alive(const struct vs_journal *j);
+/* Whether it was written since this machine was booted. */
+bool vs_journal_this_boot(const struct vs_journal *j);
 /* Facts about the recording process that recover needs to make the `process` row: up to 32 short key/value
  * strings (host, boot_id, command, rank, local_rank, world_size, simulated, max_bytes, version). Set by the
  * owner at any time. */

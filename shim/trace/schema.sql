@@ -37,7 +37,8 @@
 --   SELECT size_bytes, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
 -- facts about the file, a key and its value a row: schema_version (2), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
--- journal (path, while running), thinned_from_seq (absent, or: where framework events stopped being written one by one),
+-- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
+-- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: where framework events stopped being written one by one),
 -- live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 

@@ -5,10 +5,12 @@
  * whole batches.  A commit that fails is rolled back and may be repeated with the same batch.
  *
  * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
- * -EINVAL (not our file).  Not thread-safe.
+ * -EINVAL (not our file), -ESTALE (not this journal's).  Not thread-safe.
  */
 #ifndef VS_TRACE_STORE_H
 #define VS_TRACE_STORE_H
+
+#include <sys/stat.h>
 
 #include "journal.h"
 #include "ledger.h"
@@ -22,6 +24,7 @@ struct vs_store_config {
     int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown */
     int64_t start_realtime_ns, start_monotonic_ns;
     bool simulated;
+    const struct stat *recovered_file; /* see writer.h */
     bool network; /* as on a network file system: no shared memory, no readers while running */
 };
 
@@ -54,6 +57,7 @@ struct vs_commit {
     uint64_t seq, ring_seq;
     bool live;      /* write table live anew */
     bool peak_live; /* and what lived at the peaks */
+    bool merged;    /* nothing will follow: a killed process's journal is at its end */
     int level;      /* of thinning that the rows were made with */
 };
 int vs_store_commit(struct vs_store *s, const struct vs_commit *c);

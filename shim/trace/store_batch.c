@@ -214,6 +214,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
         rc = vs_oom_write(s, c);
     if (rc == 0)
         rc = write_simulated(s);
+    if (rc == 0 && c->merged)
+        rc = vs_sql_run(s, VS_SQL_META, "ti", "journal_merged", (int64_t)1);
     return rc == 0 ? write_mark(s, c) : rc;
 }
 

@@ -2,6 +2,7 @@
  * store_internal.h - the store's state, shared by its files:
  *
  *   store_open.c     opening, creating, settings, closing
+ *   store_join.c     whether a database and the journal that is to be merged into it belong together
  *   store_vfs.c      SQLite's system calls
  *   store_records.c  the batch as a database in memory: rows go into `ev` as whole records
  *   store_names.c    what rows refer to: strings, threads, modules, frames, stacks, kinds, phases
@@ -130,6 +131,9 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
 /* One row of N integers. */
 int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
+
+/* store_join.c: 0, or -ESTALE with the reason in WHY */
+int vs_store_join(struct vs_store *s, char *why, size_t why_size);
 
 /* store_records.c */
 int vs_records_open(struct vs_store *s);

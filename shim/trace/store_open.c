@@ -180,7 +180,8 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
                    "was written by a vramscope older than any release; record again into another file");
     if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) !=
         s->config.start_realtime_ns)
-        return say(why, n, -EINVAL, path, "holds another run; name another output file");
+        return say(why, n, s->config.recovered_file ? -ESTALE : -EINVAL, path,
+                   "holds another run; name another output file");
     return 0;
 }
 
@@ -290,6 +291,8 @@ static void load_state(struct vs_store *s)
 static int start(struct vs_store *s, char *why, size_t n)
 {
     int rc = check_ours(s, why, n);
+    if (rc == 0 && s->config.recovered_file)
+        rc = vs_store_join(s, why, n);
     if (rc < 0)
         return rc;
     rc = settings(s);
@@ -328,11 +331,13 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
     s->config = *config;
     s->journal = journal;
     s->wal = !config->network && !on_network(config->path);
+    int flags = config->recovered_file ? SQLITE_OPEN_NOFOLLOW : SQLITE_OPEN_CREATE;
     int rc = vs_vfs_install();
     if (rc == 0)
-        rc = vs_sqlite_errno(
-            s, sqlite3_open_v2(config->path, &s->db,
-                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, "unix"));
+        rc = vs_sqlite_errno(s, sqlite3_open_v2(config->path, &s->db,
+                                                flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, "unix"));
+    if (rc == 0 && config->recovered_file && !vs_vfs_holds(config->recovered_file))
+        rc = -ESTALE; /* another file has its name by now */
     if (rc < 0) {
         say(why, why_size, rc, config->path, strerror(-rc));
     } else {
@@ -354,8 +359,7 @@ static int write_end(struct vs_store *s, int64_t end_ns)
     char sql[192];
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE; UPDATE process SET end_ns=%" PRId64
-             "; UPDATE meta SET value=1 WHERE key='clean_end';"
-             "DELETE FROM meta WHERE key='journal'; COMMIT",
+             "; UPDATE meta SET value=1 WHERE key='clean_end'; COMMIT",
              end_ns);
     return vs_store_exec(s, sql);
 }

@@ -130,6 +130,16 @@ static void remember(int fd, const char *path, int flags)
     }
 }
 
+bool vs_vfs_holds(const struct stat *file)
+{
+    bool held = false;
+    enter();
+    for (int i = 0; i < SLOTS; i++)
+        held |= slots[i].used && slots[i].dev == file->st_dev && slots[i].ino == file->st_ino;
+    leave();
+    return held;
+}
+
 static int vfs_open(const char *path, int flags, int mode)
 {
     forget_parents_slots();

@@ -10,7 +10,13 @@
 #ifndef VS_TRACE_STORE_VFS_H
 #define VS_TRACE_STORE_VFS_H
 
+#include <stdbool.h>
+#include <sys/stat.h>
+
 /* Installs the calls into this copy of SQLite.  Idempotent.  0 or -ENOSYS. */
 int vs_vfs_install(void);
+
+/* Whether SQLite has FILE open. */
+bool vs_vfs_holds(const struct stat *file);
 
 #endif

@@ -43,7 +43,8 @@ struct vs_writer {
     int uncovered;      /* facts of that kind that have their rows */
     int64_t start_ns, last_t;
     int level;
-    bool grown; /* since the level was chosen; an idle round asks SQLite nothing */
+    bool grown;  /* since the level was chosen; an idle round asks SQLite nothing */
+    bool merged; /* see vs_writer_merged */
 };
 
 /* ---- what the ledger asks ---- */
@@ -104,7 +105,8 @@ static bool note_losses(struct vs_writer *w, bool now)
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
-        if (i != TABLE_FULL || !w->lost[i]) /* that counts requests, the same name again and again: no events */
+        if (i != TABLE_FULL ||
+            !w->lost[i]) /* that counts requests, the same name again and again: no events */
             vs_store_loss(w->store, w->last_t, i == TABLE_FULL ? 0 : total[i] - w->lost[i], loss_text[i]);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
@@ -134,6 +136,7 @@ static struct vs_store_config store_config(const struct vs_writer_config *c,
                                     .boot_id = c->boot_id,
                                     .command = c->command,
                                     .journal_path = c->journal_path,
+                                    .recovered_file = c->recovered_file,
                                     .pid = c->pid,
                                     .rank = c->rank,
                                     .local_rank = c->local_rank,
@@ -248,6 +251,7 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
                           .ring_seq = w->pending_ring_seq,
                           .live = live,
                           .peak_live = peaks,
+                          .merged = w->merged,
                           .level = w->pending_level};
     int rc = vs_store_commit(w->store, &c);
     if (rc < 0)
@@ -358,6 +362,11 @@ void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
 }
 
 /* ---- the end ---- */
+
+void vs_writer_merged(struct vs_writer *w)
+{
+    w->merged = true;
+}
 
 static int write_rest(struct vs_writer *w)
 {

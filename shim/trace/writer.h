@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "journal.h"
 
@@ -30,7 +31,10 @@ struct vs_writer_config {
     const char *host, *boot_id, *command;
     int32_t pid, rank, local_rank, world_size;
     bool simulated;
-    const char *journal_path; /* written to meta while the process runs */
+    const char *journal_path; /* written to meta of a new database */
+    /* Of a recovery, else NULL: the file that PATH must lead to when it has been opened.  A database that has
+     * been begun must name the journal and be no older than it (store_join.c). */
+    const struct stat *recovered_file;
 };
 
 /* 0 or a negative errno (-EROFS, -ENOSPC, -EPROTO for a database of a newer schema, -EINVAL for a foreign
@@ -49,14 +53,21 @@ void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why);
 /* Whether the process turned out to run on the simulated driver (known only after the driver was asked). */
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated);
 
+/* Everything that the journal will ever hold has been drained: the transaction of vs_writer_close says so
+ * (meta.journal_merged). */
+void vs_writer_merged(struct vs_writer *w);
+
 /* Writes what is still open.  CLEAN: the process ended in good order (process.end_ns, meta.clean_end); then
  * checkpoint, back to journal_mode=DELETE: one file, complete.  Frees W in every case. */
 int vs_writer_close(struct vs_writer *w, bool clean);
 
 /* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the
- * journal file when it is empty.  Refuses (-EBUSY) while the recording process lives or another recover holds
- * the journal's lock.  DATABASE NULL = as the journal says.  Returns the number of events recovered or a
- * negative errno, WHY as above. */
+ * journal file when it is empty.  DATABASE NULL = as the journal says.  Returns the number of events
+ * recovered or a negative errno, WHY as above: -EBUSY   the recording process lives -EAGAIN  another recovery
+ * holds the journal's lock, for seconds -ENOENT  there is no such journal (any more) -EPERM   journal or
+ * database belong to another user: nothing is written for anybody else -ESTALE  journal and database do not
+ * belong together It may be killed at any moment, or meet a full disk, and be repeated: the database names
+ * its journal from its first transaction on, and says that it is merged to its end in the last one. */
 long vs_recover(const char *journal_path, const char *database, char *why, size_t why_size);
 
 #endif

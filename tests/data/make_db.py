@@ -295,6 +295,7 @@ class Run:
         if args.kind != "killed":
             meta["clean_end"] = 1
         else:
+            meta["journal_merged"] = 1
             db.execute("INSERT INTO loss VALUES(1,?,12,'the ring was full')", (self.t // 2,))
             db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
             db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")

@@ -88,7 +88,7 @@ expect 2 "nothing: no database" "$V" report nothing
 expect 2 "/dev/null is no regular file" "$V" report /dev/null
 expect 2 "nowhere.vsj: no such file" "$V" recover nowhere.vsj
 echo junk >junk.vsj
-expect 2 "junk.vsj is not a journal" "$V" recover junk.vsj
+expect 2 "junk.vsj is not a journal of vramscope" "$V" recover junk.vsj
 
 # output that can't be written
 expect 2 "plot: no/such/dir/x.gp can't be written" "$V" plot good.db -o no/such/dir/x.gp

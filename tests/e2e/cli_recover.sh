@@ -58,7 +58,8 @@ PY
 pid=$!
 for _ in $(seq 100); do [ -e "$dir/ready" ] && break; sleep 0.1; done
 [ -s "$dir/f.db" ] || fail "the running process has no database yet"
-"$V" report "$dir/f.db" >"$dir/out" 2>"$dir/err" || fail "report of a running process: $(cat "$dir/err")"
+"$V" report "$dir/f.db" >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] || fail "report of a running process: $(cat "$dir/err")"
 grep -q "^still running: pid $pid" "$dir/out" || fail "report does not say that the process runs: $(cat "$dir/out")"
 "$V" recover "$dir/f.db" | grep -q "still running, left alone" || fail "recover of a running process"
 kill -KILL $pid

@@ -143,7 +143,9 @@ has "these files are of 3 jobs" "$V" report jobs
 has "job of 2 ranks on 1 host" "$V" report jobs
 has "1 file without a rank" "$V" report jobs
 "$V" report jobs | sed -n '/job of 2 ranks/,$p' | grep -q MISSING && echo "FAILED: one of a complete job is missing" && failures=$((failures + 1))
-"$V" report --json jobs >jobs.json && python3 - <<'PY' || failures=$((failures + 1))
+"$V" report --json jobs >jobs.json
+[ $? = 3 ] || { echo "FAILED: a job that lacks a rank" && failures=$((failures + 1)); }
+python3 - <<'PY' || failures=$((failures + 1))
 import json
 report = json.load(open("jobs.json"))
 a, b, c = report["jobs"]
@@ -167,6 +169,7 @@ import shutil, sqlite3
 shutil.copy("killed.db", "elsewhere.db")
 db = sqlite3.connect("elsewhere.db")
 db.execute("INSERT OR REPLACE INTO meta VALUES('journal', '/dev/shm/vramscope-4211-1.vsj')")
+db.execute("DELETE FROM meta WHERE key = 'journal_merged'")
 db.commit()
 PY
 has "then run there: vramscope recover /dev/shm/vramscope-4211-1.vsj" "$V" report elsewhere.db

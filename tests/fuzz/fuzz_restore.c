@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct vs_journal *j;
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));
-        snprintf(journal_path, sizeof journal_path, "%s", kit_path("x.vsj"));
+        snprintf(journal_path, sizeof journal_path, "%s", kit_path("good.vsj")); /* that it names */
         j = kit_journal(journal_path, 1024, 6); /* goes on where the database ends */
         vs_journal_close(j);
         journal = kit_read(journal_path);

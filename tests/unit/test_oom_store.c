@@ -61,8 +61,12 @@ static void job_open(struct job *job, const char *name, uint64_t max_bytes)
     stream_init(&job->s, emit, job->j);
     for (int i = 0; i < 4; i++)
         job->s.name[i] = vs_journal_string(job->j, &"forwlogibackopti"[i * 4], 4);
-    struct vs_writer_config w = {
-        .path = job->db, .version = "test", .pid = 42, .rank = INT32_MIN, .max_bytes = max_bytes};
+    struct vs_writer_config w = {.path = job->db,
+                                 .journal_path = job->vsj,
+                                 .version = "test",
+                                 .pid = 42,
+                                 .rank = INT32_MIN,
+                                 .max_bytes = max_bytes};
     assert_int_equal(vs_writer_open(&job->w, &w, job->j, job->why, sizeof job->why), 0);
 }
 

@@ -84,6 +84,7 @@ static void job_journal(struct job *job, const char *name)
 static int job_writer(struct job *job)
 {
     struct vs_writer_config c = {.path = job->db,
+                                 .journal_path = job->vsj,
                                  .version = "test",
                                  .host = "here",
                                  .command = "python train.py",
