@@ -362,7 +362,10 @@ static int show_file(const char *file, const struct options *o, int only, struct
     if (!status)
         status = at > 0 ? at_oom(&t, moment_role[at], o, only, j) : show_devices(&r, o, only, j);
     if (!j && r.lost_events)
-        printf("\nLOST: %s; the peak may have been higher\n", units_count(r.lost_events, "event").s);
+        printf("\nLOST: %s; the peak may have been higher%s\n", units_count(r.lost_events, "event").s,
+               t.bound_count ? ", or lower" : "");
+    if (!j)
+        report_bounds_text(&t, stdout);
     if (j) {
         json_end(j);
         json_end(j);

@@ -95,7 +95,9 @@ static void note_states(struct diff *d)
         const struct diff_side *s = &d->side[i];
         if (strcmp(s->shown->state, RANK_COMPLETE) != 0)
             note(d, xformat("%c: %s%s", letters[i], s->shown->state,
-                            s->shown->whole ? "" : ": its peaks may have been higher"));
+                            s->shown->whole        ? ""
+                            : s->trace.bound_count ? ": its peaks may have been higher or lower"
+                                                   : ": its peaks may have been higher"));
         if (!s->report.device_count)
             note(d, xformat("%c: %s", letters[i], trace_no_device(&s->trace)));
     }

@@ -79,6 +79,10 @@ void report_savings_json(const struct savings *s, struct json *j);
 /* The frames of STACK, the MOST innermost ones (report_oom.c). */
 void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out);
 
+/* report_bounds.c */
+void report_bounds_text(const struct trace *t, FILE *out);
+void report_bounds_json(const struct trace *t, struct json *j);
+
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact);
 void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */

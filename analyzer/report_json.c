@@ -18,6 +18,7 @@ static void losses_json(const struct trace *t, struct json *j)
         json_end(j);
     }
     json_end(j);
+    report_bounds_json(t, j);
     json_begin(j, "mismatches", '[');
     for (size_t i = 0; i < t->mismatch_count; i++) {
         const struct trace_mismatch *m = &t->mismatches[i];
@@ -107,6 +108,7 @@ static void peak_json(const struct device_report *d, struct json *j)
 {
     json_begin(j, "peak", '{');
     json_int(j, "allocated_bytes", d->allocated ? d->allocated->bytes : UNKNOWN);
+    json_bool(j, "is_upper_bound", d->allocated && d->allocated->at_most);
     json_int(j, "t_ns", d->allocated ? d->allocated->t : UNKNOWN);
     json_int(j, "step", d->step_at_peak);
     json_text(j, "phase", d->phase_at_peak);
@@ -140,6 +142,8 @@ static void totals_json(const struct trace *t, int64_t device, const char *name,
         json_int(j, "peak_bytes", p->bytes);
         json_int(j, "peak_t_ns", p->t);
         json_int(j, "end_bytes", p->end);
+        json_bool(j, "peak_is_upper_bound", p->at_most);
+        json_bool(j, "end_is_upper_bound", p->end_at_most);
         json_end(j);
     }
     json_end(j);

@@ -49,6 +49,7 @@ static void print_losses(const struct report *r, FILE *out)
     for (size_t i = 0; i < t->loss_count; i++)
         if (t->losses[i].kind == LOSS_NOTE)
             print_loss(&t->losses[i], out);
+    report_bounds_text(t, out);
     for (size_t i = 0; i < t->mismatch_count; i++)
         report_mismatch_text(&t->mismatches[i], out);
     if (t->thinned)
@@ -84,6 +85,11 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
     fprintf(out, ", %s\n", units_count(t->events, "event").s);
 }
 
+static void bound_cell(struct table *table, const struct trace_peak *p, bool exact)
+{
+    table_cell(table, "%s%s", p && p->at_most ? "≤ " : "", p ? B(p->bytes) : "unknown");
+}
+
 static void print_phases(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     static const char *const header[] = {"phase",          "ranges",        "time",
@@ -109,9 +115,10 @@ static void print_phases(const struct report *r, const struct device_report *d, 
     table_cell(&table, "whole run");
     table_cell(&table, "%s", "");
     table_cell(&table, "%s", units_time(r->trace->t_last).s);
-    table_cell(&table, "%s", d->allocated ? B(d->allocated->bytes) : "unknown");
-    table_cell(&table, "%s", d->reserved ? B(d->reserved->bytes) : "unknown");
-    table_cell(&table, "%s", d->allocated ? B(d->allocated->end) : "unknown");
+    bound_cell(&table, d->allocated, exact);
+    bound_cell(&table, d->reserved, exact);
+    table_cell(&table, "%s%s", d->allocated && d->allocated->end_at_most ? "≤ " : "",
+               d->allocated ? B(d->allocated->end) : "unknown");
     table_print(&table, out, 2);
     table_free(&table);
 }
@@ -143,7 +150,8 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
                 trace_whole(r->trace) ? "" : ", as far as the file goes");
         return;
     }
-    fprintf(out, "\n  peak: %s allocated at %s", B(d->allocated->bytes), units_time(d->allocated->t).s);
+    fprintf(out, "\n  peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
+            B(d->allocated->bytes), units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         fprintf(out, ", step %lld", (long long)d->step_at_peak);
     print_where(d->phase_at_peak, out);

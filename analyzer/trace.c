@@ -139,17 +139,23 @@ static int load_phases(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
+/* Whether there is a row of upper_bound for the peak P, WHEN; a kind follows the total that it is part of. */
+#define BOUND(when)                                                                                          \
+    "EXISTS (SELECT 1 FROM upper_bound b WHERE b.device = p.device AND b.kind = CASE WHEN p.kind IN "        \
+    "('reserved', 'managed_reserved') THEN 'reserved' ELSE 'allocated' END AND " when ")"
+#define AT_PEAK "b.from_seq <= p.seq AND (b.to_seq IS NULL OR b.to_seq > p.seq)"
+#define AT_END  "b.to_seq IS NULL"
+
 static int load_peaks(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT device, peak_bytes, seq, t_ns, end_bytes, kind FROM peak WHERE process = ? ORDER BY device",
-        1, t->process.id);
+    static const char sql[] = "SELECT device, peak_bytes, seq, t_ns, end_bytes, kind, " BOUND(
+        AT_PEAK) ", " BOUND(AT_END) " FROM peak p WHERE process = ? ORDER BY device";
+    struct sqlite3_stmt *s = trace_sql(t, sql, 1, t->process.id);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(t->peaks, t->peak_count) =
-            (struct trace_peak){trace_sql_int(s, 0), trace_sql_amount(s, 1), trace_sql_int(s, 2),
-                                trace_sql_int(s, 3), trace_sql_int(s, 4),    trace_sql_text(t, s, 5)};
+        *PUSH(t->peaks, t->peak_count) = (struct trace_peak){
+            trace_sql_int(s, 0), trace_sql_amount(s, 1),  trace_sql_int(s, 2),      trace_sql_int(s, 3),
+            trace_sql_int(s, 4), trace_sql_text(t, s, 5), trace_sql_int(s, 6) == 1, trace_sql_int(s, 7) == 1};
     return trace_sql_done(t, s, code);
 }
 
@@ -161,6 +167,21 @@ static enum trace_loss_kind loss_kind(const struct trace_loss *l)
     if (l->why && !strncmp(l->why, residual, sizeof residual - 1))
         return LOSS_RESIDUAL;
     return l->why && !strncmp(l->why, gap, sizeof gap - 1) ? LOSS_GAP : LOSS_NOTE;
+}
+
+static int load_bounds(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT device, count(*), min(t_from_ns), CASE WHEN count(to_seq) = count(*) THEN max(t_to_ns) END,"
+        " kind FROM upper_bound WHERE device >= 0 OR kind = 'allocated' GROUP BY device, kind",
+        0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->bounds, t->bound_count) =
+            (struct trace_bound){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                 trace_sql_int(s, 3), trace_sql_text(t, s, 4)};
+    return trace_sql_done(t, s, code);
 }
 
 static int load_losses(struct trace *t)
@@ -225,8 +246,8 @@ static int load_small(struct trace *t)
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
     if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
         t->events = written == UNKNOWN ? 0 : written;
-    if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_losses(t) ||
-        load_mismatches(t) || load_phase_names(t))
+    if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_bounds(t) ||
+        load_losses(t) || load_mismatches(t) || load_phase_names(t))
         return -1;
     return trace_load_extent(t);
 }
@@ -273,6 +294,7 @@ void trace_close(struct trace *t)
     free(t->devices);
     free(t->phases);
     free(t->peaks);
+    free(t->bounds);
     free(t->losses);
     free(t->mismatches);
     free(t->ooms);

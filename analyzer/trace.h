@@ -35,6 +35,12 @@ struct trace_phase {
 struct trace_peak { /* one row of `peak`: kind is 'allocated', 'reserved', 'pinned', ... */
     int64_t device, bytes, seq, t, end;
     const char *kind;
+    bool at_most, end_at_most; /* the figure may be too high: ends were lost */
+};
+
+struct trace_bound {                    /* where a total may be too high; of each device and kind together */
+    int64_t device, rows, t_from, t_to; /* t_to UNKNOWN: to the end */
+    const char *kind;
 };
 
 enum trace_loss_kind {
@@ -199,6 +205,8 @@ struct trace {
     size_t phase_count;
     struct trace_peak *peaks;
     size_t peak_count;
+    struct trace_bound *bounds;
+    size_t bound_count;
     struct trace_loss *losses;
     size_t loss_count;
     struct trace_mismatch *mismatches;

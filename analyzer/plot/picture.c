@@ -94,6 +94,7 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
         peak->t <=
             panel->columns.to) { /* a window may reach the run's peak at another moment than the first */
         panel->peak_t = peak->t;
+        panel->peak_at_most = peak->at_most;
         panel->peak_phase = trace_phase_at_peak(t, device);
     }
 }
@@ -245,6 +246,6 @@ char *panel_note(const struct panel *p)
 char *panel_peak_text(const struct panel *p)
 {
     bool phase = p->peak_phase && strcmp(p->peak_phase, "none") != 0;
-    return xformat("peak %s%s%s", units_bytes(p->peak, false).s, phase ? " in " : "",
-                   phase ? shown(p->peak_phase) : "");
+    return xformat("peak %s%s%s%s", p->peak_at_most ? "at most " : "", units_bytes(p->peak, false).s,
+                   phase ? " in " : "", phase ? shown(p->peak_phase) : "");
 }

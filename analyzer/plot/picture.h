@@ -26,6 +26,7 @@ struct panel {
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
+    bool peak_at_most;      /* ends were lost: it may have been lower */
     struct trace_sample *samples;
     size_t sample_count;
 };

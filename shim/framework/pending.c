@@ -27,6 +27,15 @@ static struct slot slots[SLOTS];
 static uint64_t last_ticket;
 static const void *writer; /* the thread that flushes */
 
+/* Outside the record window nothing is lost. */
+static void count_lost(const struct vs_range_event *event)
+{
+    struct vs_journal *j = vs_record_journal();
+
+    if (j && vs_record_takes())
+        vs_journal_count_lost(j, event->op);
+}
+
 uint64_t vs_pending_keep(const struct vs_range_event *event)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -53,6 +62,7 @@ uint64_t vs_pending_keep(const struct vs_range_event *event)
         __atomic_store_n(&s->state, ticket << 2 | READY, __ATOMIC_RELEASE);
         return ticket;
     }
+    count_lost(event);
     return 0;
 }
 

@@ -8,6 +8,7 @@
  * anything is followed, and kept in the handle afterwards.
  */
 #include "journal_format.h"
+#include "journal_dropped.h"
 #include "procstat.h"
 
 #include <errno.h>
@@ -149,6 +150,7 @@ static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_b
     size_t bytes = round_page(sizeof(struct vs_journal));
     for (int s = 0; s < VS_SECTIONS && owner; s++)
         bytes += index_rows(h, s) ? index_bytes(index_rows(h, s)) : 0;
+    bytes += owner ? sizeof(struct vs_dropped) : 0;
     unsigned char *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return NULL;
@@ -159,6 +161,10 @@ static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_b
     j->writable = writable;
     j->stuck_seq = VS_SEQ_NONE;
     m += round_page(sizeof *j);
+    if (owner) {
+        j->dropped = (struct vs_dropped *)m;
+        m += sizeof *j->dropped;
+    }
     for (int s = 0; s < VS_SECTIONS; s++) {
         j->section[s] = (unsigned char *)h + h->place[s].offset;
         j->capacity[s] = h->place[s].capacity;
@@ -337,6 +343,7 @@ void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out)
         .table_full = atomic_load_explicit(&h->table_full, memory_order_relaxed),
         .late = atomic_load_explicit(&h->late, memory_order_relaxed),
         .untracked = atomic_load_explicit(&h->untracked, memory_order_relaxed),
+        .lost_ends = atomic_load_explicit(&h->lost_ends, memory_order_relaxed),
         .pid = h->owner_pid,
         .start_ns = h->start_ns,
         .start_realtime_ns = h->start_realtime_ns,

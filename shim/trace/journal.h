@@ -112,11 +112,17 @@ void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
 /* ---- producers ---- */
 
 /* Appends one event; `state` is ignored.  Returns its sequence number, or VS_SEQ_NONE when it was dropped:
- * a full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty. */
+ * a full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty.
+ * Ends (frees, releases, pops) have the last eighth of the ring to themselves, and only beyond it are lost,
+ * counted in `lost_ends` too.  The free of an allocation that was dropped is dropped with it, and is no lost
+ * end.  A push or a pop that is dropped is not counted: its caller keeps it and tries again. */
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
 
 /* The same without any wait, for the thread that is itself the consumer. */
 uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event);
+
+/* Counts an event of kind OP as lost: a push or a pop that was dropped and could not be kept. */
+void vs_journal_count_lost(struct vs_journal *j, uint8_t op);
 
 /* Whether an event from sequence FROM on, before TO, is one that MATTERS, or cannot be told any more: it is
  * not published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
@@ -144,12 +150,18 @@ void vs_journal_untracked(struct vs_journal *j, uint64_t n);
  * old; `final` kills at once: no producer is left).  Repeated calls give the same events until release(). */
 size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final);
 
+/* Whether more ends were lost than *SEEN (which is brought up to date): then the totals may be too high from
+ * sequence *FIRST on, and the last of these ends is missing at *LAST.  Asked after peek(), it knows of every
+ * end that could show in what peek() gave. */
+bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last);
+
 /* Hands back everything up to and including sequence SEQ: call after the database committed it. */
 void vs_journal_release(struct vs_journal *j, uint64_t seq);
 
 struct vs_journal_stats {
     uint64_t head, tail; /* next sequence to claim; first not yet released */
     uint64_t lost;       /* events dropped because the ring was full */
+    uint64_t lost_ends;  /* of these: ends of something that is in the ring, or was */
     uint64_t dead;       /* slots killed */
     uint64_t table_full; /* rows refused by a full table */
     uint64_t late;       /* events written too late into a killed slot */

@@ -73,7 +73,9 @@ struct vs_journal_header {
     _Atomic uint64_t late;
     _Atomic uint64_t table_full;
     _Atomic uint32_t next_range;
-    _Atomic uint64_t untracked;                      /* lies where older journals have zeros */
+    _Atomic uint64_t untracked; /* from here to `rows`: zeros in older journals */
+    _Atomic uint64_t lost_ends; /* of `lost`: ends, and the places in the ring that they are missing at */
+    _Atomic uint64_t ends_first, ends_last;
     _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
 };
 
@@ -96,6 +98,7 @@ struct vs_journal {
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
+    struct vs_dropped *dropped; /* private memory of the owner; NULL elsewhere: nobody appends there */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */

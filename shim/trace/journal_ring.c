@@ -11,8 +11,18 @@
  * between that look and its store, the event is whole, and is taken (if the consumer has not passed yet) or
  * stays there.  Either way nobody writes into a slot that another may still write into: one that was killed
  * is used again only when its late writer has published, which is the last thing that a writer does.
+ *
+ * What a full ring drops.  An allocation that is lost makes later totals too low, a free that is lost makes
+ * them too high, and a peak that never was is the worse lie.  So the last eighth of the ring is for ends:
+ *
+ *      | everything                                        7/8 | ends only 8/8 |  then nothing
+ *
+ * The free of an allocation that was dropped is dropped as well (journal_dropped.c).  What is left of
+ * frees is at most what the ledger holds as living, and only where more than an eighth of the ring of those
+ * is freed while the drain stands still does an end get lost.  The header counts these apart and says where.
  */
 #include "journal_format.h"
+#include "journal_dropped.h"
 
 #include "clock.h"
 
@@ -21,6 +31,9 @@
 #define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
 #define PREFETCH_SLOTS    12u
 #define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
+
+/* `dropping`: what is not even tried until the ring has emptied a little. */
+enum { DROP_NOTHING, DROP_BEGINNINGS, DROP_ALL };
 
 #ifdef VS_JOURNAL_TESTING
 void (*vs_journal_test_claimed)(uint64_t seq); /* called between claim and publication */
@@ -35,6 +48,26 @@ static inline struct vs_slot *slot_of(const struct vs_journal *j, uint64_t seq)
 static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
 {
     return seq & ~j->mask;
+}
+
+/* Whether the event ends something, or tells a figure as it is now: lost, it would leave a total too high. */
+static inline bool is_end(uint8_t op)
+{
+    const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
+                          UINT64_C(1) << VS_OP_PHYS_RELEASE | UINT64_C(1) << VS_OP_UNMAP |
+                          UINT64_C(1) << VS_OP_VA_FREE | UINT64_C(1) << VS_OP_POOL_RESERVED |
+                          UINT64_C(1) << VS_OP_UNBIND | UINT64_C(1) << VS_OP_CONTEXT_DESTROY |
+                          UINT64_C(1) << VS_OP_MODULE_UNLOAD | UINT64_C(1) << VS_OP_BLOCK_FREE |
+                          UINT64_C(1) << VS_OP_ARENA_RESERVED | UINT64_C(1) << VS_OP_RANGE_POP |
+                          UINT64_C(1) << VS_OP_RECORD_START | UINT64_C(1) << VS_OP_RECORD_STOP;
+    return op < 64 && ends >> op & 1;
+}
+
+/* The slots that events of this class may fill. */
+static inline uint64_t room(const struct vs_journal *j, bool end)
+{
+    uint64_t slots = j->mask + 1;
+    return end ? slots : slots - slots / 8;
 }
 
 /* Another producer was faster: out of its way for a moment, longer each time. */
@@ -52,18 +85,18 @@ static inline bool usable(struct vs_journal *j, uint64_t seq)
            atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) == lap_of(j, seq);
 }
 
-/* Claims the next free sequence, or VS_SEQ_NONE where the ring is full; *FAILURES counts lost races.
+/* Claims the next free sequence, or VS_SEQ_NONE where ROOM slots are taken; *FAILURES counts lost races.
  * Which slots are free is asked of one word that the consumer moves once a batch, not of the slot: the slot's
  * line comes from another core, and its journey would lie between the load of `head` and the swap, where
  * every other producer that passes makes the swap fail.
  * Orders: the acquire load of `freed` pairs with the consumer's release store in vs_journal_release: its
  * copies of the old events are done, and the slots' state words are of our lap, before our stores.  The swap
  * of `head` hands out numbers only; the slot's own state word carries all data, so it may be relaxed. */
-static inline uint64_t claim(struct vs_journal *j, unsigned *failures)
+static inline uint64_t claim(struct vs_journal *j, uint64_t room, unsigned *failures)
 {
     struct vs_journal_header *h = j->header;
     uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
-    while (likely(seq - atomic_load_explicit(&h->freed, memory_order_acquire) <= j->mask)) {
+    while (likely(seq - atomic_load_explicit(&h->freed, memory_order_acquire) < room)) {
         if (unlikely(!atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
                                                             memory_order_relaxed))) {
             step_back((*failures)++);
@@ -152,61 +185,113 @@ bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
     return false;
 }
 
-static uint64_t drop(struct vs_journal *j)
+/* Notes that the end of something is lost, and from which sequence on that shows: what is claimed later, by
+ * whoever learns of the freed memory, is at `head` or behind it.  `ends_first` is the first such place since
+ * the consumer last asked, `ends_last` the last.  The count comes last, with release: who sees it (or an
+ * event that its thread or one behind it has published since) sees the places. */
+static void note_lost_end(struct vs_journal_header *h)
 {
+    uint64_t none = 0, at = atomic_load_explicit(&h->head, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(&h->ends_last, memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&h->ends_first, &none, at, memory_order_relaxed,
+                                            memory_order_relaxed);
+    while (last < at && !atomic_compare_exchange_weak_explicit(&h->ends_last, &last, at, memory_order_relaxed,
+                                                               memory_order_relaxed)) {
+    }
+    atomic_fetch_add_explicit(&h->lost_ends, 1, memory_order_release);
+}
+
+void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
+{
+    if (is_end(op))
+        note_lost_end(j->header);
     atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
+}
+
+static uint64_t drop(struct vs_journal *j, const struct vs_event *event)
+{
+    vs_dropped_add(j->dropped, event);
+    if (event->op != VS_OP_RANGE_PUSH && event->op != VS_OP_RANGE_POP) /* the caller tries again */
+        vs_journal_count_lost(j, event->op);
     return VS_SEQ_NONE;
 }
 
-/* Dropping ends when the ring is half empty: otherwise every single freed slot would be fought over, and
- * nothing but fragments recorded.  The flag is a hint between producers and guards no data: relaxed. */
-static bool still_dropping(struct vs_journal *j)
+/* Dropping ends when the ring is half empty (of ends: when an eighth is free again): otherwise every single
+ * freed slot would be fought over, and nothing but fragments recorded.  The word is a hint between producers
+ * and guards no data: relaxed. */
+static bool still_dropping(struct vs_journal *j, bool end)
 {
     struct vs_journal_header *h = j->header;
-    if (!atomic_load_explicit(&h->dropping, memory_order_relaxed))
+    uint32_t level = atomic_load_explicit(&h->dropping, memory_order_relaxed);
+    if (level <= (end ? DROP_BEGINNINGS : DROP_NOTHING))
         return false;
     uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
-    uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
-    if (head - tail > (j->mask + 1) / 2)
+    uint64_t used = atomic_load_explicit(&h->head, memory_order_relaxed) - tail;
+    if (used <= (j->mask + 1) / 2)
+        atomic_store_explicit(&h->dropping, DROP_NOTHING, memory_order_relaxed);
+    else if (!end || used > room(j, false))
         return true;
-    atomic_store_explicit(&h->dropping, 0, memory_order_relaxed);
+    else
+        atomic_store_explicit(&h->dropping, DROP_BEGINNINGS, memory_order_relaxed);
     return false;
 }
 
-/* The ring is full, or was: waits, claims, or drops. */
-static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, bool wait)
+static void begin_dropping(struct vs_journal *j, bool end)
+{
+    uint32_t nothing = DROP_NOTHING;
+    if (end)
+        atomic_store_explicit(&j->header->dropping, DROP_ALL, memory_order_relaxed);
+    else
+        atomic_compare_exchange_strong_explicit(&j->header->dropping, &nothing, DROP_BEGINNINGS,
+                                                memory_order_relaxed, memory_order_relaxed);
+}
+
+/* The ring is full, or was: waits, claims, or gives up. */
+static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, bool end, bool wait)
 {
     unsigned failures = 0;
-    if (still_dropping(j))
-        return drop(j);
-    uint64_t seq = claim(j, &failures);
-    if (seq != VS_SEQ_NONE)
+    if (still_dropping(j, end))
+        return VS_SEQ_NONE;
+    uint64_t slots = room(j, end), seq = claim(j, slots, &failures);
+    if (seq != VS_SEQ_NONE || !wait)
         return seq;
-    if (!wait)
-        return drop(j);
     uint64_t until = vs_clock_ns() + WAIT_NS;
     do {
         for (int i = 0; i < 32; i++)
             vs_cpu_relax();
-        if ((seq = claim(j, &failures)) != VS_SEQ_NONE)
+        if ((seq = claim(j, slots, &failures)) != VS_SEQ_NONE)
             return seq;
-        if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed))
-            return drop(j); /* another thread has waited already */
+        if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed) > end)
+            return VS_SEQ_NONE; /* another thread has waited already */
     } while (vs_clock_ns() < until);
-    atomic_store_explicit(&j->header->dropping, 1, memory_order_relaxed);
-    return drop(j);
+    begin_dropping(j, end);
+    return VS_SEQ_NONE;
+}
+
+/* The free of an allocation that was dropped. */
+static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_journal *j,
+                                                                    const struct vs_event *event)
+{
+    if (!vs_dropped_take(j->dropped, event))
+        return false;
+    atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
+    return true;
 }
 
 static inline uint64_t append(struct vs_journal *j, const struct vs_event *event, bool wait)
 {
     uint64_t seq = VS_SEQ_NONE;
     unsigned failures = 0;
-    if (likely(!atomic_load_explicit(&j->header->dropping, memory_order_relaxed)))
-        seq = claim(j, &failures);
+    bool end = is_end(event->op);
+    if (unlikely(atomic_load_explicit(&j->dropped->count, memory_order_relaxed)) &&
+        goes_with_its_beginning(j, event))
+        return VS_SEQ_NONE;
+    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
+        seq = claim(j, room(j, end), &failures);
     if (unlikely(seq == VS_SEQ_NONE)) {
-        seq = claim_slow(j, wait);
+        seq = claim_slow(j, end, wait);
         if (seq == VS_SEQ_NONE)
-            return VS_SEQ_NONE;
+            return drop(j, event);
     }
     return publish(j, seq, event, failures == 0);
 }
@@ -266,6 +351,21 @@ static enum slot_step look(struct vs_journal *j, uint64_t seq, bool final)
         return SKIP;
     kill_slot(j, seq);
     return AGAIN;
+}
+
+/* Acquire on the count pairs with note_lost_end.  What is noted between the two looks at `ends_first` and
+ * `lost_ends` is told at once and, with the count, once more: an interval too many, never one too few. */
+bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t count = atomic_load_explicit(&h->lost_ends, memory_order_acquire);
+    if (count <= *seen)
+        return false;
+    *seen = count;
+    *first = j->writable ? atomic_exchange_explicit(&h->ends_first, 0, memory_order_relaxed)
+                         : atomic_load_explicit(&h->ends_first, memory_order_relaxed);
+    *last = atomic_load_explicit(&h->ends_last, memory_order_relaxed);
+    return true;
 }
 
 size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final)

@@ -50,16 +50,17 @@ void vs_output_clear(struct vs_output *out)
 {
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
     out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
-        out->counts.n = 0;
+        out->counts.n = out->doubts.n = 0;
     out->born.n = out->died.n = 0;
     out->dropped = out->no_memory = 0;
 }
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,  out->ranges.at, out->range_peaks.at, out->zones.at,  out->samples.at,
-                     out->steps.at, out->marks.at,  out->mismatches.at,  out->amends.at, out->phases.at,
-                     out->peaks.at, out->counts.at, out->born.at,        out->died.at,   out->arenas.at};
+    void *lists[] = {out->rows.at,    out->ranges.at, out->range_peaks.at, out->zones.at,
+                     out->samples.at, out->steps.at,  out->marks.at,       out->mismatches.at,
+                     out->amends.at,  out->phases.at, out->peaks.at,       out->counts.at,
+                     out->born.at,    out->died.at,   out->arenas.at,      out->doubts.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -123,6 +124,7 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .space = e->space,
                          .context = e->context,
                          .device = e->device};
+    l->t = r->t;
     if (is_block(e->op)) { /* most events are, and have no api */
         r->stream = e->space == VS_SPACE_ARENA ? e->arg1 : 0;
         return;
@@ -147,6 +149,8 @@ void vs_row_end(struct vs_ledger *l, struct vs_row *r)
     vs_device_totals(l, r);
     if (l->restoring)
         return;
+    if (vs_device(l, r->device)->doubt)
+        vs_doubt_look(l, r);
     if (r->op < VS_OP_RANGE_PUSH || r->op >= VS_OP_RECLASSIFY)
         vs_phase_row(l, r);
     if (thinned(l, r))
@@ -204,6 +208,8 @@ static void apply_other(struct vs_ledger *l, const struct vs_event *e)
 
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
+    if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
+        vs_doubt_begin(l);
     switch (e->op) {
     case VS_OP_ALLOC:
         vs_apply_alloc(l, e, verdict == VERDICT_MANAGED);
@@ -269,6 +275,11 @@ void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t 
     l->current_ring_seq = ring_seq;
     vs_ledger_apply(l, event, vs_verdict_at_birth(event));
     l->ring_seq = ring_seq;
+}
+
+void vs_ledger_lost(struct vs_ledger *l, uint64_t last)
+{
+    l->lost_to = last;
 }
 
 void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out)

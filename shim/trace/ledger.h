@@ -180,6 +180,13 @@ struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + 
     int64_t t;
 };
 
+struct vs_doubt_row { /* upsert of upper_bound; curve is ALLOCATED or RESERVED */
+    int device;
+    enum vs_curve curve;
+    uint64_t from_seq, to_seq; /* to_seq 0: still so */
+    int64_t t_from, t_to;
+};
+
 /* counters per device (device -1 where they belong to none); the database shows the text */
 #define VS_COUNTS(X)                                                                                         \
     X(REPORTS, "framework reports")                                                                          \
@@ -264,6 +271,7 @@ struct vs_output {
     VS_LIST(struct vs_phase_row, phases);
     VS_LIST(struct vs_peak_row, peaks);
     VS_LIST(struct vs_count_row, counts);
+    VS_LIST(struct vs_doubt_row, doubts);
     VS_LIST(struct vs_alloc, born); /* vs_ledger_track_live: what table live gains and loses by this batch */
     VS_LIST(uint64_t, died);
     uint64_t dropped; /* rows not written because of thinning */
@@ -281,6 +289,11 @@ void vs_ledger_free(struct vs_ledger *l);
 /* Takes the next event in the ring's order; rows that are certain appear in OUT. */
 void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
                     struct vs_output *out);
+/* Ends (frees, pops) were lost: the totals may be too high from the event at ring sequence FIRST on, and the
+ * last of those ends is missing at LAST.  Before the events from FIRST on are fed. */
+void vs_ledger_lost_ends(struct vs_ledger *l, uint64_t first, uint64_t last);
+/* Anything was lost among the events that are fed next, up to ring sequence LAST. */
+void vs_ledger_lost(struct vs_ledger *l, uint64_t last);
 /* Decides what is still provisional: no more is known, or nobody wants to wait. */
 void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out);
 size_t vs_ledger_held(const struct vs_ledger *l);       /* events in the look-ahead queue */
@@ -343,6 +356,7 @@ void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row
 void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row);
 void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row);
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row);
+void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row); /* one that is still so */
 void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq, uint64_t step);
 
 #endif

@@ -124,6 +124,8 @@ static void check_totals(struct vs_ledger *l, const struct vs_event *e, const st
         check_one(l, r, 1, d->curve[VS_CURVE_MANAGED].now, e->arg1);
     if (d->diff[0] || d->diff[1])
         vs_count(l, r->device, VS_COUNT_MISMATCHED);
+    if (l->doubt_to)
+        vs_doubt_report(l, r, tells_reserved(e));
 }
 
 /* ---- blocks ---- */

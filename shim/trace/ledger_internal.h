@@ -12,6 +12,7 @@
  *   ledger_blocks.c   a framework's blocks, the check of its totals, reclassification
  *   ledger_ranges.c   ranges and their peaks
  *   ledger_phases.c   statistics per phase, zones
+ *   ledger_doubt.c    from where to where totals are upper bounds, because ends were lost
  *   ledger_oom.c      what lived when memory ran out, and whether that reached the program
  *   ledger_restore.c  continuing a database
  */
@@ -39,6 +40,7 @@
 #define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
 #define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
 #define VS_SPACES_MAX      13
+#define VS_DOUBTS          2    /* totals of a device that can be upper bounds */
 #define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
 
 struct curve {
@@ -66,6 +68,8 @@ struct device {
     uint32_t mismatches[VS_MISMATCH_END]; /* rows written */
     uint32_t last_phase, last_stat;       /* the phase_dev used last */
     uint32_t counts_dirty;                /* bit per counter */
+    uint8_t doubt;                        /* ledger_doubt.c: the parts that are too high, perhaps */
+    struct vs_doubt_row doubt_row[VS_DOUBTS];
 };
 
 struct entry { /* a living allocation */
@@ -176,6 +180,7 @@ struct vs_ledger {
     struct vs_ledger_config config;
     struct vs_output *out; /* of the call in progress */
     uint64_t seq, ring_seq, current_ring_seq;
+    int64_t t; /* of the last row */
     uint64_t step;
     int level; /* of thinning */
     bool restoring, track_live, framework_seen;
@@ -183,6 +188,8 @@ struct vs_ledger {
     struct device device[VS_LEDGER_DEVICES];
     int devices; /* highest index in use + 1 */
     struct curve space[VS_SPACES_MAX];
+    uint64_t doubt_from, doubt_to; /* ring sequences between which ends were lost; from 0: noted already */
+    uint64_t lost_to;              /* where anything was lost, the last time; 0: nothing yet */
 
     VS_LIST(struct entry, entries);
     uint32_t vacant; /* free entries: index + 1, linked by a.next */
@@ -311,6 +318,12 @@ void vs_oom_forget(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
 void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
 void vs_oom_free(struct vs_ledger *l);
+
+/* ledger_doubt.c */
+void vs_doubt_begin(struct vs_ledger *l);                        /* the present place is past doubt_from */
+void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a change of its device's totals */
+/* After the comparison with a framework's report (device.diff). */
+void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);
 
 /* ledger_ranges.c */
 void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);

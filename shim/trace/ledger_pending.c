@@ -56,6 +56,14 @@ static bool queue_grow(struct vs_ledger *l)
     return true;
 }
 
+/* What an allocation is that no report was about: direct; but where events were lost since, the report may be
+ * one of them, and managed is the guess that makes no total too high. */
+static enum verdict unclaimed(struct vs_ledger *l, const struct pending *p)
+{
+    bool gap = l->lost_to >= held_at(l, p->position)->ring_seq;
+    return gap && l->framework_seen ? VERDICT_MANAGED : VERDICT_DIRECT;
+}
+
 static void decide(struct vs_ledger *l, size_t index, enum verdict verdict)
 {
     held_at(l, l->pending.at[index].position)->verdict = verdict;
@@ -121,7 +129,7 @@ static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending 
         return VERDICT_MANAGED;
     if (p->thread != e->thread)
         return VERDICT_PENDING;
-    return p->released && p->size == piece ? VERDICT_MANAGED : VERDICT_DIRECT;
+    return p->released && p->size == piece ? VERDICT_MANAGED : unclaimed(l, p);
 }
 
 /* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
@@ -165,7 +173,7 @@ static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
         if (phys && !p->mapped)
             p->released = true;
         else if (!phys)
-            decide(l, i, VERDICT_DIRECT);
+            decide(l, i, unclaimed(l, p));
         return;
     }
 }
@@ -216,7 +224,7 @@ static void decide_old(struct vs_ledger *l)
         bool old = l->newest_ns > since && l->newest_ns - since > VS_PENDING_NS;
         if (!old && l->queue_tail - p->position <= bound && l->pending.n <= VS_PENDING_MAX)
             return;
-        decide(l, 0, VERDICT_DIRECT);
+        decide(l, 0, unclaimed(l, p));
     }
 }
 
@@ -273,6 +281,6 @@ void vs_pending_run(struct vs_ledger *l)
 void vs_pending_resolve_all(struct vs_ledger *l)
 {
     for (size_t i = 0; i < l->pending.n; i++)
-        held_at(l, l->pending.at[i].position)->verdict = VERDICT_DIRECT;
+        held_at(l, l->pending.at[i].position)->verdict = unclaimed(l, &l->pending.at[i]);
     l->pending.n = 0;
 }

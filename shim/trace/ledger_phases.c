@@ -220,6 +220,8 @@ void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out)
 {
     vs_ledger_flush(l, out);
     vs_oom_finish(l);
+    if (l->doubt_from) /* the last ends of all were lost */
+        vs_doubt_begin(l);
     vs_ranges_finish(l);
     vs_ledger_end_batch(l, out);
 }

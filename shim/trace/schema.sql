@@ -245,6 +245,12 @@ CREATE TABLE arena_sample(process INT, device INT,
   at_peak_idle_bytes INT,     -- likewise
   at_peak_deferred_bytes INT  -- likewise
 );
+-- where totals may be too high: the ring was so full that ends (frees, pops) were lost, counted in loss, and what they ended went on
+-- counting as alive.  From from_seq at t_from_ns on, until to_seq at t_to_ns showed the total right again: a framework's own figure, or
+-- nothing being alive any more; NULL: to the end.  kind 'allocated' or 'reserved'; device -1: memory in no device's totals.  A peak is
+-- an upper bound where its seq lies from from_seq on and before to_seq.  No rows: nothing is too high, whatever else was lost
+CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_from_ns INT, to_seq INT, t_to_ns INT,
+                         PRIMARY KEY(process, device, kind, from_seq)) WITHOUT ROWID;
 -- what was lost, or went wrong: how many events (0: none, or nobody knows how many; never of names or stacks), and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
 -- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).

@@ -138,6 +138,7 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
     const struct vs_phase_row *p;
     const struct vs_peak_row *k;
     const struct vs_count_row *c;
+    const struct vs_doubt_row *d;
     int rc = 0;
     EACH(out->phases, p)
     rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiii", (int64_t)p->device, (int64_t)p->phase,
@@ -148,6 +149,9 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
                     (int64_t)k->seq, k->t, (int64_t)k->end);
     EACH(out->counts, c)
     rc = vs_sql_run(s, VS_SQL_COUNTER, "iti", (int64_t)c->device, count[c->what], (int64_t)c->value);
+    EACH(out->doubts, d)
+    rc = vs_sql_run(s, VS_SQL_UPPER_BOUND, "itiinn", (int64_t)d->device, curve[d->curve],
+                    (int64_t)d->from_seq, d->t_from, d->to_seq ? (int64_t)d->to_seq : (int64_t)-1, d->t_to);
     return rc;
 }
 

@@ -314,6 +314,17 @@ static int load_ranges(struct vs_store *s, struct vs_ledger *l)
     return rc;
 }
 
+static void load_doubt(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    bool reserved = strcmp((const char *)sqlite3_column_text(q, 1), "reserved") == 0;
+    vs_ledger_restore_doubt(l,
+                            &(struct vs_doubt_row){.device = (int)i64(q, 0),
+                                                   .curve = reserved ? VS_CURVE_RESERVED : VS_CURVE_ALLOCATED,
+                                                   .from_seq = (uint64_t)i64(q, 2),
+                                                   .t_from = i64(q, 3),
+                                                   .t_to = -1});
+}
+
 static int load_aggregates(struct vs_store *s, struct vs_ledger *l)
 {
     int rc = each_row(s, l, PEAKS, load_totals);
@@ -338,6 +349,9 @@ static int load_aggregates(struct vs_store *s, struct vs_ledger *l)
     if (rc == 0)
         rc = each_row(s, l, "SELECT device,what,ours_bytes,theirs_bytes FROM mismatch ORDER BY rowid",
                       load_mismatch);
+    if (rc == 0)
+        rc = each_row(s, l, "SELECT device,kind,from_seq,t_from_ns FROM upper_bound WHERE to_seq IS NULL",
+                      load_doubt);
     return rc;
 }
 

@@ -20,8 +20,9 @@
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live */
 #define HOLD_NS    50000000
 #define LOSS_NS    1000000000
-#define LOSSES     5
 #define LOG_TOLD   (UINT64_C(64) << 20)
+
+enum { LOST_FULL, LOST_DEAD, LOST_TABLE, LOST_LATE, LOST_GRAPHS, LOST_ENDS, LOSSES };
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -34,9 +35,10 @@ struct vs_writer {
     struct vs_event *events;
     uint64_t *seqs;
     size_t room;
-    uint64_t fed;                     /* ring sequence of the last event given to the ledger */
-    uint64_t live_seq;                /* row at which table live was last rewritten */
-    uint64_t lost[LOSSES], lost_seen; /* in rows; last seen */
+    uint64_t fed;                              /* ring sequence of the last event given to the ledger */
+    uint64_t live_seq;                         /* row at which table live was last rewritten */
+    uint64_t lost[LOSSES], lost_seen;          /* in rows; last seen */
+    uint64_t ends_seen, holes_seen, gaps_seen; /* what the ledger was told of: ends, dead slots, anything */
     int64_t loss_t[LOSSES];
     bool log_told;      /* that a reader holds the log */
     uint64_t log_limit; /* bytes from which on that is told, where LOG_TOLD is more */
@@ -62,13 +64,16 @@ static bool is_autograd(void *context, uint16_t thread)
 
 /* ---- losses that the journal counted ---- */
 
-enum { TABLE_FULL = 2 };
-static const char *const loss_text[] = {
-    "the ring was full (VRAMSCOPE_RING_EVENTS)",
-    "a thread ended while it wrote an event",
-    "a table of names or stacks was full: later ones are missing, their events are not",
-    "written too late into a slot that was given up",
-    "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
+static const char *const loss_text[LOSSES] = {
+    [LOST_FULL] = "the ring was full (VRAMSCOPE_RING_EVENTS)",
+    [LOST_DEAD] = "a thread ended while it wrote an event",
+    [LOST_TABLE] = "a table of names or stacks was full: later ones are missing, their events are not",
+    [LOST_LATE] = "written too late into a slot that was given up",
+    [LOST_GRAPHS] =
+        "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
+    [LOST_ENDS] = "the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
+                  "high from there on "
+                  "(VRAMSCOPE_RING_EVENTS)",
 };
 
 /* A database that is continued has rows of what was lost before. */
@@ -76,6 +81,9 @@ static void load_losses(struct vs_writer *w)
 {
     for (size_t i = 0; i < LOSSES; i++)
         w->lost[i] = vs_store_lost(w->store, loss_text[i]);
+    w->ends_seen = w->lost[LOST_ENDS];
+    w->holes_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
+    w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->holes_seen;
 }
 
 /* What went past the recording, each once; how much that was is not known.  (A database that is continued
@@ -98,16 +106,18 @@ static bool note_losses(struct vs_writer *w, bool now)
 {
     struct vs_journal_stats s;
     vs_journal_stats(w->journal, &s);
-    const uint64_t total[LOSSES] = {s.lost, s.dead, s.table_full, s.late, s.untracked};
+    const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
+                                    [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
+                                    [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends};
     bool any = s.lost > w->lost_seen;
     note_uncovered(w);
     w->lost_seen = s.lost;
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
-        if (i != TABLE_FULL ||
+        if (i != LOST_TABLE ||
             !w->lost[i]) /* that counts requests, the same name again and again: no events */
-            vs_store_loss(w->store, w->last_t, i == TABLE_FULL ? 0 : total[i] - w->lost[i], loss_text[i]);
+            vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_text[i]);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
         any = true;
@@ -209,6 +219,23 @@ static bool make_room(struct vs_writer *w, size_t room)
     return true;
 }
 
+/* Tells the ledger what is missing among the events up to LAST that it is about to get.  Of an event that was
+ * claimed and never published nobody knows what it was: it may have been an end. */
+static void tell_losses(struct vs_writer *w, uint64_t last)
+{
+    struct vs_journal_stats s;
+    uint64_t from, to;
+    if (vs_journal_lost_ends(w->journal, &w->ends_seen, &from, &to))
+        vs_ledger_lost_ends(w->ledger, from ? from : w->fed + 1, to);
+    vs_journal_stats(w->journal, &s);
+    if (s.dead + s.late > w->holes_seen)
+        vs_ledger_lost_ends(w->ledger, w->fed + 1, last);
+    w->holes_seen = s.dead + s.late;
+    if (s.lost + w->holes_seen > w->gaps_seen)
+        vs_ledger_lost(w->ledger, last);
+    w->gaps_seen = s.lost + w->holes_seen;
+}
+
 static long feed(struct vs_writer *w, bool final)
 {
     size_t want = vs_ledger_held(w->ledger) + vs_store_batch(w->store);
@@ -217,6 +244,7 @@ static long feed(struct vs_writer *w, bool final)
     size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
     while (first < n && w->seqs[first] <= w->fed)
         first++;
+    tell_losses(w, n ? w->seqs[n - 1] : w->fed);
     for (size_t i = first; i < n; i++)
         vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
     if (n > first) {

@@ -299,6 +299,7 @@ class Run:
             db.execute("INSERT INTO loss VALUES(1,?,12,'the ring was full')", (self.t // 2,))
             db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
             db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")
+            db.execute("INSERT INTO upper_bound VALUES(1,0,'reserved',5,8000,9,9000)")
         db.executemany("INSERT INTO meta VALUES(?,?)", meta.items())
         rank, world = (args.rank, args.world) if args.rank is not None else (None, None)
         db.execute("INSERT INTO process VALUES(1,?,'b00t',?,?,?,?,?,?,?,?)",

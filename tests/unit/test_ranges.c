@@ -45,6 +45,18 @@ bool vs_record_enabled(void)
     return enabled;
 }
 
+bool vs_record_takes(void)
+{
+    return enabled && window;
+}
+
+static uint64_t lost[256];
+
+void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
+{
+    lost[op]++;
+}
+
 struct vs_journal *vs_record_journal(void)
 {
     return started ? (struct vs_journal *)log_ : NULL;

@@ -68,17 +68,22 @@ static void names(struct job *job)
     assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
 }
 
-static void job_journal(struct job *job, const char *name)
+static void job_journal_of(struct job *job, const char *name, uint32_t slots)
 {
     memset(job, 0, sizeof *job);
     snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
     snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
     struct vs_journal_config c = {
-        .ring_slots = 1 << 16, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
+        .ring_slots = slots, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
     assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
     stream_init(&job->s, emit, job->j);
     job->s.surface = with_surface;
     names(job);
+}
+
+static void job_journal(struct job *job, const char *name)
+{
+    job_journal_of(job, name, 1 << 16);
 }
 
 static int job_writer(struct job *job)
@@ -231,6 +236,81 @@ static void peaks_of_ranges_equal_those_of_their_rows(void **state)
                     "event e WHERE e.seq BETWEEN z.first_seq AND z.last_seq AND "
                     "e.phase=(SELECT name FROM phase WHERE id=z.phase) AND e.size_bytes > 0)"),
         0);
+}
+
+/* ---- a ring that was full to its last slot ---- */
+
+static bool offer(struct job *job, uint8_t op, uint64_t address)
+{
+    struct vs_event e = {.op = op,
+                         .space = VS_SPACE_DEVICE,
+                         .address = address << 9,
+                         .size = op == VS_OP_ALLOC ? 512 : 0,
+                         .t_ns = 600};
+    return vs_journal_try_append(job->j, &e) != VS_SEQ_NONE;
+}
+
+#define BOUNDS(curve)                                                                                        \
+    "SELECT count(*) FROM upper_bound WHERE kind='" curve "' AND device=0 AND from_seq=65 AND "              \
+    "(SELECT peak_bytes FROM peak WHERE kind='" curve "')=56*512 AND to_seq "
+
+/* 56 allocations, 14 frees of which the ring takes 8; then whatever the ring has room for. */
+static void lose_ends(struct job *job, const char *name)
+{
+    job_journal_of(job, name, 64);
+    for (uint64_t i = 1; i <= 56; i++)
+        assert_true(offer(job, VS_OP_ALLOC, i));
+    for (uint64_t i = 1; i <= 14; i++)
+        assert_int_equal(offer(job, VS_OP_FREE, i), i <= 8);
+    assert_int_equal(job_writer(job), 0);
+    drain(job);
+    for (uint64_t i = 57; i <= 60; i++)
+        assert_true(offer(job, VS_OP_ALLOC, i));
+}
+
+static void ends_that_the_ring_lost_are_told_apart_and_from_there_on_totals_are_upper_bounds(void **state)
+{
+    struct job job;
+    lose_ends(&job, "ends");
+    job_close(&job);
+    assert_int_equal(ask(job.db, "SELECT sum(events) FROM loss WHERE why LIKE '%frees%'"), 6);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM loss"), 1);
+    assert_int_equal(ask(job.db, BOUNDS("allocated") "IS NULL"), 1);
+    assert_int_equal(ask(job.db, BOUNDS("reserved") "IS NULL"), 1);
+}
+
+/* In a child, which leaves its first writer as a kill would. */
+static void outlive_a_kill(struct job *job)
+{
+    lose_ends(job, "ends_killed");
+    drain(job);
+    assert_int_equal(job_writer(job), 0);
+    for (uint64_t i = 15; i <= 60; i++)
+        assert_true(offer(job, VS_OP_FREE, i));
+    drain(job);
+    for (uint64_t i = 9; i <= 14; i++) { /* handed out again */
+        assert_true(offer(job, VS_OP_ALLOC, i));
+        assert_true(offer(job, VS_OP_FREE, i));
+    }
+    job_close(job);
+}
+
+static void upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more(void **state)
+{
+    struct job job;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        outlive_a_kill(&job);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    snprintf(job.db, sizeof job.db, "%s/ends_killed.db", dir);
+    assert_int_equal(ask(job.db, "SELECT end_bytes FROM peak WHERE kind='allocated'"), 0);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM upper_bound WHERE to_seq IS NULL"), 0);
+    assert_int_equal(ask(job.db, BOUNDS("allocated") "> 65"), 1);
+    assert_int_equal(ask(job.db, "SELECT sum(events) FROM loss"), 6);
 }
 
 /* Records in a child that drains what the first DRAINED steps made, and is killed; the journal stays. */
@@ -703,6 +783,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_ends_as_one_sound_file_with_exact_totals),
         cmocka_unit_test(peaks_of_ranges_equal_those_of_their_rows),
+        cmocka_unit_test(ends_that_the_ring_lost_are_told_apart_and_from_there_on_totals_are_upper_bounds),
+        cmocka_unit_test(upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more),
         cmocka_unit_test(killed_and_recovered_equals_undisturbed),
         cmocka_unit_test(surface_killed_and_recovered_equals_undisturbed),
         cmocka_unit_test(killed_before_the_first_commit_is_recovered_from_nothing),
