@@ -39,6 +39,7 @@ enum vs_nvml_state { VS_NVML_UNDECIDED, VS_NVML_USED, VS_NVML_USELESS };
 struct vs_recording {
     /* read at every event */
     _Atomic(struct vs_journal *) journal; /* NULL unless ON */
+    _Atomic(struct vs_journal *) paused;  /* what it is while a benchmark has the recording off (pause.c) */
     _Atomic uint64_t nudge_mask;          /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint32_t generation;          /* differs between a process and its fork child; 0 never */
     _Atomic uint32_t state;               /* enum vs_recording_state; a futex */

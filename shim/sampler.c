@@ -235,7 +235,8 @@ static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
         vs_sampler_answer(r, look_at);
         bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
         if ((now = vs_clock_ns()) >= next || soon) {
-            tick(r, j, soon);
+            if (!atomic_load_explicit(&r->paused, memory_order_relaxed))
+                tick(r, j, soon);
             next = now + period;
         }
         pause_ms(r, rung, (next - now) / 1000000 + 1);

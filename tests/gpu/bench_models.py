@@ -1,0 +1,100 @@
+"""The models whose training steps are timed (bench_step.py): each a function that returns the function that trains one step.
+
+  gpt     a decoder like nanoGPT's, 12 layers of 768, 8 x 1024 tokens, bf16: the GPU is what takes the time
+  small   a decoder of 8 layers of 512, 4 x 128 tokens, fp32: the host is (a step is a few hundred launches of microseconds)
+  cnn     separable convolutions with batch norm, whose images have another size in every step: blocks that never fit what is
+          cached, kernels that are chosen anew
+
+The decoders have what has proved dear to watch: scaled_dot_product_attention, biased linears, layer norms.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
+        x = x + F.dropout(self.out(a.transpose(1, 2).flatten(2)), self.dropout, self.training)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), self.dropout, self.training)
+
+
+class Decoder(nn.Module):
+    def __init__(self, layers, width, heads, vocab, context, dropout=0.0):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, dropout) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocab, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids):
+        return self.head(self.norm(self.blocks(self.words(ids) + self.places.weight[: ids.shape[1]])))
+
+
+def decoder_step(device, batch, context, vocab, half, **shape):
+    torch.manual_seed(1)
+    model = Decoder(vocab=vocab, context=context, **shape).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device != "cpu")
+    ids = torch.randint(vocab, (8, batch, context + 1), device=device)
+
+    def step(number):
+        x, y = ids[number % 8, :, :-1], ids[number % 8, :, 1:]
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def gpt(device, tiny):
+    size = dict(layers=2, width=64, heads=2, batch=2, context=32, vocab=100) if tiny else dict(
+        layers=12, width=768, heads=12, batch=8, context=1024, vocab=50304)
+    return decoder_step(device, half=True, dropout=0.1, **size)
+
+
+def small(device, tiny):
+    size = dict(layers=2, width=64, heads=2, batch=2, context=16, vocab=100) if tiny else dict(
+        layers=8, width=512, heads=8, batch=4, context=128, vocab=8192)
+    return decoder_step(device, half=False, **size)
+
+
+class Separable(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.deep = nn.Conv2d(channels, channels, 5, padding=2, groups=channels)
+        self.flat, self.norm = nn.Conv2d(channels, channels, 1), nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return x + F.silu(self.norm(self.flat(self.deep(x))))
+
+
+def cnn(device, tiny):
+    channels, depth, batch, base = (16, 3, 2, 8) if tiny else (160, 24, 16, 20)
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(3, channels, 3), *(Separable(channels) for _ in range(depth)), nn.AdaptiveAvgPool2d(1),
+                          nn.Flatten(), nn.Linear(channels, 1000)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    labels = torch.randint(1000, (batch,), device=device)
+
+    def step(number):
+        side = base + number * 7 % 10  # all ten sizes in ten steps: turns of ten steps are alike
+        loss = F.cross_entropy(model(torch.randn(batch, 3, side, side, device=device)), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+MODELS = {"gpt": gpt, "small": small, "cnn": cnn}

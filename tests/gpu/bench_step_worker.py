@@ -1,0 +1,116 @@
+"""One process of bench_step.py: trains the models one after the other, times each step, writes JSON.
+
+    bench_step_worker.py OUT.json [--device cuda] [--steps N] [--turns N] [--tiny]
+
+A step begins with nothing queued on the GPU.  Its host time is that to the last thing enqueued, its wall time that to the end of
+the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of ten steps: pairs of one turn with
+and one without, in an order that is drawn for each pair.  What is counted beside the time is of a whole turn.
+"""
+import argparse
+import ctypes
+import json
+import random
+import resource
+import time
+
+import torch
+
+from bench_models import MODELS
+
+TURN = 10
+COUNTED = ("CAL", "TLB", "RES")  # of /proc/interrupts: calls of functions on other CPUs, TLB shootdowns, rescheduling
+
+
+def recording_switch():
+    """(off, on); None where no library is there to be switched."""
+    here = ctypes.CDLL(None)
+    try:
+        return here.vramscope_benchmark_pause, here.vramscope_benchmark_resume
+    except AttributeError:
+        return None
+
+
+def interrupts():
+    counts = {}
+    try:
+        with open("/proc/interrupts") as f:
+            for line in f:
+                name, *fields = line.split()
+                if name.rstrip(":") in COUNTED:
+                    counts[name.rstrip(":")] = sum(int(n) for n in fields if n.isdigit())
+        with open("/proc/stat") as f:
+            for line in f:
+                if line.startswith(("ctxt ", "intr ")):
+                    counts[line.split()[0]] = int(line.split()[1])
+    except OSError:
+        pass
+    return counts
+
+
+def counts():
+    process, thread = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_THREAD)
+    return {"switches": process.ru_nvcsw + process.ru_nivcsw, "switches_main_thread": thread.ru_nvcsw + thread.ru_nivcsw,
+            "cpu_ms": 1e3 * (process.ru_utime + process.ru_stime), **interrupts()}
+
+
+def timed(step, number, wait):
+    wait()
+    begin = time.perf_counter_ns()
+    step(number)
+    enqueued = time.perf_counter_ns()
+    wait()
+    return (enqueued - begin) / 1e6, (time.perf_counter_ns() - begin) / 1e6
+
+
+def run(step, first, steps, wait):
+    """Host and wall milliseconds of each step, and what was counted during them."""
+    before = counts()
+    times = [timed(step, first + i, wait) for i in range(steps)]
+    after = counts()
+    return {"host_ms": [h for h, _ in times], "wall_ms": [w for _, w in times],
+            "counts": {name: after[name] - before[name] for name in after if name in before}}
+
+
+def take_turns(step, first, turns, wait, switch):
+    off, on = switch
+    draw = random.Random(7)
+    pairs = []
+    for pair in range(turns):
+        order = [True, False]
+        draw.shuffle(order)
+        found = {}
+        for recorded in order:
+            wait()
+            (on if recorded else off)()
+            found["on" if recorded else "off"] = run(step, first, TURN, wait)
+            first += TURN
+        pairs.append(found)
+    on()
+    return pairs
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("out")
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--models", default=",".join(MODELS))
+    p.add_argument("--steps", type=int, default=60)
+    p.add_argument("--turns", type=int, default=0)
+    p.add_argument("--tiny", action="store_true")
+    args = p.parse_args()
+    wait = torch.cuda.synchronize if args.device != "cpu" else lambda: None
+    switch = recording_switch()
+    results = {}
+    for name in args.models.split(","):
+        step = MODELS[name](args.device, args.tiny)
+        results[name] = run(step, 0, args.steps, wait)
+        if args.turns:
+            if switch is None:
+                raise SystemExit("bench_step_worker: no libvramscope.so is preloaded")
+            results[name]["turns"] = take_turns(step, args.steps, args.turns, wait, switch)
+    with open(args.out, "w") as f:
+        json.dump(results, f)
+
+
+if __name__ == "__main__":
+    main()
