@@ -105,7 +105,9 @@ static void print_notes(const struct residual *r, FILE *out)
               "    is taken for it\n",
               out);
     if (r->untold > 0)
-        fprintf(out, "    %s could not be measured (other threads were at work): in unexplained\n",
+        fprintf(out,
+                "    %s could not be measured (other threads were at work, NVML did not answer, or\n"
+                "    asking had taken its share of the time): in unexplained\n",
                 units_count(r->untold, "call").s);
     if (!r->whole_device && (r->fullest.residual < 0 || r->last.residual < 0))
         fputs("    less used than reserved: in a container NVML's figure may be that of another process\n"

@@ -11,8 +11,9 @@
  * that jumps out would leave the cell taken for ever.  A sampler that let GIVE_UP questions in a row go
  * unanswered (starved, stuck in the driver) is asked no more until it has answered something or ticked, so
  * that its trouble costs the host some tens of milliseconds in all and not with every call.  And whatever it
- * answers, all waiting together is bounded (vs_used_too_slow): an NVML that takes milliseconds must not make
- * the first launches of thousands of kernels slow.
+ * answers, all waiting together is bounded (vs_asking_spent): an NVML that takes milliseconds must not make
+ * the first launches of thousands of kernels slow.  A question is not asked where it would take more than is
+ * left if it took as long as the last one, and waits no longer than what is left.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -56,10 +57,10 @@ static struct vs_question *take_cell(struct vs_recording *r)
     return NULL;
 }
 
-/* Waits for the answer; false: none came in time, and the cell is left to itself. */
-static bool await(struct vs_question *q)
+/* Waits for the answer, NS at most; false: none came in time, and the cell is left to itself. */
+static bool await(struct vs_question *q, uint64_t ns)
 {
-    uint64_t now, until = vs_clock_ns() + VS_ASK_MS * UINT64_C(1000000);
+    uint64_t now, until = vs_clock_ns() + ns;
     uint32_t state;
     while ((state = atomic_load_explicit(&q->state, memory_order_acquire)) != ANSWERED &&
            (now = vs_clock_ns()) < until) {
@@ -69,16 +70,46 @@ static bool await(struct vs_question *q)
     return state == ANSWERED || (!move(q, ASKED, FREE) && !move(q, ANSWERING, ABANDONED));
 }
 
-bool vs_used_too_slow(void)
+/* ---- how much asking there may be; relaxed throughout: sums that only say when it is enough ---- */
+
+static uint64_t left_ns(struct vs_recording *r)
 {
-    struct vs_recording *r = vs_recording;
-    uint64_t waited = atomic_load_explicit(&r->asking_ns, memory_order_relaxed);
-    if (waited < VS_ASK_TOTAL_MS * UINT64_C(1000000))
-        return false;
-    return waited > (vs_clock_ns() - atomic_load_explicit(&r->first_ask_ns, memory_order_relaxed)) / 100;
+    uint64_t first = atomic_load_explicit(&r->first_ask_ns, memory_order_relaxed);
+    uint64_t took = atomic_load_explicit(&r->asking_ns, memory_order_relaxed);
+    uint64_t may = VS_ASK_FREE_MS * UINT64_C(1000000), share = first ? (vs_clock_ns() - first) / 1000 : 0;
+    may = share > may ? share : may;
+    return took < may ? may - took : 0;
 }
 
-static bool ask(struct vs_recording *r, int device, struct vs_used *used)
+bool vs_asking_spent(void)
+{
+    struct vs_recording *r = vs_recording;
+    return left_ns(r) <= atomic_load_explicit(&r->last_ask_ns, memory_order_relaxed);
+}
+
+void vs_asking_took(uint64_t begin, uint64_t ns)
+{
+    struct vs_recording *r = vs_recording;
+    uint64_t none = 0;
+    atomic_compare_exchange_strong_explicit(&r->first_ask_ns, &none, begin, memory_order_relaxed,
+                                            memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->asking_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&r->last_ask_ns, ns, memory_order_relaxed);
+}
+
+bool vs_used_alone(int device)
+{
+    struct vs_recording *r = vs_recording;
+    if (device < 0 || device >= VS_ALONE_DEVICES ||
+        atomic_load_explicit(&r->look, memory_order_relaxed) != VS_LOOK_ALWAYS)
+        return false;
+    uint64_t seen = atomic_load_explicit(&r->alone_ns[device], memory_order_relaxed);
+    return seen != 0 && vs_clock_ns() - seen < VS_ALONE_MS * UINT64_C(1000000);
+}
+
+/* ---- a question ---- */
+
+static bool ask(struct vs_recording *r, int device, uint64_t ns, struct vs_used *used)
 {
     struct vs_question *q = take_cell(r);
     if (!q)
@@ -86,7 +117,7 @@ static bool ask(struct vs_recording *r, int device, struct vs_used *used)
     q->device = device;
     atomic_store_explicit(&q->state, ASKED, memory_order_release);
     vs_sampler_ring(r);
-    if (!await(q)) {
+    if (!await(q, ns)) {
         atomic_fetch_add_explicit(&r->unanswered, 1, memory_order_relaxed);
         return false;
     }
@@ -100,27 +131,41 @@ static bool can_answer(struct vs_recording *r)
 {
     return atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED &&
            atomic_load_explicit(&r->look, memory_order_relaxed) == VS_LOOK_ALWAYS && r->pid == getpid() &&
-           atomic_load_explicit(&r->unanswered, memory_order_relaxed) < GIVE_UP && !vs_used_too_slow();
+           atomic_load_explicit(&r->unanswered, memory_order_relaxed) < GIVE_UP;
 }
 
-bool vs_used_now(int device, struct vs_used *used)
+/* In NS at most; *TOOK is the time that it was. */
+static bool ask_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
 {
     struct vs_recording *r = vs_recording;
     struct vs_shelter shelter;
     int kept = errno;
     *used = (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
-    if (!vs_record_enabled() || !can_answer(r))
+    *took = 0;
+    if (ns == 0 || !vs_record_enabled() || !can_answer(r))
         return false;
     vs_shelter_enter(&shelter);
-    uint64_t none = 0, begin = vs_clock_ns();
-    /* relaxed, both: sums that only say when it is enough */
-    atomic_compare_exchange_strong_explicit(&r->first_ask_ns, &none, begin, memory_order_relaxed,
-                                            memory_order_relaxed);
-    bool known = ask(r, device, used);
-    atomic_fetch_add_explicit(&r->asking_ns, vs_clock_ns() - begin, memory_order_relaxed);
+    *begin = vs_clock_ns();
+    bool known = ask(r, device, ns, used);
+    *took = vs_clock_ns() - *begin;
     vs_shelter_leave(&shelter);
     errno = kept;
     return known;
+}
+
+bool vs_used_now(int device, struct vs_used *used)
+{
+    uint64_t left = left_ns(vs_recording), most = VS_ASK_MS * UINT64_C(1000000), begin, took;
+    bool known = ask_within(device, left < most ? left : most, used, &begin, &took);
+    if (took != 0)
+        vs_asking_took(begin, took);
+    return known;
+}
+
+bool vs_used_first(int device, struct vs_used *used)
+{
+    uint64_t begin, took;
+    return ask_within(device, VS_ASK_MS * UINT64_C(1000000), used, &begin, &took);
 }
 
 bool vs_used_undecided(void)

@@ -109,7 +109,25 @@ struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
     if (said == NOT_IN_IT && *listed)
         u.process = 0;
     *listed = *listed || said == WITH_BYTES;
-    if (nvml.memory && nvml.memory(device, &memory) == 0)
+    if (u.process == VS_BYTES_UNKNOWN && nvml.memory && nvml.memory(device, &memory) == 0)
         u.device = memory.used;
     return u;
+}
+
+static bool lists_another(list_function *list, vs_nvml_device device)
+{
+    static struct process process[PROCESSES_MAX];
+    unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
+    if (!list || list(device, &count, process) != 0)
+        return true;
+    for (unsigned i = 0; i < count; i++)
+        if (process[i].pid != pid)
+            return true;
+    return false;
+}
+
+bool vs_nvml_others(vs_nvml_device device)
+{
+    return !device || lists_another(nvml.compute, device) ||
+           (nvml.graphics && lists_another(nvml.graphics, device));
 }

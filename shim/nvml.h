@@ -22,4 +22,7 @@ vs_nvml_device vs_nvml_find(const uint8_t uuid[16]);
  * gone, and it uses 0 bytes. */
 struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed);
 
+/* Whether NVML lists another process on DEVICE, or may not list all. */
+bool vs_nvml_others(vs_nvml_device device);
+
 #endif

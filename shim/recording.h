@@ -33,6 +33,8 @@ struct vs_question {
     struct vs_used answer;
 };
 
+#define VS_ALONE_DEVICES 64 /* by their ordinals */
+
 /* Whether the sampler's thread takes what samples there are, from NVML. */
 enum vs_nvml_state { VS_NVML_UNDECIDED, VS_NVML_USED, VS_NVML_USELESS };
 
@@ -60,7 +62,10 @@ struct vs_recording {
     _Atomic uint32_t unanswered;   /* questions in a row */
     _Atomic uint64_t asking_ns;    /* that the host's threads have waited for answers, all together */
     _Atomic uint64_t first_ask_ns; /* when the first question was asked */
-    _Atomic uint32_t sample_soon;  /* somebody wants a sample before its time */
+    _Atomic uint64_t last_ask_ns;  /* that the last one took */
+    _Atomic uint64_t
+        alone_ns[VS_ALONE_DEVICES]; /* when NVML last saw nobody else on the device; 0: it did not */
+    _Atomic uint32_t sample_soon;   /* somebody wants a sample before its time */
     struct vs_question questions[VS_QUESTIONS];
     bool tight;          /* a limit on the address space leaves no room for threads of ours */
     uint32_t ring_slots; /* asked for; the journal's are the next power of two */

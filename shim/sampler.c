@@ -47,7 +47,8 @@ struct figure {
 static struct device {
     uint32_t row; /* journal device id looked at; 0 = unused */
     vs_nvml_device handle;
-    bool listed; /* NVML has told this process's own figure */
+    bool listed;        /* NVML has told this process's own figure */
+    uint64_t around_ns; /* when it was last looked who else is there */
     uint64_t last_used, last_ns;
     bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
@@ -77,10 +78,23 @@ static struct vs_used used_of(struct device *d)
     return vs_nvml_used(d->handle, &d->listed);
 }
 
+/* Notes whether device ORDINAL's own figure moves for nobody but us.  Where NVML never lists us nobody can
+ * say whose bytes are whose, and that figure is all that there is. */
+static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
+{
+    d->around_ns = vs_clock_ns();
+    bool hidden = used.told && used.process == VS_BYTES_UNKNOWN && !d->listed;
+    bool alone = hidden || (used.process != VS_BYTES_UNKNOWN && !vs_nvml_others(d->handle));
+    if (ordinal >= 0 && ordinal < VS_ALONE_DEVICES)
+        atomic_store_explicit(&vs_recording->alone_ns[ordinal], alone ? d->around_ns : 0,
+                              memory_order_relaxed); /* complete in itself */
+}
+
 /* What can be told of a device without the host's help. */
-static struct figure ask_nvml(struct device *d)
+static struct figure ask_nvml(struct device *d, int32_t ordinal)
 {
     struct vs_used used = used_of(d);
+    look_around(d, ordinal, used);
     if (used.process != VS_BYTES_UNKNOWN)
         return (struct figure){VS_SAMPLE_NVML_PROCESS, used.process};
     if (used.device != VS_BYTES_UNKNOWN)
@@ -137,6 +151,15 @@ static struct device *look_up(uint32_t id, const struct vs_device_row *row)
     return d;
 }
 
+/* The first question of a device, before its first sample, finds out whether NVML need be asked at all. */
+static struct vs_used used_and_around(struct device *d, int ordinal)
+{
+    struct vs_used used = used_of(d);
+    if (vs_clock_ns() - d->around_ns >= VS_ALONE_MS * UINT64_C(1000000))
+        look_around(d, ordinal, used);
+    return used;
+}
+
 /* The answer to a question of one of the host's threads (ask.c). */
 static struct vs_used look_at(int ordinal)
 {
@@ -144,7 +167,7 @@ static struct vs_used look_at(int ordinal)
     const struct vs_device_row *row;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++)
         if (row->ordinal == ordinal)
-            return used_of(look_up(id, row));
+            return used_and_around(look_up(id, row), ordinal);
     return (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
 }
 
@@ -158,7 +181,7 @@ static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
         return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
         struct device *d = look_up(id, row);
-        struct figure figure = ask_nvml(d);
+        struct figure figure = ask_nvml(d, row->ordinal);
         if (figure.source && says_something(d, figure.used, busy))
             write_sample(r, j, row->ordinal, figure, rss);
         all = all && figure.source;
@@ -186,7 +209,7 @@ static void last_tick(struct vs_recording *r, struct vs_journal *j)
     const struct vs_device_row *row;
     bool all = atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED;
     for (uint32_t id = 1; all && id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
-        struct figure figure = ask_nvml(look_up(id, row));
+        struct figure figure = ask_nvml(look_up(id, row), row->ordinal);
         if (figure.source)
             write_sample(r, j, row->ordinal, figure, rss);
         all = figure.source;

@@ -26,7 +26,8 @@
 /* Two figures of one moment. */
 struct vs_used {
     uint64_t process; /* NVML's of this pid; VS_BYTES_UNKNOWN: it does not list us */
-    uint64_t device;  /* NVML's of the whole device; VS_BYTES_UNKNOWN: it can't say */
+    uint64_t device;  /* NVML's of the whole device; VS_BYTES_UNKNOWN: it can't say, or was not asked, as the
+                         other one is known */
     bool told;        /* NVML answered; where it did not list us then, we had no context on the device, or
                          pids are hidden from us (containers) */
 };
@@ -37,10 +38,21 @@ struct vs_used {
  * time.  Keeps errno; async-signal-safe. */
 bool vs_used_now(int device, struct vs_used *used);
 
-/* Waiting for answers has taken the host VS_ASK_TOTAL_MS and more than a hundredth of the time since the
- * first question: vs_used_now says no until the hundredth is more. */
-bool vs_used_too_slow(void);
-#define VS_ASK_TOTAL_MS 1000
+/* The same of a device's first context, whose own cost it is: not counted as below. */
+bool vs_used_first(int device, struct vs_used *used);
+
+/* How long the host's threads may be held up by questions, all together: VS_ASK_FREE_MS, or where that is
+ * more a thousandth of the time since the first one.  True: it is used up, or the next question would. */
+bool vs_asking_spent(void);
+#define VS_ASK_FREE_MS 50
+/* A question that was asked in another way took NS nanoseconds from BEGIN on. */
+void vs_asking_took(uint64_t begin, uint64_t ns);
+
+/* Whether a change of DEVICE's own figure is this process's: NVML's last look, no more than VS_ALONE_MS ago,
+ * saw nobody else there.  Also where NVML does not tell processes apart, and whatever others do is in all
+ * figures anyway. */
+bool vs_used_alone(int device);
+#define VS_ALONE_MS 500
 
 /* The sampler's thread has just been started and is about to find out whether there is NVML: asking again in
  * a moment may be answered. */

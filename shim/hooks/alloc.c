@@ -92,6 +92,14 @@ static bool ask_meminfo(struct meminfo *m)
     return status == CUDA_SUCCESS;
 }
 
+bool vs_ask_free(uint64_t *bytes)
+{
+    struct meminfo m = {0, 0};
+    bool known = ask_meminfo(&m);
+    *bytes = m.free;
+    return known;
+}
+
 /* What the driver has free, asked on the host's own thread; the device, VS_DEVICE_UNKNOWN where it won't say.
  */
 static int sample_here(enum vs_sample_source source)

@@ -86,7 +86,7 @@ void vs_after_context_destroy(uint64_t seq, CUcontext context, CUresult status)
 {
     if (status == CUDA_SUCCESS) {
         vs_place_forget(context);
-        vs_kernels_forget();
+        vs_once_forget_all(context);
     }
     vs_after_free(seq, VS_SPACE_NONE, (uint64_t)(uintptr_t)context, status);
 }
@@ -149,7 +149,7 @@ struct vs_primary vs_primary_look(CUdevice device, bool may_end)
 
 static void forget_primary(const struct vs_primary *p)
 {
-    vs_kernels_forget();
+    vs_once_forget_all(p->context);
     vs_place_forget(p->context);
     vs_pools_reset(p->device);
     vs_pools_ask(p->device);

@@ -122,6 +122,8 @@ uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uin
                         uint64_t stream);
 /* after it: gives the bytes back where it failed, takes the sample that was asked for where it did not */
 void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult status);
+/* What the current context's device has free, by the driver. */
+bool vs_ask_free(uint64_t *bytes);
 /* The drain's request for the device's used bytes, served on a thread that has a context. */
 void vs_sample_if_asked(void);
 /* the same after an allocation; where that was refused for lack of memory the driver is asked in any case:

@@ -1,10 +1,5 @@
 /*
- * overhead.c - measures what calls take that allocate nothing, and remembers which kernels were launched.
- *
- * The first launch of a kernel is where lazily loaded code takes its memory, so it is measured, and only it:
- * handles of kernels that were launched are in a table, and a launch of one that is found there in its first
- * place passes with one load.  The table takes no lock; a handle is claimed by compare-and-swap, and the
- * thread that claimed it measures.
+ * overhead.c - measures what calls take that allocate nothing; see overhead.h.
  */
 #define _GNU_SOURCE
 #include "overhead.h"
@@ -12,12 +7,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "clock.h"
 #include "trace/journal.h"
-
-#define PROBES 16u
-
-_Atomic uintptr_t vs_kernels[VS_KERNELS];
-_Atomic bool vs_kernels_many_devices;
 
 static uint64_t ring_head(void)
 {
@@ -28,35 +19,61 @@ static uint64_t ring_head(void)
     return stats.head;
 }
 
-/* While the answers have cost too much, nothing is asked, and the report says so. */
-static bool ask(int device, struct vs_used *used)
+/* What the device has free; its time is asking time as any other. */
+static bool ask_free(uint64_t *bytes)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    if (vs_used_now(device, used))
-        return true;
-    if (vs_used_too_slow() && !atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-        vs_uncovered("what some calls take that allocate nothing; it stays unexplained, because NVML answers "
-                     "too slowly to be asked each time");
-    return false;
+    uint64_t begin = vs_clock_ns();
+    bool known = vs_ask_free(bytes);
+    vs_asking_took(begin, vs_clock_ns() - begin);
+    return known;
 }
 
 /* In this order: a call is in the ring when it is no more in flight.  Who took memory before the figure and
  * has not recorded it, or will give some back that is recorded as free, is in flight now. */
-struct vs_cost vs_cost_begin_on(int device)
+static struct vs_cost begin(int device, bool is_current)
 {
-    struct vs_cost cost = {.device = device, .head = ring_head()};
+    struct vs_cost cost = {.device = device, .free = VS_BYTES_UNKNOWN, .head = ring_head()};
     int saved = errno;
-    if (device == VS_DEVICE_UNKNOWN || !vs_flight_alone() || !ask(device, &cost.before))
-        cost.device = VS_DEVICE_UNKNOWN;
+    if (device != VS_DEVICE_UNKNOWN && vs_record_takes() && vs_flight_alone()) {
+        cost.spent = vs_asking_spent();
+        if (cost.spent || (is_current && vs_used_alone(device) && ask_free(&cost.free)) ||
+            vs_used_now(device, &cost.before)) {
+            errno = saved;
+            return cost;
+        }
+    }
+    cost.device = VS_DEVICE_UNKNOWN;
     errno = saved;
     return cost;
+}
+
+struct vs_cost vs_cost_begin_on(int device)
+{
+    return begin(device, false);
 }
 
 struct vs_cost vs_cost_begin(void)
 {
     if (vs_record_journal() == NULL) /* nothing is recorded yet: no device has a row, and nobody would know */
-        return (struct vs_cost){.device = VS_DEVICE_UNKNOWN};
-    return vs_cost_begin_on(vs_place_current().device);
+        return vs_cost_none;
+    return begin(vs_place_current().device, true);
+}
+
+struct vs_cost vs_cost_begin_once(vs_first first)
+{
+    if (first == &vs_once_full)
+        return (struct vs_cost){.device = vs_place_current().device, .spent = true};
+    return first != NULL ? vs_cost_begin() : vs_cost_none;
+}
+
+/* By how much the figure has moved since begin() asked for it. */
+static uint64_t moved(const struct vs_cost *cost)
+{
+    struct vs_used after;
+    uint64_t left;
+    if (cost->free != VS_BYTES_UNKNOWN)
+        return ask_free(&left) ? cost->free - left : VS_BYTES_UNKNOWN;
+    return vs_used_now(cost->device, &after) ? vs_used_cost(&cost->before, &after) : VS_BYTES_UNKNOWN;
 }
 
 /* Whether an event says that the driver's figure may have moved for another reason. */
@@ -81,11 +98,13 @@ static bool moves_device_memory(uint8_t op, uint8_t space)
 
 uint64_t vs_cost_end(const struct vs_cost *cost)
 {
-    struct vs_used after;
-    if (cost->device == VS_DEVICE_UNKNOWN || !ask(cost->device, &after) || !vs_flight_alone() ||
+    if (cost->device == VS_DEVICE_UNKNOWN || cost->spent)
+        return VS_BYTES_UNKNOWN;
+    uint64_t bytes = moved(cost);
+    if (!vs_flight_alone() ||
         vs_journal_any(vs_record_journal(), cost->head, ring_head(), moves_device_memory))
         return VS_BYTES_UNKNOWN;
-    return vs_used_cost(&cost->before, &after);
+    return bytes;
 }
 
 uint64_t vs_cost_first_context(int device)
@@ -101,7 +120,7 @@ uint64_t vs_cost_first_context(int device)
            atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) < VS_FIRST_CONTEXT_MS)
         nanosleep(&pause, NULL);
     pthread_setcancelstate(cancel, NULL);
-    if (ask(device, &used))
+    if (vs_used_first(device, &used))
         bytes = used.process;
     errno = saved;
     return bytes;
@@ -115,7 +134,7 @@ void vs_after_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_over
 void vs_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead kind, uint64_t object,
                  uint64_t bytes)
 {
-    if (bytes == 0 || bytes == VS_BYTES_UNKNOWN)
+    if (bytes == 0 || (bytes == VS_BYTES_UNKNOWN && !cost->spent))
         return;
     struct vs_event event = {.op = VS_OP_OVERHEAD,
                              .device = (int8_t)cost->device,
@@ -127,38 +146,27 @@ void vs_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead k
     vs_record(&event);
 }
 
-/* ---- kernels ---- */
+/* ---- streams, graphs ---- */
 
-/* A handle that is the same on every device is loaded on each of them. */
-static uintptr_t key_of(const void *kernel)
+void vs_after_stream_create(const struct vs_cost *cost, enum vs_api api, uint64_t stream)
 {
-    CUcontext context = NULL;
-    if (!atomic_load_explicit(&vs_kernels_many_devices, memory_order_relaxed) ||
-        vs_drv_cuCtxGetCurrent(&context) != CUDA_SUCCESS)
-        return (uintptr_t)kernel;
-    return (uintptr_t)kernel ^ (uintptr_t)context << 1 ^ 1;
+    atomic_fetch_add_explicit(&vs_once_streams, 1, memory_order_relaxed); /* a count */
+    vs_after_overhead(cost, api, VS_OVERHEAD_STREAM, stream);
 }
 
-bool vs_kernel_first_slow(const void *kernel)
+/* Streams that were made before the recording are not counted. */
+void vs_after_stream_destroy(void)
 {
-    if (kernel == NULL || vs_record_journal() == NULL || vs_hook_nested())
-        return false;
-    uintptr_t key = key_of(kernel);
-    for (uint32_t i = 0, at = vs_kernel_hash(key); i < PROBES; i++, at++) {
-        _Atomic uintptr_t *place = &vs_kernels[at % VS_KERNELS];
-        uintptr_t seen = atomic_load_explicit(place, memory_order_relaxed);
-        if (seen == 0 && atomic_compare_exchange_strong_explicit(place, &seen, key, memory_order_relaxed,
-                                                                 memory_order_relaxed))
-            return true;
-        if (seen == key)
-            return false;
-    }
-    return false; /* the neighbourhood is full */
+    uint32_t n = atomic_load_explicit(&vs_once_streams, memory_order_relaxed);
+    while (n > 0 && !atomic_compare_exchange_weak_explicit(&vs_once_streams, &n, n - 1, memory_order_relaxed,
+                                                           memory_order_relaxed))
+        ;
 }
 
-void vs_kernels_forget(void)
+/* Where it is not asked for any more, that is told once of each graph. */
+void vs_after_instantiate(const struct vs_cost *cost, enum vs_api api, CUgraph graph, uint64_t exec,
+                          uint64_t bytes)
 {
-    for (uint32_t i = 0; i < VS_KERNELS; i++)
-        if (atomic_load_explicit(&vs_kernels[i], memory_order_relaxed) != 0)
-            atomic_store_explicit(&vs_kernels[i], 0, memory_order_relaxed);
+    if (!cost->spent || vs_once_number(api, (uintptr_t)graph) != NULL)
+        vs_overhead(cost, api, VS_OVERHEAD_GRAPH, exec, bytes);
 }

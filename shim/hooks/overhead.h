@@ -3,25 +3,34 @@
  *
  * A stream takes a queue, a kernel's first launch its code, its module's static data and its local memory: on
  * a real device hundreds of megabytes that no size argument names.  What such a call took is the difference
- * of the driver's own figure (sampler.h) before and after it, and it is known only where no other hooked call
- * was under way at its begin or its end and nothing was recorded meanwhile.
+ * of the driver's own figure before and after it, and it is known only where no other hooked call was under
+ * way at its begin or its end and nothing was recorded meanwhile.
  *
  *      struct vs_cost cost = vs_cost_begin();   real call;   ... = vs_cost_end(&cost);
+ *
+ * Where the process is alone on the device, cuMemGetInfo is asked, on the host's own thread: some
+ * microseconds. Where others use the device too, and around the making of contexts, NVML is (sampler.h): a
+ * millisecond. All asking together is bounded (vs_asking_spent); which calls are worth it, once.h says.
  */
 #ifndef VS_HOOKS_OVERHEAD_H
 #define VS_HOOKS_OVERHEAD_H
 
 #include "hook.h"
+#include "once.h"
 #include "sampler.h"
 
 struct vs_cost {
     struct vs_used before;
+    uint64_t free; /* by cuMemGetInfo; VS_BYTES_UNKNOWN: NVML was asked */
     uint64_t head; /* of the ring */
     int device;    /* VS_DEVICE_UNKNOWN: not measured */
+    bool spent;    /* not measured, because asking has taken its share of the time */
 };
 
 /* On the current context's device; both inside vs_hook_enter() and vs_hook_leave(). */
 struct vs_cost vs_cost_begin(void);
+/* The same for a call that is the FIRST of its kind; where FIRST is NULL nothing is measured. */
+struct vs_cost vs_cost_begin_once(vs_first first);
 /* On DEVICE, where the call makes the context. */
 struct vs_cost vs_cost_begin_on(int device);
 /* Bytes that the driver's figure moved by (two's complement), VS_BYTES_UNKNOWN where nobody can say. */
@@ -33,41 +42,16 @@ uint64_t vs_cost_end(const struct vs_cost *cost);
  * VS_BYTES_UNKNOWN where NVML does not tell processes apart. */
 uint64_t vs_cost_first_context(int device);
 #define VS_FIRST_CONTEXT_MS 250
-/* The same as an event, where the figure moved. */
+/* The same as an event, where the figure moved or was not asked for any more. */
 void vs_after_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead kind, uint64_t object);
 /* The same where BYTES are known already. */
 void vs_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead kind, uint64_t object,
                  uint64_t bytes);
 #define vs_cost_none ((struct vs_cost){.device = VS_DEVICE_UNKNOWN})
 
-/* ---- kernels that were launched before ---- */
-
-#define VS_KERNELS 16384u /* a power of two; launches of further kernels are not measured */
-extern _Atomic uintptr_t vs_kernels[VS_KERNELS];
-/* More than one device is in use, so a kernel's handle alone says not yet where it is loaded. */
-extern _Atomic bool vs_kernels_many_devices;
-
-static inline uint32_t vs_kernel_hash(uintptr_t key)
-{
-    return (uint32_t)((uint64_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 50) & (VS_KERNELS - 1);
-}
-
-bool vs_kernel_first_slow(const void *kernel);
-
-/* Whether this is the first launch of KERNEL here, to be measured; says so once.  One load for the usual
- * launch.  Relaxed: a key is complete in itself, and nothing is published by it. */
-static inline bool vs_kernel_first(const void *kernel)
-{
-    uintptr_t key = (uintptr_t)kernel;
-    if (__builtin_expect(atomic_load_explicit(&vs_kernels[vs_kernel_hash(key)], memory_order_relaxed) ==
-                                 key &&
-                             !atomic_load_explicit(&vs_kernels_many_devices, memory_order_relaxed),
-                         1))
-        return false;
-    return vs_kernel_first_slow(kernel);
-}
-
-/* A context has ended, and its code with it: handles may come back as other kernels'. */
-void vs_kernels_forget(void);
+void vs_after_stream_create(const struct vs_cost *cost, enum vs_api api, uint64_t stream);
+void vs_after_stream_destroy(void);
+void vs_after_instantiate(const struct vs_cost *cost, enum vs_api api, CUgraph graph, uint64_t exec,
+                          uint64_t bytes);
 
 #endif

@@ -7,7 +7,7 @@
  * own (a fork's child) starts with an empty table.
  */
 #include "hook.h"
-#include "overhead.h"
+#include "once.h"
 
 #include <string.h>
 
@@ -34,6 +34,7 @@ static struct vs_journal *journal(void)
         return j;
     if (atomic_exchange_explicit(&filled_for, j, memory_order_relaxed) != NULL) {
         memset(slots, 0, sizeof(slots));
+        vs_once_forget_all(NULL);
         atomic_store_explicit(&announced, 0, memory_order_relaxed);
     }
     return j;
@@ -78,6 +79,7 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
         return vs_place_nowhere;
     uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t)(uintptr_t)context, device) : 0;
     vs_place_announce(device);
+    vs_once_context(context);
     if (s != NULL && id != 0)
         atomic_store_explicit(&s->value, KNOWN | (uint32_t)(device + 1) << 8 | id, memory_order_relaxed);
     return (struct vs_place){(int8_t)device, id};
@@ -172,11 +174,8 @@ void vs_place_announce(int device)
     uint64_t bit = UINT64_C(1) << device;
     if (atomic_load_explicit(&announced, memory_order_relaxed) & bit)
         return;
-    /* relaxed: the bits only decide which thread writes the row, and how kernels are told apart */
-    uint64_t before = atomic_fetch_or_explicit(&announced, bit, memory_order_relaxed);
-    if ((before & ~bit) != 0)
-        atomic_store_explicit(&vs_kernels_many_devices, true, memory_order_relaxed);
-    if (!(before & bit))
+    /* relaxed: the bits only decide which thread writes the row */
+    if (!(atomic_fetch_or_explicit(&announced, bit, memory_order_relaxed) & bit))
         write_device_row(j, device);
 }
 

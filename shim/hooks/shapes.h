@@ -249,10 +249,10 @@
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
-/* rare and slow: what it took is measured whatever the graph holds */
+/* rare and slow: what it took is measured whatever the graph holds, each time */
 #define VS_SHAPE_GRAPH_INSTANTIATE(CALL, exec, graph, flags)                                                 \
     VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
-               vs_overhead(&measured, api, VS_OVERHEAD_GRAPH, VS_OUT(exec), cost);                           \
+               vs_after_instantiate(&measured, api, graph, VS_OUT(exec), cost);                              \
                if (vs_graph_memory_seen())                                                                   \
                    vs_after_graph_instantiate((CUgraphExec)(uintptr_t)VS_OUT(exec), graph, flags, status))
 #define VS_SHAPE_GRAPH_UPDATE(CALL, exec, graph)                                                             \
@@ -267,28 +267,57 @@
 #define VS_SHAPE_GRAPH_TRIM(CALL, device)                                                                    \
     VS_GRAPH_AROUND_(CALL, (void)0, if (status == CUDA_SUCCESS) vs_graph_sample(device))
 
-/* a call that allocates nothing and may take device memory: what it took is measured.  OBJECT is evaluated
- * after it */
-#define VS_SHAPE_COST(CALL, kind, object)                                                                    \
-    if (!vs_hook_enter())                                                                                    \
+/* a call that allocates nothing and may take device memory: the first of its kind (FIRST, of once.h) is
+ * measured.  OBJECT is evaluated after it.  One that failed for lack of memory is tried again; what failed
+ * otherwise would fail again */
+#define VS_SHAPE_COST(CALL, kind, object, FIRST) VS_COST_(CALL, kind, object, FIRST, (void)0)
+#define VS_COST_(CALL, kind, object, FIRST, AFTER)                                                           \
+    vs_first first = FIRST;                                                                                  \
+    if (first == NULL || !vs_hook_enter())                                                                   \
         return CALL;                                                                                         \
-    struct vs_cost cost = vs_cost_begin();                                                                   \
+    struct vs_cost cost = vs_cost_begin_once(first);                                                         \
     CUresult status = CALL;                                                                                  \
     int saved = errno;                                                                                       \
-    if (status == CUDA_SUCCESS)                                                                              \
+    if (status == CUDA_SUCCESS) {                                                                            \
         vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                    \
+        AFTER;                                                                                               \
+    } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {                                                         \
+        vs_once_again(first);                                                                                \
+    }                                                                                                        \
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
-/* the same, for calls that only the first of each object is worth it; a launch of the same kernel counts
- * apart */
-#define VS_SHAPE_COST_ONCE(CALL, kind, object)                                                               \
-    if (!vs_kernel_first((const char *)(object) + 1))                                                        \
+#define VS_SHAPE_LAUNCH(CALL, kernel) VS_COST_(CALL, CODE, kernel, vs_once_launch(kernel), (void)0)
+/* ... and whose module the function is that it returns */
+#define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
+    VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \
+             vs_once_belongs((const void *)(uintptr_t)VS_OUT(f), (uintptr_t)(module)))
+#define VS_SHAPE_KERNEL_FUNCTION(CALL, f, kernel)                                                            \
+    VS_COST_(CALL, CODE, kernel, vs_once_kernel(api, kernel),                                                \
+             vs_once_belongs((const void *)(uintptr_t)VS_OUT(f), vs_once_owner(kernel)))
+/* nothing is recorded or measured: whose the kernel is */
+#define VS_SHAPE_LIBRARY_KERNEL(CALL, kernel, library)                                                       \
+    VS_AROUND_AS_(false, CALL,                                                                               \
+                  if (status == CUDA_SUCCESS && (kernel) != NULL)                                            \
+                      vs_once_belongs(*(kernel), (uintptr_t)(library)))
+#define VS_SHAPE_MODULE_UNLOAD(CALL, module)                                                                 \
+    VS_BEFORE_(CALL, VS_OP_MODULE_UNLOAD, VS_SPACE_NONE, module, 0, 0,                                       \
+               if (status == CUDA_SUCCESS) vs_once_forget(module))
+
+/* A stream: the driver keeps what an ended one had, so that only the first that makes so many is measured. */
+#define VS_SHAPE_STREAM_CREATE(CALL, out)                                                                    \
+    vs_first first = vs_once_number(api, vs_once_streams_next());                                            \
+    if (!vs_hook_enter())                                                                                    \
         return CALL;                                                                                         \
-    VS_SHAPE_COST(CALL, kind, object)
-#define VS_SHAPE_LAUNCH(CALL, kernel)                                                                        \
-    if (!vs_kernel_first(kernel))                                                                            \
-        return CALL;                                                                                         \
-    VS_SHAPE_COST(CALL, CODE, kernel)
+    struct vs_cost cost = vs_cost_begin_once(first);                                                         \
+    CUresult status = CALL;                                                                                  \
+    int saved = errno;                                                                                       \
+    if (status == CUDA_SUCCESS)                                                                              \
+        vs_after_stream_create(&cost, api, VS_OUT(out));                                                     \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+#define VS_SHAPE_STREAM_DESTROY(CALL, unused)                                                                \
+    VS_AROUND_AS_(false, CALL, if (status == CUDA_SUCCESS) vs_after_stream_destroy())
 
 #endif

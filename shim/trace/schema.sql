@@ -80,7 +80,8 @@ CREATE TABLE ev(
   kind INT,        -- kind.id
   address INT,     -- x512; handle of physical memory, of a pool
   size INT,        -- x512; a free has the size of what it freed (0: unknown, or a release that leaves references); of context_create, module_load,
-                   -- limit, overhead: by how much the driver's figure of used memory moved, NULL where nobody could say
+                   -- limit, overhead: by how much the driver's figure of used memory moved, NULL where nobody could say (of an overhead: where it
+                   -- was not asked, since asking had taken its share of the time)
   range INT,       -- rng.id, 0 none
   stack INT,       -- stack.id, 0 none
   mate INT,        -- free, phys_release, phys_freed, free_missed, context_freed: seq of the allocation (0: not seen); map, bind, unbind, phys_retain: seq of the phys_create

@@ -196,9 +196,9 @@ static void costs(void)
     CUstream stream;
     CALL(cuCtxSetLimit, (CUlimit, size_t), CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB);
     if (CALL(cuStreamCreate, (CUstream *, unsigned), &stream, 0) == CUDA_SUCCESS)
-        OK(cuStreamDestroy(stream));
+        TWICE(cuStreamDestroy, (CUstream), stream);
     if (CALL(cuStreamCreateWithPriority, (CUstream *, unsigned, int), &stream, 0, 0) == CUDA_SUCCESS)
-        OK(cuStreamDestroy(stream));
+        TWICE(cuStreamDestroy_v2, (CUstream), stream);
     OK(cuCtxGetCurrent(&here));
     OK(cuDevicePrimaryCtxRetain(&there, 1));
     OK(cuCtxSetCurrent(here));

@@ -22,6 +22,7 @@ without_event() {
     cuGraphLaunch*) ;;                                                         # a launch that fails allocates nothing
     cuDevicePrimaryCtxRetain | cuDevicePrimaryCtxRelease*) ;;                  # counts, but the one that begins or ends
     cuLibraryGetModule | cuStreamCreate* | cuCtxEnablePeerAccess) ;;           # costs, measured where they succeed
+    cuStreamDestroy*) ;;                                                       # counts, and takes or gives nothing
     *) return 1 ;;
     esac
 }

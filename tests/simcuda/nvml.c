@@ -2,10 +2,12 @@
  * nvml.c - the few NVML functions that vramscope asks, beside the simulated driver: sim/libnvidia-ml.so.1.
  *
  * It finds the simulated driver in its own process (never loads one) and answers with its figures: this
- * process is the only one on the device, and is listed as long as it has a context there.
+ * process alone uses the device, and is listed as long as it has a context there.
  *
  *      SIMCUDA_NVML=off      nvmlInit_v2 fails (no driver)
  *      SIMCUDA_NVML=nopid    processes are not told apart, as inside many containers
+ *      SIMCUDA_NVML=crowd    another process is listed as well
+ *      SIMCUDA_NVML_US=5000  how long a list of processes takes
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -219,10 +221,14 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
         *count = 0;
         return NVML_SUCCESS;
     }
+    const char *delay = getenv("SIMCUDA_NVML_US");
+    if (delay)
+        usleep((useconds_t)strtoul(delay, NULL, 10));
     unsigned room = *count;
-    *count = 1;
-    if (room < 1 || !infos)
+    *count = mode_is("crowd") ? 2 : 1;
+    if (room < *count || !infos)
         return NVML_INSUFFICIENT_SIZE;
+    infos[*count - 1] = (nvmlProcessInfo_t){.pid = 1, .gpuInstanceId = ~0u, .computeInstanceId = ~0u};
     infos[0] = (nvmlProcessInfo_t){.pid = (unsigned)getpid(),
                                    .usedGpuMemory = (unsigned long long)used_bytes(ordinal),
                                    .gpuInstanceId = 0xffffffffu,

@@ -140,22 +140,55 @@ static void nobody_waits_where_no_sampler_could_answer(void **state)
     assert_int_equal(recording.bell, 0);
 }
 
+static uint64_t asked_ms(void)
+{
+    return recording.asking_ns / 1000000;
+}
+
 /* Each answer takes 10 ms, and is good. */
-static void answers_that_are_slow_are_asked_for_until_it_is_enough(void **state)
+static void asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_of_the_time(void **state)
 {
     struct vs_used used;
     int known = 0;
     start_sampler();
     answer_us = 10000;
-    uint64_t from = vs_clock_ns();
     for (int i = 0; i < 1000; i++)
         known += vs_used_now(0, &used);
-    assert_true((vs_clock_ns() - from) / 1000000 < VS_ASK_TOTAL_MS + 1000);
-    assert_true(known >= 20 && known < 150);
-    assert_true(vs_used_too_slow());
-    recording.first_ask_ns -= 300 * UINT64_C(1000000000); /* five minutes later it is little */
-    assert_false(vs_used_too_slow());
-    assert_true(vs_used_now(0, &used));
+    assert_true(known >= 1 && known <= 5);
+    assert_true(asked_ms() <= VS_ASK_FREE_MS + 3); /* a late wake-up on a loaded machine */
+    assert_true(vs_asking_spent());
+    recording.first_ask_ns -= 50 * UINT64_C(1000000000);
+    assert_true(vs_asking_spent()); /* a thousandth of fifty seconds is no more */
+    recording.first_ask_ns -= 60 * UINT64_C(1000000000);
+    assert_false(vs_asking_spent());
+    for (int i = 0; i < 1000; i++)
+        known += vs_used_now(0, &used);
+    assert_true(known >= 2);
+    assert_true(asked_ms() <= 110 + 3);
+}
+
+static void first_context_is_asked_about_whatever_was_asked(void **state)
+{
+    struct vs_used used;
+    start_sampler();
+    vs_asking_took(vs_clock_ns(), VS_ASK_FREE_MS * UINT64_C(1000000));
+    assert_false(vs_used_now(4, &used));
+    uint64_t before = recording.asking_ns;
+    assert_true(vs_used_first(4, &used));
+    assert_int_equal(recording.asking_ns, before);
+}
+
+static void alone_on_a_device_is_who_was_seen_alone_lately(void **state)
+{
+    assert_false(vs_used_alone(1));
+    recording.alone_ns[1] = vs_clock_ns();
+    assert_true(vs_used_alone(1));
+    assert_false(vs_used_alone(0) || vs_used_alone(-1) || vs_used_alone(VS_ALONE_DEVICES));
+    recording.alone_ns[1] -= VS_ALONE_MS * UINT64_C(1000000);
+    assert_false(vs_used_alone(1));
+    recording.alone_ns[1] = vs_clock_ns();
+    recording.look = VS_LOOK_LAST; /* nobody looks any more */
+    assert_false(vs_used_alone(1));
 }
 
 static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
@@ -164,9 +197,10 @@ static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
     bool known;
     uint64_t from = vs_clock_ns(), third;
     for (int i = 0; i < 3; i++) {
-        assert_true(milliseconds_of(&known, 0, &used) >= VS_ASK_MS - 1);
+        assert_true(milliseconds_of(&known, 0, &used) >= (i < 2 ? VS_ASK_MS - 1 : 5));
         assert_false(known);
     }
+    assert_true(asked_ms() >= 45 && asked_ms() < VS_ASK_FREE_MS + 2000);
     assert_int_equal(cells_taken(), 0);
     third = vs_clock_ns();
     assert_true((third - from) / 1000000 < 3 * VS_ASK_MS + 2000); /* a loaded machine */
@@ -177,6 +211,7 @@ static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
     start_sampler();
     for (int i = 0; i < 2000 && recording.unanswered; i++)
         usleep(1000);
+    recording.first_ask_ns -= 300 * UINT64_C(1000000000);
     assert_true(vs_used_now(1, &used)); /* and again once it is back */
 }
 
@@ -249,7 +284,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(an_answer_is_of_the_device_that_was_asked_for),
         T(nobody_waits_where_no_sampler_could_answer),
-        T(answers_that_are_slow_are_asked_for_until_it_is_enough),
+        T(asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_of_the_time),
+        T(first_context_is_asked_about_whatever_was_asked),
+        T(alone_on_a_device_is_who_was_seen_alone_lately),
         T(a_sampler_that_never_answers_costs_three_waits_in_all),
         T(an_answer_that_comes_too_late_is_nobodys_and_frees_its_cell),
         T(many_threads_each_get_their_own_answer),

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,7 +62,7 @@ static int fresh(void **state)
     record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
     memset(&fake, 0, sizeof(fake));
     fake_set_context(0x10000);
-    record_log->disabled = record_log->used_hidden = false;
+    record_log->disabled = record_log->used_hidden = record_log->alone = record_log->spent = false;
     cuMemAlloc_v2(&other, 1); /* the recording is on */
     record_log->count = record_log->used_asked = 0;
     return 0;
@@ -267,6 +268,197 @@ static void attribute_of_a_kernel_is_measured_once_and_its_launch_too(void **sta
     assert_int_equal(record_log->used_asked, 4);
 }
 
+/* ---- what repeats is not asked again ---- */
+
+static CUfunction function_of(CUmodule module, const char *name)
+{
+    CUfunction f = NULL;
+    assert_int_equal(cuModuleGetFunction(&f, module, name), 0);
+    return f;
+}
+
+static CUfunction function_of_kernel(uintptr_t kernel)
+{
+    CUfunction f = NULL;
+    assert_int_equal(cuKernelGetFunction(&f, (CUkernel)kernel), 0);
+    assert_int_equal((uintptr_t)f, kernel + 8);
+    return f;
+}
+
+/* As cudart does at each cudaFuncSetAttribute of an attention: forward and backward, in every step. */
+static void function_of_a_kernel_is_asked_about_once_in_each_context(void **state)
+{
+    for (int step = 0; step < 420; step++) {
+        function_of_kernel(0xa1000);
+        function_of_kernel(0xa2000);
+    }
+    assert_int_equal(record_log->used_asked, 2 * 2);
+    fake_set_context(0x20000);
+    for (int step = 0; step < 420; step++)
+        function_of_kernel(0xa1000);
+    assert_int_equal(record_log->used_asked, 3 * 2);
+}
+
+static void each_function_and_global_of_a_module_is_measured_once(void **state)
+{
+    CUdeviceptr address;
+    size_t bytes;
+    CUmodule module = (CUmodule)0xb0000;
+    for (int i = 0; i < 3; i++) {
+        function_of(module, "10");
+        function_of(module, "20, and a name that is longer than a word, as those of templates are");
+        function_of(module, "20, and a name that is longer than a word, as those of templates arf");
+        cuModuleGetGlobal_v2(&address, &bytes, module, "10");
+        function_of((CUmodule)0xb8000, "10");
+    }
+    assert_int_equal(record_log->used_asked, 5 * 2);
+    fake.during = takes_two_mib;
+    cuModuleGetGlobal_v2(&address, &bytes, module, "30");
+    assert_int_equal(record_log->count, 1);
+    assert_int_equal(record_log->events[0].address, (uintptr_t)module);
+    assert_int_equal(record_log->events[0].size, 2 * MIB);
+}
+
+static int asked_by_launch(CUfunction f)
+{
+    int before = record_log->used_asked;
+    launch((uintptr_t)f);
+    return record_log->used_asked - before;
+}
+
+static void what_an_unload_took_away_is_measured_again_and_nothing_else(void **state)
+{
+    CUmodule gone = (CUmodule)0xc0000, stays = (CUmodule)0xc8000;
+    CUkernel kernel;
+    cuLibraryGetKernel(&kernel, (CUlibrary)0xd0000, "100");
+    CUfunction f = function_of(gone, "10"), kept = function_of(stays, "10"),
+               of_kernel = function_of_kernel((uintptr_t)kernel);
+    launch((uintptr_t)f);
+    launch((uintptr_t)kept);
+    launch((uintptr_t)of_kernel);
+    assert_int_equal(cuModuleUnload(gone), 0);
+    record_log->used_asked = 0;
+    assert_true(function_of(stays, "10") == kept);
+    assert_int_equal(asked_by_launch(kept) + asked_by_launch(of_kernel), 0);
+    assert_int_equal(record_log->used_asked, 0);
+    assert_true(function_of(gone, "10") == f);
+    assert_int_equal(asked_by_launch(f), 2);
+    assert_int_equal(record_log->used_asked, 4);
+    assert_int_equal(cuLibraryUnload((CUlibrary)0xd0000), 0);
+    assert_int_equal(asked_by_launch(kept) + asked_by_launch(f), 0);
+    assert_int_equal(asked_by_launch(of_kernel), 2);
+}
+
+/* A program that loads a module, uses it and unloads it, for ever: the table does not fill. */
+static void modules_that_come_and_go_leave_room_for_all(void **state)
+{
+    for (uintptr_t i = 0; i < 100; i++) {
+        CUmodule module = (CUmodule)(0x4000000 + i * 0x100000);
+        char name[8];
+        for (unsigned k = 1; k <= 1000; k++) {
+            snprintf(name, sizeof name, "%x", k << 4);
+            CUfunction f = function_of(module, name);
+            record_log->count = 0; /* the log keeps the last events only */
+            assert_int_equal(asked_by_launch(f), 2);
+        }
+        cuModuleUnload(module);
+    }
+}
+
+static void kernel_of_nobody_knows_whom_is_measured_again_after_any_unload(void **state)
+{
+    launch(0xe0000);
+    assert_int_equal(asked_by_launch((CUfunction)0xe0000), 0);
+    cuModuleUnload((CUmodule)0xe8000);
+    assert_int_equal(asked_by_launch((CUfunction)0xe0000), 2);
+}
+
+static void launch_in_another_context_is_measured_there(void **state)
+{
+    launch(0xf0000);
+    fake_set_context(0x30000);
+    assert_int_equal(asked_by_launch((CUfunction)0xf0000), 2);
+    assert_int_equal(asked_by_launch((CUfunction)0xf0000), 0);
+    fake_set_context(0x10000);
+    assert_int_equal(asked_by_launch((CUfunction)0xf0000), 0);
+}
+
+static void stream_is_measured_where_more_live_than_ever(void **state)
+{
+    CUstream stream;
+    cuStreamCreate(&stream, 0);
+    record_log->used_asked = 0;
+    for (int i = 0; i < 100; i++) {
+        cuStreamDestroy_v2(stream);
+        cuStreamCreate(&stream, 0);
+    }
+    assert_int_equal(record_log->used_asked, 0);
+    cuStreamCreate(&stream, 0);
+    assert_int_equal(record_log->used_asked, 2);
+}
+
+static void call_that_had_no_memory_is_measured_when_it_is_tried_again(void **state)
+{
+    fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(launch(0x6700), CUDA_ERROR_OUT_OF_MEMORY);
+    fake.during = takes_two_mib;
+    assert_int_equal(launch(0x6700), 0);
+    assert_int_equal(record_log->count, 1);
+    for (int i = 0; i < 2; i++) {
+        fake.fail_next = CUDA_ERROR_INVALID_VALUE;
+        cuFuncSetAttribute((CUfunction)0x6800, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 30);
+    }
+    assert_int_equal(record_log->used_asked, 1 + 2 + 1); /* a call that failed is not asked about after it */
+}
+
+/* ---- how it is asked ---- */
+
+static void takes_two_mib_of_the_device(void)
+{
+    fake.taken += 2 * MIB;
+}
+
+static void process_that_is_alone_asks_the_driver_and_not_nvml(void **state)
+{
+    record_log->alone = true;
+    record_log->asked_ns = 0;
+    fake.during = takes_two_mib_of_the_device;
+    errno = 5;
+    assert_int_equal(launch(0x7100), 0);
+    assert_int_equal(errno, 77);
+    assert_int_equal(record_log->used_asked, 0);
+    assert_int_equal(fake.info_queries, 2);
+    assert_true(record_log->asked_ns > 0); /* it counts as asking */
+    assert_int_equal(record_log->count, 1);
+    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    launch(0x7200); /* takes nothing */
+    assert_int_equal(fake.info_queries, 4);
+    assert_int_equal(record_log->count, 1);
+}
+
+static void context_is_measured_by_nvml_also_where_the_process_is_alone(void **state)
+{
+    CUcontext context;
+    record_log->alone = true;
+    fake.during = takes_two_mib;
+    cuCtxCreate_v2(&context, 0, 0);
+    assert_int_equal(record_log->used_asked, 2);
+    assert_int_equal(record_log->events[0].size, 2 * MIB);
+}
+
+static void what_is_not_measured_any_more_is_told_once_of_each(void **state)
+{
+    record_log->spent = record_log->alone = true;
+    fake.during = takes_two_mib_of_the_device;
+    for (int i = 0; i < 5; i++)
+        launch(0x7300);
+    assert_int_equal(record_log->count, 1);
+    assert_int_equal(record_log->events[0].op, VS_OP_OVERHEAD);
+    assert_int_equal(record_log->events[0].size, VS_BYTES_UNKNOWN);
+    assert_int_equal(record_log->events[0].device, 0);
+    assert_int_equal(record_log->used_asked + fake.info_queries, 0);
+}
+
 static void disabled_recording_measures_nothing_and_launches(void **state)
 {
     record_log->disabled = true;
@@ -274,13 +466,19 @@ static void disabled_recording_measures_nothing_and_launches(void **state)
     assert_int_equal(record_log->used_asked, 0);
 }
 
-static void table_that_is_full_lets_launches_through(void **state)
+static void table_that_is_full_lets_launches_through_and_says_so(void **state)
 {
-    for (uintptr_t kernel = 0x100000; kernel < 0x100000 + 40000 * 16; kernel += 16)
+    int before = record_log->count;
+    for (uintptr_t kernel = 0x10000000; kernel < 0x10000000 + 80000 * 16; kernel += 16)
         assert_int_equal(launch(kernel), 0);
     int asked = record_log->used_asked;
-    assert_true(asked > 2 * 8000);
-    assert_true(asked <= 2 * 16384);
+    assert_true(asked > 2 * 20000);
+    assert_true(asked <= 2 * 32768);
+    for (uintptr_t kernel = 0x10000000; kernel < 0x10000000 + 80000 * 16; kernel += 16)
+        assert_int_equal(launch(kernel), 0);
+    assert_int_equal(record_log->used_asked, asked); /* for ever */
+    assert_int_equal(record_log->count, before + 1); /* what found no place, told once */
+    assert_int_equal(record_log->events[before].size, VS_BYTES_UNKNOWN);
 }
 
 int main(void)
@@ -301,7 +499,18 @@ int main(void)
         cmocka_unit_test_setup(stream_is_measured_under_its_handle, fresh),
         cmocka_unit_test_setup(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh),
         cmocka_unit_test_setup(disabled_recording_measures_nothing_and_launches, fresh),
-        cmocka_unit_test_setup(table_that_is_full_lets_launches_through, fresh),
+        cmocka_unit_test_setup(function_of_a_kernel_is_asked_about_once_in_each_context, fresh),
+        cmocka_unit_test_setup(each_function_and_global_of_a_module_is_measured_once, fresh),
+        cmocka_unit_test_setup(what_an_unload_took_away_is_measured_again_and_nothing_else, fresh),
+        cmocka_unit_test_setup(modules_that_come_and_go_leave_room_for_all, fresh),
+        cmocka_unit_test_setup(kernel_of_nobody_knows_whom_is_measured_again_after_any_unload, fresh),
+        cmocka_unit_test_setup(launch_in_another_context_is_measured_there, fresh),
+        cmocka_unit_test_setup(stream_is_measured_where_more_live_than_ever, fresh),
+        cmocka_unit_test_setup(call_that_had_no_memory_is_measured_when_it_is_tried_again, fresh),
+        cmocka_unit_test_setup(process_that_is_alone_asks_the_driver_and_not_nvml, fresh),
+        cmocka_unit_test_setup(context_is_measured_by_nvml_also_where_the_process_is_alone, fresh),
+        cmocka_unit_test_setup(what_is_not_measured_any_more_is_told_once_of_each, fresh),
+        cmocka_unit_test_setup(table_that_is_full_lets_launches_through_and_says_so, fresh),
     };
     return cmocka_run_group_tests_name("hooks_overhead", tests, NULL, NULL);
 }

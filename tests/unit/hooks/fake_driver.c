@@ -83,7 +83,8 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 }
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
-    *free_bytes = 300;
+    fake.info_queries++;
+    *free_bytes = 300 - fake.taken; /* of which only the difference is looked at */
     *total_bytes = 1000;
     return CUDA_SUCCESS;
 }
@@ -267,6 +268,36 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
     *stream = (CUstream)0x5500;
     return fake_result("cuStreamCreate");
+}
+/* A function of a module is where its name says, and a kernel's function beside it. */
+CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
+{
+    *f = (CUfunction)((uintptr_t)module + strtoul(name, NULL, 16));
+    return fake_result("cuModuleGetFunction");
+}
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+{
+    return fake_result("cuModuleGetGlobal_v2");
+}
+#ifndef FAKE_OLD
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    *kernel = (CUkernel)((uintptr_t)library + strtoul(name, NULL, 16));
+    return fake_result("cuLibraryGetKernel");
+}
+CUresult cuKernelGetFunction(CUfunction *f, CUkernel kernel)
+{
+    *f = (CUfunction)((uintptr_t)kernel + 8);
+    return fake_result("cuKernelGetFunction");
+}
+CUresult cuLibraryUnload(CUlibrary library)
+{
+    return fake_result("cuLibraryUnload");
+}
+#endif
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    return fake_result("cuStreamDestroy_v2");
 }
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
 {

@@ -14,6 +14,8 @@ struct fake_state {     /* each thread has its own */
     int capturing;
     uint64_t reserved; /* of every pool */
     int pool_queries;
+    int info_queries; /* of cuMemGetInfo */
+    uint64_t taken;   /* beyond the 700 bytes of 1000 that always are */
     CUmemoryPool device_pool;
     jmp_buf *leave;       /* the next call jumps out of the driver */
     void (*during)(void); /* called by the next call: what happens meanwhile */

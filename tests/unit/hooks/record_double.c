@@ -108,9 +108,23 @@ bool vs_used_now(int device, struct vs_used *used)
     *used = (struct vs_used){record_log.used, record_log.used, !record_log.used_hidden};
     return !record_log.used_hidden;
 }
-bool vs_used_too_slow(void)
+bool vs_used_first(int device, struct vs_used *used)
 {
-    return false;
+    return vs_used_now(device, used);
+}
+bool vs_used_alone(int device)
+{
+    errno = 14;
+    return record_log.alone;
+}
+bool vs_asking_spent(void)
+{
+    return record_log.spent;
+}
+void vs_asking_took(uint64_t begin, uint64_t ns)
+{
+    errno = 15;
+    record_log.asked_ns += ns;
 }
 bool vs_used_undecided(void)
 {

@@ -20,6 +20,9 @@ struct vramscope_test_log {
     uint64_t used;    /* the driver's figure, as vs_used_now says it */
     bool used_hidden; /* nobody can say */
     int used_asked;
+    bool alone;         /* on the device: cuMemGetInfo will do */
+    bool spent;         /* asking has taken its share */
+    uint64_t asked_ns;  /* of vs_asking_took */
     uint64_t untracked; /* memory nodes of graphs without a place */
 };
 struct vramscope_test_log *vramscope_test_log(void);
