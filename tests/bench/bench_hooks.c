@@ -1,7 +1,7 @@
 /*
  * bench_hooks.c - what hooked calls cost on top of the driver's own: an allocation and its free, the launch
- * of a kernel that was launched before, of a graph without memory nodes, and a look-up of a name that is not
- * ours.
+ * of a kernel that was launched before, the function of one that was asked for before, the launch of a graph
+ * without memory nodes, and a look-up of a name that is not ours.
  *
  *      LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_hooks
  *
@@ -10,6 +10,9 @@
  * hooks take turns in one process; the median of the rounds' differences is the cost.  With
  * LD_PRELOAD=build/release/tests/hooks/libhooks_preload.so the recording itself is a double: what is left is
  * the wrapper.
+ *
+ *      bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, for who counts
+ * instructions
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL
@@ -52,6 +55,14 @@ static void launches(bool hooked)
     __typeof__(fake_launch) *launch = hooked ? cuLaunchKernel : fake_launch;
     for (int i = 0; i < PAIRS; i++)
         launch((CUfunction)(uintptr_t)0x7700, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void kernel_functions(bool hooked)
+{
+    __typeof__(fake_kernel_function) *get = hooked ? cuKernelGetFunction : fake_kernel_function;
+    CUfunction f;
+    for (int i = 0; i < PAIRS; i++)
+        get(&f, (CUkernel)(uintptr_t)0x7700);
 }
 
 static void graph_launches(bool hooked)
@@ -106,10 +117,11 @@ static void print(struct subject *s)
            s->extra[ROUNDS * 3 / 4], ROUNDS);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct subject subjects[] = {{.what = "alloc and free", .calls = allocations, .per_pair = 2},
                                         {.what = "known launch", .calls = launches, .per_pair = 1},
+                                        {.what = "known function", .calls = kernel_functions, .per_pair = 1},
                                         {.what = "graph launch", .calls = graph_launches, .per_pair = 1},
                                         {.what = "unrelated dlsym", .calls = look_ups, .per_pair = 1}};
     size_t n = sizeof subjects / sizeof *subjects;
@@ -120,6 +132,11 @@ int main(void)
         n--;
     for (size_t k = 0; k < n; k++)
         subjects[k].calls(true);
+    if (argc == 3 && strtoul(argv[1], NULL, 10) < n) {
+        for (unsigned long i = strtoul(argv[2], NULL, 10); i > 0; i--)
+            subjects[strtoul(argv[1], NULL, 10)].calls(true);
+        return 0;
+    }
     for (int i = 0; i < ROUNDS; i++)
         for (size_t k = 0; k < n; k++) {
             subjects[k].plain[i] = one_round(&subjects[k], false);

@@ -310,6 +310,10 @@ CUresult fake_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsign
                      unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
     __attribute__((alias("cuLaunchKernel")));
 
+#ifndef FAKE_OLD
+CUresult fake_kernel_function(CUfunction *f, CUkernel kernel) __attribute__((alias("cuKernelGetFunction")));
+#endif
+
 /* what cuGetProcAddress gives where it is not the exported address */
 static CUresult free_at_another_address(CUdeviceptr dptr)
 {

@@ -37,7 +37,8 @@ extern struct fake_primary {
 /* cuMemAlloc_v2 and cuMemFree_v2 under names that nobody hooks */
 CUresult fake_alloc(CUdeviceptr *dptr, size_t bytes);
 CUresult fake_free(CUdeviceptr dptr);
-/* likewise cuLaunchKernel, and cuGraphLaunch of fake_surface.c */
+/* likewise cuKernelGetFunction, cuLaunchKernel, and cuGraphLaunch of fake_surface.c */
+CUresult fake_kernel_function(CUfunction *f, CUkernel kernel);
 CUresult fake_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                      unsigned bz, unsigned shared, CUstream stream, void **params, void **extra);
 CUresult fake_graph_launch(CUgraphExec exec, CUstream stream);
