@@ -54,5 +54,6 @@ bare "$tree/bin/vramscope" report plain.db >/dev/null || no "report of plain.db"
 python=$(command -v python3) && {
     bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope
 with vramscope.phase("forward"): vramscope.step()' || no "the Python module"
+    bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope_torch, vramscope_arena' || no "the automatic phases"
 }
 [ $failures = 0 ] && echo "the tree can be moved" || exit 1
