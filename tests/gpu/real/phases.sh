@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# phases.sh TREE OUT [PROGRAM...] - the phases of real training programs, block by block, against PyTorch's own memory history.
+#
+# TREE: an installed vramscope.  OUT: folder for databases and histories.  phases_programs.py has the programs, phases_rule.py
+# the written rule from Python stack to phase.  One line a program, and under it the first disagreements with their stacks.
+# With two GPUs also DDP and FSDP2 on both.  Fetches nothing; what is not installed is left out.  Exit 77 without a GPU.
+# DRY=1: without a GPU, the programs on the CPU and the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
+# shellcheck disable=SC2317 # xargs calls them
+set -u
+tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
+mkdir -p "$2"; out=$(realpath "$2"); shift 2
+python=${PYTHON:-python3}
+[ -n "${DRY:-}" ] || "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
+    { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+export tree here out python HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+cd "$out" || exit 1
+
+one() { # PROGRAM
+    local name=$1 history=$out/$1.history.gz
+    rm -f "$out/$name".*
+    if [ -n "${DRY:-}" ]; then
+        PHASE_LOG=$out/$name.phases LD_PRELOAD=$LIBRARY PYTHONPATH=$tree/share/vramscope/python \
+            "$python" "$here/phases_programs.py" "$name" "$history" >"$out/$name.log" 2>&1 &&
+            "$python" "$here/phases_rule.py" "$history" >"$out/$name.result" 2>&1
+    else
+        "$tree/bin/vramscope" run -o "$out/$name.db" -- "$python" "$here/phases_programs.py" "$name" "$history" >"$out/$name.log" 2>&1 &&
+            "$python" "$here/phases_rule.py" "$history" "$out/$name.db" >"$out/$name.result" 2>&1
+    fi
+    local status=$?
+    [ -s "$out/$name.result" ] || { echo "FAIL $name: the program ended with $status"; tail -n 12 "$out/$name.log"; } >"$out/$name.result"
+    cat "$out/$name.result"
+    return "$status"
+}
+both() { # PROGRAM: on two GPUs
+    local name=${1}_2gpu status=0
+    rm -f "$out/$name"*
+    "$tree/bin/vramscope" run -o "$out/$name-%r.db" -- "$python" -m torch.distributed.run --nproc-per-node=2 --master-port=$((29500 + RANDOM % 1000)) \
+        "$here/phases_programs.py" "$1" "$out/$name-RANK.history.gz" >"$out/$name.log" 2>&1 ||
+        { echo "FAIL $name: the program failed"; tail -n 12 "$out/$name.log"; return 1; }
+    for rank in 0 1; do
+        echo "$name, rank $rank:"
+        "$python" "$here/phases_rule.py" "$out/$name-$rank.history.gz" "$out/$name-$rank.db" || status=1
+    done
+    return "$status"
+}
+export -f one both
+
+[ $# -gt 0 ] || mapfile -t programs < <("$python" "$here/phases_programs.py" --list)
+[ $# -eq 0 ] || programs=("$@")
+failed=0
+printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-5}" -I{} bash -c 'one {}' || failed=1
+if [ -z "${DRY:-}" ] && [ "$("$python" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ]; then
+    printf '%s\n' ddp fsdp2 | xargs -P 2 -I{} bash -c 'both {}' || failed=1
+fi
+exit $failed
