@@ -299,15 +299,43 @@ static void undo(struct vs_ledger *l, struct undo *u, struct vs_row *r)
     u->op = 0;
 }
 
+static uint64_t bit_of(const struct entry *e)
+{
+    return e->a.device >= 0 && e->a.device < 64 ? 1ull << e->a.device : 0;
+}
+
+/* A bit per device on which something came back with U. */
+static uint64_t devices_of(const struct undo *u)
+{
+    uint64_t devices = 0;
+    for (size_t i = 0; i < u->n_maps; i++)
+        devices |= bit_of(&u->maps[i].phys);
+    for (size_t i = 0; i < u->n_ended; i++)
+        devices |= bit_of(&u->ended[i].entry);
+    return devices;
+}
+
+/* One row for each device whose totals the failure changed: an unmap or a context's end may span several. */
 void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
     vs_row_begin(l, &r, e);
     vs_count(l, e->device, VS_COUNT_FAILED_FREE);
     struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address);
+    uint64_t devices = u ? devices_of(u) : 0, mate;
     if (u)
         undo(l, u, &r);
+    if (r.device < 0 && devices)
+        r.device = (int8_t)__builtin_ctzll(devices);
+    if (r.device >= 0)
+        devices &= ~(1ull << r.device);
     vs_row_end(l, &r);
+    for (mate = r.mate; devices; devices &= devices - 1) {
+        vs_row_begin(l, &r, e);
+        r.mate = mate;
+        r.device = (int8_t)__builtin_ctzll(devices);
+        vs_row_end(l, &r);
+    }
 }
 
 /* ---- pools ---- */

@@ -25,6 +25,19 @@ static void forget_direct_spans(struct vs_ledger *l, uint32_t index)
     }
 }
 
+/* A was part of what the framework called reserved when the recording took up its figure: as bytes from
+ * before, because nothing said yet that A is managed.  It must not count twice. */
+static void take_from_base(struct vs_ledger *l, const struct vs_alloc *a, const struct vs_row *r)
+{
+    struct device *d = vs_device(l, a->device);
+    struct curve *c = &d->curve[VS_CURVE_MANAGED];
+    if (a->seq >= d->managed_base_seq)
+        return;
+    uint64_t bytes = a->size < d->managed_base ? a->size : d->managed_base;
+    d->managed_base -= bytes;
+    vs_curve_update(c, c->now - bytes, r->seq, r->t);
+}
+
 void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index)
 {
     struct vs_alloc *a = &l->entries.at[index].a;
@@ -42,6 +55,7 @@ void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t i
     forget_direct_spans(l, index);
     vs_gone_remember(l, a);
     vs_account(l, a, false, r.seq, r.t);
+    take_from_base(l, a, &r); /* first: the sum of both was never there */
     a->managed = 1;
     vs_account(l, a, true, r.seq, r.t);
     vs_entry_dirty(l, index);
@@ -93,8 +107,12 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
     struct curve *c = &d->curve[which];
     if (theirs <= c->now)
         return;
-    if (which == VS_CURVE_FRAMEWORK)
+    if (which == VS_CURVE_FRAMEWORK) {
         d->base += theirs - c->now;
+    } else {
+        d->managed_base += theirs - c->now;
+        d->managed_base_seq = r->seq;
+    }
     vs_mismatch(l, r, which == VS_CURVE_FRAMEWORK ? VS_MISMATCH_LATE_ALLOCATED : VS_MISMATCH_LATE_RESERVED,
                 c->now, theirs);
     vs_curve_update(c, theirs, r->seq, r->t);

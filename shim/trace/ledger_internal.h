@@ -52,7 +52,8 @@ struct curve {
 struct device {
     struct curve curve[VS_CURVE_END];
     bool active, reported, resync, run_dirty;
-    uint64_t base, base_at_peak; /* bytes that a framework held before the recording began */
+    uint64_t base, base_at_peak;             /* bytes that a framework held before the recording began */
+    uint64_t managed_base, managed_base_seq; /* the same of its reserved, and the row that said so */
     uint64_t pool_live, pool_sampled, direct_driver;
     uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
     uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */

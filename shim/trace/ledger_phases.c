@@ -62,7 +62,8 @@ void vs_phase_peak(struct vs_ledger *l, int index, uint32_t phase, const struct 
     if (!s)
         return;
     s->dirty = true;
-    if (p->allocated > s->row.allocated) {
+    /* a range may have seen the same before the phase's own events did: the first one counts */
+    if (p->allocated > s->row.allocated || (p->allocated == s->row.allocated && p->t < s->row.t_allocated)) {
         s->row.allocated = p->allocated;
         s->row.t_allocated = p->t;
     }

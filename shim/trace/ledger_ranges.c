@@ -174,7 +174,8 @@ struct open_range *vs_range_open_slot(struct vs_ledger *l)
     return o;
 }
 
-static bool has_ancestor_of_phase(struct vs_ledger *l, const struct vs_range_row *row)
+/* Of a thread that is not known only the chain of parents tells, as far as it is open. */
+static bool parent_of_phase(struct vs_ledger *l, const struct vs_range_row *row)
 {
     uint32_t id = row->parent;
     for (int depth = 0; id && depth < VS_RANGES_OPEN_MAX; depth++) {
@@ -184,6 +185,23 @@ static bool has_ancestor_of_phase(struct vs_ledger *l, const struct vs_range_row
         if (o->row.phase == row->phase)
             return true;
         id = o->row.parent;
+    }
+    return false;
+}
+
+/* Whether a range of the same phase is open around ROW on its thread.  Sources and domains interleave freely,
+ * so a range in between may be closed already: the thread's open ranges are asked, not the chain of parents.
+ */
+static bool inside_its_phase(struct vs_ledger *l, const struct vs_range_row *row)
+{
+    if (row->cross_thread)
+        return false;
+    if (row->thread == VS_THREAD_UNKNOWN)
+        return parent_of_phase(l, row);
+    for (size_t i = 0; i < l->open.n; i++) {
+        const struct vs_range_row *o = &l->open.at[i].row;
+        if (o->phase == row->phase && o->thread == row->thread && !o->cross_thread)
+            return true;
     }
     return false;
 }
@@ -205,7 +223,7 @@ static void start_peaks(struct vs_ledger *l, struct open_range *o)
 static void open_range(struct vs_ledger *l, const struct vs_range_row *row)
 {
     find_lost(l, row);
-    bool outermost = !has_ancestor_of_phase(l, row);
+    bool outermost = !inside_its_phase(l, row);
     struct open_range *o = vs_range_open_slot(l);
     if (!o) {
         vs_count(l, -1, VS_COUNT_NO_MEMORY);

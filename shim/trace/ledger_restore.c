@@ -158,6 +158,8 @@ void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row
         return;
     if (row->curve == VS_CURVE_FRAMEWORK && row->end > c->now)
         vs_device(l, row->device)->base = row->end - c->now; /* what no living block explains */
+    if (row->curve == VS_CURVE_MANAGED && row->end > c->now)
+        vs_device(l, row->device)->managed_base = row->end - c->now;
     c->now = row->end;
 }
 
@@ -213,6 +215,8 @@ void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row)
 {
     vs_device(l, row->device)->mismatches[row->what]++;
+    if (row->what == VS_MISMATCH_LATE_RESERVED)
+        vs_device(l, row->device)->managed_base_seq = row->seq;
     if (row->what == VS_MISMATCH_ALLOCATED || row->what == VS_MISMATCH_RESERVED)
         vs_device(l, row->device)->diff[row->what == VS_MISMATCH_RESERVED] =
             (int64_t)(row->ours - row->theirs);

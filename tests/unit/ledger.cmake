@@ -1,5 +1,6 @@
 vs_unit_test(ledger)
 vs_unit_test(ledger_surface)
+vs_unit_test(ledger_corners)
 vs_unit_test(ledger_arena)
 vs_unit_test(ledger_doubt)
 vs_unit_test(store)

@@ -1,0 +1,123 @@
+/* The ledger where things interleave: calls that failed on several devices, ranges of several sources, a
+ * framework whose totals came before its memory was known as its own. */
+#include "ledger_kit.h"
+
+static void failed(struct kit *k, uint64_t ring, uint64_t address)
+{
+    feed(k, (struct vs_event){
+                .op = VS_OP_FREE_FAILED, .device = -1, .arg0 = ring, .address = address, .status = 1});
+}
+
+static void create_on(struct kit *k, int8_t device, uint64_t handle, uint64_t address)
+{
+    feed(k,
+         (struct vs_event){
+             .op = VS_OP_PHYS_CREATE, .device = device, .address = handle, .size = MIB, .arg0 = 1ull << 32});
+    vmm(k, VS_OP_MAP, address, MIB, handle);
+    vmm(k, VS_OP_PHYS_RELEASE, handle, 0, 0);
+}
+
+static void an_unmap_that_failed_brings_back_the_totals_of_every_device(void **state)
+{
+    struct kit *k = *state;
+    create_on(k, 0, 0x10, 0x100000);
+    create_on(k, 1, 0x20, 0x200000);
+    uint64_t ring =
+        feed(k, (struct vs_event){.op = VS_OP_UNMAP, .device = -1, .address = 0x100000, .size = 2 * MIB});
+    failed(k, ring, 0x100000);
+    vs_ledger_flush(k->l, &k->out);
+    for (int8_t device = 0; device < 2; device++) {
+        assert_int_equal(curve_end(k, device, VS_CURVE_DIRECT), MIB);
+        bool told = false;
+        for (size_t i = 0; i < k->out.rows.n; i++)
+            told |= k->out.rows.at[i].op == VS_OP_FREE_FAILED && k->out.rows.at[i].device == device &&
+                    k->out.rows.at[i].direct == MIB && k->out.rows.at[i].mate != 0;
+        assert_true(told);
+    }
+    assert_int_equal(count_of(k, -1, VS_COUNT_FAILED_FREE), 1);
+}
+
+static void a_context_whose_end_failed_has_its_memory_at_once(void **state)
+{
+    struct kit *k = *state;
+    feed(k, (struct vs_event){
+                .op = VS_OP_CONTEXT_CREATE, .address = 0x100, .context = 1, .arg0 = VS_CONTEXT_CREATED});
+    feed(k, (struct vs_event){
+                .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x9000, .size = MIB, .context = 1});
+    uint64_t ring = feed(k, (struct vs_event){.op = VS_OP_CONTEXT_DESTROY, .address = 0x100, .context = 1});
+    failed(k, ring, 0x100);
+    vs_ledger_flush(k->l, &k->out);
+    assert_int_equal(row_of(k, VS_OP_FREE_FAILED)->device, 0);
+    assert_int_equal(row_of(k, VS_OP_FREE_FAILED)->direct, MIB);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), MIB);
+}
+
+/* forward of a marker, a library's range in it, the marker popped inside the range's own: a second forward */
+static void a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread(void **state)
+{
+    struct kit *k = *state;
+    push(k, 1, VS_PHASE_FORWARD, 0);
+    push(k, 2, VS_PHASE_LOGITS, 1);
+    push(k, 3, VS_PHASE_OPTIMIZER, 2);
+    pop(k, 2); /* of another source: between the two */
+    push(k, 4, VS_PHASE_FORWARD, 3);
+    pop(k, 4);
+    pop(k, 3);
+    pop(k, 1);
+    end_batch(k);
+    for (size_t i = 0; i < k->out.ranges.n; i++)
+        assert_int_equal(k->out.ranges.at[i].outermost, k->out.ranges.at[i].id != 4);
+    alloc_in(k, VS_SPACE_POOL, 0x1000, 512); /* a device to tell it of */
+    push(k, 5, VS_PHASE_FORWARD, 0);
+    pop(k, 5);
+    assert_int_equal(stat_of(k, 0, VS_PHASE_FORWARD)->ns, 8000); /* 7 and 1: the inner one is in the 7 */
+}
+
+static void a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it(void **state)
+{
+    struct kit *k = *state;
+    alloc_in(k, VS_SPACE_POOL, 0x1000, MIB);
+    push(k, 1, VS_PHASE_FORWARD, 0);
+    k->range = 1;
+    alloc_in(k, VS_SPACE_POOL, 0x2000, 1);
+    release(k, 0x2000);
+    release(k, 0x1000);
+    k->range = 0;
+    alloc_in(k, VS_SPACE_POOL, 0x3000, 2 * MIB); /* another thread's, while the range is open */
+    uint64_t peak = k->t;
+    k->range = 1;
+    alloc_in(k, VS_SPACE_POOL, 0x4000, 0); /* the phase's own event sees it later */
+    pop(k, 1);
+    assert_int_equal(stat_of(k, 0, VS_PHASE_FORWARD)->allocated, 2 * MIB);
+    assert_int_equal(stat_of(k, 0, VS_PHASE_FORWARD)->t_allocated, peak);
+}
+
+/* Two segments before the first report: the one without a block looked as if it were from before the
+ * recording. */
+static void
+memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure(void **state)
+{
+    struct kit *k = *state;
+    alloc(k, 0x100000, MIB);
+    alloc(k, 0x200000, MIB);
+    k->reserved = 2 * MIB;
+    block(k, 0x200000, 512);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 2 * MIB);
+    block(k, 0x100000, 512); /* and so the other one was the framework's as well */
+    assert_int_equal(row_of(k, VS_OP_RECLASSIFY)->reserved, 2 * MIB);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 2 * MIB);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_RESERVED), 2 * MIB);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_unmap_that_failed_brings_back_the_totals_of_every_device),
+        T(a_context_whose_end_failed_has_its_memory_at_once),
+        T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
+        T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
+        T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
