@@ -1,13 +1,13 @@
 #!/bin/bash
 # run.sh - all tests, from a fresh checkout, in one command.
 #
-#   tests/run.sh [STAGE...]      stages: lint unit e2e clang asan tsan gpu (all unless named)
+#   tests/run.sh [STAGE...]      stages: lint unit e2e oracle clang asan tsan gpu (all unless named)
 #
 # Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*.sh and *.py,
-# a build with clang, the unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu
-# where there is a GPU.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs
-# lie in build/test-logs; those of failed tests are shown.  Then the time that it took; the last line counts, and the exit
-# status is 0 where nothing failed.
+# random programs held against an independent oracle (tests/oracle), a build with clang, the unit tests under the
+# address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors in every
+# build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
+# Then the time that it took; the last line counts, and the exit status is 0 where nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -21,7 +21,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-tests.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch" # tests become other users
 export TMPDIR=$scratch
-stages=" ${*:-lint unit e2e clang asan tsan gpu} "
+stages=" ${*:-lint unit e2e oracle clang asan tsan gpu} "
 passed=0 failed=0 skipped=0
 
 wanted() { [[ $stages == *" $1 "* ]]; }
@@ -212,6 +212,10 @@ if wanted e2e; then
         [ -x "$file" ] && tests+=("$file") # the others are programs that a test runs
     done
     scripts e2e 120 "${tests[@]}"
+fi
+if wanted oracle; then
+    step "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500
+    step "oracle: changed values are found" tests/oracle/oracle.py mutate 2 4 8 12 18 48 59 94 33
 fi
 if wanted clang; then
     step "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include"

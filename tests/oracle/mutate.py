@@ -1,0 +1,93 @@
+"""mutate.py - proof that the oracle can fail: one value of a good recording is changed, and that must be found.
+
+Every column of every table that says something of memory, ranges or steps is a class.  In columns that follow from others
+each change must be found; in the recorder's own facts (when, where from) one that nothing else repeats may pass, but of
+several tries one must be found.
+"""
+import random
+import shutil
+import sqlite3
+
+# What nobody else can know: where a process ran, what its files are called, what the driver or the kernel says.
+UNKNOWABLE = {
+    "meta": {"key", "value"}, "process": {"*"}, "device": {"*"}, "op": {"name"}, "api": {"*"}, "frame": {"*"}, "module": {"*"},
+    "arena_sample": {"*"}, "string": {"id"}, "phase": {"id"}, "space": {"id"}, "thread": {"process", "tid", "autograd"},
+    "context": {"process", "device"}, "stack": {"frame"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
+    "oom": {"process", "stack", "free_bytes", "free_t_ns", "free_reserved_bytes", "process_used_bytes", "process_used_t_ns", "device_used_bytes",
+            "device_used_t_ns"},
+    "mark": {"id", "ring_seq"}, "moment": {"process", "source", "name"}, "mismatch": {"process"}, "loss": {"*"}, "rng": {"process"},
+    "phase_stat": {"process"}, "peak": {"process"}, "peak_live": {"process"}, "oom_live": {"process"}, "step": {"process"},
+    "range_peak": set(), "counter": {"process", "device"},
+}
+# The recorder's own facts: which call it was, when, where from.  Rows of some kinds repeat them, others do not.
+FACTS = {"ev": {"t", "stack", "range", "kind", "device", "op", "size", "address"}, "kind": {"api", "status", "stream", "context", "space", "managed"},
+         "string": {"text"}, "phase": {"name"}, "stack": {"owner", "parent", "id"}, "thread": {"id", "name"}, "op": {"id"},
+         "space": {"name"}, "context": {"id", "handle"}, "rng": {"name", "domain", "source", "parent", "flags"},
+         "peak": {"t_ns", "seq"}, "phase_stat": {"t_allocated_ns"}, "sample": {"t_ns", "device"}, "mismatch": {"what"},
+         "counter": {"name"}, "mark": {"upto_seq", "live_seq"}, "range_peak": {"device", "range"},
+         "amend": {"by_seq"}, "oom_live": {"space", "address", "phase", "range", "stack", "t_ns", "op"}}
+
+
+def classes(db):
+    connection = sqlite3.connect(db)
+    tables = [r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")]
+    found = [(t, c[1]) for t in tables for c in connection.execute(f"PRAGMA table_info({t})")]
+    connection.close()
+    return [(t, c) for t, c in found if not {"*", c} & UNKNOWABLE.get(t, set())]
+
+
+def changed(value, chance):
+    if isinstance(value, str):
+        return value + "x"
+    return value + chance.choice((1, 1, 2, 513, -1)) if value else chance.choice((1, 3, 4096))
+
+
+def mutate(db, copy, table, column, chance):
+    """Changes one value; what was changed, None where there is nothing to change or the table's keys forbid it."""
+    shutil.copyfile(db, copy)
+    connection = sqlite3.connect(copy)
+    keys = [c[1] for c in connection.execute(f"PRAGMA table_info({table})") if c[5]] or ["rowid"]
+    rows = connection.execute(f"SELECT {column}, {', '.join(keys)} FROM {table} WHERE {column} IS NOT NULL").fetchall()
+    if not rows:
+        return None
+    value, *key = chance.choice(rows)
+    new = changed(value, chance)
+    try:
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE " + " AND ".join(f"{k} = ?" for k in keys), (new, *key))
+        connection.commit()
+    except sqlite3.IntegrityError:
+        return None
+    finally:
+        connection.close()
+    return f"{table}.{column} of {key}: {value} -> {new}"
+
+
+def prove(recordings, tries, check, directory):
+    """RECORDINGS: pairs of database and log, which are good.  True where every class was found."""
+    chance = random.Random(1)
+    bad, done, never = 0, 0, []
+    for table, column in classes(recordings[0][0]):
+        found, missed = 0, []
+        fact = column in FACTS.get(table, set())
+        for db, log in recordings * tries * 4:
+            if found + len(missed) == tries and not (fact and not found) or len(missed) == 4 * tries:
+                break
+            what = mutate(db, f"{directory}/changed.db", table, column, chance)
+            if what is None:
+                continue
+            try:
+                wrong = check(f"{directory}/changed.db", log)
+            except Exception as problem:  # it cannot even be read
+                wrong = [str(problem)]
+            if wrong:
+                found += 1
+            else:
+                missed.append(f"{what} in {db}")
+        done += found + len(missed)
+        if found + len(missed) == 0:
+            never.append(f"{table}.{column}")
+        elif missed and not (fact and found):
+            bad += 1
+            print(f"{table}.{column}: {found} of {found + len(missed)} changes found; not: {missed[0]}")
+    print(f"{done} changes, {bad} classes not found" + (f"; no row had: {', '.join(never)}" if never else ""))
+    return bad == 0

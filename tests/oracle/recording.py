@@ -1,0 +1,63 @@
+"""recording.py - a database as schema.sql describes it, read into plain Python: numbers in bytes, rows by their keys."""
+import sqlite3
+
+
+class Row:
+    """A row, its columns as attributes."""
+
+    def __init__(self, names, values):
+        self.__dict__.update(zip(names, values))
+
+
+def units(value, unit=512):
+    """The narrow tables' compact numbers: units, or -n for exactly n."""
+    if value is None:
+        return None
+    return -value if value < 0 else value * unit
+
+
+class Recording:
+    def __init__(self, path):
+        self.path = path
+        self.db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        self.meta = dict(self.db.execute("SELECT key, value FROM meta"))
+        self.kinds = {k.id: k for k in self.table("kind")}
+        self.events = [self.event(e) for e in self.table("ev", "seq")]
+        self.by_seq = {e.seq: e for e in self.events}
+        self.phases = {p.id: p.name for p in self.table("phase")}
+        self.phases[0] = "none"
+        self.ops = {o.id: o.name for o in self.table("op")}
+        self.spaces = {s.id: s.name for s in self.table("space")}
+        self.apis = {a.id: a.name for a in self.table("api")}
+        self.strings = {s.id: s.text for s in self.table("string")}
+        self.ranges = {r.id: r for r in self.table("rng")}
+        self.amends = {a.seq: a for a in self.table("amend")}
+        self.threads = {t.id: t for t in self.table("thread")}
+        self.contexts = {c.id: c for c in self.table("context")}
+        self.stacks = {s.id: s for s in self.table("stack")}
+        self.mark = self.table("mark")[0]
+
+    def rows(self, sql, *values):
+        cursor = self.db.execute(sql, values)
+        names = [c[0] for c in cursor.description]
+        return [Row(names, row) for row in cursor]
+
+    def table(self, name, order="rowid"):
+        try:
+            return self.rows(f"SELECT * FROM {name} ORDER BY {order}")
+        except sqlite3.OperationalError:  # a table without rowid
+            return self.rows(f"SELECT * FROM {name}")
+
+    def event(self, e):
+        kind = self.kinds[e.kind]
+        for name in ("api", "space", "context", "stream", "thread", "status", "managed"):
+            setattr(e, name, getattr(kind, name))
+        for name in ("address", "size", "framework", "direct"):
+            setattr(e, name, units(getattr(e, name)))
+        e.reserved = units(e.reserved, 1 << 21)
+        return e
+
+    def owner(self, stack):
+        if not stack or stack not in self.stacks:
+            return None
+        return self.strings.get(self.stacks[stack].owner)

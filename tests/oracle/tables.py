@@ -1,0 +1,251 @@
+"""tables.py - the tables that the recorder keeps beside `ev`, held against what the replay of its rows found."""
+from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, MISSED, OOM, OUTSIDE, OVERHEAD, PHYS_CREATE,
+                    PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
+
+NEIGHBOURS = 100_000  # ns by which the times of two threads' rows may differ from their order
+
+
+class Tables:
+    def __init__(self, recording, replay, complain):
+        self.r, self.x, self.complain = recording, replay, complain
+
+    def same(self, what, got, expected):
+        if got != expected:
+            self.complain(f"{what}: {got}, should be {expected}")
+
+    def check(self):
+        for check in (self.amends, self.live, self.peaks, self.ranges, self.range_peaks, self.phases, self.zones, self.steps,
+                      self.moments, self.samples, self.counters, self.names, self.mismatches, self.peak_live):
+            check()
+
+    def amends(self):
+        got = {a.seq: (a.op, a.by_seq) for a in self.r.amends.values()}
+        self.same("amend", got, self.x.amends)
+
+    # ---- what lives ----
+
+    def living(self, seq=None):
+        """At SEQ, or at the end."""
+        if seq is None:
+            return {t.seq: t for t in self.x.things.values() if t.alive[-1][1] is None}
+        return {t.seq: t for t in self.x.things.values() if t.lives_at(seq)}
+
+    def live(self):
+        mark = self.r.mark
+        self.same("mark.upto_seq", mark.upto_seq, self.x.last)
+        if mark.live_seq > mark.upto_seq:
+            self.complain(f"mark.live_seq {mark.live_seq} is beyond the last row")
+        living = self.living(mark.live_seq)
+        rows = {l.alloc_seq: l for l in self.r.table("live")}
+        self.same("live: allocations", sorted(rows), sorted(living))
+        for seq in rows.keys() & living.keys():
+            l, t = rows[seq], living[seq]
+            got = (l.op, l.device, l.space, abs_units(l.address), abs_units(l.size), l.t, l.phase, l.range, l.stack, l.managed)
+            self.same(f"live {seq}", got, (t.op, t.device, t.space, t.address, t.size, t.t, t.phase, t.range, t.stack,
+                                           int(t.managed(mark.live_seq))))
+
+    def peak_live(self):
+        peaks = {p.device: p.seq for p in self.r.table("peak") if p.kind == "allocated"}
+        rows = {}
+        for l in self.r.table("peak_live"):
+            if l.peak_seq == peaks.get(l.device):
+                rows.setdefault(l.device, []).append(l)
+        for device, found in rows.items():
+            expected = {t.seq: t.size for t in self.living(peaks[device]).values()
+                        if t.device == device and t.counts(peaks[device])}
+            got = {l.alloc_seq: l.size_bytes for l in found if l.op}
+            self.same(f"peak_live of device {device}", got, expected)
+            for l in found:
+                t = self.x.things.get(l.alloc_seq)
+                if t:
+                    self.same(f"peak_live {l.alloc_seq}", (l.t_ns, l.op, l.space, l.address, l.phase, l.range, l.stack),
+                              (t.t, t.op, t.space, t.address, t.phase, t.range, t.stack))
+
+    # ---- peaks ----
+
+    def peaks(self):
+        rows = {(p.device, p.kind): p for p in self.r.table("peak")}
+        for (device, name), (value, seq, t) in self.x.peak.items():
+            end = self.x.totals[device].curve(name)
+            p = rows.pop((device, name), None)
+            if p:
+                self.same(f"peak {name} of device {device}", (p.peak_bytes, p.seq, p.t_ns, p.end_bytes), (value, seq, t, end))
+            elif value:
+                self.complain(f"peak {name} of device {device} is missing: {value}")
+        for space, (value, seq, t) in self.x.outside_peak.items():
+            p = rows.pop((-1, OUTSIDE[space]), None)
+            if p:
+                self.same(f"peak {p.kind}", (p.peak_bytes, p.seq, p.t_ns, p.end_bytes), (value, seq, t, self.x.outside[space]))
+            elif value:
+                self.complain(f"peak {OUTSIDE[space]} is missing: {value}")
+        for (device, name), p in rows.items():
+            if name not in CURVES and name not in OUTSIDE.values():
+                self.complain(f"peak: '{name}' is no kind")
+            self.same(f"peak {name} of device {device}", (p.peak_bytes, p.end_bytes), (0, 0))
+
+    # ---- ranges ----
+
+    def ranges(self):
+        self.same("rng: ids", sorted(self.r.ranges), sorted(self.x.ranges))
+        for r in self.x.ranges.values():
+            row = r.row
+            expected = (r.parent if not r.cross else row.parent, r.thread, r.step, r.first_seq, r.t_push, r.t_pop, int(r.outermost) | 2 * r.cross)
+            self.same(f"rng {r.id}", (row.parent, row.thread, row.step, row.first_seq, row.t_push, row.t_pop, row.flags), expected)
+
+    def range_peaks(self):
+        rows = {(p.range, p.device): p for p in self.r.table("range_peak")}
+        for r in self.x.ranges.values():
+            for device, (allocated, reserved, t) in r.peak.items():
+                p = rows.pop((r.id, device), None)
+                if p:
+                    self.same(f"range_peak {r.id} of device {device}", (p.allocated_bytes, p.reserved_bytes, p.t_ns),
+                              (allocated, reserved, t))
+                elif allocated or reserved:
+                    self.complain(f"range_peak {r.id} of device {device} is missing: {allocated} {reserved}")
+        for (range_id, device), p in rows.items():
+            self.same(f"range_peak {range_id} of device {device}", (p.allocated_bytes, p.reserved_bytes), (0, 0))
+
+    # ---- phases and zones ----
+
+    def counted_rows(self):
+        return [e for e in self.r.events if e.op < PUSH or e.op >= RECLASSIFY]
+
+    def phase_expected(self):
+        """By device and phase: events, peaks, when, the last value; from rows, then from ranges."""
+        found = {}
+        for e in self.counted_rows():
+            s = found.setdefault((e.device, e.phase), {"events": 0, "peaks": [], "last": 0})
+            allocated, reserved = self.x.after[e.seq].get(e.device, (0, 0))
+            s["events"] += 1
+            s["peaks"].append((allocated, reserved, e.t))
+            s["last"] = allocated
+        for r in self.x.ranges.values():
+            for device, (allocated, reserved, t) in r.peak.items():
+                if r.phase:
+                    s = found.setdefault((device, r.phase), {"events": 0, "peaks": [], "last": 0})
+                    s["peaks"].append((allocated, reserved, t))
+        return found
+
+    def phases(self):
+        rows = {(s.device, s.phase): s for s in self.r.table("phase_stat")}
+        expected = self.phase_expected()
+        for key, s in rows.items():
+            found = expected.pop(key, {"events": 0, "peaks": [], "last": 0})
+            ranges = [r for r in self.x.ranges.values() if r.phase == key[1] and key[1]]
+            ns = sum(r.t_pop - r.t_push for r in ranges if r.outermost and r.t_pop is not None) if ranges else None
+            allocated = max([p[0] for p in found["peaks"]], default=0)
+            reserved = max([p[1] for p in found["peaks"]], default=0)
+            when = min([p[2] for p in found["peaks"] if p[0] == allocated and allocated], default=0)
+            self.same(f"phase_stat {key}", (s.ranges, s.ns, s.events, s.allocated_bytes, s.reserved_bytes),
+                      (len(ranges), ns, found["events"], allocated, reserved))
+            if allocated and not when <= s.t_allocated_ns <= when + NEIGHBOURS:
+                self.complain(f"phase_stat {key} t_allocated_ns: {s.t_allocated_ns}, should be {when}")
+            self.same(f"phase_stat {key} end_allocated_bytes", s.end_allocated_bytes, self.phase_end(key, ranges, found))
+        for key, found in expected.items():
+            if found["events"] or any(p[0] or p[1] for p in found["peaks"]):
+                self.complain(f"phase_stat {key} is missing")
+
+    def phase_end(self, key, ranges, found):
+        if not ranges:
+            return found["last"]
+        if any(r.t_pop is None for r in ranges):
+            return self.x.totals[key[0]].allocated() if key[0] in self.x.totals else 0
+        return max(ranges, key=lambda r: r.pop_seq).end.get(key[0], 0)
+
+    def zones(self):
+        covered = {}
+        rows = self.counted_rows()
+        for z in self.r.table("zone"):
+            inside = [e for e in rows if z.first_seq <= e.seq <= z.last_seq and (e.device, e.phase) == (z.device, z.phase)]
+            for e in inside:
+                covered[e.seq] = covered.get(e.seq, 0) + 1
+            values = [(*self.x.after[e.seq].get(e.device, (0, 0)), e.t) for e in inside]
+            if not inside:
+                self.complain(f"zone {z.first_seq} has no events")
+                continue
+            high, last = max(v[0] for v in values), inside[-1]
+            expected = (inside[0].seq, last.seq, inside[0].t, last.t, min(v[0] for v in values), high,
+                        next(v[2] for v in values if v[0] == high), min(v[1] for v in values), max(v[1] for v in values),
+                        last.framework, last.direct, last.reserved, len(inside))
+            self.same(f"zone {z.first_seq}", (z.first_seq, z.last_seq, z.t_first, z.t_last, z.min_allocated, z.max_allocated,
+                                              z.max_allocated_t, z.min_reserved, z.max_reserved, z.last_framework, z.last_direct,
+                                              z.last_reserved, z.events), expected)
+        for e in rows:
+            if covered.get(e.seq) != 1:
+                self.complain(f"row {e.seq} lies in {covered.get(e.seq, 0)} zones")
+
+    # ---- the rest ----
+
+    def steps(self):
+        ends = [e for e in self.r.events if e.op == STEP]
+        self.same("step", [(s.seq, s.t_ns) for s in self.r.table("step", "seq")], [(e.seq, e.t) for e in ends])
+        self.same("step numbers", [s.step for s in self.r.table("step", "seq")], list(range(1, len(ends) + 1)))
+
+    def moments(self):
+        marks = [(e.seq, e.t, e.thread) for e in self.r.events if e.op == MARKED]
+        self.same("moment", [(m.seq, m.t_ns, m.thread) for m in self.r.table("moment", "seq")], marks)
+
+    def samples(self):
+        rows = {(e.t, e.device, e.size): e.reserved for e in self.r.events if e.op == SAMPLE}
+        for s in self.r.table("sample"):
+            if (s.t_ns, s.device, s.driver_used_bytes) not in rows:
+                self.complain(f"sample at {s.t_ns} has no row")
+            else:
+                self.same(f"sample at {s.t_ns}", s.reserved_bytes, rows[s.t_ns, s.device, s.driver_used_bytes])
+
+    def count(self, name, device=None):
+        return sum(c.value for c in self.r.table("counter") if c.name == name and device in (None, c.device))
+
+    def counters(self):
+        events = self.r.events
+        devices = {e.device for e in events}
+        for name, ops, ok in (("framework reports", (BLOCK, UNBLOCK, OOM), None), ("framework allocations", (BLOCK,), None),
+                              ("framework frees", (UNBLOCK,), None), ("out of memory", (OOM,), None),
+                              ("missed frees", (MISSED,), None), ("failed allocations", (ALLOC, PHYS_CREATE), False),
+                              ("reclassified", (RECLASSIFY,), None)):
+            for device in devices:
+                n = sum(1 for e in events if e.op in ops and e.device == device and (ok is None or bool(e.status) != ok))
+                self.same(f"counter '{name}' of device {device}", self.count(name, device), n)
+        self.same("counter 'failed frees'", self.count("failed frees"), sum(1 for e in events if e.op == FREE_FAILED))
+        self.same("counter 'unknown frees'", self.count("unknown frees"), self.x.unknown)
+        asks = [e for e in events if e.status == 2 and (e.op < BLOCK or e.op in (LIMIT, OVERHEAD)) and e.op != FREE_FAILED]
+        self.same("counter 'driver out of memory'", self.count("driver out of memory"), len(asks))
+        self.same("counter 'lost range pops'", self.count("lost range pops"), 0)
+        self.same("loss", [(l.events, l.why) for l in self.r.table("loss")], [])
+
+    def names(self):
+        """What rows refer to is there."""
+        for e in self.r.events:
+            for value, table, name in ((e.thread, self.r.threads, "thread"), (e.stack, self.r.stacks, "stack"),
+                                       (e.phase, self.r.phases, "phase"), (e.op, self.r.ops, "op"), (e.space, self.r.spaces, "space")):
+                if value and value not in table:
+                    self.complain(f"row {e.seq}: {name} {value} has no row")
+            if e.managed not in (0, 1):
+                self.complain(f"row {e.seq}: managed is {e.managed}")
+            if e.context not in (0, 255) and e.context not in self.r.contexts:
+                self.complain(f"row {e.seq}: context {e.context} has no row")
+            if e.range and e.op not in (PUSH,) and self.r.ranges.get(e.range) and self.r.ranges[e.range].first_seq > e.seq:
+                self.complain(f"row {e.seq}: range {e.range} begins later")
+            if e.op == CONTEXT and not e.status and e.stream != 3 and self.r.contexts[e.context].handle != e.address:
+                self.complain(f"context {e.context}: its handle is not that of row {e.seq}")
+        self.same("space", {s: n for s, n in self.r.spaces.items()}, dict(enumerate(SPACES)))
+        for s in self.r.stacks.values():
+            if s.parent and (s.parent not in self.r.stacks or s.parent >= s.id):
+                self.complain(f"stack {s.id}: its parent {s.parent} has no row, or a later one")
+            if s.owner and s.owner not in self.r.strings:
+                self.complain(f"stack {s.id}: its owner {s.owner} has no row")
+        for o in self.r.table("oom"):
+            self.same(f"oom {o.seq} stored", o.stored, 1)
+
+    def mismatches(self):
+        """Those between the totals are truth.py's: only the program knows what it reported."""
+        for m in self.r.table("mismatch"):
+            e = self.r.by_seq.get(m.seq)
+            if e is None or (m.t_ns, m.device) != (e.t, e.device):
+                self.complain(f"mismatch of row {m.seq}: there is no such row")
+            if m.what == "free missed":
+                self.same(f"mismatch {m.seq}", (e.op, m.ours_bytes), (MISSED, e.size))
+
+
+def abs_units(value):
+    return -value if value < 0 else value * 512
