@@ -17,8 +17,6 @@ VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
 
-static uint64_t steps; /* atomic */
-
 static int push(const char *name, enum vs_range_source source)
 {
     int saved = errno, depth;
@@ -78,18 +76,39 @@ int vramscope_auto_mark(const char *name)
     return recorded ? 0 : -1;
 }
 
-/* The number counts every call of the process, also those before the first allocation: it is the program's
- * own iteration number. */
+/* A step's number is its place in the ring: threads that step at the same time cannot be numbered in one
+ * order and recorded in another.  The event says how many calls before it have no event of their own, because
+ * nothing was recorded then, so that the number counts every call of the process: it is the program's own
+ * iteration number. */
+static struct {
+    uint64_t unrecorded; /* atomic: calls since the last one that was recorded */
+    uint64_t recorded;   /* atomic: in the recording of `generation` */
+    uint32_t generation; /* atomic: the process, of a family of forks, that counted them */
+} steps;
+
+/* A fork child's recording has none of its parent's steps. */
+static void count_anew(uint32_t generation)
+{
+    uint32_t seen = __atomic_load_n(&steps.generation, __ATOMIC_RELAXED);
+
+    if (seen != generation && __atomic_compare_exchange_n(&steps.generation, &seen, generation, false,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&steps.unrecorded, __atomic_exchange_n(&steps.recorded, 0, __ATOMIC_RELAXED),
+                           __ATOMIC_RELAXED);
+}
+
 void vramscope_step(void)
 {
     int saved = errno;
-    /* Relaxed: numbers need only differ and rise. */
     struct vs_event event = {.op = VS_OP_STEP, .device = VS_DEVICE_UNKNOWN};
 
-    event.arg0 = __atomic_add_fetch(&steps, 1, __ATOMIC_RELAXED);
-    vs_range_lead();
-    if (vs_record_enabled() && vs_record_journal())
-        vs_record(&event);
+    count_anew(vs_range_lead());
+    /* Relaxed, all of them: each count is taken by one thread, and nothing is read through it. */
+    event.arg0 = __atomic_exchange_n(&steps.unrecorded, 0, __ATOMIC_RELAXED);
+    if (vs_record_enabled() && vs_record_journal() && vs_record(&event) != VS_SEQ_NONE)
+        __atomic_fetch_add(&steps.recorded, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_add(&steps.unrecorded, event.arg0 + 1, __ATOMIC_RELAXED);
     errno = saved;
 }
 

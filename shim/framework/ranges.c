@@ -451,10 +451,11 @@ uint32_t vs_range_current(void)
     return leader ? __atomic_load_n(&blocks[leader - 1].current, __ATOMIC_RELAXED) : 0;
 }
 
-void vs_range_lead(void)
+uint32_t vs_range_lead(void)
 {
     struct block *b = my_block(true);
 
     if (b)
         set_lead(b);
+    return current_generation();
 }

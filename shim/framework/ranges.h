@@ -37,7 +37,8 @@ bool vs_range_end(uint32_t id);
 /* A named moment; false: dropped, because nothing is recorded yet. */
 bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);
 
-/* The calling thread leads from here: its innermost phase is that of threads without one. */
-void vs_range_lead(void);
+/* The calling thread leads from here: its innermost phase is that of threads without one.  Returns a number
+ * that is another one in every fork child. */
+uint32_t vs_range_lead(void);
 
 #endif

@@ -90,7 +90,8 @@
     X(30, RANGE_PUSH, "range_push")                                                                          \
     X(31, RANGE_POP, "range_pop") /* range = the id that closes; the thread may be another (start/end) */    \
     X(32, MARK, "mark")           /* address = id of its name, size = domain, arg1 = source */               \
-    X(33, STEP, "step")           /* one training iteration ends here; arg0 = step number from 1 */          \
+    /* one training iteration ends here; arg0 = how many that ended before it have no event */               \
+    X(33, STEP, "step")                                                                                      \
     X(34, RECORD_START, "record_start")                                                                      \
     X(35, RECORD_STOP, "record_stop")                                                                        \
     /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \

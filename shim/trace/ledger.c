@@ -186,10 +186,10 @@ static void apply_step(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
     vs_row_begin(l, &r, e);
-    l->step = e->arg0;
+    l->step += e->arg0 + 1; /* the calls before it that have no event, and its own */
     vs_row_end(l, &r);
     if (!l->restoring && l->level < 3)
-        vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){e->arg0, r.seq, r.t});
+        vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){l->step, r.seq, r.t});
 }
 
 /* Marks, the record window and kinds of a newer shim: a row, no totals. */

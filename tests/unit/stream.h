@@ -254,7 +254,8 @@ static inline void stream_step(struct stream *s)
         stream_free(s);
     }
     stream_pop(s);
-    stream_emit(s, (struct vs_event){.op = VS_OP_STEP, .arg0 = ++s->step});
+    s->step++;
+    stream_emit(s, (struct vs_event){.op = VS_OP_STEP});
 }
 
 #endif

@@ -109,6 +109,19 @@ memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_f
     assert_int_equal(curve_end(k, 0, VS_CURVE_RESERVED), 2 * MIB);
 }
 
+static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event(void **state)
+{
+    struct kit *k = *state;
+    const uint64_t unrecorded[] = {0, 3, 0}, wanted[] = {1, 5, 6};
+    for (size_t i = 0; i < 3; i++) {
+        feed(k, (struct vs_event){.op = VS_OP_STEP, .device = -1, .arg0 = unrecorded[i]});
+        assert_int_equal(k->out.steps.at[i].step, wanted[i]);
+    }
+    push(k, 1, VS_PHASE_FORWARD, 0);
+    end_batch(k);
+    assert_int_equal(range_of(k, 1)->step, 7);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 int main(void)
 {
@@ -117,6 +130,7 @@ int main(void)
         T(a_context_whose_end_failed_has_its_memory_at_once),
         T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
         T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
+        T(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event),
         T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

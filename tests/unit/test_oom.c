@@ -244,7 +244,7 @@ static void range_follows(struct kit *k)
 }
 static void step_follows(struct kit *k)
 {
-    feed(k, (struct vs_event){.op = VS_OP_STEP, .arg0 = 1});
+    feed(k, (struct vs_event){.op = VS_OP_STEP});
 }
 static void block_follows(struct kit *k)
 {
