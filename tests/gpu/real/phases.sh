@@ -23,7 +23,7 @@ one() { # PROGRAM
             "$python" "$here/phases_programs.py" "$name" "$history" >"$out/$name.log" 2>&1 &&
             "$python" "$here/phases_rule.py" "$history" >"$out/$name.result" 2>&1
     else
-        "$tree/bin/vramscope" run -o "$out/$name.db" -- "$python" "$here/phases_programs.py" "$name" "$history" >"$out/$name.log" 2>&1 &&
+        CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} "$tree/bin/vramscope" run -o "$out/$name.db" -- "$python" "$here/phases_programs.py" "$name" "$history" >"$out/$name.log" 2>&1 &&
             "$python" "$here/phases_rule.py" "$history" "$out/$name.db" >"$out/$name.result" 2>&1
     fi
     local status=$?
