@@ -7,9 +7,11 @@
 
 struct options {
     bool json, bytes;
+    struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
+    RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-diff(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
     {0}};
@@ -27,13 +29,15 @@ int cmd_diff(int argc, char **argv)
     struct options o = {0};
     struct diff d;
     struct json j;
-    char **operands;
+    char **operands, why[512];
     int n = args_parse(&help, argc, argv, &o, &operands);
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n != 2)
         return complain("diff: give two runs, not %d: vramscope diff A.db B.db", n);
-    int status = diff_load(&d, operands[0], operands[1]);
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("diff: %s", why);
+    int status = diff_load(&d, operands[0], operands[1], &o.relabel);
     json_open(&j, stdout);
     if (!status && o.json) {
         diff_json(&d, &j);

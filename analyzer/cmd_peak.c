@@ -12,6 +12,7 @@
 
 #include "args.h"
 #include "commands.h"
+#include "relabel.h"
 #include "report.h"
 #include "shown.h"
 #include "symbols.h"
@@ -22,6 +23,7 @@ struct options {
     bool json, bytes;
     const char *by, *at;
     int64_t top, device;
+    struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
@@ -31,6 +33,7 @@ static const struct option_row rows[] = {
      "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
     {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
+    RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
     {0}};
@@ -341,7 +344,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
 {
     struct trace t;
     struct report r;
-    if (trace_open(&t, file))
+    if (relabel_open(&t, file, &o->relabel))
         return complain("%s", t.why);
     if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
         char why[256]; /* without names frames are shown as module+offset: not worth a word */
@@ -419,6 +422,8 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: --by takes phase, category, library or stack, not '%s'", o.by);
     if (moment(o.at) < 0)
         return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("peak: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);

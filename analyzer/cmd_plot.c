@@ -15,12 +15,14 @@
 #include "commands.h"
 #include "plot/picture.h"
 #include "plot_overlay.h"
+#include "relabel.h"
 #include "shown.h"
 
 struct options {
     const char *output, *title, *labels;
     bool overlay;
     int64_t from, to, device, size[2], steps[2];
+    struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
@@ -37,6 +39,7 @@ static const struct option_row rows[] = {
      "lay the runs over each other: a curve for each, aligned at their starts (or at --step)"},
     {"labels", 0, "A,B", ARG_TEXT, offsetof(struct options, labels),
      "what the runs are called with --overlay, instead of their files' names"},
+    RELABEL_ROWS(struct options, relabel),
     {"title", 0, "TEXT", ARG_TEXT, offsetof(struct options, title), "instead of the command that was run"},
     {0}};
 
@@ -346,7 +349,7 @@ static int plot_files(char *const *files, size_t count, const struct options *o)
     size_t open = 0;
     int status = 0;
     for (; !status && open < count; open += !status)
-        if (trace_open(&traces[open], files[open]))
+        if (relabel_open(&traces[open], files[open], &o->relabel))
             status = complain("%s", traces[open].why);
         else
             traces[open].label = trace_label(files, count, open);
@@ -376,6 +379,8 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
     if (o.size[0] && format_of(o.output) != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))
         return complain("plot: --size: a picture needs at least 480x320");
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);

@@ -7,13 +7,16 @@
 #include "args.h"
 #include "commands.h"
 #include "ranks.h"
+#include "relabel.h"
 #include "report.h"
 
 struct options {
     bool json, bytes;
+    struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
+    RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-report(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
     {0}};
@@ -46,7 +49,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
 {
     struct trace t;
     struct report r;
-    if (trace_open(&t, files[i]))
+    if (relabel_open(&t, files[i], &o->relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
     int status = EXIT_GOOD;
@@ -106,6 +109,8 @@ int cmd_report(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("report: which file? vramscope report FILE...");
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);

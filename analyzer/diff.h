@@ -11,8 +11,10 @@
 
 #include "analysis/compare.h"
 #include "ranks.h"
+#include "relabel.h"
 
 struct diff_side {
+    const struct relabel *relabel;
     struct trace trace;
     struct report report;
     bool open;
@@ -37,7 +39,7 @@ struct diff {
 };
 
 /* 0, or 2 with the reason said; diff_free either way. */
-int diff_load(struct diff *d, const char *a, const char *b);
+int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel);
 void diff_free(struct diff *d);
 /* Whether both sides hold all of their runs. */
 bool diff_is_whole(const struct diff *d);

@@ -10,7 +10,7 @@
 
 static int open_shown(struct diff_side *s, const char *path)
 {
-    if (trace_open(&s->trace, path))
+    if (relabel_open(&s->trace, path, s->relabel))
         return complain("%s", s->trace.why);
     s->open = true;
     if (report_load(&s->report, &s->trace) ||
@@ -24,7 +24,7 @@ static int add_file(struct diff_side *s, char *const *files, size_t n, size_t i)
 {
     struct trace t;
     struct report r;
-    if (trace_open(&t, files[i]))
+    if (relabel_open(&t, files[i], s->relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
     int status = report_load_brief(&r, &t) ? complain("%s", t.why) : 0;
@@ -208,9 +208,9 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int diff_load(struct diff *d, const char *a, const char *b)
+int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel)
 {
-    *d = (struct diff){0};
+    *d = (struct diff){.side = {{.relabel = relabel}, {.relabel = relabel}}};
     if (same_file(a, b))
         return complain("diff: %s and %s are the same file: give two runs", a, b);
     if (load_side(&d->side[SIDE_A], a) || load_side(&d->side[SIDE_B], b))

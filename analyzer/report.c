@@ -48,7 +48,11 @@ static int load_savings(struct report *r, struct device_report *d)
 {
     struct trace_step_memory m;
     int result = 0;
-    if (!d->allocated || r->lost_events > 0)
+    if (!d->allocated || d->allocated->bytes == 0)
+        return 0;
+    if (r->lost_events > 0)
+        d->savings.why = "events were lost";
+    if (r->lost_events > 0)
         return 0;
     result = trace_step_memory(r->trace, d->device, d->allocated->seq, &m);
     if (!result)
@@ -123,6 +127,8 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         if (d->reserved_at_peak != UNKNOWN)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
+    if (!r->brief && trace_range_names(t, id, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
+        return -1;
     if (!r->brief && (load_held(t, d) || load_growth(r, d) || load_savings(r, d)))
         return -1;
     return load_residual(r, d);
@@ -178,6 +184,7 @@ void report_free(struct report *r)
     for (size_t i = 0; i < r->device_count; i++) {
         free(r->devices[i].held);
         free(r->devices[i].live);
+        free(r->devices[i].names);
         growth_free(&r->devices[i].growth);
     }
     free(r->costs);

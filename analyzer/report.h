@@ -14,6 +14,8 @@
 #include "report_oom.h"
 #include "trace.h"
 
+enum { REPORT_NAMES = 12, MOST_NAMES = 1000 }; /* on a page, in JSON */
+
 struct device_report {
     int64_t device;
     const char *name, *uuid;                                            /* NULL = unknown */
@@ -28,6 +30,9 @@ struct device_report {
     struct holder *held; /* its composition */
     size_t held_count;
     int64_t held_bytes;
+    struct trace_names *names; /* of ranges that name no phase, the longest; MOST_NAMES of them */
+    size_t name_count;
+    int64_t all_names;
     struct growth growth;
     struct savings savings;
     struct residual residual;
@@ -67,6 +72,10 @@ void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
 /* Shared by report and peak (residual_text.c). */
 void report_residual_text(const struct residual *r, FILE *out, bool exact);
 void report_residual_json(const struct residual *r, struct json *j);
+
+/* Ranges that name no phase, by name (names_text.c). */
+void report_names_text(const struct device_report *d, FILE *out, bool exact);
+void report_names_json(const struct device_report *d, struct json *j);
 
 /* What grows from step to step, shared by report and peak (growth_text.c); nothing where nothing is found. */
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact);

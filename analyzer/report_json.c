@@ -165,6 +165,7 @@ void report_json(const struct report *r, struct json *j)
         json_int(j, "total_bytes", d->total_bytes);
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
+        report_names_json(d, j);
         peak_json(d, j);
         report_arenas_json(r, d->device, j);
         report_growth_json(r->trace, &d->growth, j);

@@ -205,6 +205,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
             fprintf(out, ", %s", B(d->total_bytes));
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
+        report_names_text(d, out, exact);
         print_peak(r, d, out, exact);
         report_arenas_text(r, d->device, out, exact);
         report_growth_text(r->trace, &d->growth, out, exact);

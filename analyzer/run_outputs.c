@@ -102,6 +102,7 @@ static void merge_journals(const struct pattern *p)
 struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
+    int64_t other_ranges; /* that name no phase */
     char *oom; /* of the first file that has one; owned */
     char *end; /* that is not in the file, likewise */
     /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
@@ -176,6 +177,7 @@ static void summarize(const char *path, struct summary *s)
         s->gaps += t.losses[i].kind == LOSS_GAP;
     }
     count_phases(&t, s);
+    s->other_ranges += trace_other_ranges(&t);
     if (t.end_line && !s->end)
         s->end = xformat("%s: %s", shown_path(path), t.end_line);
     note_oom(&t, s);
@@ -226,6 +228,8 @@ static void print_summary(const struct outputs *o, const struct summary *s)
         fprintf(stderr, " and %zu more", o->n - 1);
     fprintf(stderr, ": peak %s allocated, %s reserved, %s, ", units_bytes(s->allocated, false).s,
             units_bytes(s->reserved, false).s, units_count(s->phases, "phase").s);
+    if (!s->phases && s->other_ranges)
+        fprintf(stderr, "%s by name (report lists them), ", units_count(s->other_ranges, "range").s);
     if (s->lost)
         fprintf(stderr, "%s LOST", units_count(s->lost, "event").s);
     else

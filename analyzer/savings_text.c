@@ -35,6 +35,8 @@ static void print_own(const struct savings *s, FILE *out, bool exact)
 
 void report_savings_text(const struct savings *s, FILE *out, bool exact)
 {
+    if (!s->known && s->why)
+        fprintf(out, "\n  what would lower the peak: unknown, %s\n", s->why);
     if (!s->known)
         return;
     fprintf(out, "\n  what would lower the peak (step %lld)\n", (long long)s->step);
@@ -47,6 +49,7 @@ void report_savings_json(const struct savings *s, struct json *j)
 {
     bool own = s->known && s->floor != UNKNOWN;
     json_begin(j, "savings", '{');
+    json_text(j, "unknown_because", s->known ? NULL : s->why);
     json_int(j, "static_bytes", s->known ? s->static_bytes - s->left_bytes : UNKNOWN);
     json_int(j, "left_by_earlier_steps_bytes", s->known ? s->left_bytes : UNKNOWN);
     json_int(j, "step_saves_at_most_bytes", s->known ? s->peak - s->static_bytes : UNKNOWN);

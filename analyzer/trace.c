@@ -252,6 +252,17 @@ static int load_small(struct trace *t)
     return trace_load_extent(t);
 }
 
+int trace_reload(struct trace *t)
+{
+    t->phase_count = t->phase_name_count = 0;
+    free(t->phases);
+    free(t->phase_names);
+    t->phases = NULL;
+    t->phase_names = NULL;
+    t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
+    return load_phases(t) || load_phase_names(t) ? -1 : 0;
+}
+
 /* ---- open, close ---- */
 
 static const char *name_of(const char *path)

@@ -116,6 +116,12 @@ struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open *
     int source; /* 1 marker, 2 NVTX, 3 automatic */
 };
 
+struct trace_names {             /* ranges of one name that name no phase */
+    const char *name, *domain;   /* domain NULL: none */
+    int64_t ranges, ns;          /* ns: summed, those that are open up to the last moment recorded */
+    int64_t allocated, reserved; /* greatest while one was open */
+};
+
 struct trace_arena { /* of a device, as of its last sample at t */
     int64_t device, t;
     int64_t figure[VS_FIGURE_END];
@@ -146,6 +152,7 @@ struct trace_lifetime {
 };
 struct trace_step_memory {
     int64_t step, first_seq, last_seq; /* UNKNOWN where the moment is in no step that is whole in the file */
+    const char *why;                   /* then: why so */
     int64_t before;                    /* allocated when it began */
     struct trace_step_point *points;
     size_t point_count;
@@ -266,6 +273,10 @@ int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in or
  * *OWNER, which the caller frees, the library that made the most; NULL: unknown.  Looks at every event. */
 int64_t trace_mapped(struct trace *t, int64_t device, char **owner);
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
+/* Those that took longest first; at most MOST.  *COUNT: how many names there are. */
+int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
+                      int64_t *count);
+int64_t trace_other_ranges(struct trace *t); /* how many ranges name no phase */
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
 /* How many allocations succeeded, by device and phase: looks at every event. */
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
@@ -300,6 +311,21 @@ const char *trace_owner(struct trace *t, int64_t stack);
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The phase that the device was in when its allocated peak was reached. */
 const char *trace_phase_at_peak(struct trace *t, int64_t device);
+
+/* Other phases and steps over the file's own (trace_relabel.c), in this order: the names of ranges and marks;
+ * which of them are a phase, which end a step; ranges and steps; events, whose phases PHASE says (0: as
+ * recorded) until DONE frees CONTEXT at trace_close. */
+struct trace_text {
+    int64_t id;
+    const char *text;
+};
+typedef int trace_phase_of(void *context, int64_t thread, int64_t t);
+int trace_relabel_begin(struct trace *t, struct trace_text **names, size_t *n);
+int trace_relabel_name(struct trace *t, int64_t name, const char *phase);
+int trace_relabel_step(struct trace *t, int64_t name);
+int trace_relabel_ranges(struct trace *t, bool steps);
+int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, void (*done)(void *context));
+int trace_reload(struct trace *t); /* phases and steps anew */
 
 /* Small look-ups over what trace_open has read. */
 const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind);

@@ -123,6 +123,39 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
     return trace_sql_done(t, s, code);
 }
 
+#define NAMED                                                                                                \
+    "FROM rng r LEFT JOIN range_peak p ON p.range = r.id AND p.device = ?1 LEFT JOIN string n ON n.id = "    \
+    "r.name "                                                                                                \
+    "LEFT JOIN string d ON d.id = r.domain WHERE r.phase = 0 GROUP BY n.text, d.text"
+
+int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
+                      int64_t *count)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT n.text, d.text, count(*), sum(max(0, coalesce(r.t_pop, ?2) - r.t_push)), "
+                  "max(p.allocated_bytes), max(p.reserved_bytes), count(*) OVER () " NAMED
+                  " ORDER BY 4 DESC, 1 LIMIT ?3",
+                  3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    *count = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        *PUSH(*out, *n) =
+            (struct trace_names){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_amount(s, 2),
+                                 trace_sql_int(s, 3),     trace_sql_int(s, 4),     trace_sql_int(s, 5)};
+        *count = trace_sql_int(s, 6);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int64_t trace_other_ranges(struct trace *t)
+{
+    int64_t n = trace_sql_one(t, "SELECT count(*) FROM rng WHERE phase = 0");
+    return n == UNKNOWN ? 0 : n;
+}
+
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n)
 {
     int code = SQLITE_ERROR;

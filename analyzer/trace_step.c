@@ -31,8 +31,8 @@ static int64_t one(struct trace *t, const char *sql, int64_t a, int64_t b)
 
 #define MOST_EVENTS 5000000 /* in one step: some seconds */
 
-/* False where SEQ is in no step, or where an allocation's kind was corrected in it: the totals then hold it
- * as what it was taken for. */
+/* False, and m->why, where SEQ is in no step, or where an allocation's kind was corrected in it: the totals
+ * then hold it as what it was taken for. */
 static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
 {
     int64_t process = t->process.id;
@@ -42,10 +42,14 @@ static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
                        ? before + 1
                        : one(t, "SELECT min(first_seq) FROM rng WHERE step = ? AND process = ? AND phase > 0",
                              1, process);
-    if (m->last_seq == UNKNOWN || m->first_seq == UNKNOWN || m->first_seq > seq ||
-        m->last_seq - m->first_seq > MOST_EVENTS ||
-        one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", m->first_seq,
-            m->last_seq) != 0)
+    if (m->last_seq == UNKNOWN || m->first_seq == UNKNOWN || m->first_seq > seq)
+        m->why = "the peak lies in no whole step";
+    else if (m->last_seq - m->first_seq > MOST_EVENTS)
+        m->why = "the peak's step has more than five million events";
+    else if (one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", m->first_seq,
+                 m->last_seq) != 0)
+        m->why = "in the peak's step memory turned out to be a caching allocator's only later";
+    if (m->why)
         return false;
     m->step = one(t, "SELECT step FROM step WHERE seq = ? AND process = ?", m->last_seq, process);
     return m->step != UNKNOWN;
@@ -117,7 +121,11 @@ static int load_kept(struct trace *t, int64_t device, struct trace_step_memory *
 int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out)
 {
     *out = (struct trace_step_memory){.step = UNKNOWN};
-    if (t->thinned || t->steps <= 0 || !find_step(t, seq, out))
+    if (t->steps <= 0)
+        out->why = "no training steps were told: mark them, or name a range by --steps";
+    else if (t->thinned)
+        out->why = "the events of the peak's step were thinned";
+    if (out->why || !find_step(t, seq, out))
         return 0;
     return load_before(t, device, out) || load_points(t, device, out) || load_freed(t, device, out) ||
                    load_kept(t, device, out)

@@ -145,11 +145,17 @@ struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const
     bool loss =
         logits > 0 && has_phase(m, logits) && phase && (at_peak == logits || !strcmp(phase, "backward"));
     struct replay r = {m, loss ? logits : -1, loss ? phase_id("backward", names, n) : at_peak};
-    if (m->step == UNKNOWN || !gives_back(m))
+    s.why = m->why;
+    if (m->step == UNKNOWN)
         return s;
+    if (!gives_back(m)) {
+        s.why = "the peak's step gives nothing back: what a pool keeps tells nothing of its use";
+        return s;
+    }
     s.static_bytes = static_bytes(m);
     /* frees of what was never seen made would leave more than ever was there: then nothing is known */
     s.known = s.static_bytes >= 0 && s.static_bytes <= least(m) && s.static_bytes <= peak;
+    s.why = s.known ? NULL : "the peak's step frees what was never seen allocated";
     if (!s.known || at_peak < 0)
         return s;
     find_floor(&s, &r, names, n);

@@ -18,8 +18,9 @@
  *   - Any other phase: what it makes and frees itself.
  * A change of that phase alone leaves the rest where it is, so the peak cannot fall below the floor.
  *
- * Not known, and nothing is said, where no steps are told, where the peak lies outside of them, where events
- * are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used for).
+ * Not known, and then it is said why, where no steps are told, where the peak lies outside of them, where
+ * events are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used
+ * for).
  */
 #ifndef VS_SAVINGS_H
 #define VS_SAVINGS_H
@@ -28,6 +29,7 @@
 
 struct savings {
     bool known;
+    const char *why; /* not known: why; NULL: there is nothing to say anything about */
     int64_t step, peak, static_bytes;
     const char *phases[2]; /* whose own memory was taken away; [0] NULL: the phase is not known */
     int64_t left_bytes;    /* of static_bytes: left by earlier steps, each more (analysis/growth.h) */

@@ -1,0 +1,77 @@
+/*
+ * nvtx_steps.c - a training loop that only NVTX says something of: ITERATIONS ranges "iteration", in each
+ * "fwd N" with a nested "norm", "bwd" with a helper thread that has no range of its own, and "opt"; the
+ * biggest is the third.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include <cuda.h>
+#include <nvtx3/nvToolsExt.h>
+
+#define ITERATIONS 6
+#define MIB        ((size_t)1 << 20)
+#define OK(call)                                                                                             \
+    do {                                                                                                     \
+        CUresult r = (call);                                                                                 \
+        if (r != CUDA_SUCCESS) {                                                                             \
+            printf("%s: %d\n", #call, r);                                                                    \
+            return 1;                                                                                        \
+        }                                                                                                    \
+    } while (0)
+
+static CUcontext context;
+
+static void *helper(void *size)
+{
+    CUdeviceptr p;
+    if (cuCtxSetCurrent(context) == CUDA_SUCCESS && cuMemAlloc(&p, *(size_t *)size) == CUDA_SUCCESS)
+        cuMemFree(p);
+    return NULL;
+}
+
+static int iterate(int i)
+{
+    char name[16];
+    CUdeviceptr activations, norm, gradients, states;
+    pthread_t thread;
+    size_t size = (i == 3 ? 20 : 10) * MIB, half = size / 2;
+    snprintf(name, sizeof name, "fwd %d", i);
+    nvtxRangePushA("iteration");
+    nvtxRangePushA(name);
+    OK(cuMemAlloc(&activations, size));
+    nvtxRangePushA("norm");
+    OK(cuMemAlloc(&norm, MIB));
+    nvtxRangePop();
+    OK(cuMemFree(norm));
+    nvtxRangePop();
+    nvtxRangePushA("bwd");
+    OK(cuMemAlloc(&gradients, 4 * MIB));
+    pthread_create(&thread, NULL, helper, &half);
+    pthread_join(thread, NULL);
+    OK(cuMemFree(activations));
+    nvtxRangePop();
+    nvtxRangePushA("opt");
+    OK(cuMemAlloc(&states, 2 * MIB));
+    OK(cuMemFree(states));
+    OK(cuMemFree(gradients));
+    nvtxRangePop();
+    nvtxRangePop();
+    return 0;
+}
+
+int main(void)
+{
+    CUdevice device;
+    CUdeviceptr weights;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    OK(cuDevicePrimaryCtxRetain(&context, device));
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc(&weights, 8 * MIB));
+    for (int i = 1; i <= ITERATIONS; i++)
+        if (iterate(i))
+            return 1;
+    OK(cuMemFree(weights));
+    return 0;
+}
