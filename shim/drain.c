@@ -1,7 +1,7 @@
 /*
  * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
  *
- *      every 50 ms (200 ms when idle), or when a quarter of the ring has been filled:
+ *      every 100 ms (200 ms when idle), or when a quarter of the ring has been filled:
  *          follow the loader | drain until nothing is left | sample the driver's figures
  *
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
@@ -45,7 +45,7 @@
 #endif
 
 #define MS            UINT64_C(1000000)
-#define BUSY_NS       (50 * MS)
+#define BUSY_NS       (100 * MS)
 #define IDLE_NS       (200 * MS)
 #define ALONE_NS      (500 * MS)
 #define ROUND_NS      (50 * MS)
@@ -334,8 +334,10 @@ static void run_rounds(struct drain *d)
  * our copies.)  Kernels before 5.9 can't: there the store's own care for descriptors has to do. */
 static void own_descriptors(const struct vs_recording *r)
 {
-    if (atomic_load(&r->keeper) && syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0)
-        vs_log_from_afar();
+    if (!atomic_load(&r->keeper) || syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return;
+    vs_log_from_afar();
+    vs_writer_alone();
 }
 
 static void *drain_main(void *arg)

@@ -5,6 +5,13 @@
  * the number that holds it now (the actual one).  They are the same until the host took ours away.  Between
  * the check and the call the host could still close: a window of nanoseconds in our own thread, not closable
  * from here.  SQLite calls fsync directly, not through these: with synchronous=OFF it never does.
+ *
+ * The drain's thread has descriptors of its own, which no host can touch, and all signals blocked: once it
+ * has said so (vs_vfs_alone) nothing is asked before a call there, neither whose the descriptor is nor where
+ * the limit on file sizes lies.
+ *
+ * SQLite writes each frame of its log in two calls, 24 bytes and then the page behind them.  The 24 bytes
+ * wait for the page here, and both go in one call; any other call on the file would write them first.
  */
 #define _GNU_SOURCE
 #include "store_vfs.h"
@@ -12,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -22,10 +30,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "store_heap.h"
+#include "wiped.h"
 
 #define SLOTS 64
 #define LOCKS 16
+#define FRAME 24 /* bytes of a frame's header in SQLite's log */
 
 struct lock {
     off_t start, end;
@@ -39,47 +53,55 @@ struct slot {
     ino_t ino;
     char *path;
     struct lock lock[LOCKS];
+    bool log;                   /* SQLite's */
+    off_t end;                  /* of the last write to it */
+    bool waits;                 /* the header of a frame, for the place `end` */
+    unsigned char frame[FRAME]; /* that one */
 };
 
-static struct slot slots[SLOTS];
-static pid_t owner;
-/* Held for the look-ups only.  One thread writes databases; the analyzer's readers may be several. */
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* A fork child would inherit slots of files that are its parent's business: wiped there. */
+static struct state {
+    /* Held for the look-ups only.  One thread writes databases; the analyzer's readers may be several. */
+    atomic_flag busy;
+    struct slot slot[SLOTS];
+} * state;
+
+static __thread bool alone __attribute__((tls_model("initial-exec")));
+
+void vs_vfs_alone(void)
+{
+    alone = true;
+}
+
+static void wipe(void)
+{
+    memset(state, 0, sizeof *state);
+}
 
 static void enter(void)
 {
     /* acquire: the slots as the last holder left them */
-    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+    while (atomic_flag_test_and_set_explicit(&state->busy, memory_order_acquire)) {
     }
 }
 
 static void leave(void)
 {
-    atomic_flag_clear_explicit(&busy, memory_order_release); /* pairs with enter */
-}
-
-/* A fork child inherits slots of files that are its parent's business. */
-static void forget_parents_slots(void)
-{
-    if (owner == getpid())
-        return;
-    memset(slots, 0, sizeof slots);
-    atomic_flag_clear(&busy);
-    owner = getpid();
+    atomic_flag_clear_explicit(&state->busy, memory_order_release); /* pairs with enter */
 }
 
 static struct slot *slot_of(int fd)
 {
     for (int i = 0; i < SLOTS; i++)
-        if (slots[i].used && slots[i].logical == fd)
-            return &slots[i];
+        if (state->slot[i].used && state->slot[i].logical == fd)
+            return &state->slot[i];
     return NULL;
 }
 
 static bool still_ours(const struct slot *s)
 {
     struct stat st;
-    return fstat(s->actual, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
+    return alone || (fstat(s->actual, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino);
 }
 
 /* ---- opening ---- */
@@ -109,23 +131,31 @@ static int open_high(const char *path, int flags, int mode)
     return high;
 }
 
+static bool is_log(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, "-wal") == 0;
+}
+
 static void remember(int fd, const char *path, int flags)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return;
     for (int i = 0; i < SLOTS; i++) {
-        if (slots[i].used)
+        if (state->slot[i].used)
             continue;
         char *copy = strdup(path);
         if (copy)
-            slots[i] = (struct slot){.used = true,
-                                     .logical = fd,
-                                     .actual = fd,
-                                     .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC),
-                                     .dev = st.st_dev,
-                                     .ino = st.st_ino,
-                                     .path = copy};
+            state->slot[i] = (struct slot){.used = true,
+                                           .logical = fd,
+                                           .actual = fd,
+                                           .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC),
+                                           .dev = st.st_dev,
+                                           .ino = st.st_ino,
+                                           .path = copy,
+                                           .log = is_log(path),
+                                           .end = -1};
         return;
     }
 }
@@ -135,14 +165,14 @@ bool vs_vfs_holds(const struct stat *file)
     bool held = false;
     enter();
     for (int i = 0; i < SLOTS; i++)
-        held |= slots[i].used && slots[i].dev == file->st_dev && slots[i].ino == file->st_ino;
+        held |=
+            state->slot[i].used && state->slot[i].dev == file->st_dev && state->slot[i].ino == file->st_ino;
     leave();
     return held;
 }
 
 static int vfs_open(const char *path, int flags, int mode)
 {
-    forget_parents_slots();
     enter();
     int fd = open_high(path, flags, mode);
     int error = errno;
@@ -213,24 +243,34 @@ static int open_again(struct slot *s)
     return fd;
 }
 
+/* Writes a frame's header that still waits: its page has not come. */
+static bool write_waiting(struct slot *s, int actual)
+{
+    bool waited = s->waits;
+    s->waits = false;
+    return !waited || pwrite(actual, s->frame, FRAME, s->end) == FRAME;
+}
+
 /* The descriptor behind SQLite's number, or -1 with errno: the file is gone. */
 static int real(int fd)
 {
-    forget_parents_slots();
     enter();
     struct slot *s = slot_of(fd);
     int actual = !s ? fd : still_ours(s) ? s->actual : open_again(s);
+    if (s && actual >= 0 && !write_waiting(s, actual))
+        actual = -1;
     leave();
     return actual;
 }
 
 static int vfs_close(int fd)
 {
-    forget_parents_slots();
     enter();
     struct slot *s = slot_of(fd);
     int actual = !s ? fd : still_ours(s) ? s->actual : -1;
     if (s) {
+        if (actual >= 0)
+            write_waiting(s, actual);
         free(s->path);
         s->used = false;
     }
@@ -279,15 +319,30 @@ static int vfs_fstat(int fd, struct stat *st)
 }
 
 /* Beyond a `ulimit -f` the kernel's answer is a signal, which would wait for the host's thread where we work
- * on one. */
+ * on one.  On our own thread it is blocked, and taken back (limited). */
 static bool beyond_limit(off_t end)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+    if (alone || getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
         (rlim_t)end <= limit.rlim_cur)
         return false;
     errno = EFBIG;
     return true;
+}
+
+/* The RESULT of a write.  The signal of one beyond the limit would come when our thread gives the host's
+ * signals back; it is the thread's own, which is looked through first. */
+static ssize_t limited(ssize_t result)
+{
+    if (!alone || result >= 0 || errno != EFBIG)
+        return result;
+    sigset_t size;
+    struct timespec now = {0, 0};
+    sigemptyset(&size);
+    sigaddset(&size, SIGXFSZ);
+    sigtimedwait(&size, NULL, &now);
+    errno = EFBIG;
+    return result;
 }
 
 static int vfs_ftruncate(int fd, off_t size)
@@ -296,7 +351,7 @@ static int vfs_ftruncate(int fd, off_t size)
     int actual = real(fd);
     if (actual < 0 || (fstat(actual, &st) == 0 && size > st.st_size && beyond_limit(size)))
         return -1;
-    return ftruncate(actual, size);
+    return (int)limited(ftruncate(actual, size));
 }
 
 static ssize_t vfs_read(int fd, void *to, size_t n)
@@ -314,14 +369,61 @@ static ssize_t vfs_write(int fd, const void *from, size_t n)
     int actual = real(fd);
     if (actual < 0 || beyond_limit(lseek(actual, 0, SEEK_CUR) + (off_t)n))
         return -1;
-    return write(actual, from, n);
+    return limited(write(actual, from, n));
+}
+
+/* Takes the header of a frame that is appended to the log, to go with its page.  (A header that is written
+ * anew, farther to the front, has no page behind it.) */
+static bool keep_header(struct slot *s, const void *from, size_t n, off_t offset)
+{
+    if (!s->log || s->waits || n != FRAME || offset != s->end)
+        return false;
+    memcpy(s->frame, from, FRAME);
+    s->waits = true;
+    return true;
+}
+
+enum frame_step { PLAIN, KEPT, JOINED };
+
+/* What becomes of a write of SQLite's; JOINED: HEADER goes before it. */
+static enum frame_step frame_step(int fd, const void *from, size_t n, off_t offset, unsigned char *header)
+{
+    enum frame_step step = PLAIN;
+    enter();
+    struct slot *s = slot_of(fd);
+    if (s && keep_header(s, from, n, offset)) {
+        step = KEPT;
+    } else if (s && s->waits && offset == s->end + FRAME) {
+        memcpy(header, s->frame, FRAME);
+        s->waits = false;
+        step = JOINED;
+    }
+    if (s && step != KEPT)
+        s->end = offset + (off_t)n;
+    leave();
+    return step;
+}
+
+static ssize_t write_frame(int actual, unsigned char *header, const void *page, size_t n, off_t offset)
+{
+    struct iovec parts[2] = {{header, FRAME}, {(void *)(uintptr_t)page, n}};
+    ssize_t got = pwritev(actual, parts, 2, offset - FRAME);
+    return got < 0 ? got : got > FRAME ? got - FRAME : 0; /* 0 is a full disk to SQLite */
 }
 
 static ssize_t vfs_pwrite(int fd, const void *from, size_t n, off_t offset)
 {
+    unsigned char header[FRAME];
     if (beyond_limit(offset + (off_t)n))
         return -1;
-    WITH_REAL(pwrite(actual, from, n, offset));
+    enum frame_step step = frame_step(fd, from, n, offset, header);
+    int actual = step == KEPT ? -1 : real(fd);
+    if (step == KEPT)
+        return (ssize_t)n;
+    if (actual < 0)
+        return -1;
+    return limited(step == JOINED ? write_frame(actual, header, from, n, offset)
+                                  : pwrite(actual, from, n, offset));
 }
 
 static int vfs_fchmod(int fd, mode_t mode)
@@ -360,10 +462,12 @@ int vs_vfs_install(void)
      * ever.  Refused, and not needed, where SQLite was in use before (the analyzer, tests). */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    vs_heap_install();
     sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
     if (!vfs || vfs->iVersion < 3)
         return -ENOSYS;
-    forget_parents_slots();
+    if (state == NULL && (state = vs_wiped_memory(sizeof *state, wipe)) == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         vfs->xSetSystemCall(vfs, calls[i].name, calls[i].call); /* SQLITE_NOTFOUND: built without it */
     return 0;

@@ -16,6 +16,10 @@
 /* Installs the calls into this copy of SQLite.  Idempotent.  0 or -ENOSYS. */
 int vs_vfs_install(void);
 
+/* The calling thread has descriptors of its own, which nobody else opens or closes, and all signals blocked,
+ * for good: what the calls ask the kernel elsewhere before each one is not asked there. */
+void vs_vfs_alone(void);
+
 /* Whether SQLite has FILE open. */
 bool vs_vfs_holds(const struct stat *file);
 

@@ -16,6 +16,7 @@
 
 #include "ledger.h"
 #include "store.h"
+#include "store_vfs.h"
 
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live */
 #define HOLD_NS    50000000
@@ -377,6 +378,11 @@ long vs_writer_drain(struct vs_writer *w, bool final)
     w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
     rc = commit_pending(w);
     return rc < 0 ? rc : fed ? fed : (long)flush;
+}
+
+void vs_writer_alone(void)
+{
+    vs_vfs_alone();
 }
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)

@@ -47,6 +47,10 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
  * negative errno (the batch was rolled back and stays in the journal: calling again later repeats it). */
 long vs_writer_drain(struct vs_writer *w, bool final);
 
+/* The calling thread has descriptors that nobody else opens or closes, and all signals blocked, for good:
+ * there a write costs no other system call. */
+void vs_writer_alone(void);
+
 /* Something was lost or went wrong: a row in `loss`, written with the next batch. */
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why);
 
