@@ -339,7 +339,7 @@ static int conduct(char **command, const struct output *output, const struct opt
     if (error)
         return cannot_start(command[0], error);
     if (!output->shared)
-        run_finish_outputs(output->path, since, o->quiet);
+        run_finish_outputs(output->path, since, pid, o->quiet);
     return end_as(status);
 }
 

@@ -10,6 +10,7 @@
 
 #include "leftover.h"
 #include "report_oom.h"
+#include "run_names.h"
 #include "trace.h"
 #include "shown.h"
 #include "symbols.h"
@@ -103,8 +104,8 @@ struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
     int64_t other_ranges; /* that name no phase */
-    char *oom; /* of the first file that has one; owned */
-    char *end; /* that is not in the file, likewise */
+    char *oom;            /* of the first file that has one; owned */
+    char *end;            /* that is not in the file, likewise */
     /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
     const char *own_cache, *unserved;
 };
@@ -257,7 +258,7 @@ static void add_names(const char *path)
         complain("the call stacks of %s stay without names: %s", shown_path(path), why);
 }
 
-void run_finish_outputs(const char *output, time_t since, bool quiet)
+void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
 {
     struct outputs o = {0};
     struct summary s = {0};
@@ -265,6 +266,7 @@ void run_finish_outputs(const char *output, time_t since, bool quiet)
     merge_journals(&p);
     find_databases(&p, since, &o);
     free(p.directory);
+    run_names_settle(o.paths, o.n, output, command);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);
     for (size_t i = 0; i < o.n; i++) {

@@ -3,7 +3,8 @@
  *
  * Database.  The name comes from VRAMSCOPE_OUTPUT; O_EXCL takes it, so that of several processes, or of
  * several runs, each has its own: run.db, then run-2.db, run-3.db.  Under `vramscope run` (VRAMSCOPE_CLAIM=1)
- * the first process gets the name itself and the others run-rank3-pid4711.db.
+ * the first process gets the name itself and the others run-rank3-pid4711.db; where the first was a child,
+ * and the command used the GPU later, `run` gives the command the name at the end.
  *
  * Journal, in this order: VRAMSCOPE_JOURNAL_DIR; /dev/shm where it is tmpfs and the journal takes no more
  * than a quarter of what is free (the host needs it too: NCCL, data loaders); beside the database where that

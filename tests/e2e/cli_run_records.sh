@@ -35,6 +35,14 @@ done
 other=$(ls m-rank3-pid*.db 2>/dev/null)
 [ -n "$other" ] && [ "$(count "$other")" = 20 ] || no "the second process's file: $(ls)"
 grep -q "m.db and 1 more: peak" err || no "summary of two files: $(cat err)"
+# a child that is first keeps the name only where the command itself never uses the GPU
+pid_of() { sqlite3 "$1" "SELECT pid FROM process"; }
+"$V" run --simulated -o c.db -- sh -c "RANK=7 '$prog' exit 30; echo \$\$ >pid; exec '$prog' exit 40" >out 2>err
+[ "$(count c.db)" = 40 ] && [ "$(pid_of c.db)" = "$(cat pid)" ] || no "the command's own file: $(ls c*) $(count c.db)"
+other=$(ls c-rank7-pid*.db)
+[ "$(count "$other")" = 30 ] && [ "$other" = "c-rank7-pid$(pid_of "$other").db" ] || no "the child's file: $(ls c*)"
+[ "$(ls c*.db* | wc -l)" = 2 ] && grep -q "^vramscope: c.db and 1 more: peak" err || no "two files: $(ls c*) $(cat err)"
+"$V" report c.db >page && grep -q "$prog exit 40" page || no "c.db is not whole: $(head -n 3 page)"
 "$V" report . >out || no "report of a directory"
 grep -q "m-rank3" out || no "report of a directory: $(cat out)"
 
