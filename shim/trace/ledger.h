@@ -247,6 +247,7 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
 /* One living allocation: a framework block (op BLOCK_ALLOC) or a driver allocation (ALLOC, PHYS_CREATE). */
 struct vs_alloc {
     uint64_t seq, address, size;
+    uint64_t since; /* the ledger's own: seq, or the row that took back a free of it that failed */
     int64_t t;
     uint32_t phase, range, stack;
     int8_t device;

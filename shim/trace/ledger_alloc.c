@@ -116,7 +116,7 @@ static void end_missed(struct vs_ledger *l, const struct vs_event *e)
 
 static void keep(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t)
 {
-    uint32_t index = vs_entry_add(l, &l->allocs, e);
+    uint32_t index = vs_entry_add(l, &l->allocs, e, seq);
     if (index == VS_TABLE_NONE)
         return;
     vs_account(l, &e->a, true, seq, t);
@@ -234,7 +234,6 @@ static void undo_free(struct vs_ledger *l, struct undo *u, const struct vs_row *
 {
     if (vs_table_get(&l->allocs, u->address) != VS_TABLE_NONE)
         return; /* handed out again: the free cannot have failed */
-    vs_gone_forget(l, &u->entry.a);
     keep(l, &u->entry, r->seq, r->t);
 }
 
@@ -243,7 +242,6 @@ void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t
 {
     if (vs_table_get(&l->allocs, e->a.address) != VS_TABLE_NONE)
         return;
-    vs_gone_forget(l, &e->a);
     keep(l, e, seq, t);
 }
 

@@ -164,7 +164,7 @@ static void block_alloc(struct vs_ledger *l, const struct vs_event *e)
     vs_reservation_managed(l, e, e->address);
     vs_row_begin(l, &r, e);
     vs_entry_from(&r, &entry);
-    if (vs_entry_add(l, &l->blocks, &entry) != VS_TABLE_NONE)
+    if (vs_entry_add(l, &l->blocks, &entry, r.seq) != VS_TABLE_NONE)
         vs_account(l, &entry.a, true, r.seq, r.t);
     vs_count(l, r.device, VS_COUNT_BLOCK_ALLOCS);
     check_totals(l, e, &r);

@@ -255,11 +255,10 @@ void vs_uncount(struct vs_ledger *l, int ordinal, enum vs_count what);
 void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t);
 void vs_device_totals(struct vs_ledger *l, struct vs_row *r);
 void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_t seq, int64_t t);
-uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e);
+uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since);
 void vs_entry_remove(struct vs_ledger *l, uint32_t index); /* from the slab; tables are the caller's */
 void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
 void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a);
-void vs_gone_forget(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_entry_from(const struct vs_row *r, struct entry *e);
 bool vs_in_allocated(const struct vs_alloc *a);
 
@@ -314,8 +313,7 @@ void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, u
 
 /* ledger_oom.c */
 void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */
-void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember, _forget */
-void vs_oom_forget(struct vs_ledger *l, const struct vs_alloc *a);
+void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember */
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
 void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
 void vs_oom_free(struct vs_ledger *l);

@@ -380,7 +380,7 @@ void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t)
 static bool belongs(const struct vs_oom_row *row, const struct vs_alloc *a)
 {
     int index = vs_device_index(row->device);
-    return a->seq <= row->seq && vs_device_index(a->device) == index && (!index || vs_in_allocated(a));
+    return a->since <= row->seq && vs_device_index(a->device) == index && (!index || vs_in_allocated(a));
 }
 
 void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a)
@@ -393,23 +393,6 @@ void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a)
     }
     if (failed)
         vs_count(l, a->device, VS_COUNT_NO_MEMORY);
-}
-
-static void forget(struct oom *o, uint64_t seq)
-{
-    for (size_t i = o->gone.n; i-- > 0;) {
-        if (o->gone.at[i].seq != seq)
-            continue;
-        o->gone.at[i] = o->gone.at[--o->gone.n];
-        return;
-    }
-}
-
-void vs_oom_forget(struct vs_ledger *l, const struct vs_alloc *a)
-{
-    for (size_t i = 0; i < l->oom.at.n; i++)
-        if (l->oom.at.at[i].row.roles)
-            forget(&l->oom.at.at[i], a->seq);
 }
 
 void vs_oom_free(struct vs_ledger *l)

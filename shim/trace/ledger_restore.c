@@ -132,7 +132,7 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
 void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block)
 {
     struct entry e = {.a = *block};
-    if (block->op == VS_OP_BLOCK_ALLOC && vs_entry_add(l, &l->blocks, &e) != VS_TABLE_NONE)
+    if (block->op == VS_OP_BLOCK_ALLOC && vs_entry_add(l, &l->blocks, &e, block->seq) != VS_TABLE_NONE)
         vs_account(l, block, true, block->seq, block->t);
 }
 
@@ -230,7 +230,7 @@ static void restore_base_at_peak(struct vs_ledger *l, int index)
     for (size_t i = 0; i < l->entries.n; i++) {
         const struct vs_alloc *a = &l->entries.at[i].a;
         if (a->op && vs_device_index(a->device) == index && vs_in_allocated(a) &&
-            a->seq <= d->curve[VS_CURVE_ALLOCATED].peak_seq)
+            a->since <= d->curve[VS_CURVE_ALLOCATED].peak_seq)
             sum += a->size;
     }
     for (size_t i = 0; i < d->gone.n; i++)

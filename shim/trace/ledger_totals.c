@@ -178,8 +178,10 @@ static void give_entry(struct vs_ledger *l, uint32_t index)
     l->vacant = index + 1;
 }
 
-/* Keeps E under its address in TABLE (whose old entry, if any, the caller has ended). */
-uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e)
+/* Keeps E, which counts from row SINCE on, under its address in TABLE (whose old entry, if any, the caller
+ * has ended).  One whose free failed was missing from the totals meanwhile, and so is no part of what lived
+ * then; of what lived before its free the lists of what is gone since still tell. */
+uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since)
 {
     uint32_t index = take_entry(l);
     if (index != VS_TABLE_NONE && vs_table_put(table, e->a.address, index) < 0) {
@@ -191,6 +193,7 @@ uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct 
         return index;
     }
     l->entries.at[index] = *e;
+    l->entries.at[index].a.since = since;
     l->entries.at[index].a.fresh = 0;
     l->live++;
     mark_fresh(l, index, 1);
@@ -204,7 +207,7 @@ void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a)
     uint64_t failed = 0, peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
     if (l->oom.at.n)
         vs_oom_remember(l, a);
-    if (vs_in_allocated(a) && a->seq <= peak_seq && l->seq > peak_seq)
+    if (vs_in_allocated(a) && a->since <= peak_seq && l->seq > peak_seq)
         vs_list_push(&d->gone, failed, *a);
     if (failed)
         vs_count(l, a->device, VS_COUNT_NO_MEMORY);
@@ -219,19 +222,6 @@ void vs_entry_remove(struct vs_ledger *l, uint32_t index)
     vs_gone_remember(l, a);
     l->live--;
     give_entry(l, index);
-}
-
-/* A free that failed, or an allocation that lives on: it did not end after all. */
-void vs_gone_forget(struct vs_ledger *l, const struct vs_alloc *a)
-{
-    struct device *d = vs_device(l, a->device);
-    vs_oom_forget(l, a);
-    for (size_t i = d->gone.n; i-- > 0;) {
-        if (d->gone.at[i].seq != a->seq)
-            continue;
-        d->gone.at[i] = d->gone.at[--d->gone.n];
-        return;
-    }
 }
 
 void vs_entry_from(const struct vs_row *r, struct entry *e)
@@ -284,7 +274,7 @@ void vs_ledger_each_at_peak(const struct vs_ledger *l, int device,
     uint64_t peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
     for (size_t i = 0; i < l->entries.n; i++) {
         const struct vs_alloc *a = &l->entries.at[i].a;
-        if (a->op && vs_device_index(a->device) == index && a->seq <= peak_seq && vs_in_allocated(a))
+        if (a->op && vs_device_index(a->device) == index && a->since <= peak_seq && vs_in_allocated(a))
             each(context, a);
     }
     for (size_t i = 0; i < d->gone.n; i++)

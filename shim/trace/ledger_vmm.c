@@ -30,7 +30,7 @@ static void forget_handles(struct vs_ledger *l, uint32_t index)
 /* Adds the entry of physical memory, under its handle. */
 static uint32_t keep_phys(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t)
 {
-    uint32_t index = vs_entry_add(l, &l->handles, e);
+    uint32_t index = vs_entry_add(l, &l->handles, e, l->seq);
     if (index == VS_TABLE_NONE)
         return index;
     vs_account(l, &e->a, true, seq, t);
@@ -338,7 +338,6 @@ uint32_t vs_phys_revive(struct vs_ledger *l, const struct entry *saved)
     uint32_t index = vs_table_get(&l->phys_seq, saved->a.seq);
     if (index != VS_TABLE_NONE)
         return index;
-    vs_gone_forget(l, &saved->a);
     struct entry entry = *saved;
     entry.refs = entry.maps = 0;
     return keep_phys(l, &entry, saved->a.seq, saved->a.t);

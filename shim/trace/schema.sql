@@ -372,6 +372,9 @@ CREATE VIEW live_at_peak AS
   WITH top AS (SELECT p.process AS process, p.device AS device, p.seq AS seq,
                  EXISTS (SELECT 1 FROM peak_live l WHERE l.process = p.process AND l.device = p.device AND l.peak_seq = p.seq) AS stored
                FROM peak p WHERE p.kind = 'allocated' AND p.peak_bytes > 0),
+  missing(moment, alloc_seq) AS ( -- freed before that moment, and after it the free turned out to have failed: in no total meanwhile
+    SELECT top.seq, g.mate FROM top CROSS JOIN amend n ON n.op = 3 AND n.seq <= top.seq AND n.by_seq > top.seq CROSS JOIN ev g ON g.seq = n.seq
+      WHERE g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> 0)),
   row(process, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
     SELECT l.process, l.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
       FROM top CROSS JOIN peak_live l ON l.process = top.process AND l.device = top.device AND l.peak_seq = top.seq
@@ -379,13 +382,15 @@ CREATE VIEW live_at_peak AS
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM top CROSS JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
-      WHERE NOT top.stored AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
+      WHERE NOT top.stored AND (top.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
+        AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
       FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT top.stored AND (a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
+      WHERE NOT top.stored AND (top.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
+        AND (a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
         AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,
     CASE WHEN w.op = 20 THEN 'framework block' WHEN w.op = 0 THEN 'before recording' WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph'
@@ -398,7 +403,11 @@ CREATE VIEW live_at_peak AS
 -- what was alive on its device at each row of oom (oom_seq); the sizes add up to framework_bytes + direct_bytes there.  Of device -1
 -- (host memory ran out): what belongs to no device.  Columns as in live_at_peak
 CREATE VIEW live_at_oom AS
-  WITH row(process, oom_seq, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
+  WITH
+  missing(moment, alloc_seq) AS ( -- freed before that moment, and after it the free turned out to have failed: in no total meanwhile
+    SELECT m.seq, g.mate FROM oom m CROSS JOIN amend n ON n.op = 3 AND n.seq <= m.seq AND n.by_seq > m.seq CROSS JOIN ev g ON g.seq = n.seq
+      WHERE g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> 0)),
+  row(process, oom_seq, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
     SELECT l.process, l.oom_seq, m.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
       FROM oom m CROSS JOIN oom_live l ON l.process = m.process AND l.oom_seq = m.seq WHERE m.stored
     UNION ALL
@@ -407,14 +416,16 @@ CREATE VIEW live_at_oom AS
     SELECT m.process, m.seq, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
       FROM oom m CROSS JOIN open_allocation o ON o.device = m.device AND o.alloc_seq <= m.seq
-      WHERE NOT m.stored AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10, 12))
+      WHERE NOT m.stored AND (m.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
+        AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10, 12))
         AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > m.seq))))
     UNION ALL
     SELECT m.process, m.seq, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
       FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = m.device CROSS JOIN kind k ON k.id = a.kind
-      WHERE NOT m.stored AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed
+      WHERE NOT m.stored AND (m.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
+        AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed
           AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= m.seq)))
         AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.oom_seq AS oom_seq, w.device AS device, (SELECT name FROM phase WHERE id = w.phase) AS phase,

@@ -1,4 +1,6 @@
 """views.py - what people query: each view of schema.sql, held against the replay and the raw rows."""
+import sqlite3
+
 from replay import ALLOC, ARRAY, BLOCK, COUNTED, GRAPH, LIMIT, OVERHEAD, PHYS_CREATE, POOL, PUSH, RECLASSIFY
 
 NAMES = {BLOCK: "block_alloc", ALLOC: "alloc", PHYS_CREATE: "phys_create"}
@@ -24,7 +26,7 @@ class Views:
 
     def check(self):
         for check in (self.event, self.timeline, self.range, self.phase_peak, self.allocation, self.open, self.leak, self.at_peak,
-                      self.at_oom):
+                      self.at_oom, self.not_written_out):
             check()
 
     def event(self):
@@ -124,6 +126,15 @@ class Views:
             expected = {self.told(t) for t in self.x.things.values() if t.device == device and t.lives_at(seq) and t.counts(seq)}
             self.same(f"live_at_peak of device {device}", {row(columns, v) for v in rows if v.alloc_seq}, expected)
             self.same(f"live_at_peak of device {device}: sum", sum(v.size_bytes for v in rows), value)
+
+    def not_written_out(self):
+        """The same from the events alone, as while the program runs."""
+        written, self.r.db = self.r.db, sqlite3.connect(":memory:")
+        written.backup(self.r.db)
+        self.r.db.executescript("DELETE FROM peak_live; DELETE FROM oom_live; UPDATE oom SET stored = 0")
+        self.at_peak()
+        self.at_oom()
+        self.r.db = written
 
     def at_oom(self):
         columns = "phase category size_bytes alloc_seq stack owner address t_alloc_ns range"

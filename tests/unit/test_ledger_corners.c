@@ -109,6 +109,36 @@ memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_f
     assert_int_equal(curve_end(k, 0, VS_CURVE_RESERVED), 2 * MIB);
 }
 
+static void add_up(void *context, const struct vs_alloc *a)
+{
+    *(uint64_t *)context += a->size;
+}
+
+/* Thread 1's free is under way and will fail; thread 2 makes the peak meanwhile.  What is missing from the
+ * peak is missing from what lived then, and an out-of-memory before both has all of it. */
+static void what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it(void **state)
+{
+    struct kit *k = *state;
+    uint64_t at_peak = 0, at_oom = 0;
+    struct vs_peak_info peak;
+    alloc_in(k, VS_SPACE_POOL, 0x1000, MIB);
+    feed(k, (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_POOL, .size = 99 * MIB, .status = 2});
+    uint64_t oom = last(k)->seq, ring = release(k, 0x1000);
+    k->thread = 2;
+    alloc_in(k, VS_SPACE_POOL, 0x2000, 8 * MIB);
+    release(k, 0x2000);
+    k->thread = 1;
+    failed(k, ring, 0x1000);
+    release(k, 0x1000);
+    vs_ledger_finish(k->l, &k->out);
+    assert_int_equal(vs_ledger_peaks(k->l, &peak, 1), 1);
+    vs_ledger_each_at_peak(k->l, 0, add_up, &at_peak);
+    assert_int_equal(at_peak, peak.bytes);
+    assert_int_equal(at_peak, 8 * MIB);
+    vs_ledger_each_at_oom(k->l, oom, add_up, &at_oom);
+    assert_int_equal(at_oom, MIB);
+}
+
 static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event(void **state)
 {
     struct kit *k = *state;
@@ -130,6 +160,7 @@ int main(void)
         T(a_context_whose_end_failed_has_its_memory_at_once),
         T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
         T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
+        T(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it),
         T(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event),
         T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
     };
