@@ -43,11 +43,21 @@ static int load_residual(struct report *r, struct device_report *d)
     return result;
 }
 
+/* An output layer that ran where no hook sees it, in a recording without logits. */
+static int64_t uncalled_classes(const struct trace *t)
+{
+    for (size_t i = 0; i < t->phase_count; i++)
+        if (t->phases[i].name && !strcmp(t->phases[i].name, "logits"))
+            return UNKNOWN;
+    return t->uncalled_classes;
+}
+
 /* Events that were lost would be missing in the step's replay. */
 static int load_savings(struct report *r, struct device_report *d)
 {
     struct trace_step_memory m;
     int result = 0;
+    d->savings.uncalled_classes = uncalled_classes(r->trace);
     if (!d->allocated || d->allocated->bytes == 0)
         return 0;
     if (r->lost_events > 0)
@@ -57,7 +67,9 @@ static int load_savings(struct report *r, struct device_report *d)
     result = trace_step_memory(r->trace, d->device, d->allocated->seq, &m);
     if (!result)
         d->savings = savings_of(&m, d->allocated->bytes, d->phase_at_peak, r->trace->phase_names,
-                                r->trace->phase_name_count);
+                                r->trace->phase_name_count, r->trace->uncalled_classes);
+    if (!d->savings.known)
+        d->savings.uncalled_classes = uncalled_classes(r->trace);
     if (d->savings.known && d->growth.before > 0 && d->growth.before <= d->savings.static_bytes)
         d->savings.left_bytes = d->growth.before;
     trace_free_step_memory(&m);

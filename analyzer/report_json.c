@@ -69,6 +69,7 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "start_realtime_ns", p->start_realtime_ns);
     json_int(j, "duration_ns", t->t_last);
     json_int(j, "steps", t->steps);
+    json_int(j, "unfinished_step", t->unfinished_step);
     json_int(j, "events", t->events);
     json_bool(j, "complete", trace_whole(t));
     json_text(j, "end", trace_end_name(t));

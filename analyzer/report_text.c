@@ -82,6 +82,8 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
     fprintf(out, "  recorded  %s", units_time(t->t_last == UNKNOWN ? 0 : t->t_last).s);
     if (t->steps > 0)
         fprintf(out, ", %s", units_count(t->steps, "step").s);
+    if (t->unfinished_step != UNKNOWN)
+        fprintf(out, "%s a step without an end", t->steps > 0 ? " and" : ",");
     fprintf(out, ", %s\n", units_count(t->events, "event").s);
 }
 

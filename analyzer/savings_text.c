@@ -33,16 +33,29 @@ static void print_own(const struct savings *s, FILE *out, bool exact)
             B(s->peak - s->floor), units_share(s->peak - s->floor, s->peak).s);
 }
 
+static void print_uncalled(const struct savings *s, FILE *out)
+{
+    if (s->uncalled_classes <= 0)
+        return;
+    fprintf(out,
+            "%s    an output layer of %lld classes ran where no hook sees it (torch.compile, F.linear,\n",
+            s->known || s->why ? "" : "\n", (long long)s->uncalled_classes);
+    fprintf(out,
+            "      a fused loss): what its logits take is in other phases, and what another loss would save\n"
+            "      is not known\n");
+}
+
 void report_savings_text(const struct savings *s, FILE *out, bool exact)
 {
     if (!s->known && s->why)
         fprintf(out, "\n  what would lower the peak: unknown, %s\n", s->why);
-    if (!s->known)
-        return;
-    fprintf(out, "\n  what would lower the peak (step %lld)\n", (long long)s->step);
-    print_static(s, out, exact);
-    if (s->floor != UNKNOWN && s->floor < s->peak)
-        print_own(s, out, exact);
+    if (s->known) {
+        fprintf(out, "\n  what would lower the peak (step %lld)\n", (long long)s->step);
+        print_static(s, out, exact);
+        if (s->floor != UNKNOWN && s->floor < s->peak)
+            print_own(s, out, exact);
+    }
+    print_uncalled(s, out);
 }
 
 void report_savings_json(const struct savings *s, struct json *j)
@@ -60,5 +73,6 @@ void report_savings_json(const struct savings *s, struct json *j)
     json_int(j, "peak_without_bytes", own ? s->floor : UNKNOWN);
     json_text(j, "peak_without_phase", own ? s->floor_phase : NULL);
     json_int(j, "phases_save_at_most_bytes", own ? s->peak - s->floor : UNKNOWN);
+    json_int(j, "output_layer_not_called_classes", s->uncalled_classes > 0 ? s->uncalled_classes : UNKNOWN);
     json_end(j);
 }

@@ -242,6 +242,9 @@ static int load_small(struct trace *t)
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
         t->reports_mismatched = 0; /* what never happened has no counter */
     t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
+    t->uncalled_classes = trace_sql_one(
+        t, "SELECT CAST(substr(s.text, 26) AS INT) FROM moment m JOIN string s ON s.id = m.name "
+           "WHERE m.source = 3 AND s.text LIKE 'output layer not called: %' LIMIT 1");
     int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
     if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
@@ -249,6 +252,7 @@ static int load_small(struct trace *t)
     if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_bounds(t) ||
         load_losses(t) || load_mismatches(t) || load_phase_names(t))
         return -1;
+    t->unfinished_step = trace_unfinished_step(t);
     return trace_load_extent(t);
 }
 

@@ -203,6 +203,8 @@ struct trace {
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
+    int64_t unfinished_step;  /* that was under way when the recording ended; UNKNOWN: none */
+    int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none such */
     int64_t reports; /* of a framework, whose totals were compared with ours; UNKNOWN where nobody counted */
     int64_t reports_mismatched; /* of these */
     struct trace_process process;

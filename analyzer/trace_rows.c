@@ -225,9 +225,27 @@ static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b
     return value;
 }
 
+/* The step after the last that was told, where the process was killed or ran out of memory in it.  A program
+ * that ended in good order had its last step told.  One that tells no steps may still have ended none: that
+ * is seen by phases which vramscope found by itself, because then it tells the steps, too. */
+int64_t trace_unfinished_step(struct trace *t)
+{
+    static const char last_phases[] =
+        "SELECT max(r.step) FROM (SELECT * FROM rng ORDER BY id DESC LIMIT 256) r JOIN phase p ON p.id = "
+        "r.phase "
+        "WHERE r.process = ?1 AND r.step > ?2 AND r.phase > 0 AND p.name <> 'evaluation' "
+        "AND (?2 > 0 OR (r.source = 3 AND p.name IN ('backward', 'optimizer')))";
+    int64_t told = trace_sql_one(t, "SELECT coalesce(max(step), 0) FROM step");
+    if (t->end == TRACE_END_CLEAN &&
+        trace_sql_one(t, "SELECT count(*) FROM oom WHERE t_ns > (SELECT coalesce(max(t_ns), 0) FROM step)") <=
+            0)
+        return UNKNOWN;
+    return one_of_two(t, last_phases, t->process.id, told);
+}
+
 int64_t trace_step_at(struct trace *t, int64_t when)
 {
-    if (t->steps <= 0)
+    if (t->steps <= 0 && t->unfinished_step == UNKNOWN)
         return UNKNOWN;
     int64_t step =
         one_of_two(t, "SELECT min(step) FROM step WHERE t_ns >= ? AND process = ?", when, t->process.id);
@@ -237,7 +255,7 @@ int64_t trace_step_at(struct trace *t, int64_t when)
 bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to)
 {
     static const char end_of[] = "SELECT min(t_ns) FROM step WHERE step = ? AND process = ?";
-    *to = one_of_two(t, end_of, last, t->process.id);
+    *to = last == t->unfinished_step ? t->t_last : one_of_two(t, end_of, last, t->process.id);
     *from = first > 1
                 ? one_of_two(t, end_of, first - 1, t->process.id)
                 : one_of_two(t, "SELECT min(t_push) FROM rng WHERE step = ? AND process = ? AND phase > 0",

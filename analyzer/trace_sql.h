@@ -36,5 +36,6 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
 
 /* Out-of-memory events, first and last moment (trace_rows.c). */
 int trace_load_extent(struct trace *t);
+int64_t trace_unfinished_step(struct trace *t);
 
 #endif

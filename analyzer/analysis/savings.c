@@ -137,10 +137,21 @@ static bool has_phase(const struct trace_step_memory *m, int phase)
     return false;
 }
 
-struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
-                          const char *const *names, size_t n)
+/* Whether what is at the peak may be logits that no phase tells. */
+static bool may_hide_logits(const struct trace_step_memory *m, int logits, const char *phase)
 {
-    struct savings s = {.step = m->step, .peak = peak, .static_bytes = UNKNOWN, .floor = UNKNOWN};
+    bool theirs = !phase || !strcmp(phase, "none") || !strcmp(phase, "forward") || !strcmp(phase, "backward");
+    return theirs && !(logits > 0 && has_phase(m, logits));
+}
+
+struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
+                          const char *const *names, size_t n, int64_t uncalled)
+{
+    struct savings s = {.step = m->step,
+                        .peak = peak,
+                        .static_bytes = UNKNOWN,
+                        .floor = UNKNOWN,
+                        .uncalled_classes = UNKNOWN};
     int at_peak = phase_id(phase, names, n), logits = phase_id("logits", names, n);
     bool loss =
         logits > 0 && has_phase(m, logits) && phase && (at_peak == logits || !strcmp(phase, "backward"));
@@ -156,7 +167,9 @@ struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const
     /* frees of what was never seen made would leave more than ever was there: then nothing is known */
     s.known = s.static_bytes >= 0 && s.static_bytes <= least(m) && s.static_bytes <= peak;
     s.why = s.known ? NULL : "the peak's step frees what was never seen allocated";
-    if (!s.known || at_peak < 0)
+    if (s.known && uncalled != UNKNOWN && may_hide_logits(m, logits, phase))
+        s.uncalled_classes = uncalled;
+    if (!s.known || at_peak < 0 || s.uncalled_classes != UNKNOWN)
         return s;
     find_floor(&s, &r, names, n);
     if (s.floor < s.static_bytes || s.floor > peak)

@@ -18,6 +18,9 @@
  *   - Any other phase: what it makes and frees itself.
  * A change of that phase alone leaves the rest where it is, so the peak cannot fall below the floor.
  *
+ * No floor is known where an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss)
+ * and the step has no logits: then what they take lies in forward or backward, and is no phase's own.
+ *
  * Not known, and then it is said why, where no steps are told, where the peak lies outside of them, where
  * events are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used
  * for).
@@ -35,10 +38,11 @@ struct savings {
     int64_t left_bytes;    /* of static_bytes: left by earlier steps, each more (analysis/growth.h) */
     int64_t floor;         /* the peak without it; UNKNOWN */
     const char *floor_phase;
+    int64_t uncalled_classes; /* of that output layer; UNKNOWN: it was called, or there is none */
 };
 
-/* PHASE: the one at the peak.  NAMES: by phase id, N of them. */
+/* PHASE: the one at the peak.  NAMES: by phase id, N of them.  UNCALLED: trace.uncalled_classes. */
 struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
-                          const char *const *names, size_t n);
+                          const char *const *names, size_t n, int64_t uncalled);
 
 #endif

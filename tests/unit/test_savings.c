@@ -57,7 +57,7 @@ static int64_t build(struct step *s, struct trace_lifetime *lifetimes, size_t n,
 static struct savings ask(struct step *s, struct trace_lifetime *lifetimes, size_t n, const char *phase)
 {
     int64_t peak = build(s, lifetimes, n, 1000);
-    return savings_of(&s->m, peak, phase, names, NAMES);
+    return savings_of(&s->m, peak, phase, names, NAMES, UNKNOWN);
 }
 #define ASK(s, lifetimes, phase) ask(&(s), lifetimes, sizeof(lifetimes) / sizeof *(lifetimes), phase)
 
@@ -133,6 +133,26 @@ static void memory_that_the_step_found_and_freed_is_not_static(void **state)
                 a.peak == 1100); /* activations are freed by another phase: not its own */
 }
 
+static void logits_that_no_phase_tells_leave_no_bound(void **state)
+{
+    struct step s;
+    struct trace_lifetime hidden[] = {{110, 150, 100, FORWARD, BACKWARD}, {140, 149, 40, BACKWARD, BACKWARD}};
+    struct trace_lifetime told[] = {{110, 150, 100, FORWARD, BACKWARD}, {120, 140, 30, LOGITS, BACKWARD}};
+    struct trace_lifetime other[] = {{110, 150, 100, FORWARD, BACKWARD},
+                                     {180, 185, 500, OPTIMIZER, OPTIMIZER}};
+
+    struct savings a = ASK(s, hidden, "backward");
+    assert_true(a.floor == 1100 && a.uncalled_classes == UNKNOWN);
+    a = savings_of(&s.m, a.peak, "backward", names, NAMES, 50304);
+    assert_true(a.known && a.static_bytes == 1000 && a.floor == UNKNOWN && a.uncalled_classes == 50304);
+    a = ASK(s, told, "logits"); /* the output layer of another model, or another step's */
+    a = savings_of(&s.m, a.peak, "logits", names, NAMES, 50304);
+    assert_true(a.floor != UNKNOWN && a.uncalled_classes == UNKNOWN);
+    a = ASK(s, other, "optimizer");
+    a = savings_of(&s.m, a.peak, "optimizer", names, NAMES, 50304);
+    assert_true(a.floor != UNKNOWN && a.uncalled_classes == UNKNOWN);
+}
+
 static void nothing_is_said_where_nothing_is_known(void **state)
 {
     struct step s;
@@ -141,11 +161,11 @@ static void nothing_is_said_where_nothing_is_known(void **state)
     assert_false(ASK(s, kept, "forward").known); /* a pool that grows: what is in it, nobody tells */
     assert_true(ASK(s, good, "forward").known);
     s.m.step = UNKNOWN;
-    assert_false(savings_of(&s.m, 1105, "forward", names, NAMES).known);
+    assert_false(savings_of(&s.m, 1105, "forward", names, NAMES, UNKNOWN).known);
     /* a block that was never seen made is freed: the bytes are missing in the lifetimes */
     assert_true(ASK(s, good, "forward").known);
     s.m.points[s.m.point_count - 1].allocated = 900;
-    assert_false(savings_of(&s.m, 1105, "forward", names, NAMES).known);
+    assert_false(savings_of(&s.m, 1105, "forward", names, NAMES, UNKNOWN).known);
     /* outside any phase there is no phase to do without, but what stays is known */
     struct savings outside = ASK(s, good, "none");
     assert_true(outside.known && outside.static_bytes == 1000 && outside.floor == UNKNOWN);
@@ -160,6 +180,7 @@ int main(void)
         cmocka_unit_test(what_outlives_backward_stays),
         cmocka_unit_test(an_optimizers_temporaries_are_its_own),
         cmocka_unit_test(memory_that_the_step_found_and_freed_is_not_static),
+        cmocka_unit_test(logits_that_no_phase_tells_leave_no_bound),
         cmocka_unit_test(nothing_is_said_where_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
