@@ -82,27 +82,27 @@ static char *directory_of(const char *path)
     return copy;
 }
 
-/* Who may recover it, and how. */
-static enum leftover_state others(const char *journal, char *why, size_t n)
+bool leftover_others(const char *path, char *why, size_t n)
 {
     struct stat st;
-    const struct passwd *user = lstat(journal, &st) ? NULL : getpwuid(st.st_uid);
+    if (lstat(path, &st) != 0 || st.st_uid == geteuid())
+        return false;
+    const struct passwd *user = getpwuid(st.st_uid);
     char *name = user ? xstrdup(user->pw_name) : xformat("#%u", (unsigned)st.st_uid);
     if (geteuid() == 0)
-        snprintf(why, n, "%s belongs to %s: sudo -u '%s' vramscope recover %s", journal, name, name, journal);
+        snprintf(why, n, "%s belongs to %s: sudo -u '%s' vramscope recover %s", path, name, name, path);
     else
-        snprintf(why, n, "%s belongs to %s, who can recover it: vramscope recover %s", journal, name,
-                 journal);
+        snprintf(why, n, "%s belongs to %s, who can recover it: vramscope recover %s", path, name, path);
     free(name);
-    return LEFTOVER_OTHERS;
+    return true;
 }
 
 static enum leftover_state cannot_open(int rc, const char *journal, char *why, size_t n)
 {
     if (rc == -ENOENT || rc == -ENOTDIR)
         return LEFTOVER_NONE;
-    if (rc == -EPERM || rc == -EACCES)
-        return others(journal, why, n);
+    if ((rc == -EPERM || rc == -EACCES) && leftover_others(journal, why, n))
+        return LEFTOVER_OTHERS;
     snprintf(why, n, "%s %s", journal,
              rc == -EPROTO   ? "was written by a newer vramscope; use that one"
              : rc == -EINVAL ? "is not a journal of vramscope, or damaged"
@@ -157,12 +157,6 @@ enum leftover_state leftover_look(const char *journal, int64_t start_realtime_ns
     return state;
 }
 
-static bool is_mine(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && st.st_uid == geteuid();
-}
-
 enum leftover_state leftover_merge(const char *journal, const char *database, long *events, char *why,
                                    size_t why_size)
 {
@@ -173,8 +167,8 @@ enum leftover_state leftover_merge(const char *journal, const char *database, lo
         return LEFTOVER_RUNNING;
     if (got == -ENOENT && access(journal, F_OK))
         return LEFTOVER_NONE;
-    if (got == -EPERM && !is_mine(journal))
-        return others(journal, why, why_size);
+    if (got == -EPERM && leftover_others(journal, why, why_size))
+        return LEFTOVER_OTHERS;
     if (got < 0) {
         if (!*why)
             snprintf(why, why_size, "journal %s can't be merged: %s", journal, strerror((int)-got));

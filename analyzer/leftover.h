@@ -28,6 +28,9 @@ char *leftover_find(const char *database);
 /* What is to be done about JOURNAL, if it is of the run that began at START_REALTIME_NS. */
 enum leftover_state leftover_look(const char *journal, int64_t start_realtime_ns, char *why, size_t why_size);
 
+/* Whether PATH is another user's; then WHY says who he is and what he can do. */
+bool leftover_others(const char *path, char *why, size_t why_size);
+
 /* Merges JOURNAL into DATABASE (NULL = as the journal says).  *EVENTS: how many came. */
 enum leftover_state leftover_merge(const char *journal, const char *database, long *events, char *why,
                                    size_t why_size);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "elf_names.h"
@@ -188,6 +189,9 @@ int vs_symbols_fill_db(sqlite3 *db, double seconds)
 int vs_symbols_fill(const char *path, char *why, size_t why_size)
 {
     sqlite3 *db = NULL;
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_uid != geteuid())
+        return 0; /* nothing is written for another user */
     int named = 0, rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_busy_timeout(db, 1000);

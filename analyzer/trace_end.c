@@ -131,6 +131,8 @@ static int fill_empty(struct trace *t)
         return trace_connect(t) || trace_check_schema(t) ? -1 : 0;
     if (state == LEFTOVER_RUNNING)
         snprintf(t->why, sizeof t->why, "%s is still empty: its process has just begun, try again", t->path);
+    else if (state == LEFTOVER_NONE && leftover_others(t->path, why, sizeof why))
+        snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %s", t->path, why);
     else if (state == LEFTOVER_NONE)
         snprintf(t->why, sizeof t->why,
                  "%s is empty: its process recorded nothing, or its journal is gone (reboot, container)",

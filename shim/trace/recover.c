@@ -133,10 +133,11 @@ static bool empty(const struct vs_journal *j)
 
 static long drain_all(struct vs_writer *w)
 {
-    long total = 0, n;
-    while ((n = vs_writer_drain(w, true)) > 0)
-        total += n;
-    return n < 0 ? n : total;
+    long n;
+    do
+        n = vs_writer_drain(w, true);
+    while (n > 0);
+    return n < 0 ? n : vs_writer_taken(w);
 }
 
 static long merge(struct vs_journal *j, const char *journal, const struct recover_place *place, char *why,

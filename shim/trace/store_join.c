@@ -37,16 +37,31 @@ static bool same_journal(const char *named, const char *path)
     return strcmp(name_of(named), name_of(path)) == 0;
 }
 
-static bool names_back(struct vs_store *s)
+static bool names_journal(sqlite3 *db, const char *journal)
 {
     sqlite3_stmt *q;
     bool same = false;
-    if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='journal'", -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key='journal'", -1, &q, NULL) != SQLITE_OK)
         return false;
     const char *named = sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
-    same = named && s->config.journal_path && same_journal(named, s->config.journal_path);
+    same = named && same_journal(named, journal);
     sqlite3_finalize(q);
     return same;
+}
+
+/* Whether what is merged into is a copy: the journal's own database is another file, and names it too. */
+static bool is_copy(struct vs_store *s)
+{
+    const char *original = vs_journal_database(s->journal);
+    struct stat st;
+    sqlite3 *db = NULL;
+    if (stat(original, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
+        (st.st_dev == s->config.recovered_file->st_dev && st.st_ino == s->config.recovered_file->st_ino))
+        return false;
+    bool copy = sqlite3_open_v2(original, &db, SQLITE_OPEN_READONLY, "unix") == SQLITE_OK &&
+                names_journal(db, s->config.journal_path);
+    sqlite3_close(db);
+    return copy;
 }
 
 /* Sequences before the ring's tail were committed somewhere, or belong to slots that died unread. */
@@ -60,8 +75,10 @@ static bool older_than_journal(struct vs_store *s)
 
 int vs_store_join(struct vs_store *s, char *why, size_t why_size)
 {
-    if (!s->fresh && !names_back(s))
+    if (!s->fresh && !names_journal(s->db, s->config.journal_path))
         return say(s, why, why_size, "does not name this journal: it is another run's");
+    if (is_copy(s))
+        return say(s, why, why_size, "is a copy: the journal completes the original, recover that");
     if (!older_than_journal(s))
         return 0;
     return say(s, why, why_size,

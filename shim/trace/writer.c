@@ -37,6 +37,7 @@ struct vs_writer {
     uint64_t *seqs;
     size_t room;
     uint64_t fed;                              /* ring sequence of the last event given to the ledger */
+    long taken;                                /* events given to it since opening */
     uint64_t live_seq;                         /* row at which table live was last rewritten */
     uint64_t lost[LOSSES], lost_seen;          /* in rows; last seen */
     uint64_t ends_seen, holes_seen, gaps_seen; /* what the ledger was told of: ends, dead slots, anything */
@@ -252,6 +253,7 @@ static long feed(struct vs_writer *w, bool final)
         w->fed = w->seqs[n - 1];
         w->last_t = (int64_t)w->events[n - 1].t_ns - w->start_ns;
     }
+    w->taken += (long)(n - first);
     return (long)(n - first);
 }
 
@@ -383,6 +385,11 @@ long vs_writer_drain(struct vs_writer *w, bool final)
 void vs_writer_alone(void)
 {
     vs_vfs_alone();
+}
+
+long vs_writer_taken(const struct vs_writer *w)
+{
+    return w->taken;
 }
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)

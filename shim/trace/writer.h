@@ -51,6 +51,9 @@ long vs_writer_drain(struct vs_writer *w, bool final);
  * there a write costs no other system call. */
 void vs_writer_alone(void);
 
+/* The events taken since it was opened. */
+long vs_writer_taken(const struct vs_writer *w);
+
 /* Something was lost or went wrong: a row in `loss`, written with the next batch. */
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why);
 
