@@ -35,9 +35,6 @@ static int load_residual(struct report *r, struct device_report *d)
     int result = trace_samples(r->trace, d->device, &samples, &n);
     if (!result)
         d->residual = residual_of(samples, n, costs, cost_count);
-    for (size_t i = 0; i < r->trace->loss_count; i++)
-        if (r->trace->losses[i].kind == LOSS_RESIDUAL)
-            d->residual.lacks = r->trace->losses[i].why;
     free(costs);
     free(samples);
     return result;

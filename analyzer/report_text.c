@@ -37,7 +37,7 @@ static void print_loss(const struct trace_loss *l, FILE *out)
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
 }
 
-/* What the residual lacks is said there. */
+/* Events that are missing first. */
 static void print_losses(const struct report *r, FILE *out)
 {
     const struct trace *t = r->trace;

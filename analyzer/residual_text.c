@@ -119,24 +119,11 @@ static void print_notes(const struct residual *r, FILE *out)
               out);
 }
 
-/* "not covered: what some calls take; because ...": what comes after a semicolon gets a line of its own. */
-static void print_lacks(const struct residual *r, FILE *out)
-{
-    const char *why = r->lacks ? shown(r->lacks) : NULL, *colon = why ? strchr(why, ':') : NULL;
-    const char *what = colon ? colon + 1 + strspn(colon + 1, " ") : why,
-               *rest = what ? strstr(what, "; ") : NULL;
-    if (rest)
-        fprintf(out, "    not measured: %.*s;\n      %s\n", (int)(rest - what), what, rest + 2);
-    else if (what)
-        fprintf(out, "    not measured: %s\n", what);
-}
-
 void report_residual_text(const struct residual *r, FILE *out, bool exact)
 {
     struct page p = {.r = r, .exact = exact};
     if (!r->known) {
         fprintf(out, "\n  residual: unknown, no sample of the driver's own figure was taken\n");
-        print_lacks(r, out);
         return;
     }
     p.both = r->last.driver_used != r->fullest.driver_used || r->last.reserved != r->fullest.reserved;
@@ -146,7 +133,6 @@ void report_residual_text(const struct residual *r, FILE *out, bool exact)
     fprintf(out, " (%s)\n", shown(residual_source(r->source)));
     print_table(&p, out);
     print_notes(r, out);
-    print_lacks(r, out);
 }
 
 /* ---- JSON ---- */
@@ -177,7 +163,6 @@ void report_residual_json(const struct residual *r, struct json *j)
     moment_json(&r->last, j);
     json_end(j);
     json_int(j, "calls_not_measured", r->known ? r->untold : UNKNOWN);
-    json_text(j, "not_measured", r->lacks);
     json_int(j, "host_rss_bytes", r->rss);
     json_int(j, "pinned_bytes", r->pinned);
     json_end(j);

@@ -161,11 +161,9 @@ static int load_peaks(struct trace *t)
 
 static enum trace_loss_kind loss_kind(const struct trace_loss *l)
 {
-    static const char gap[] = "not covered", residual[] = "not covered: what some calls take";
+    static const char gap[] = "not covered";
     if (l->events > 0)
         return LOSS_EVENTS;
-    if (l->why && !strncmp(l->why, residual, sizeof residual - 1))
-        return LOSS_RESIDUAL;
     return l->why && !strncmp(l->why, gap, sizeof gap - 1) ? LOSS_GAP : LOSS_NOTE;
 }
 

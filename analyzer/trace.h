@@ -44,10 +44,9 @@ struct trace_bound {                    /* where a total may be too high; of eac
 };
 
 enum trace_loss_kind {
-    LOSS_EVENTS,   /* events are missing */
-    LOSS_GAP,      /* calls may have gone past the recording: nobody knows which */
-    LOSS_RESIDUAL, /* every event is there; of what the driver takes for itself less was measured */
-    LOSS_NOTE      /* every event is there; the text says what is not */
+    LOSS_EVENTS, /* events are missing */
+    LOSS_GAP,    /* calls may have gone past the recording: nobody knows which */
+    LOSS_NOTE    /* every event is there; the text says what is not */
 };
 struct trace_loss {
     int64_t events, rows, t_first;

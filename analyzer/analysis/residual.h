@@ -39,7 +39,6 @@ struct residual_moment {
 };
 
 struct residual {
-    const char *lacks; /* why calls were not measured: a sentence of the recording; NULL */
     bool known;        /* there are samples */
     bool whole_device; /* the source counts every process on the device */
     const char *source;
