@@ -154,6 +154,33 @@ def split():
     return STEPS
 
 
+def compiled():
+    """A compiled model calls no inner module: no logits, and a word that they are not told.  (Not in a dry run: its
+    dispatch mode keeps Dynamo from compiling.)"""
+    model = torch.compile(Gpt().to(DEVICE), backend="inductor" if GPU else "aot_eager")
+    return train_plainly(model, lambda tokens, targets: model(tokens, targets)[1])
+
+
+def function():
+    """The output layer as F.linear."""
+    backbone = Backbone().to(DEVICE)
+
+    def loss(tokens, targets):
+        logits = F.linear(backbone(tokens), backbone.wte.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    return train_plainly(backbone, loss)
+
+
+def train_plainly(model, loss):
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(STEPS):
+        loss(*batch()).backward()
+        opt.step()
+        opt.zero_grad()
+    return STEPS
+
+
 def dpo():
     policy, reference = Gpt().to(DEVICE), Gpt().to(DEVICE).eval().requires_grad_(False)
     opt = torch.optim.AdamW(policy.parameters(), lr=1e-4)
@@ -386,6 +413,8 @@ PROGRAMS = {
     nanogpt_reentrant: (*TRAINING, "logits", "evaluation"),
     split: (*TRAINING, "logits"),
     dpo: (*TRAINING, "logits"),
+    compiled: TRAINING,
+    function: TRAINING,
     cnn: (*TRAINING, "evaluation"),
     gan: TRAINING,
     lbfgs: TRAINING,
@@ -397,6 +426,7 @@ PROGRAMS = {
     ddp: (*TRAINING, "logits", "evaluation"),
     fsdp2: ("forward", "backward", "logits", "evaluation") + (("optimizer",) if GPU else ()),  # a dry run sees no DTensor
 }
+UNSEEN = {compiled, function}  # their output layer is not called
 LIBRARIES = {
     hf_trainer: ("transformers", "accelerate"),
     hf_checkpoint: ("transformers", "accelerate"),
@@ -417,18 +447,19 @@ def main(name, out):
     steps = program()
     out = out.replace("RANK", os.environ.get("RANK", "0"))
     events = witness.events()
-    seen = None
+    said = None
     if not GPU:
         witness.hooks._process_ends()
         with open(os.environ["PHASE_LOG"]) as log:
-            seen = sum(line == "step\n" for line in log)
-    phases_history.write(out, events, program=name, steps=steps, steps_seen=seen, phases=PROGRAMS[program], device=rank)
+            said = log.read().splitlines()
+    phases_history.write(out, events, program=name, steps=steps, said=said, phases=PROGRAMS[program], device=rank,
+                         unseen=int(program in UNSEEN))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--list":
         for p in PROGRAMS:
-            if all(importlib.util.find_spec(library) for library in LIBRARIES.get(p, ())):
+            if all(importlib.util.find_spec(library) for library in LIBRARIES.get(p, ())) and (GPU or p is not compiled):
                 print(p.__name__)
     else:
         main(*sys.argv[1:])

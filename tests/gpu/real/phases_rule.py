@@ -20,7 +20,8 @@ and in the order of events, because no stack says that logits were made before:
        reference) has forward and logits of its own, and behind it the logits before it go on.
 
 Blocks are aligned one by one: the same address, the same order of allocations and frees.  A dry run has the phases
-of the hooks beside its events and no database.  Exit 1: less than 99.9 % of the bytes agree, or other steps.
+of the hooks beside its events and no database.  Exit 1: less than 99.9 % of the bytes agree, other phases or steps than
+the program has, or a word about an output layer that was not called where there is none such.
 """
 
 import collections
@@ -34,7 +35,7 @@ import sys
 HEAD = re.compile(r"(lm_head|head)\(")
 FROZEN = re.compile(r"(reference|teacher)\(")
 EVALUATION = {"estimate_loss", "evaluation_loop", "prediction_step", "validation_step", "evaluate"}
-TORCH = re.compile(r"/torch/(?!.*phases_)")
+TORCH = re.compile(r"-packages/torch/")
 OURS = re.compile(r"/vramscope(_\w+)?\.py$|phases_history\.py$")
 
 
@@ -160,23 +161,27 @@ def show(wrong, stacks):
 def main(path, database=None):
     with gzip.open(path, "rt") as file:
         history = json.load(file)
-    steps = history["steps_seen"] if database is None else None
     if database is None:
         phases = [event[4] for event in history["events"]]
+        steps, unseen = history["said"].count("step"), sum("output layer not called" in line for line in history["said"])
     else:
         phases = aligned(history["events"], recorded_events(database, history["device"]))
-        steps = sqlite3.connect(database).execute("SELECT count(*) FROM step").fetchone()[0]
+        db = sqlite3.connect(database)
+        steps = db.execute("SELECT count(*) FROM step").fetchone()[0]
+        unseen = db.execute("SELECT count(*) FROM moment JOIN string ON id = name WHERE text LIKE 'output layer not called%'").fetchone()[0]
     total, agreeing, wrong, by_phase = compare(history, phases)
-    good = total > 0 and agreeing >= 0.999 * total and steps == history["steps"]
-    missing = [p for p in history["phases"] if not by_phase[p]]
+    faults = [f"no memory in {p}" for p in history["phases"] if not by_phase[p]]
+    faults += [f"memory in {p}" for p in by_phase if p not in (*history["phases"], "none")]
+    faults += [f"steps {steps}, not {history['steps']}"] * (steps != history["steps"])
+    faults += [f"output layers not called {unseen}, not {history['unseen']}"] * (unseen != history["unseen"])
+    good = total > 0 and agreeing >= 0.999 * total and not faults
     print(
-        f"{'ok  ' if good and not missing else 'FAIL'} {history['program']:<14} {len(history['events'])} events, "
+        f"{'ok  ' if good else 'FAIL'} {history['program']:<18} {len(history['events'])} events, "
         f"{total / 2**20:.1f} MiB, {100 * agreeing / max(total, 1):.4f} % of the bytes agree, "
-        f"{sum(n for n, _ in wrong.values())} blocks do not; steps {steps} of {history['steps']}"
-        + (f"; no memory in {', '.join(missing)}" if missing else "")
+        f"{sum(n for n, _ in wrong.values())} blocks do not; " + "; ".join(faults or [f"{steps} steps"])
     )
     show(wrong, history["stacks"])
-    return 0 if good and not missing else 1
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
