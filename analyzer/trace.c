@@ -121,12 +121,13 @@ static int load_devices(struct trace *t)
 
 static int load_phases(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT p.device, p.ranges, p.ns, p.events, p.allocated_bytes, "
-                                       "p.reserved_bytes, p.end_allocated_bytes, p.t_allocated_ns, n.name "
-                                       "FROM phase_stat p LEFT JOIN phase n ON n.id = p.phase WHERE "
-                                       "p.process = ? ORDER BY p.device, p.phase",
-                                       1, t->process.id);
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT p.device, p.ranges, p.ns + p.open_ns, p.events, p.allocated_bytes, "
+                  "p.reserved_bytes, p.end_allocated_bytes, p.t_allocated_ns, n.name "
+                  "FROM phase_stat p LEFT JOIN phase n ON n.id = p.phase WHERE "
+                  "p.process = ? ORDER BY p.device, p.phase",
+                  1, t->process.id);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct trace_phase *p = PUSH(t->phases, t->phase_count);

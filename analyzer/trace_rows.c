@@ -109,11 +109,11 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
 
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT t_push, t_pop, thread, phase, source FROM rng WHERE phase > 0 AND t_push <= ? "
-                  "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
-                  2, to, from);
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT t_push, t_pop, thread, phase, source FROM rng WHERE phase > 0 "
+                                       "AND NOT flags & 4 AND t_push <= ? "
+                                       "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
+                                       2, to, from);
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
@@ -133,7 +133,8 @@ int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace
 {
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT n.text, d.text, count(*), sum(max(0, coalesce(r.t_pop, ?2) - r.t_push)), "
+                  "SELECT n.text, d.text, count(*), sum(max(0, coalesce(r.t_pop, CASE WHEN r.flags & 4 THEN "
+                  "r.t_push ELSE ?2 END) - r.t_push)), "
                   "max(p.allocated_bytes), max(p.reserved_bytes), count(*) OVER () " NAMED
                   " ORDER BY 4 DESC, 1 LIMIT ?3",
                   3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);

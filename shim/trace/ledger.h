@@ -78,6 +78,7 @@ struct vs_range_row {
     uint16_t thread;
     uint8_t source;
     bool outermost, cross_thread; /* outermost: no open range around it has its phase */
+    bool lost;                    /* it was closed because its pop was lost */
     uint64_t first_seq;
     int64_t t_push, t_pop; /* t_pop -1: open, or its pop was not seen */
 };
@@ -155,7 +156,7 @@ struct vs_phase_row { /* upsert of phase_stat */
     int device;
     uint32_t phase;
     uint64_t ranges, events, allocated, reserved, end_allocated;
-    int64_t ns, t_allocated; /* ns -1: unknown */
+    int64_t ns, open_ns, t_allocated; /* ns -1: unknown */
 };
 
 #define VS_CURVES(X)                                                                                         \

@@ -126,6 +126,7 @@ struct open_range {
 struct phase {
     uint64_t ranges;
     int64_t ns;
+    int64_t open_ns; /* what the outermost ranges that are open have had so far */
     bool dirty;
 };
 
@@ -181,7 +182,8 @@ struct vs_ledger {
     struct vs_ledger_config config;
     struct vs_output *out; /* of the call in progress */
     uint64_t seq, ring_seq, current_ring_seq;
-    int64_t t; /* of the last row */
+    int64_t t;     /* of the last row */
+    bool finished; /* no event comes any more; what was open is closed, and its time kept */
     uint64_t step;
     int level; /* of thinning */
     bool restoring, track_live, framework_seen;

@@ -160,6 +160,7 @@ static void write_stat(struct vs_ledger *l, struct phase_dev *s)
         return;
     s->row.ranges = p->ranges;
     s->row.ns = p->ranges ? p->ns : -1;
+    s->row.open_ns = p->open_ns;
     vs_list_push(&l->out->phases, l->out->no_memory, s->row);
     s->dirty = false;
 }

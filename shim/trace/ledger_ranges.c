@@ -134,8 +134,10 @@ static void close_lost(struct vs_ledger *l, uint32_t id, int64_t t)
     }
     struct open_range *o = vs_range_find(l, id);
     vs_count(l, -1, VS_COUNT_LOST_POP);
-    if (o)
+    if (o) {
+        o->row.lost = true;
         close_range(l, o);
+    }
 }
 
 /* Two ranges of one thread and source cannot be open with the same parent: the older one's pop was lost. */
@@ -288,9 +290,28 @@ void vs_apply_range(struct vs_ledger *l, const struct vs_event *e)
 
 /* ---- batches ---- */
 
+/* What is open has its time up to the last row. */
+static void add_up_open(struct vs_ledger *l)
+{
+    for (size_t i = 0; i < l->phase.n; i++) {
+        l->phase.at[i].dirty |= l->phase.at[i].open_ns != 0;
+        l->phase.at[i].open_ns = 0;
+    }
+    for (size_t i = 0; i < l->open.n; i++) {
+        const struct vs_range_row *r = &l->open.at[i].row;
+        struct phase *p = r->outermost && r->phase != VS_PHASE_NONE ? vs_phase(l, r->phase) : NULL;
+        if (p && l->t > r->t_push) {
+            p->open_ns += l->t - r->t_push;
+            p->dirty = true;
+        }
+    }
+}
+
 void vs_ranges_end_batch(struct vs_ledger *l)
 {
     vs_ranges_fold(l);
+    if (!l->finished)
+        add_up_open(l);
     for (size_t i = 0; i < l->open.n; i++) {
         struct open_range *o = &l->open.at[i];
         if (!o->dirty)
@@ -304,6 +325,8 @@ void vs_ranges_end_batch(struct vs_ledger *l)
 void vs_ranges_finish(struct vs_ledger *l)
 {
     vs_ranges_fold(l);
+    add_up_open(l);
+    l->finished = true;
     while (l->open.n)
         close_range(l, &l->open.at[l->open.n - 1]);
 }

@@ -188,7 +188,7 @@ void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row
 {
     l->range_cache[row->id % VS_RANGE_CACHE].id = row->id;
     l->range_cache[row->id % VS_RANGE_CACHE].phase = row->phase;
-    if (row->t_pop >= 0)
+    if (row->t_pop >= 0 || row->lost)
         return;
     struct open_range *o = vs_range_open_slot(l);
     if (o)

@@ -120,7 +120,7 @@ CREATE TABLE rng(
   name INT,        -- string.id
   domain INT,      -- string.id of the NVTX domain, NULL none
   source INT,      -- 1 marker, 2 NVTX, 3 automatic
-  flags INT,       -- 1 outermost: no range around it has the same phase; 2 start/end range, crosses threads
+  flags INT,       -- 1 outermost: no range around it has the same phase; 2 start/end range, crosses threads; 4 closed without its pop, which was lost
   parent INT,      -- rng.id of the range around it on its thread, 0 none
   thread INT,      -- that pushed it
   step INT,        -- the training iteration it began in, from 1
@@ -137,6 +137,7 @@ CREATE TABLE phase_stat(
   process INT, device INT, phase INT,
   ranges INT,      -- ranges of the phase, on whatever thread
   ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase told by the thread alone has no beginning and end)
+  open_ns INT,     -- what the outermost ranges that are open, or were at the end, have had up to the last event
   events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events
   end_allocated_bytes INT, -- allocated at the end of the last range; without ranges, at the last event
   t_allocated_ns INT,      -- when the peak was first reached
@@ -306,10 +307,10 @@ CREATE VIEW range AS SELECT r.id AS id, r.process AS process, (SELECT name FROM 
   CASE r.source WHEN 1 THEN 'marker' WHEN 2 THEN 'nvtx' WHEN 3 THEN 'automatic' END AS source,
   r.parent AS parent, r.thread AS thread, r.step AS step, r.t_push AS t_push_ns, r.t_pop AS t_pop_ns FROM rng r;
 
--- per phase: how many ranges it had, the seconds they took (NULL unknown), the greatest allocated and reserved while one was open,
+-- per phase: how many ranges it had, the seconds they took, open ones up to the last event (NULL unknown), the greatest allocated and reserved while one was open,
 -- allocated at the end of the last (end_allocated_bytes), and the number of events.  Read it first
 CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
-  (SELECT name FROM phase WHERE id = s.phase) AS phase, s.ranges AS ranges, s.ns / 1e9 AS seconds,
+  (SELECT name FROM phase WHERE id = s.phase) AS phase, s.ranges AS ranges, (s.ns + s.open_ns) / 1e9 AS seconds,
   s.allocated_bytes AS allocated_bytes, s.reserved_bytes AS reserved_bytes, s.end_allocated_bytes AS end_allocated_bytes, s.events AS events FROM phase_stat s;
 
 -- what has not ended: table live (with its units) brought up to the last written row.  t: when it was allocated; size x512

@@ -43,8 +43,8 @@ static int write_ranges(struct vs_store *s, const struct vs_output *out)
     EACH(out->ranges, r)
     rc = vs_sql_run(s, VS_SQL_RANGE, "iiiniiiiiiin", (int64_t)r->id, (int64_t)r->phase, (int64_t)r->name,
                     r->domain ? (int64_t)r->domain : (int64_t)-1, (int64_t)r->source,
-                    (int64_t)(r->outermost | r->cross_thread << 1), (int64_t)r->parent, (int64_t)r->thread,
-                    (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
+                    (int64_t)(r->outermost | r->cross_thread << 1 | r->lost << 2), (int64_t)r->parent,
+                    (int64_t)r->thread, (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
     EACH(out->range_peaks, p)
     rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iiiii", (int64_t)p->range, (int64_t)p->device,
                     (int64_t)p->allocated, (int64_t)p->reserved, p->t);
@@ -141,8 +141,8 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
     const struct vs_doubt_row *d;
     int rc = 0;
     EACH(out->phases, p)
-    rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiii", (int64_t)p->device, (int64_t)p->phase,
-                    (int64_t)p->ranges, p->ns, (int64_t)p->events, (int64_t)p->allocated,
+    rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiiii", (int64_t)p->device, (int64_t)p->phase,
+                    (int64_t)p->ranges, p->ns, p->open_ns, (int64_t)p->events, (int64_t)p->allocated,
                     (int64_t)p->reserved, (int64_t)p->end_allocated, p->t_allocated);
     EACH(out->peaks, k)
     rc = vs_sql_run(s, VS_SQL_PEAK, "itiiii", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,

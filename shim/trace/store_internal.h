@@ -64,7 +64,7 @@ struct vs_kind {
     X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
     X(UPPER_BOUND, "INSERT OR REPLACE INTO upper_bound VALUES(1,?,?,?,?,?,?)")                               \
     X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                   \
-    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)")                           \
+    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?,?)")                         \
     X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?)")                                             \
     X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
     X(LOSS, "INSERT INTO loss VALUES(1,?,?,?)")                                                              \

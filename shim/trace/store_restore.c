@@ -219,6 +219,7 @@ static void load_range(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                                   .source = (uint8_t)i64(q, 4),
                                   .outermost = i64(q, 5) & 1,
                                   .cross_thread = i64(q, 5) & 2,
+                                  .lost = i64(q, 5) & 4,
                                   .parent = (uint32_t)i64(q, 6),
                                   .thread = (uint16_t)i64(q, 7),
                                   .step = (uint32_t)i64(q, 8),

@@ -263,7 +263,7 @@ class Run:
         db.executemany("INSERT INTO rng VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", self.range_rows.values())
         db.executemany("INSERT INTO range_peak VALUES(?,?,?,?,?)", self.range_peaks)
         for (dev, phase), s in self.stats.items():
-            db.execute("INSERT INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?)",
+            db.execute("INSERT INTO phase_stat VALUES(1,?,?,?,?,0,?,?,?,?,?)",
                        (dev, phase, s["ranges"], s["ns"] if s["ranges"] else None, s["events"], s["a"], s["r"], s["end"],
                         s["t"]))
         for (dev, kind), p in self.peaks.items():

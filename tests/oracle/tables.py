@@ -150,6 +150,9 @@ class Tables:
             allocated = max([p[0] for p in found["peaks"]], default=0)
             reserved = max([p[1] for p in found["peaks"]], default=0)
             when = min([p[2] for p in found["peaks"] if p[0] == allocated and allocated], default=0)
+            last = self.r.events[-1].t if self.r.events else 0
+            still = sum(max(0, last - r.t_push) for r in ranges if r.outermost and r.t_pop is None and not r.row.flags & 4)
+            self.same(f"phase_stat {key} open_ns", s.open_ns, still)
             self.same(f"phase_stat {key}", (s.ranges, s.ns, s.events, s.allocated_bytes, s.reserved_bytes),
                       (len(ranges), ns, found["events"], allocated, reserved))
             if not when <= s.t_allocated_ns <= when + (NEIGHBOURS if allocated and threads > 1 else 0):

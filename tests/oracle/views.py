@@ -55,7 +55,7 @@ class Views:
         self.same("range", got, expected)
 
     def phase_peak(self):
-        expected = {(s.device, self.r.phases[s.phase], s.ranges, None if s.ns is None else s.ns / 1e9, s.allocated_bytes,
+        expected = {(s.device, self.r.phases[s.phase], s.ranges, None if s.ns is None else (s.ns + s.open_ns) / 1e9, s.allocated_bytes,
                      s.reserved_bytes, s.end_allocated_bytes, s.events) for s in self.r.table("phase_stat")}
         got = {row("device phase ranges seconds allocated_bytes reserved_bytes end_allocated_bytes events", v)
                for v in self.r.rows("SELECT * FROM phase_peak")}

@@ -153,11 +153,53 @@ static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+static void an_open_range_has_its_time_so_far(void **state)
+{
+    struct kit *k = *state;
+    push(k, 1, VS_PHASE_FORWARD, 0); /* at 1000; an event each 1000 */
+    push(k, 2, VS_PHASE_FORWARD, 1); /* within its own phase: its time is the outer one's */
+    alloc_in(k, VS_SPACE_DEVICE, 0x1000, MIB);
+    vs_ledger_flush(k->l, &k->out);
+    assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 0 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 2000);
+    pop(k, 2);
+    assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 0 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 3000);
+    pop(k, 1);
+    assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 4000 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 0);
+}
+
+static void a_range_that_is_open_at_the_end_keeps_its_time(void **state)
+{
+    struct kit *k = *state;
+    push(k, 1, VS_PHASE_BACKWARD, 0);
+    pop(k, 1);
+    push(k, 2, VS_PHASE_BACKWARD, 0);
+    alloc_in(k, VS_SPACE_DEVICE, 0x1000, MIB);
+    vs_ledger_finish(k->l, &k->out);
+    assert_true(stat_of(k, 0, VS_PHASE_BACKWARD)->ns == 1000 &&
+                stat_of(k, 0, VS_PHASE_BACKWARD)->open_ns == 1000);
+}
+
+static void a_range_whose_pop_was_lost_has_no_time(void **state)
+{
+    struct kit *k = *state;
+    push(k, 1, VS_PHASE_FORWARD, 0);
+    alloc_in(k, VS_SPACE_DEVICE, 0x1000, MIB);
+    push(k, 2, VS_PHASE_BACKWARD, 0); /* beside it on the same thread: the first one's pop was lost */
+    alloc_in(k, VS_SPACE_DEVICE, 0x2000, MIB);
+    vs_ledger_finish(k->l, &k->out);
+    assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 0 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 0);
+    assert_true(stat_of(k, 0, VS_PHASE_BACKWARD)->open_ns == 1000);
+    assert_true(range_of(k, 1)->lost && !range_of(k, 2)->lost);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(an_unmap_that_failed_brings_back_the_totals_of_every_device),
         T(a_context_whose_end_failed_has_its_memory_at_once),
+        T(an_open_range_has_its_time_so_far),
+        T(a_range_that_is_open_at_the_end_keeps_its_time),
+        T(a_range_whose_pop_was_lost_has_no_time),
         T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
         T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
         T(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it),
