@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "options.h"
 #include "output.h"
 #include "recording.h"
+#include "trace/rlimits.h"
 
 #define RING_DEFAULT     (1u << 18) /* the journal's own */
 #define RING_LEAST       1024u
@@ -89,14 +89,14 @@ static void unclaim(const char *database)
 /* What a limit on the address space (ulimit -v) leaves; UINT64_MAX: there is none. */
 static uint64_t address_room(void)
 {
-    struct rlimit limit;
+    uint64_t limit = vs_limit(VS_LIMIT_SPACE);
     char text[64];
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (limit == UINT64_MAX)
         return UINT64_MAX;
     if (!read_text("/proc/self/statm", text, sizeof text))
         return 0;
     uint64_t used = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return used < limit.rlim_cur ? limit.rlim_cur - used : 0;
+    return used < limit ? limit - used : 0;
 }
 
 /* The host needs that room: a journal takes a sixteenth of it, its tables shrinking with the ring. */

@@ -9,6 +9,7 @@
  */
 #include "journal_format.h"
 #include "journal_dropped.h"
+#include "rlimits.h"
 #include "procstat.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -223,9 +223,8 @@ static int take_space(int fd, size_t bytes)
 /* Makes PATH with BYTES of space behind every page of it, and maps it. */
 static int map_new(const char *path, size_t bytes, void **out)
 {
-    struct rlimit limit;
     /* Beyond a `ulimit -f` the space would be refused by a deadly signal. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
+    if (vs_limit(VS_LIMIT_FILE_SIZE) < bytes)
         return -EFBIG;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)

@@ -28,12 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "rlimits.h"
 #include "store_heap.h"
 #include "wiped.h"
 
@@ -108,8 +108,7 @@ static bool still_ours(const struct slot *s)
 
 static int lowest_number(void)
 {
-    struct rlimit limit;
-    rlim_t half = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 128;
+    uint64_t half = vs_limit(VS_LIMIT_FILES) / 2;
     return half < 1000 ? (int)half : 1000;
 }
 
@@ -322,9 +321,7 @@ static int vfs_fstat(int fd, struct stat *st)
  * on one.  On our own thread it is blocked, and taken back (limited). */
 static bool beyond_limit(off_t end)
 {
-    struct rlimit limit;
-    if (alone || getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-        (rlim_t)end <= limit.rlim_cur)
+    if (alone || (uint64_t)end <= vs_limit(VS_LIMIT_FILE_SIZE))
         return false;
     errno = EFBIG;
     return true;

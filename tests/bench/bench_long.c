@@ -2,11 +2,12 @@
  * bench_long.c - a job of days in minutes: does the file stay under its limit, the drain fast, its memory
  * small?
  *
- *      bench_long [million events [max MiB [directory]]]
+ *      bench_long [million events [max MiB [directory [million living]]]]
  *
- * The stream of bench_drain, against VRAMSCOPE_MAX_BYTES of 64 MiB by default.  One line per tenth of the
- * job: events, the file and its WAL, the drain's speed since the last line, the process's memory.  Exit
- * status 1 where the file passed the limit.
+ * The stream of bench_drain, against VRAMSCOPE_MAX_BYTES of 64 MiB by default; or, where the last argument
+ * says how many, blocks that live on until there are so many, and from then on each new one ends the oldest.
+ * One line per tenth of the job: events, the file and its WAL, the drain's speed since the last line, the
+ * process's memory.  Exit status 1 where the file passed the limit.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -27,6 +28,26 @@ static uint64_t made, drain_ns;
 static void emit(void *context, const struct vs_event *e)
 {
     made += vs_journal_append(journal, e) != VS_SEQ_NONE;
+}
+
+static struct growth {
+    uint64_t most, born, died;
+} growth;
+
+/* One block more, and beyond GROWTH.MOST one less. */
+static void grow(void)
+{
+    bool full = growth.born - growth.died >= growth.most;
+    uint64_t number = full ? growth.died++ : growth.born++;
+    struct vs_event e = {.op = full ? VS_OP_BLOCK_FREE : VS_OP_BLOCK_ALLOC,
+                         .space = VS_SPACE_DEVICE,
+                         .thread = 1,
+                         .t_ns = made * 6667, /* 150,000 a second */
+                         .address = (UINT64_C(1) << 40) + number % (2 * growth.most) * 512,
+                         .size = 512,
+                         .arg0 = (growth.born - growth.died) * 512,
+                         .arg1 = 0};
+    emit(NULL, &e);
 }
 
 static void drain(void)
@@ -86,8 +107,10 @@ static bool run(uint64_t events, double limit, const char *db)
     for (int tenth = 1; tenth <= 10; tenth++) {
         uint64_t before = made, ns = drain_ns;
         while (made < events / 10 * (uint64_t)tenth) {
-            for (int i = 0; i < 40; i++)
+            for (int i = 0; i < 40 && growth.most == 0; i++)
                 stream_step(s);
+            for (int i = 0; i < 7500 && growth.most; i++) /* 50 ms of them */
+                grow();
             drain();
             kept &= mib(db) <= limit;
         }
@@ -102,6 +125,7 @@ int main(int argc, char **argv)
     uint64_t events = (uint64_t)((argc > 1 ? atof(argv[1]) : 300) * 1e6);
     double limit = argc > 2 ? atof(argv[2]) : 64;
     const char *directory = argc > 3 ? argv[3] : "/tmp";
+    growth.most = (uint64_t)((argc > 4 ? atof(argv[4]) : 0) * 1e6);
     char db[4096], path[4096], why[256] = "";
     snprintf(db, sizeof db, "%s/bench_long.%d.db", directory, getpid());
     snprintf(path, sizeof path, "%s/bench_long.%d.vsj", directory, getpid());

@@ -50,6 +50,13 @@ for errno in 1 38; do
     [ "$status" != 0 ] || recorded everything
 done
 
+# who asks for a limit is killed: a recording can do without
+run_shimmed "$tests/prog_sandbox"
+[ "$status" = 77 ] || {
+    expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 200
+    expect_clean ""
+}
+
 # no thread may be made: what there is stays in the journal until the end
 denied 1 clone,clone3 "$tests/prog_linked"
 [ "$status" = 0 ] || fail "no threads: status $status"
