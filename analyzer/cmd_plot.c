@@ -91,9 +91,7 @@ static int set_steps(struct picture *p, struct trace *traces, size_t n, const in
     for (size_t i = 0; i < n; i++) {
         int64_t from, to;
         if (!trace_step_span(&traces[i], steps[0], steps[1], &from, &to))
-            return complain(traces[i].steps > 0 ? "plot: --step: %s has steps 1 to %lld"
-                                                : "plot: --step: %s tells no steps: use --from and --to",
-                            traces[i].path, (long long)traces[i].steps);
+            return overlay_no_step(&traces[i], steps);
         p->from = from < p->from ? from : p->from;
         p->to = to > p->to ? to : p->to;
     }

@@ -89,6 +89,16 @@ static void note(struct diff *d, char *text)
 
 static const char letters[] = "AB";
 
+static void note_folded(struct diff *d)
+{
+    for (int i = 0; i < 2; i++)
+        if (d->side[i].trace.thinned)
+            note(d, xformat(
+                        "%c: some events are not there one by one (VRAMSCOPE_MAX_BYTES): its allocations are "
+                        "not counted",
+                        letters[i]));
+}
+
 static void note_states(struct diff *d)
 {
     for (int i = 0; i < 2; i++) {
@@ -219,6 +229,7 @@ int diff_load(struct diff *d, const char *a, const char *b, const struct relabel
         return complain("diff: %s is on both sides: give two runs", d->side[SIDE_A].trace.path);
     pair_devices(d);
     note_states(d);
+    note_folded(d);
     note_drivers(d);
     note_arenas(d);
     note_growth(d);

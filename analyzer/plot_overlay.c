@@ -64,13 +64,25 @@ struct window {
     int64_t from, to;
 };
 
+int overlay_no_step(struct trace *t, const int64_t *steps)
+{
+    int64_t first, last;
+    for (int i = 0; i < 2; i++)
+        if (trace_step_folded(t, steps[i], &first, &last))
+            return complain(
+                "plot: --step: steps %lld to %lld of %s are folded into one (VRAMSCOPE_MAX_BYTES): "
+                "use --from and --to",
+                (long long)first, (long long)last, t->path);
+    return complain(t->steps > 0 ? "plot: --step: %s has steps 1 to %lld"
+                                 : "plot: --step: %s tells no steps: use --from and --to",
+                    t->path, (long long)t->steps);
+}
+
 static int find_window(struct trace *t, const struct overlay_options *o, struct window *w)
 {
     int64_t last = t->t_last == UNKNOWN ? 0 : t->t_last;
     if (o->steps[0] && !trace_step_span(t, o->steps[0], o->steps[1], &w->from, &w->to))
-        return complain(t->steps > 0 ? "plot: --step: %s has steps 1 to %lld"
-                                     : "plot: --step: %s tells no steps: use --from and --to",
-                        t->path, (long long)t->steps);
+        return overlay_no_step(t, o->steps);
     if (o->steps[0]) {
         w->to = w->to > w->from ? w->to : w->from + 1;
         return 0;

@@ -19,4 +19,7 @@ int overlay_gather(struct picture *p, struct trace *traces, size_t n, const stru
 /* "naive, fused"; the caller frees it. */
 char *overlay_default_title(const struct picture *p, const struct trace *traces);
 
+/* Says why the run has no such steps to show. */
+int overlay_no_step(struct trace *t, const int64_t *steps);
+
 #endif

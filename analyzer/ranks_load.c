@@ -54,8 +54,8 @@ static char *state_of(const struct report *r)
         add_word(&state, "mismatch");
     else if (t->mismatch_count)
         add_word(&state, "began late");
-    if (t->thinned)
-        add_word(&state, "thinned");
+    if (t->unwritten > 0)
+        add_word(&state, "no room for all its events");
     add_end(&state, t);
     if (!*state)
         add_word(&state, RANK_COMPLETE);

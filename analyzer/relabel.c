@@ -206,9 +206,16 @@ static int relabel(struct trace *t, const struct relabel *r)
 
 int relabel_open(struct trace *t, const char *path, const struct relabel *r)
 {
+    bool asked = r->phases || r->steps;
     if (trace_open(t, path))
         return -1;
-    if ((!r->phases && !r->steps) || !relabel(t, r))
+    if (asked && t->thinned)
+        snprintf(
+            t->why, sizeof t->why,
+            "%s: --phases and --steps need every event, and old ones are folded (VRAMSCOPE_MAX_BYTES): give "
+            "the rules to vramscope run",
+            path);
+    else if (!asked || !relabel(t, r))
         return 0;
     char why[sizeof t->why];
     memcpy(why, t->why, sizeof why);

@@ -55,6 +55,22 @@ static void ooms_json(const struct trace *t, struct json *j)
     json_end(j);
 }
 
+static void folded_json(const struct trace *t, struct json *j)
+{
+    const struct trace_folded *f = &t->folded;
+    bool any = f->stretches > 0, steps = any && t->steps > 0;
+    json_begin(j, "folded", '{');
+    json_int(j, "stretches", f->stretches);
+    json_int(j, "from_ns", any ? f->from : UNKNOWN);
+    json_int(j, "to_ns", any ? f->to : UNKNOWN);
+    json_int(j, "first_step", steps ? f->first_step : UNKNOWN);
+    json_int(j, "last_step", steps ? f->last_step : UNKNOWN);
+    json_int(j, "events", f->events);
+    json_int(j, "ranges", f->ranges);
+    json_int(j, "samples", f->samples);
+    json_end(j);
+}
+
 void report_file_json(const struct trace *t, struct json *j)
 {
     const struct trace_process *p = &t->process;
@@ -78,6 +94,8 @@ void report_file_json(const struct trace *t, struct json *j)
     json_bool(j, "clean_end", t->end == TRACE_END_CLEAN);
     json_text(j, "journal_elsewhere", t->end == TRACE_END_ELSEWHERE ? t->journal : NULL);
     json_bool(j, "thinned", t->thinned);
+    json_int(j, "unwritten_events", t->unwritten);
+    folded_json(t, j);
     json_int(j, "recovered_events", t->recovered);
     json_int(j, "framework_reports", t->reports);
     json_int(j, "framework_reports_mismatched", t->reports_mismatched);

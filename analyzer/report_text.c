@@ -37,6 +37,28 @@ static void print_loss(const struct trace_loss *l, FILE *out)
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
 }
 
+/* Which detail is not in the file, from when to when. */
+static void print_folded(const struct trace *t, FILE *out)
+{
+    const struct trace_folded *f = &t->folded;
+    if (f->stretches > 0) {
+        fprintf(out, "folded: %lld of %s, from %s to %s", (long long)f->events,
+                units_count(t->events, "event").s, units_time(f->from).s, units_time(f->to).s);
+        if (t->steps > 0)
+            fprintf(out, " (steps %lld to %lld)", (long long)f->first_step, (long long)f->last_step);
+        fprintf(out,
+                ", stand with their ranges and samples as %s, to stay below VRAMSCOPE_MAX_BYTES; no peak is "
+                "affected\n",
+                units_count(f->stretches, "sum").s);
+    }
+    if (t->unwritten > 0)
+        fprintf(
+            out,
+            "NO ROOM: %s from %s on have no rows: VRAMSCOPE_MAX_BYTES is too small for what lives; totals "
+            "and peaks count them\n",
+            units_count(t->unwritten, "event").s, units_time(t->unwritten_from).s);
+}
+
 /* Events that are missing first. */
 static void print_losses(const struct report *r, FILE *out)
 {
@@ -52,9 +74,7 @@ static void print_losses(const struct report *r, FILE *out)
     report_bounds_text(t, out);
     for (size_t i = 0; i < t->mismatch_count; i++)
         report_mismatch_text(&t->mismatches[i], out);
-    if (t->thinned)
-        fprintf(out, "thinned: VRAMSCOPE_MAX_BYTES was reached; from there on single framework events are "
-                     "not in the file, peaks are\n");
+    print_folded(t, out);
     if (t->recovered)
         fprintf(out, "recovered: %s merged from the journal that the killed process left\n",
                 units_count(t->recovered, "event").s);

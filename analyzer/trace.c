@@ -234,13 +234,13 @@ static int load_small(struct trace *t)
     if (s && sqlite3_step(s) == SQLITE_ROW)
         t->version = trace_sql_text(t, s, 0);
     sqlite3_finalize(s);
-    t->thinned = trace_sql_one(t, "SELECT value FROM meta WHERE key = 'thinned_from_seq'") != UNKNOWN;
     t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
     t->reports_mismatched =
         trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
         t->reports_mismatched = 0; /* what never happened has no counter */
     t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
+    trace_load_folded(t);
     t->uncalled_classes = trace_sql_one(
         t, "SELECT CAST(substr(s.text, 26) AS INT) FROM moment m JOIN string s ON s.id = m.name "
            "WHERE m.source = 3 AND s.text LIKE 'output layer not called: %' LIMIT 1");

@@ -136,7 +136,8 @@ struct trace_point { /* the device's totals over [t, t_last]; one event, or a st
     int64_t t, t_last, t_max;
     int64_t allocated_min, allocated_max, allocated_last;
     int64_t reserved_min, reserved_max, reserved_last;
-    int phase; /* of the maximum; index into phase_names */
+    int phase;   /* of the maximum; index into phase_names */
+    bool folded; /* no single events are behind it */
 };
 
 /* One training step of a device, event by event (trace_step.c). */
@@ -165,6 +166,14 @@ struct trace_step_end { /* a row of `step` */
 struct trace_birth { /* an allocation that lives at the end of the last step */
     int64_t step;    /* index of the step that made it, from 0 */
     int64_t size, phase, stack, op, space;
+};
+
+struct trace_folded {  /* stretches of the run that stand in the file as sums (trace_fold.c) */
+    int64_t stretches; /* that are left of them; 0: nothing was folded */
+    int64_t from, to;  /* the first's begin, the last's end; between them some may be in full */
+    int64_t first_step, last_step;
+    int64_t events, ranges, steps, samples; /* in them */
+    int64_t largest;                        /* how many were made one at most */
 };
 
 struct trace_count {
@@ -197,8 +206,10 @@ struct trace {
     enum trace_end end;
     char *end_line; /* the sentence about an end that is not known to be in the file, else NULL */
     char *journal;  /* that the file names */
-    bool thinned;   /* from some point on framework events stand in the file only as peaks */
-    long recovered; /* events merged from a journal on opening, 0 = none */
+    bool thinned;   /* some events have no row: folded, or there was no room */
+    struct trace_folded folded;
+    int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
+    long recovered;                    /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
@@ -264,6 +275,12 @@ int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, s
 int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n);
 int64_t trace_counter(struct trace *t, const char *name); /* over all devices */
 int64_t trace_steps_after(struct trace *t, int64_t when);
+
+/* Whether each event between two numbers has its row. */
+bool trace_all_events(struct trace *t, int64_t first_seq, int64_t last_seq);
+/* A folded stretch that lies at least in part between two moments, or holds a step: which steps are in it. */
+bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_step, int64_t *last_step);
+bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64_t *last_step);
 
 /* Tables read on demand; the caller frees the arrays. */
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);

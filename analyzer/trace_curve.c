@@ -4,7 +4,7 @@
  * `zone` holds extremes per about 1000 events.  A zone that is shorter than what the caller can show (COARSE
  * ns, one column of a plot) is handed over as it is; of longer ones the single events are read.  Zones of one
  * device overlap (there is one row of them per phase), so stretches come in no particular order and an event
- * may be seen twice: extremes don't mind.
+ * may be seen twice: extremes don't mind.  Of a folded stretch there are its zones alone, however long.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static void zone_from_row(struct sqlite3_stmt *s, struct zone *z)
                         .reserved_max = v[8],
                         .allocated_last = v[9] + v[10],
                         .reserved_last = v[11],
-                        .phase = (int)v[12]}};
+                        .phase = (int)v[12],
+                        .folded = trace_sql_int(s, 13) != UNKNOWN}};
 }
 
 static int load_zones(struct trace *t, int64_t device, struct zone **out, size_t *n)
@@ -50,7 +51,8 @@ static int load_zones(struct trace *t, int64_t device, struct zone **out, size_t
         t,
         "SELECT first_seq, last_seq, t_first, t_last, min_allocated, max_allocated, max_allocated_t, "
         "min_reserved, max_reserved, "
-        "last_framework, last_direct, last_reserved, phase FROM zone WHERE device = ? ORDER BY first_seq",
+        "last_framework, last_direct, last_reserved, phase, stretch FROM zone WHERE device = ? ORDER BY "
+        "first_seq",
         1, device);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
@@ -63,10 +65,11 @@ static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
     int64_t allocated = bytes(sqlite3_column_int64(s, 1), 512) + bytes(sqlite3_column_int64(s, 2), 512);
     int64_t reserved = bytes(sqlite3_column_int64(s, 3), 2097152), when = trace_sql_amount(s, 0);
     *p = (struct trace_point){when,      when,     when,     allocated, allocated,
-                              allocated, reserved, reserved, reserved,  sqlite3_column_int(s, 4)};
+                              allocated, reserved, reserved, reserved,  sqlite3_column_int(s, 4),
+                              false};
 }
 
-#define EVENT_COLUMNS "SELECT t, framework, direct, reserved, phase FROM ev WHERE device = ? "
+#define EVENT_COLUMNS "SELECT t, framework, direct, reserved, phase, seq FROM ev WHERE device = ? "
 
 /* The single events from sequence FIRST to LAST. */
 static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t last, trace_visit *visit,
@@ -91,9 +94,10 @@ static int visit_zones(struct trace *t, int64_t device, const struct zone *zones
         const struct zone *z = &zones[i];
         if (z->p.t_last < from || z->p.t > to)
             continue;
-        if ((z->p.t_last - z->p.t <= coarse && z->p.t >= from && z->p.t_last <= to) || t->thinned)
+        bool shown = z->p.folded || (z->p.t_last - z->p.t <= coarse && z->p.t >= from && z->p.t_last <= to);
+        if (shown || t->unwritten)
             visit(context, &z->p);
-        if (z->p.t_last - z->p.t <= coarse && z->p.t >= from && z->p.t_last <= to)
+        if (shown)
             continue;
         if (last >= first && z->first_seq <= last + 1) {
             last = z->last_seq > last ? z->last_seq : last;
@@ -126,10 +130,19 @@ static int find_before(struct trace *t, int64_t device, int64_t from, const stru
         t, EVENT_COLUMNS "AND seq <= ? AND t < ? AND (op < 30 OR op >= 50) ORDER BY seq DESC LIMIT 1", 3,
         device, limit, from);
     int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    int64_t seq = 0;
     if (code == SQLITE_ROW) {
         point_from_row(s, before);
         before->t = before->t_last = from;
+        seq = trace_sql_amount(s, 5);
     }
+    for (size_t i = 0; i < n; i++) /* what a folded stretch left, where that is later */
+        if (zones[i].p.folded && zones[i].p.t_last < from && zones[i].last_seq > seq) {
+            seq = zones[i].last_seq;
+            *before = zones[i].p;
+            before->t = before->t_last = before->t_max = from;
+            before->folded = false;
+        }
     return trace_sql_done(t, s, code);
 }
 

@@ -139,11 +139,3 @@ int64_t trace_counter(struct trace *t, const char *name)
     sqlite3_finalize(s);
     return value;
 }
-
-int64_t trace_steps_after(struct trace *t, int64_t when)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT count(*) FROM step WHERE t_ns > ?", 1, when);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : 0;
-    sqlite3_finalize(s);
-    return value;
-}

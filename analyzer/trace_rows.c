@@ -123,21 +123,25 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
     return trace_sql_done(t, s, code);
 }
 
+/* One by one, and those that were folded, by their names. */
 #define NAMED                                                                                                \
-    "FROM rng r LEFT JOIN range_peak p ON p.range = r.id AND p.device = ?1 LEFT JOIN string n ON n.id = "    \
-    "r.name "                                                                                                \
-    "LEFT JOIN string d ON d.id = r.domain WHERE r.phase = 0 GROUP BY n.text, d.text"
+    "FROM (SELECT name, domain, 1 AS ranges, max(0, coalesce(t_pop, CASE WHEN flags & 4 THEN t_push ELSE "   \
+    "?2 END) - t_push) AS ns, allocated_bytes, reserved_bytes FROM rng LEFT JOIN range_peak p ON p.range = " \
+    "id AND p.device = ?1 WHERE phase = 0 "                                                                  \
+    "UNION ALL SELECT f.name, f.domain, f.ranges, f.ns, p.allocated_bytes, p.reserved_bytes FROM "           \
+    "range_fold f LEFT JOIN range_fold p ON (p.stretch, p.phase, p.name, p.domain) = (f.stretch, f.phase, "  \
+    "f.name, f.domain) AND p.device = ?1 WHERE f.phase = 0 AND f.device = -1) r "                            \
+    "LEFT JOIN string n ON n.id = r.name LEFT JOIN string d ON d.id = r.domain "                             \
+    "GROUP BY r.name = -1, n.text, d.text"
 
 int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
                       int64_t *count)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT n.text, d.text, count(*), sum(max(0, coalesce(r.t_pop, CASE WHEN r.flags & 4 THEN "
-                  "r.t_push ELSE ?2 END) - r.t_push)), "
-                  "max(p.allocated_bytes), max(p.reserved_bytes), count(*) OVER () " NAMED
-                  " ORDER BY 4 DESC, 1 LIMIT ?3",
-                  3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT CASE r.name WHEN -1 THEN 'other names' ELSE n.text END, d.text, sum(ranges), sum(ns), "
+        "max(allocated_bytes), max(reserved_bytes), count(*) OVER () " NAMED " ORDER BY 4 DESC, 1 LIMIT ?3",
+        3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
@@ -153,7 +157,8 @@ int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace
 
 int64_t trace_other_ranges(struct trace *t)
 {
-    int64_t n = trace_sql_one(t, "SELECT count(*) FROM rng WHERE phase = 0");
+    int64_t n = trace_sql_one(t, "SELECT (SELECT count(*) FROM rng WHERE phase = 0) + (SELECT "
+                                 "coalesce(sum(ranges), 0) FROM range_fold WHERE phase = 0 AND device = -1)");
     return n == UNKNOWN ? 0 : n;
 }
 
@@ -246,8 +251,11 @@ int64_t trace_unfinished_step(struct trace *t)
 
 int64_t trace_step_at(struct trace *t, int64_t when)
 {
+    int64_t first, last;
     if (t->steps <= 0 && t->unfinished_step == UNKNOWN)
         return UNKNOWN;
+    if (trace_folded_at(t, when, when, &first, &last))
+        return first == last ? first : UNKNOWN;
     int64_t step =
         one_of_two(t, "SELECT min(step) FROM step WHERE t_ns >= ? AND process = ?", when, t->process.id);
     return step == UNKNOWN ? t->steps + 1 : step;

@@ -34,6 +34,9 @@ int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the 
 /* The rows of S: device, bytes, count, stack, phase, category, owner of what lived (trace_rows.c). */
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
 
+/* What was folded, and the number of steps (trace_fold.c). */
+void trace_load_folded(struct trace *t);
+
 /* Out-of-memory events, first and last moment (trace_rows.c). */
 int trace_load_extent(struct trace *t);
 int64_t trace_unfinished_step(struct trace *t);

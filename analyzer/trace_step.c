@@ -49,21 +49,26 @@ static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
     else if (one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", m->first_seq,
                  m->last_seq) != 0)
         m->why = "in the peak's step memory turned out to be a caching allocator's only later";
+    else if (t->thinned && !trace_all_events(t, m->first_seq, m->last_seq))
+        m->why = "the events of the peak's step are folded (VRAMSCOPE_MAX_BYTES)";
     if (m->why)
         return false;
     m->step = one(t, "SELECT step FROM step WHERE seq = ? AND process = ?", m->last_seq, process);
     return m->step != UNKNOWN;
 }
 
+/* What the last event before the step left: its own row, or the sum of a folded stretch that it lies in. */
 static int load_before(struct trace *t, int64_t device, struct trace_step_memory *m)
 {
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT " X512("framework") ", " X512(
-                                           "direct") " FROM ev WHERE seq < ? AND device = ? AND (op < 30 OR "
-                                                     "op >= 50) ORDER BY seq DESC LIMIT 1",
-                                       2, m->first_seq, device);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT seq, framework, direct FROM (SELECT seq, " X512("framework") " AS framework, " X512(
+            "direct") " AS direct FROM ev WHERE seq < ?1 AND device = ?2 AND (op < 30 OR op >= 50) ORDER BY "
+                      "seq DESC LIMIT 1) UNION ALL SELECT last_seq, last_framework, last_direct FROM zone "
+                      "WHERE stretch IS NOT NULL AND device = ?2 AND last_seq < ?1 ORDER BY 1 DESC LIMIT 1",
+        2, m->first_seq, device);
     int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    m->before = code == SQLITE_ROW ? trace_sql_amount(s, 0) + trace_sql_amount(s, 1) : 0;
+    m->before = code == SQLITE_ROW ? trace_sql_amount(s, 1) + trace_sql_amount(s, 2) : 0;
     return trace_sql_done(t, s, code);
 }
 
@@ -123,8 +128,6 @@ int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace
     *out = (struct trace_step_memory){.step = UNKNOWN};
     if (t->steps <= 0)
         out->why = "no training steps were told: mark them, or name a range by --steps";
-    else if (t->thinned)
-        out->why = "the events of the peak's step were thinned";
     if (out->why || !find_step(t, seq, out))
         return 0;
     return load_before(t, device, out) || load_points(t, device, out) || load_freed(t, device, out) ||

@@ -49,10 +49,15 @@ SELECT phase, category, owner, count(*) AS allocations, sum(size_bytes) >> 20 AS
 FROM leak GROUP BY phase, category, owner ORDER BY sum(size_bytes) DESC LIMIT 20;
 
 -- Does the peak grow from step to step?  (A leak, or a longer batch.)
-SELECT r.step, max(p.allocated_bytes) >> 20 AS allocated_mib, max(p.reserved_bytes) >> 20 AS reserved_mib
-FROM range_peak p JOIN range r ON r.id = p.range WHERE p.device = 0 GROUP BY r.step ORDER BY r.step LIMIT 20;
+SELECT first_step, last_step, allocated_bytes >> 20 AS allocated_mib, reserved_bytes >> 20 AS reserved_mib
+FROM step_peak WHERE device = 0 ORDER BY first_step LIMIT 20;
 
--- The range with the highest peak of each phase: which step was it?
+-- What was folded to stay below VRAMSCOPE_MAX_BYTES, and what each phase held at most meanwhile?  (No answer: nothing was.)
+SELECT f.first_step, f.last_step, f.from_ns / 1e9 AS from_s, f.to_ns / 1e9 AS to_s, p.phase,
+  p.min_allocated_bytes >> 20 AS least_mib, p.max_allocated_bytes >> 20 AS greatest_mib
+FROM folded f JOIN folded_phase p ON p.stretch = f.stretch WHERE p.device = 0 ORDER BY f.stretch, p.phase LIMIT 20;
+
+-- The range with the highest peak of each phase: which step was it?  (Of ranges that are not folded.)
 SELECT phase, step, max(allocated) >> 20 AS mib FROM
   (SELECT r.phase AS phase, r.step AS step, p.allocated_bytes AS allocated
    FROM range_peak p JOIN range r ON r.id = p.range WHERE p.device = 0 AND r.phase <> 'none')

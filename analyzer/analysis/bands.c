@@ -129,6 +129,11 @@ static void ask_events(int *phases, const bool *ranged, const struct columns *c)
     size_t from = 0; /* columns since the last event */
     for (size_t x = 0; x < c->n; x++) {
         const struct column *at = &c->at[x];
+        if (at->folded && !ranged[x]) { /* many phases in turn */
+            before = 0;
+            from = x + 1;
+            continue;
+        }
         if (!ranged[x] && !at->any)
             continue;
         for (size_t k = from; k < x && !ranged[x] && before > 0 && at->first_phase == before; k++)

@@ -77,6 +77,30 @@ static void merge(struct column *to, const struct trace_point *p)
     to->any = true;
 }
 
+static void widen(int64_t band[2], bool first, int64_t least, int64_t most)
+{
+    band[0] = first || least < band[0] ? least : band[0];
+    band[1] = first || most > band[1] ? most : band[1];
+}
+
+/* P is folded: which of the columns it lies in is all that is known of its phases. */
+static void add_folded(struct columns *c, const struct trace_point *p, size_t first, size_t last)
+{
+    for (size_t i = first; i <= last; i++) {
+        struct column *at = &c->at[i];
+        at->folded = true;
+        if (first == last)
+            continue;
+        if (!at->band || p->allocated_max > at->band_allocated[1]) {
+            at->band_t = p->t_max;
+            at->band_phase = p->phase;
+        }
+        widen(at->band_allocated, !at->band, p->allocated_min, p->allocated_max);
+        widen(at->band_reserved, !at->band, p->reserved_min, p->reserved_max);
+        at->band = true;
+    }
+}
+
 void columns_add(void *context, const struct trace_point *p)
 {
     struct columns *c = context;
@@ -84,6 +108,8 @@ void columns_add(void *context, const struct trace_point *p)
         return;
     size_t first = columns_index(c, p->t), last = columns_index(c, p->t_last),
            top = columns_index(c, p->t_max);
+    if (p->folded)
+        add_folded(c, p, first, last);
     if (first == last) {
         take_phase(&c->at[first], p);
         merge(&c->at[first], p);
@@ -107,22 +133,51 @@ void columns_add(void *context, const struct trace_point *p)
     }
 }
 
+/* The extremes of folded stretches lie somewhere in the column or beyond it, those of its own points in it.
+ */
+static void show_band(struct column *at)
+{
+    const int64_t *allocated = at->band_allocated, *reserved = at->band_reserved;
+    if (!at->any || allocated[1] > at->allocated_max) {
+        at->allocated_max = allocated[1];
+        at->t_max = at->band_t;
+        at->phase = at->band_phase;
+    }
+    if (!at->any || allocated[0] < at->allocated_min)
+        at->allocated_min = allocated[0];
+    if (!at->any || reserved[1] > at->reserved_max)
+        at->reserved_max = reserved[1];
+    if (!at->any || reserved[0] < at->reserved_min)
+        at->reserved_min = reserved[0];
+}
+
+/* LEFT, what the column before ends with, holds here from the left edge until the first point. */
+static void carry_in(struct column *at, struct trace_point left)
+{
+    left.t_last = at->any ? INT64_MIN : left.t; /* older than any */
+    bool any = at->any;
+    merge(at, &left);
+    at->any = any;
+}
+
 void columns_finish(struct columns *c, const struct trace_point *before)
 {
     int64_t allocated = before->allocated_last, reserved = before->reserved_last;
     int phase = before->phase;
     c->before = before->phase;
     for (size_t i = 0; i < c->n; i++) {
-        struct trace_point carry = {.t = columns_edge(c, i), .phase = phase};
+        int64_t t = columns_edge(c, i);
         struct column *at = &c->at[i];
-        carry.t_last = carry.t_max = carry.t;
-        carry.allocated_min = carry.allocated_max = carry.allocated_last = allocated;
-        carry.reserved_min = carry.reserved_max = carry.reserved_last = reserved;
-        /* it is in the column from its left edge until the first point there: INT64_MIN is older than any */
-        carry.t_last = at->any ? INT64_MIN : carry.t;
-        bool any = at->any;
-        merge(at, &carry);
-        at->any = any;
+        if (at->band && !at->any) {
+            at->allocated_last = allocated;
+            at->reserved_last = reserved;
+            at->last_phase = phase;
+        }
+        if (at->band) /* one value of many: the band holds it */
+            show_band(at);
+        else
+            carry_in(at, (struct trace_point){t, t, t, allocated, allocated, allocated, reserved, reserved,
+                                              reserved, phase, false});
         allocated = at->allocated_last;
         reserved = at->reserved_last;
         phase = at->last_phase;

@@ -4,6 +4,10 @@
  * Each column keeps the least and the greatest value that the curve takes inside it, the value carried in
  * from the left included, so the greatest column equals the curve's maximum whatever the width.  Points may
  * come in any order and more than once.
+ *
+ * Of a folded stretch that covers several columns the extremes are known, and the moment of its greatest
+ * value.  Each of these columns shows the least and the greatest that the curve can have been there, and says
+ * so (band).
  */
 #ifndef VS_COLUMNS_H
 #define VS_COLUMNS_H
@@ -19,7 +23,13 @@ struct column {
     int told;                    /* phase of the greatest point with one; 0 none */
     int64_t t_first;             /* of the first point */
     int64_t told_max;
-    bool any; /* a point fell into it */
+    bool any;    /* a point fell into it */
+    bool folded; /* part of a folded stretch is in it */
+    bool band;   /* and reaches beyond it: that it goes from the least to the greatest of these is all that is
+                    known */
+    int64_t band_allocated[2], band_reserved[2];
+    int64_t band_t; /* of band_allocated[1] */
+    int band_phase;
 };
 
 struct columns {

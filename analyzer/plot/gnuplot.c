@@ -2,8 +2,8 @@
  * gnuplot.c - the picture as a gnuplot script that holds its own data, to be restyled by whoever likes.
  *
  * Back to front in each panel: light bands of the phases, reserved, allocated (the range between the least
- * and the greatest value of a column lighter), driver used as a thin line, the strip of phases on top, the
- * peak.
+ * and the greatest value of a column lighter, and hatched where a folded stretch covers several columns),
+ * driver used as a thin line, the strip of phases on top, the peak.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "units.h"
 
 #define OTHERS     "other phases"
+#define FOLDED     "folded: least to greatest"
 #define LETTER     8.3 /* pixels of a letter of the peak's label, on average */
 #define BANDS_CALM 90  /* more bands than this are a flicker behind the curves: then the strip alone */
 
@@ -55,6 +56,27 @@ static void put_samples(const struct panel *q, size_t panel, struct axis_unit ti
     fputs("NaN NaN\nEOD\n", out);
 }
 
+/* t, the least and the greatest allocated of the columns that are a band; a gap between two of them. */
+static void put_folded(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
+                       FILE *out)
+{
+    const struct columns *c = &q->columns;
+    fprintf(out, "$folded_%zu << EOD\n# t_%s allocated_min allocated_max (%s, of folded stretches)\n", panel,
+            time.name, bytes.name);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct column *at = &c->at[i];
+        if (!at->band)
+            continue;
+        double least = (double)at->allocated_min / bytes.scale,
+               most = (double)at->allocated_max / bytes.scale;
+        fprintf(out, "%.9g %.6f %.6f\n%.9g %.6f %.6f\n", (double)columns_edge(c, i) / time.scale, least, most,
+                (double)columns_edge(c, i + 1) / time.scale, least, most);
+        if (i + 1 < c->n && !at[1].band)
+            fputs("\n", out);
+    }
+    fputs("EOD\n", out);
+}
+
 static bool has_phase(const struct picture *p, size_t phase)
 {
     return p->phases[phase].ns > 0;
@@ -90,8 +112,8 @@ static bool shares_color(const struct picture *p, size_t phase)
 /* Entries and the longest name of them, to know how many fit beside each other. */
 static size_t legend_entries(const struct picture *p, size_t *longest)
 {
-    size_t n = 2 + any_samples(p);
-    *longest = sizeof "driver used" - 1;
+    size_t n = 2 + any_samples(p) + picture_folded(p);
+    *longest = picture_folded(p) ? sizeof FOLDED - 1 : sizeof "driver used" - 1;
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!has_phase(p, i) || !first_of_color(p, i))
             continue;
@@ -146,6 +168,10 @@ static void put_legend(const struct picture *p, double height, FILE *out)
           "\"allocated\", \\\n"
           "  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title \"reserved\"",
           out);
+    if (picture_folded(p))
+        fputs(", \\\n  NaN with boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line "
+              "title \"" FOLDED "\"",
+              out);
     if (any_samples(p))
         fputs(", \\\n  NaN with lines lw 1.3 dt (6,3) lc rgb used_line title \"driver used\"", out);
     put_phase_entries(p, out);
@@ -210,6 +236,11 @@ static void put_plot(const struct picture *p, size_t panel, double top, FILE *ou
             " \\\n  $curve_%zu using 1:3 with filledcurves y=0 fs solid 1 noborder lc rgb allocated_fill,"
             " \\\n  $curve_%zu using 1:2 with lines lw 1.2 lc rgb allocated_line",
             panel, panel, panel, panel, panel);
+    if (q->folded)
+        fprintf(
+            out,
+            ", \\\n  $folded_%zu using 1:2:3 with filledcurves fs transparent pattern 4 lc rgb folded_line",
+            panel);
     if (q->used_shown) /* few samples get points: a line alone would claim to know what lies between */
         fprintf(out, ", \\\n  $used_%zu using 1:2 with %s lw 1.3 dt (6,3) lc rgb used_line", panel,
                 q->sample_count < 60 ? "linespoints pt 7 ps 0.45" : "lines");
@@ -247,6 +278,8 @@ static void put_panel(const struct picture *p, size_t panel, double bottom, doub
          *label = panel + 1 == p->panel_count ? xformat("time since the start (%s)", time.name) : NULL;
     script_curve(&q->columns, name, 0, time, bytes, out);
     put_samples(q, panel, time, bytes, out);
+    if (q->folded)
+        put_folded(q, panel, time, bytes, out);
     put_bands(p, panel, time.scale, out);
     script_panel(&(struct script_panel){bottom, top_edge, (double)q->columns.from / time.scale,
                                         (double)q->columns.to / time.scale, top, bytes.name, label, q->title},

@@ -99,6 +99,12 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     }
 }
 
+static void find_folded(struct panel *panel)
+{
+    for (size_t i = 0; i < panel->columns.n; i++)
+        panel->folded |= panel->columns.at[i].band;
+}
+
 /* Figures of different sources are different questions: a line from one to the other would be nobody's. */
 static void keep_source(struct panel *panel)
 {
@@ -147,6 +153,7 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
         return -1;
     find_peak(t, device, panel);
     keep_source(panel);
+    find_folded(panel);
     find_used(panel);
     return 0;
 }
@@ -219,6 +226,14 @@ struct axis_unit picture_byte_unit(int64_t bytes)
     while (i > 0 && (double)bytes < 1.5 * units[i].scale)
         i--;
     return units[i];
+}
+
+bool picture_folded(const struct picture *p)
+{
+    for (size_t i = 0; i < p->panel_count; i++)
+        if (p->panels[i].folded)
+            return true;
+    return false;
 }
 
 int64_t panel_top(const struct panel *p)

@@ -23,6 +23,7 @@ struct panel {
     int64_t used_peak; /* greatest sample in the window, UNKNOWN without one */
     bool whole_device; /* the samples count other processes too */
     bool used_shown;   /* it lies on the scale of the curves; far above, it would squash them */
+    bool folded;       /* part of what is shown is a folded stretch, wider than a column */
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
@@ -75,6 +76,8 @@ struct axis_unit picture_time_unit(int64_t span_ns);
 struct axis_unit picture_byte_unit(int64_t bytes);
 /* The greatest value that a panel shows. */
 int64_t panel_top(const struct panel *p);
+/* Whether a panel shows a folded stretch wider than a column. */
+bool picture_folded(const struct picture *p);
 /* What the reader must know beside the picture, "" = nothing. */
 char *panel_note(const struct panel *p);
 /* "peak 3.71 GiB in logits" */

@@ -12,6 +12,7 @@
 #define RANGE_FILL     "#9ca9b4" /* between a column's least and greatest allocated */
 #define ALLOCATED_LINE "#22313c"
 #define USED_LINE      "#000000"
+#define FOLDED_LINE    "#22313c"
 
 void script_text(FILE *out, const char *text)
 {
@@ -57,7 +58,8 @@ void script_head(const struct picture *p, FILE *out, const char *terminal, const
     put_path(out, output);
     fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
           "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
-          "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE "\"\n"
+          "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE
+          "\"\nfolded_line = \"" FOLDED_LINE "\"\n"
           "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
           "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"

@@ -1,6 +1,6 @@
 /*
- * text.c - the picture on a terminal: eighth blocks for allocated, light shade for reserved, a line of
- * letters for the phases.
+ * text.c - the picture on a terminal: eighth blocks for allocated, light shade for reserved, dark shade
+ * between the least and the greatest of a folded stretch, a line of letters for the phases.
  *
  * Every character column is one column of the picture, so its top is the column's greatest value.
  */
@@ -47,7 +47,9 @@ static void draw_cell(const struct column *at, int64_t top, size_t row, size_t h
 {
     int allocated = filled(at->allocated_max, top, row, height),
         reserved = filled(at->reserved_max, top, row, height);
-    if (allocated)
+    if (at->band && allocated && filled(at->allocated_min, top, row, height) < allocated)
+        fputs("▓", out);
+    else if (allocated)
         fputs(eighths[allocated], out);
     else
         fputs(reserved >= 4 ? "░" : " ", out);
@@ -157,7 +159,8 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
 
 static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
 {
-    fprintf(out, "%*s█ allocated  ░ reserved", AXIS, "");
+    fprintf(out, "%*s█ allocated  ░ reserved%s", AXIS, "",
+            picture_folded(p) ? "  ▓ folded: least to greatest" : "");
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!p->phases[i].ns)
             continue;

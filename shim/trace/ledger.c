@@ -51,16 +51,16 @@ void vs_output_clear(struct vs_output *out)
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
     out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
         out->counts.n = out->doubts.n = 0;
-    out->born.n = out->died.n = 0;
+    out->born.n = out->died.n = out->stretches.n = 0;
     out->dropped = out->no_memory = 0;
 }
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,    out->ranges.at, out->range_peaks.at, out->zones.at,
-                     out->samples.at, out->steps.at,  out->marks.at,       out->mismatches.at,
-                     out->amends.at,  out->phases.at, out->peaks.at,       out->counts.at,
-                     out->born.at,    out->died.at,   out->arenas.at,      out->doubts.at};
+    void *lists[] = {out->rows.at,   out->ranges.at,   out->range_peaks.at, out->zones.at,  out->samples.at,
+                     out->steps.at,  out->marks.at,    out->mismatches.at,  out->amends.at, out->phases.at,
+                     out->peaks.at,  out->counts.at,   out->born.at,        out->died.at,   out->arenas.at,
+                     out->doubts.at, out->stretches.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -134,14 +134,18 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
     r->stream = second_number(e);
 }
 
-static bool thinned(const struct vs_ledger *l, const struct vs_row *r)
+/* What a writer that continues the file cannot do without: the driver's events. */
+static bool essential(const struct vs_row *r)
 {
-    if (l->level >= 3)
-        return true;
-    if (l->level >= 2 && (r->op == VS_OP_RANGE_PUSH || r->op == VS_OP_RANGE_POP) && r->phase == VS_PHASE_NONE)
-        return true;
-    return l->level >= 1 && (r->op == VS_OP_BLOCK_ALLOC || r->op == VS_OP_BLOCK_FREE ||
-                             (r->op == VS_OP_FREE_MISSED && r->space == VS_SPACE_NONE));
+    if (r->op == VS_OP_FREE_MISSED)
+        return r->space != VS_SPACE_NONE; /* not a block's */
+    return r->op < VS_OP_BLOCK_ALLOC || r->op >= VS_OP_RECLASSIFY ||
+           (r->op >= VS_OP_LIMIT && r->op <= VS_OP_ARENA_RESERVED);
+}
+
+static bool is_written(const struct vs_ledger *l, const struct vs_row *r)
+{
+    return l->level < 2 || (l->level == 2 && essential(r));
 }
 
 void vs_row_end(struct vs_ledger *l, struct vs_row *r)
@@ -153,10 +157,12 @@ void vs_row_end(struct vs_ledger *l, struct vs_row *r)
         vs_doubt_look(l, r);
     if (r->op < VS_OP_RANGE_PUSH || r->op >= VS_OP_RECLASSIFY)
         vs_phase_row(l, r);
-    if (thinned(l, r))
-        l->out->dropped++;
-    else
+    bool written = is_written(l, r);
+    if (written)
         vs_list_push(&l->out->rows, l->out->no_memory, *r);
+    else
+        l->out->dropped++;
+    vs_stretch_row(l, r, written);
 }
 
 void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
@@ -176,9 +182,9 @@ static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
     vs_row_begin(l, &r, e);
     vs_row_end(l, &r);
     vs_oom_sample(l, e, r.t);
-    if (!l->restoring && l->level < 3 && e->arg0 != VS_SAMPLE_OOM && e->arg0 != VS_SAMPLE_OOM_PROCESS)
+    if (!l->restoring && l->level < 2 && e->arg0 != VS_SAMPLE_OOM && e->arg0 != VS_SAMPLE_OOM_PROCESS)
         vs_list_push(&l->out->samples, l->out->no_memory,
-                     (struct vs_sample_row){r.t, e->size, e->arg1, e->address, r.reserved, e->device,
+                     (struct vs_sample_row){r.seq, r.t, e->size, e->arg1, e->address, r.reserved, e->device,
                                             (uint32_t)e->arg0});
 }
 
@@ -188,7 +194,7 @@ static void apply_step(struct vs_ledger *l, const struct vs_event *e)
     vs_row_begin(l, &r, e);
     l->step += e->arg0 + 1; /* the calls before it that have no event, and its own */
     vs_row_end(l, &r);
-    if (!l->restoring && l->level < 3)
+    if (!l->restoring && l->level < 2)
         vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){l->step, r.seq, r.t});
 }
 
@@ -200,7 +206,7 @@ static void apply_other(struct vs_ledger *l, const struct vs_event *e)
     if (e->op == VS_OP_RECORD_START)
         for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* while nothing was recorded the framework went on */
             l->device[i].resync = true;
-    if (e->op == VS_OP_MARK && !l->restoring && l->level < 3)
+    if (e->op == VS_OP_MARK && !l->restoring && l->level < 2)
         vs_list_push(&l->out->marks, l->out->no_memory,
                      (struct vs_mark_row){r.seq, r.t, (uint32_t)e->address, (uint32_t)e->arg1, e->thread});
     vs_row_end(l, &r);

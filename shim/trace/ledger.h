@@ -57,6 +57,7 @@ struct vs_ledger_config {
     void *context;    /* for the two functions; NULL functions answer "none" and "no" */
     uint32_t (*phase_of)(void *context, uint32_t name); /* journal string -> phase id */
     bool (*is_autograd)(void *context, uint16_t thread);
+    uint32_t stretch_min, stretch_max; /* events (ledger_stretch.c); 0 = as where there is room */
 };
 
 /* ---- rows ---- */
@@ -90,16 +91,36 @@ struct vs_range_peak_row {
     int64_t t;
 };
 
+/* Who held a device's `allocated`: bytes by the phase that they were born in, blocks of a framework and
+ * direct allocations.  Phases from VS_HELD_PHASES - 1 on share the last place. */
+#define VS_HELD_PHASES 16
+struct vs_held {
+    uint64_t framework[VS_HELD_PHASES], direct[VS_HELD_PHASES];
+};
+
 struct vs_zone_row {
     uint64_t first_seq, last_seq;
-    int64_t t_first, t_last, max_t;
+    int64_t t_first, t_last, max_t, min_t, max_reserved_t, min_reserved_t;
     uint64_t min_allocated, max_allocated, min_reserved, max_reserved;
+    uint64_t reserved_at_max, reserved_at_min; /* of allocated */
     uint64_t last_framework, last_direct, last_reserved;
     uint32_t phase, events;
     int device;
+    struct vs_held held; /* when allocated was greatest */
+};
+
+struct vs_stretch_row { /* of the run: what is folded as one (ledger_stretch.c) */
+    uint64_t first_seq, last_seq;
+    int64_t t_first, t_last;
+    uint64_t first_step, last_step;  /* under way when it began and when it ended, from 1 */
+    uint64_t steps, ranges, samples; /* that ended in it; taken in it */
+    uint64_t unwritten;              /* events without a row from the start */
+    uint64_t bytes;                  /* that it takes in the file, about */
+    bool open;                       /* more events come */
 };
 
 struct vs_sample_row {
+    uint64_t seq;
     int64_t t;
     uint64_t used, rss, pinned, reserved;
     int device;
@@ -264,6 +285,7 @@ struct vs_output {
     VS_LIST(struct vs_range_row, ranges);
     VS_LIST(struct vs_range_peak_row, range_peaks);
     VS_LIST(struct vs_zone_row, zones);
+    VS_LIST(struct vs_stretch_row, stretches);
     VS_LIST(struct vs_sample_row, samples);
     VS_LIST(struct vs_arena_row, arenas);
     VS_LIST(struct vs_step_row, steps);
@@ -309,8 +331,8 @@ void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out);
 /* The ranges that are still open stay so (t_pop -1): nothing more comes. */
 void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out);
 
-/* Thinning: 0 every row; 1 no single framework events; 2 also no ranges that name no phase; 3 only
- * aggregates. */
+/* What is written of the next events: 0 and 1 every row, 2 the driver's events alone, 3 nothing but
+ * aggregates (from 2 on there is no room although everything old is folded). */
 void vs_ledger_set_thinning(struct vs_ledger *l, int level);
 /* From now on OUT's `born` and `died` say how table live changes. */
 void vs_ledger_track_live(struct vs_ledger *l, bool on);
@@ -326,6 +348,7 @@ size_t vs_ledger_live_count(const struct vs_ledger *l);
 struct vs_peak_info {
     int device;
     uint64_t seq, bytes;
+    uint64_t reserved_seq; /* where `reserved` was greatest */
     int64_t t;
 };
 size_t vs_ledger_peaks(const struct vs_ledger *l, struct vs_peak_info *out, size_t max);
@@ -335,11 +358,15 @@ void vs_ledger_each_at_peak(const struct vs_ledger *l, int device,
 /* The out-of-memory events that are kept, one row each however many roles it has; how many, at most MAX.
  * _version counts their changes, from 0 in a fresh ledger or one that continues a database. */
 size_t vs_ledger_ooms(const struct vs_ledger *l, struct vs_oom_row *out, size_t max);
+size_t vs_ledger_oom_seqs(const struct vs_ledger *l, uint64_t *out, size_t max); /* their events alone */
 uint64_t vs_ledger_ooms_version(const struct vs_ledger *l);
 /* What was alive then on its device: of `allocated`, so that the sizes and `base` add up to framework +
  * direct; of no device (-1: host memory) everything that belongs to none. */
 void vs_ledger_each_at_oom(const struct vs_ledger *l, uint64_t seq,
                            void (*each)(void *context, const struct vs_alloc *a), void *context);
+
+/* Whether range ID is open: its pop may still come. */
+bool vs_ledger_range_open(const struct vs_ledger *l, uint32_t id);
 
 /* ---- continuing a database (see ledger_restore.c for the order of calls) ---- */
 
@@ -353,6 +380,7 @@ void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struc
 void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row); /* last of its source */
 void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row);
 void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row);
+void vs_ledger_restore_stretch(struct vs_ledger *l, const struct vs_stretch_row *row); /* the open one */
 void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row);
 void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row);
 void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row);

@@ -13,6 +13,7 @@
  *   ledger_ranges.c   ranges and their peaks
  *   ledger_phases.c   statistics per phase, zones
  *   ledger_doubt.c    from where to where totals are upper bounds, because ends were lost
+ *   ledger_stretch.c  stretches: the units of folding
  *   ledger_oom.c      what lived when memory ran out, and whether that reached the program
  *   ledger_restore.c  continuing a database
  */
@@ -37,8 +38,7 @@
 #define VS_RANGES_OPEN_MAX 1024
 #define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
 #define VS_ZONE_EVENTS     1000
-#define VS_ZONE_GAP        256         /* another phase's rows that end a zone */
-#define VS_ZONE_NS         1000000000u /* a zone's length where events are thinned */
+#define VS_ZONE_GAP        256 /* another phase's rows that end a zone */
 #define VS_SPACES_MAX      13
 #define VS_DOUBTS          2    /* totals of a device that can be upper bounds */
 #define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
@@ -52,6 +52,8 @@ struct curve {
 struct device {
     struct curve curve[VS_CURVE_END];
     bool active, reported, resync, run_dirty;
+    bool peak_restored;                      /* `gone` came from the database as a whole */
+    struct vs_held held;                     /* of allocated, without `base` */
     uint64_t base, base_at_peak;             /* bytes that a framework held before the recording began */
     uint64_t managed_base, managed_base_seq; /* the same of its reserved, and the row that said so */
     uint64_t pool_live, pool_sampled, direct_driver;
@@ -162,6 +164,7 @@ struct maker { /* a thread that makes and maps physical memory, since its last r
 struct oom { /* one out-of-memory in one role */
     struct vs_oom_row row;
     VS_LIST(struct vs_alloc, gone); /* ended since, alive then */
+    bool restored;                  /* `gone` came from the database as a whole */
     uint64_t retry_seq;             /* VS_OOM_OPEN_LAST: the same request, granted later */
     uint64_t retry_address;
 };
@@ -225,6 +228,7 @@ struct vs_ledger {
     } range_cache[VS_RANGE_CACHE];
     VS_LIST(struct phase, phase);
     VS_LIST(struct phase_dev, stat);
+    struct vs_stretch_row stretch;
     struct ooms oom;
     struct vs_table stats; /* device << 32 | phase -> index into stat */
 };
@@ -263,6 +267,7 @@ void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
 void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_entry_from(const struct vs_row *r, struct entry *e);
 bool vs_in_allocated(const struct vs_alloc *a);
+void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add);
 
 /* ledger_alloc.c */
 void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed);
@@ -282,6 +287,7 @@ void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
 void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
 void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);
 
+void vs_phys_drop(struct vs_ledger *l, uint32_t index);
 uint32_t vs_phys_of(struct vs_ledger *l, uint64_t handle, uint64_t restored_mate);
 uint32_t vs_phys_mapped_at(struct vs_ledger *l, uint64_t address);
 void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint32_t index);
@@ -326,6 +332,9 @@ void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a chan
 /* After the comparison with a framework's report (device.diff). */
 void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);
 
+/* ledger_restore.c */
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a);
+
 /* ledger_ranges.c */
 void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);
 uint32_t vs_range_phase(struct vs_ledger *l, uint32_t range);
@@ -340,6 +349,11 @@ struct phase *vs_phase(struct vs_ledger *l, uint32_t phase);
 struct phase_dev *vs_phase_dev(struct vs_ledger *l, int index, uint32_t phase);
 void vs_phase_row(struct vs_ledger *l, const struct vs_row *r);
 void vs_phase_peak(struct vs_ledger *l, int index, uint32_t phase, const struct range_peak *p);
+void vs_zones_close(struct vs_ledger *l);
 void vs_phases_end_batch(struct vs_ledger *l);
+
+/* ledger_stretch.c */
+void vs_stretch_row(struct vs_ledger *l, const struct vs_row *r, bool written);
+void vs_stretch_end_batch(struct vs_ledger *l);
 
 #endif

@@ -426,6 +426,15 @@ size_t vs_ledger_ooms(const struct vs_ledger *l, struct vs_oom_row *out, size_t 
     return n;
 }
 
+size_t vs_ledger_oom_seqs(const struct vs_ledger *l, uint64_t *out, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->oom.at.n && n < max; i++)
+        if (l->oom.at.at[i].row.roles)
+            out[n++] = l->oom.at.at[i].row.seq;
+    return n;
+}
+
 uint64_t vs_ledger_ooms_version(const struct vs_ledger *l)
 {
     return l->oom.version;
@@ -459,15 +468,22 @@ void vs_ledger_restore_oom(struct vs_ledger *l, const struct vs_oom_row *row)
     l->oom.version = 0;
 }
 
-/* A row of oom_live.  As with peaks, the replay of the driver's events has noticed what is not a block. */
-void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a)
+static void restore_gone(struct vs_ledger *l, struct oom *o, const struct vs_alloc *a)
 {
     uint64_t failed = 0;
-    uint32_t index = vs_table_get(&l->blocks, a->address);
-    bool lives = index != VS_TABLE_NONE && l->entries.at[index].a.seq == a->seq;
-    for (size_t i = 0; a->op == VS_OP_BLOCK_ALLOC && !lives && i < l->oom.at.n; i++)
+    if (!o->restored)
+        o->gone.n = 0; /* the replay noticed some of them */
+    o->restored = true;
+    if (a->op && !vs_restored_lives(l, a))
+        vs_list_push(&o->gone, failed, *a);
+}
+
+/* A row of oom_live, which has all of its set. */
+void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a)
+{
+    for (size_t i = 0; i < l->oom.at.n; i++)
         if (l->oom.at.at[i].row.roles && l->oom.at.at[i].row.seq == oom_seq)
-            vs_list_push(&l->oom.at.at[i].gone, failed, *a);
+            restore_gone(l, &l->oom.at.at[i], a);
 }
 
 void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row)

@@ -2,8 +2,8 @@
  * ledger_phases.c - what is kept per device and phase: statistics (table phase_stat) and zones (table zone).
  *
  * A zone sums up consecutive rows of one device and phase: a plot or a report of ten million events reads ten
- * thousand zones.  It ends after 1000 rows, or when 256 rows of other phases have come since its last; where
- * events are thinned, after one second instead.
+ * thousand zones.  It ends after 1000 rows, when 256 rows of other phases have come since its last, and with
+ * its stretch.
  */
 #include "ledger_internal.h"
 
@@ -80,24 +80,28 @@ static void zone_close(struct vs_ledger *l, struct phase_dev *s)
     s->zone_open = s->zone_dirty = false;
 }
 
-static bool zone_full(const struct vs_ledger *l, const struct vs_zone_row *z, const struct vs_row *r)
+static bool zone_full(const struct vs_zone_row *z, const struct vs_row *r)
 {
-    if (l->level)
-        return r->t - z->t_first > VS_ZONE_NS;
     return z->events >= VS_ZONE_EVENTS || r->seq - z->last_seq > VS_ZONE_GAP;
 }
 
-static void zone_start(struct phase_dev *s, const struct vs_row *r, uint64_t allocated)
+static void zone_start(struct vs_ledger *l, struct phase_dev *s, const struct vs_row *r, uint64_t allocated)
 {
     s->zone = (struct vs_zone_row){.first_seq = r->seq,
                                    .t_first = r->t,
                                    .max_t = r->t,
+                                   .min_t = r->t,
+                                   .max_reserved_t = r->t,
+                                   .min_reserved_t = r->t,
                                    .min_allocated = allocated,
                                    .max_allocated = allocated,
+                                   .reserved_at_max = r->reserved,
+                                   .reserved_at_min = r->reserved,
                                    .min_reserved = r->reserved,
                                    .max_reserved = r->reserved,
                                    .phase = s->row.phase,
                                    .device = s->row.device};
+    s->zone.held = vs_device(l, r->device)->held;
     s->zone_open = true;
 }
 
@@ -105,20 +109,29 @@ static void zone_add(struct vs_ledger *l, struct phase_dev *s, const struct vs_r
 {
     struct vs_zone_row *z = &s->zone;
     uint64_t allocated = r->framework + r->direct;
-    if (s->zone_open && zone_full(l, z, r))
+    if (s->zone_open && zone_full(z, r))
         zone_close(l, s);
     if (!s->zone_open)
-        zone_start(s, r, allocated);
+        zone_start(l, s, r, allocated);
     if (allocated > z->max_allocated) {
         z->max_allocated = allocated;
         z->max_t = r->t;
+        z->reserved_at_max = r->reserved;
+        z->held = vs_device(l, r->device)->held;
     }
-    if (allocated < z->min_allocated)
+    if (allocated < z->min_allocated) {
         z->min_allocated = allocated;
-    if (r->reserved > z->max_reserved)
+        z->min_t = r->t;
+        z->reserved_at_min = r->reserved;
+    }
+    if (r->reserved > z->max_reserved) {
         z->max_reserved = r->reserved;
-    if (r->reserved < z->min_reserved)
+        z->max_reserved_t = r->t;
+    }
+    if (r->reserved < z->min_reserved) {
         z->min_reserved = r->reserved;
+        z->min_reserved_t = r->t;
+    }
     z->last_seq = r->seq;
     z->t_last = r->t;
     z->last_framework = r->framework;
@@ -126,6 +139,12 @@ static void zone_add(struct vs_ledger *l, struct phase_dev *s, const struct vs_r
     z->last_reserved = r->reserved;
     z->events++;
     s->zone_dirty = true;
+}
+
+void vs_zones_close(struct vs_ledger *l)
+{
+    for (size_t i = 0; i < l->stat.n; i++)
+        zone_close(l, &l->stat.at[i]);
 }
 
 void vs_phase_row(struct vs_ledger *l, const struct vs_row *r)
@@ -215,6 +234,7 @@ void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out)
     l->out = out;
     vs_ranges_end_batch(l);
     vs_phases_end_batch(l);
+    vs_stretch_end_batch(l);
     write_live(l);
 }
 

@@ -26,6 +26,11 @@ struct open_range *vs_range_find(struct vs_ledger *l, uint32_t id)
     return NULL;
 }
 
+bool vs_ledger_range_open(const struct vs_ledger *l, uint32_t id)
+{
+    return vs_range_find((struct vs_ledger *)l, id) != NULL; /* it changes nothing */
+}
+
 /* An event may name a range that another thread popped a moment ago: the last few thousand are remembered. */
 uint32_t vs_range_phase(struct vs_ledger *l, uint32_t range)
 {
@@ -70,7 +75,7 @@ void vs_ranges_fold(struct vs_ledger *l)
 
 static void write_range(struct vs_ledger *l, struct open_range *o)
 {
-    if (l->level >= 3 || (l->level >= 2 && o->row.phase == VS_PHASE_NONE))
+    if (l->level >= 2)
         return;
     vs_list_push(&l->out->ranges, l->out->no_memory, o->row);
     for (int i = 0; i < l->devices; i++)

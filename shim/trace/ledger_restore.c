@@ -3,15 +3,17 @@
  *
  * Everything that adds up (totals, peaks, statistics, open ranges, counters) stands in the database's tables
  * as of its last commit, exactly, and is loaded.  What lives is found by replaying rows of `ev` with the
- * output shut off: the driver's events, which are never thinned, and the framework's where nothing was
- * thinned; else the blocks come from table `live`, which is then kept up to date with every commit.  The
- * order:
+ * output shut off.  Folding takes out of `ev` only what has ended, with its end, so that the replay finds the
+ * same living things.  Where rows were not written for lack of room, blocks come from table `live`, which is
+ * then kept up to date with every commit.  The order:
  *
  *      restore_peak       (every row of peak)      so that the replay knows what ended after the peak
  *      restore_begin
- *      restore_row        (rows of ev)  restore_block, restore_at_peak (rows of live, peak_live: thinned
- * only) restore_totals     (every row of peak) restore_phase, _zone, _range (by id), _range_peak, _count,
- * _mismatch restore_end
+ *      restore_row        (rows of ev)  restore_block (rows of live, where rows were not written)
+ *      restore_at_peak, restore_at_oom   (what is written out of them: all of the set)
+ *      restore_totals     (every row of peak)
+ *      restore_phase, _stretch, _zone, _range (by id), _range_peak, _count, _mismatch
+ *      restore_end
  */
 #include "ledger_internal.h"
 
@@ -96,6 +98,45 @@ static bool restore_import(struct vs_ledger *l, const struct vs_row *row, const 
     return true;
 }
 
+/* The entry of allocation A where it lives, else VS_TABLE_NONE. */
+static uint32_t living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq)
+{
+    uint32_t index = op == VS_OP_PHYS_CREATE
+                         ? vs_table_get(&l->phys_seq, seq)
+                         : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
+    return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
+}
+
+/* Whether A, which counted at some moment, still counts as it did then. */
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a)
+{
+    uint32_t index = living(l, a->op, a->address, a->seq);
+    return index != VS_TABLE_NONE && (vs_in_allocated(&l->entries.at[index].a) || !vs_in_allocated(a));
+}
+
+/* An end of the ledger's own making.  The replay of its cause has made it already, unless the cause was
+ * folded and the allocation, which lies in a stretch that was not, stayed. */
+static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
+{
+    static const uint8_t makers[] = {VS_OP_BLOCK_ALLOC, VS_OP_ALLOC, VS_OP_PHYS_CREATE};
+    for (size_t i = 0; i < sizeof makers; i++) {
+        uint32_t index = living(l, makers[i], row->address, row->mate);
+        if (index == VS_TABLE_NONE || l->entries.at[index].a.op != makers[i])
+            continue;
+        struct vs_alloc a = l->entries.at[index].a;
+        l->seq = row->seq;
+        if (a.op == VS_OP_BLOCK_ALLOC)
+            vs_table_remove(&l->blocks, a.address);
+        else if (a.op == VS_OP_ALLOC)
+            vs_alloc_drop(l, index);
+        else
+            vs_phys_drop(l, index);
+        vs_account(l, &a, false, row->seq, row->t);
+        vs_entry_remove(l, index);
+        return;
+    }
+}
+
 void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
 {
     struct vs_event e = event_of(l, row);
@@ -110,7 +151,8 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
     case VS_OP_PHYS_FREED:
     case VS_OP_FREE_MISSED:
     case VS_OP_CONTEXT_FREED:
-        return; /* the replay of their cause made them */
+        restore_end_of(l, row);
+        return;
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
         vs_apply_restored_vmm(l, &e, row);
         break;
@@ -136,19 +178,18 @@ void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block)
         vs_account(l, block, true, block->seq, block->t);
 }
 
-/* A row of peak_live: if it does not live any more it ended since the peak. */
+/* A row of peak_live, which has them all: what does not live any more ended since the peak. */
 void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a)
 {
     uint64_t failed = 0;
-    if (!a->op) {
-        vs_device(l, device)->base_at_peak = a->size;
-        return;
-    }
-    if (a->op != VS_OP_BLOCK_ALLOC)
-        return; /* the replay of the driver's events has noticed */
-    uint32_t index = vs_table_get(&l->blocks, a->address);
-    if (index == VS_TABLE_NONE || l->entries.at[index].a.seq != a->seq)
-        vs_list_push(&vs_device(l, device)->gone, failed, *a);
+    struct device *d = vs_device(l, device);
+    if (!d->peak_restored)
+        d->gone.n = 0; /* the replay noticed some of them */
+    d->peak_restored = true;
+    if (!a->op)
+        d->base_at_peak = a->size;
+    else if (!vs_restored_lives(l, a))
+        vs_list_push(&d->gone, failed, *a);
 }
 
 void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row)
@@ -178,7 +219,8 @@ void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row
 void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row)
 {
     struct phase_dev *s = vs_phase_dev(l, vs_device_index(row->device), row->phase);
-    if (!s || (s->zone_open && s->zone.first_seq > row->first_seq))
+    if (!s || (s->zone_open && s->zone.first_seq > row->first_seq) || !l->stretch.open ||
+        row->first_seq < l->stretch.first_seq)
         return;
     s->zone = *row;
     s->zone_open = true;
@@ -239,6 +281,15 @@ static void restore_base_at_peak(struct vs_ledger *l, int index)
     d->base_at_peak = peak > sum ? peak - sum : 0;
 }
 
+static void restore_held(struct vs_ledger *l)
+{
+    for (int i = 0; i < l->devices; i++)
+        l->device[i].held = (struct vs_held){0};
+    for (size_t i = 0; i < l->entries.n; i++)
+        if (l->entries.at[i].a.op && vs_in_allocated(&l->entries.at[i].a))
+            vs_held_add(l, &l->entries.at[i].a, true);
+}
+
 void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq, uint64_t step)
 {
     l->restoring = false;
@@ -246,6 +297,7 @@ void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq,
     l->seq = seq;
     l->ring_seq = ring_seq;
     l->step = step;
+    restore_held(l);
     for (int i = 0; i < l->devices; i++) {
         struct device *d = &l->device[i];
         d->active |= d->curve[VS_CURVE_ALLOCATED].peak || d->curve[VS_CURVE_RESERVED].peak;

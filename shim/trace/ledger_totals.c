@@ -115,11 +115,22 @@ static uint64_t moved(uint64_t total, uint64_t size, bool add)
     return add ? total + size : total - (size < total ? size : total);
 }
 
+/* Keeps who holds `allocated`, by the phase of birth. */
+void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add)
+{
+    struct vs_held *h = &vs_device(l, a->device)->held;
+    uint32_t at = a->phase < VS_HELD_PHASES - 1 ? a->phase : VS_HELD_PHASES - 1;
+    uint64_t *bytes = a->op == VS_OP_BLOCK_ALLOC ? &h->framework[at] : &h->direct[at];
+    *bytes = moved(*bytes, a->size, add);
+}
+
 /* Adds the allocation to the totals that it belongs to, or takes it away. */
 void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_t seq, int64_t t)
 {
     struct device *d = vs_device(l, a->device);
     struct curve *c = NULL;
+    if (vs_in_allocated(a))
+        vs_held_add(l, a, add);
     if (a->op == VS_OP_BLOCK_ALLOC)
         c = &d->curve[VS_CURVE_FRAMEWORK];
     else if (a->space == VS_SPACE_POOL)
@@ -261,7 +272,8 @@ size_t vs_ledger_peaks(const struct vs_ledger *l, struct vs_peak_info *out, size
     for (int i = 0; i < l->devices && n < max; i++) {
         const struct curve *c = &l->device[i].curve[VS_CURVE_ALLOCATED];
         if (c->peak)
-            out[n++] = (struct vs_peak_info){i - 1, c->peak_seq, c->peak, c->peak_t};
+            out[n++] = (struct vs_peak_info){i - 1, c->peak_seq, c->peak,
+                                             l->device[i].curve[VS_CURVE_RESERVED].peak_seq, c->peak_t};
     }
     return n;
 }

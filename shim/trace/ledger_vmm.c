@@ -127,7 +127,7 @@ static void apply_retain(struct vs_ledger *l, const struct vs_event *e, uint64_t
 }
 
 /* Takes the entry out of every look-up; its totals are the caller's. */
-static void drop_phys(struct vs_ledger *l, uint32_t index)
+void vs_phys_drop(struct vs_ledger *l, uint32_t index)
 {
     forget_handles(l, index);
     vs_table_remove(&l->phys_seq, entry_at(l, index)->a.seq);
@@ -158,7 +158,7 @@ static void apply_release(struct vs_ledger *l, const struct vs_event *e)
         r.size = entry->a.size;
         vs_account(l, &entry->a, false, r.seq, r.t);
         gone = true;
-        drop_phys(l, index);
+        vs_phys_drop(l, index);
         vs_entry_remove(l, index);
     } else if (entry->refs == 0) {
         forget_handles(l, index);
@@ -232,7 +232,7 @@ void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct un
     entry->maps--;
     if (entry->maps != 0 || entry->refs != 0)
         return;
-    drop_phys(l, index);
+    vs_phys_drop(l, index);
     vs_emit_end(l, cause, VS_OP_PHYS_FREED, index);
     if (u)
         vs_undo_ended(l, u, &was, l->seq);

@@ -38,8 +38,8 @@
 
 -- facts about the file, a key and its value a row: schema_version (2), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
--- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: where framework events stopped being written one by one),
--- live_incomplete (absent, or 1: no room was left to keep table live)
+-- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
+-- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- the process that was recorded.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
@@ -70,7 +70,8 @@ CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- id, text: names
 -- what many events have in common, once: id is what ev.kind refers to.  managed: 1 = an allocation known from birth to be a caching allocator's
 CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT);
 
--- one row an event, in ring order (rowid = seq, from 1).  Numbers are missing where rows were thinned
+-- one row an event, in ring order (rowid = seq, from 1).  Numbers are missing where a stretch was folded: of its rows those stay that
+-- say what lived on after it, and those of contexts, modules, limits and overhead
 CREATE TABLE ev(
   seq INTEGER PRIMARY KEY,
   t INT,           -- when
@@ -105,15 +106,50 @@ CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq 
 
 -- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event.  From first_seq to last_seq,
 -- t_first to t_last: the least and greatest allocated and reserved (min_allocated, max_allocated, first reached at max_allocated_t,
--- min_reserved, max_reserved); the totals after last_seq (last_framework, last_direct, last_reserved)
+-- min_reserved, max_reserved); the totals after last_seq (last_framework, last_direct, last_reserved).  A stretch that is folded has one
+-- for each device and phase of its events: then `stretch` names it, else that is NULL.  min_allocated_t, max_reserved_t, min_reserved_t:
+-- when these were first reached; reserved_at_max, reserved_at_min: reserved at the greatest and the least allocated
 CREATE TABLE zone(
   first_seq INTEGER PRIMARY KEY, last_seq INT, device INT, phase INT, t_first INT, t_last INT,
   min_allocated INT, max_allocated INT, max_allocated_t INT, min_reserved INT, max_reserved INT, -- bytes
   last_framework INT, last_direct INT, last_reserved INT, -- bytes, after last_seq
-  events INT
+  events INT,
+  min_allocated_t INT, max_reserved_t INT, min_reserved_t INT,
+  reserved_at_max INT, reserved_at_min INT, -- bytes
+  held TEXT,                                -- who held max_allocated: JSON, see view zone_held
+  stretch INT                               -- stretch.first_seq where it is folded
 );
+-- the run in stretches, each some training steps, or some thousand events where steps are long or not told.  Where the file would pass
+-- VRAMSCOPE_MAX_BYTES old ones are folded, later several into one: 2, 4, 8, ... the older they are.  In full stay, as long as there is
+-- room: the first three steps (without steps: stretches), those around an out-of-memory, that of each device's peak, and the latest.
+-- What is folded has no row of its own in ev, rng, range_peak, step, moment; of sample the extremes stay; zone and range_fold sum it up.
+-- From first_seq to last_seq, t_first to t_last; first_step and last_step: the training iterations under way at its first and its last
+-- event, from 1
+CREATE TABLE stretch(
+  first_seq INTEGER PRIMARY KEY, last_seq INT,
+  t_first INT, t_last INT,
+  first_step INT, last_step INT,
+  steps INT,                     -- iterations that ended in it
+  ranges INT,                    -- ranges that were closed in it
+  samples INT,                   -- taken in it
+  folded INT,                    -- how many stretches were folded into this one; 0: each event has its row; NULL: more events come
+  unwritten INT,                 -- events that had no row from the start: there was no room
+  bytes INT                      -- what it takes in the file in full, about
+);
+-- ranges whose rows went with a folded stretch (stretch: its first_seq; of the range's end), summed up by what they are called.
+-- device -1: all of them; others: those that were open while the device was in use, with the greatest of their peaks
+CREATE TABLE range_fold(
+  stretch INT,
+  phase INT,       -- phase.id; 0 where the ranges name no phase
+  name INT,        -- string.id; -1 the rest: names beyond 64 a stretch
+  domain INT,      -- string.id of the NVTX domain, 0 none
+  device INT,
+  ranges INT,      -- how many
+  ns INT,          -- summed over those that were closed; where they name a phase over its outermost (device -1)
+  allocated_bytes INT, t_ns INT, reserved_bytes INT, -- as in range_peak; NULL for device -1
+  PRIMARY KEY(stretch, phase, name, domain, device)) WITHOUT ROWID;
 
--- the instances of phases, and all other ranges, from push to pop
+-- the instances of phases, and all other ranges, from push to pop.  Those of folded stretches are summed up in range_fold
 CREATE TABLE rng(
   id INTEGER PRIMARY KEY, process INT,
   phase INT,       -- phase.id; 0 where the range names no phase
@@ -132,7 +168,7 @@ CREATE TABLE rng(
 CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_bytes INT, t_ns INT, -- t_ns: of allocated, first reached
                         PRIMARY KEY(range, device)) WITHOUT ROWID;
 
--- per phase and device, kept by the ledger: exact, also where events were thinned
+-- per phase and device, kept by the ledger: exact, also where stretches were folded
 CREATE TABLE phase_stat(
   process INT, device INT, phase INT,
   ranges INT,      -- ranges of the phase, on whatever thread
@@ -149,7 +185,7 @@ CREATE TABLE phase_stat(
 CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
                   seq INT, t_ns INT, -- first reached
                   end_bytes INT, PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
--- the allocations alive at the peak of `allocated`, written out: at the end, and while running where events are thinned.
+-- the allocations alive at the peak of `allocated`, written out: at the end if there is room, and before a stretch after it is folded.
 -- Valid for a device where peak_seq = peak.seq.  t_ns: when it was allocated.  op 0: bytes that the framework held before the recording began
 CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
                        phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
@@ -185,16 +221,16 @@ CREATE TABLE oom(process INT,
   process_used_t_ns INT,   -- when that was: not before free_t_ns where it was asked with free_bytes
   device_used_bytes INT,   -- and for the whole device, other processes included; NULL unknown
   device_used_t_ns INT,    -- when that was
-  stored INT,              -- 1: what lived stands in oom_live; 0: it follows from the events, unless these are thinned
+  stored INT,              -- 1: what lived stands in oom_live; 0: it follows from the events
   PRIMARY KEY(process, seq)) WITHOUT ROWID;
--- what lived at oom_seq, written out: at the end, and while running where events are thinned.  Columns as in peak_live
+-- what lived at oom_seq, written out: at the end if there is room, and before a stretch after it is folded.  Columns as in peak_live
 CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
                       phase INT, range INT, stack INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
 
-CREATE TABLE step(process INT, step INT, t_ns INT, seq INT); -- the training iteration step, counted from 1, ended
+CREATE TABLE step(process INT, step INT, t_ns INT, seq INTEGER PRIMARY KEY); -- the training iteration step, counted from 1, ended; of a folded stretch its last
 -- a mark of thread; name: string.id; source as in rng.  'output layer not called: N classes' of source 3: backward began, and the layer that
 -- makes the logits had run where no hook sees it (torch.compile, F.linear, a fused loss): they lie in other phases.  Told once
-CREATE TABLE moment(process INT, seq INT, t_ns INT, name INT, source INT, thread INT);
+CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, source INT, thread INT);
 
 -- call stacks as a tree: a row is a frame under its parent, the stack that called it.  The stack of an event is the path from its row outward
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
@@ -206,10 +242,13 @@ CREATE TABLE frame(id INTEGER PRIMARY KEY, module INT, offset INT, -- within the
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, base INT, size INT);
 
 -- what others say, every VRAMSCOPE_SAMPLE_MS: driver_used_bytes of the device, as source has it; host_rss_bytes, the process's resident
--- host memory; pinned_bytes, our figure of pinned host memory; reserved_bytes, ours of the device
+-- host memory; pinned_bytes, our figure of pinned host memory; reserved_bytes, ours of the device.  Of a folded stretch, for each
+-- device and source: the first and the last, and those with the greatest and least of driver_used_bytes and of what that is beyond
+-- reserved_bytes, with the greatest host_rss_bytes and pinned_bytes
 CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
-  host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT); -- reserved: our figure at that moment
+  host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT, -- reserved: our figure at that moment
+  seq INTEGER PRIMARY KEY); -- of its event
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
 -- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,
@@ -264,7 +303,7 @@ CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(
 
 -- ---- views ----
 
--- everything that was recorded, in order.  mate: seq of the event that this one ends, refers to or takes back (see ev.mate)
+-- everything that was recorded, in order; of folded stretches what still matters (table ev).  mate: seq of the event that this one ends, refers to or takes back (see ev.mate)
 CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   (SELECT name FROM op WHERE id = e.op) AS op,
   CASE k.space WHEN 0 THEN 'none' ELSE (SELECT name FROM space WHERE id = k.space) END AS space,
@@ -293,14 +332,52 @@ CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
     WHERE b.process = z.process AND b.device = z.device AND b.number = z.number AND 3 * (b.mallocs + b.frees) >= 2 * (z.mallocs + z.frees))
   WHERE z.rowid IN (SELECT max(rowid) FROM arena_sample GROUP BY process, device, number);
 
--- the curve: the device's totals, and the phase, after each event that could change them
+-- the curve: the device's totals, and the phase, after each event that could change them.  Of a folded stretch, for each device and
+-- phase: the greatest and the least allocated, and what its last event left, each at its moment (so not all are in order)
 CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
-  FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50);
+  FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50)
+  UNION ALL SELECT (SELECT min(id) FROM process), max_allocated_t, device, max_allocated, reserved_at_max,
+    (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
+  UNION ALL SELECT (SELECT min(id) FROM process), min_allocated_t, device, min_allocated, reserved_at_min,
+    (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
+  UNION ALL SELECT (SELECT min(id) FROM process), t_last, device, last_framework + last_direct, last_reserved,
+    (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0;
 
--- rng with names: id is rng.id; phase 'none' where the range names no phase; name and NVTX domain as the program gave them; source
+-- what was folded (table stretch): from from_ns to to_ns, first_step to last_step the training iterations that were under way, how many
+-- stretches it was, and how many events, ranges, steps that ended and samples there were.  Empty: everything that was recorded has its row
+CREATE VIEW folded AS SELECT s.first_seq AS stretch, s.t_first AS from_ns, s.t_last AS to_ns, s.first_step AS first_step, s.last_step AS last_step,
+  s.folded AS stretches, s.last_seq - s.first_seq + 1 AS events, s.ranges AS ranges, s.steps AS steps, s.samples AS samples
+  FROM stretch s WHERE s.folded > 0;
+
+-- the extremes of a folded stretch (folded.stretch) for each device and phase of its events: max_allocated_bytes, first reached at
+-- max_allocated_ns, min_allocated_bytes at min_allocated_ns, max_reserved_bytes at max_reserved_ns, min_reserved_bytes at
+-- min_reserved_ns; zone: its row of table zone, for view zone_held
+CREATE VIEW folded_phase AS SELECT z.stretch AS stretch, z.device AS device, (SELECT name FROM phase WHERE id = z.phase) AS phase, z.events AS events,
+  z.max_allocated AS max_allocated_bytes, z.max_allocated_t AS max_allocated_ns, z.min_allocated AS min_allocated_bytes, z.min_allocated_t AS min_allocated_ns,
+  z.max_reserved AS max_reserved_bytes, z.max_reserved_t AS max_reserved_ns, z.min_reserved AS min_reserved_bytes, z.min_reserved_t AS min_reserved_ns,
+  z.first_seq AS zone FROM zone z WHERE z.stretch IS NOT NULL;
+
+-- who held the greatest allocated of a zone (zone.first_seq; stretch: folded.stretch, NULL in full): by the phase of birth ('other phases': the rest), a framework's blocks and
+-- direct allocations.  What is missing to the sum was held before the recording
+CREATE VIEW zone_held AS SELECT z.first_seq AS zone, z.stretch AS stretch, z.device AS device,
+  CASE WHEN json_extract(h.value, '$[0]') < 0 THEN 'other phases' ELSE (SELECT name FROM phase WHERE id = json_extract(h.value, '$[0]')) END AS phase,
+  json_extract(h.value, '$[1]') AS framework_bytes, json_extract(h.value, '$[2]') AS direct_bytes
+  FROM zone z CROSS JOIN json_each(z.held) h;
+
+-- the greatest allocated and reserved of each training iteration: from the ranges that began in it.  Of a folded
+-- stretch one row for all of its iterations, first_step to last_step, with the greatest among them
+CREATE VIEW step_peak AS
+  SELECT r.process AS process, r.step AS first_step, r.step AS last_step, p.device AS device, max(p.allocated_bytes) AS allocated_bytes,
+    max(p.reserved_bytes) AS reserved_bytes FROM rng r JOIN range_peak p ON p.range = r.id
+    WHERE NOT EXISTS (SELECT 1 FROM stretch s WHERE s.folded > 0 AND r.step BETWEEN s.first_step AND s.last_step) GROUP BY r.process, r.step, p.device
+  UNION ALL
+  SELECT (SELECT min(id) FROM process), s.first_step, s.last_step, f.device, max(f.allocated_bytes), max(f.reserved_bytes)
+    FROM stretch s JOIN range_fold f ON f.stretch = s.first_seq WHERE s.folded > 0 AND f.device >= 0 GROUP BY s.first_seq, f.device;
+
+-- rng with names, of what is not folded: id is rng.id; phase 'none' where the range names no phase; name and NVTX domain as the program gave them; source
 -- 'marker', 'nvtx' or 'automatic'; parent, step as in rng; t_push_ns, t_pop_ns (NULL: open, or not seen)
 CREATE VIEW range AS SELECT r.id AS id, r.process AS process, (SELECT name FROM phase WHERE id = r.phase) AS phase,
   (SELECT text FROM string WHERE id = r.name) AS name, (SELECT text FROM string WHERE id = r.domain) AS domain,
@@ -327,7 +404,7 @@ CREATE VIEW open_allocation AS
                        AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3));
 
 -- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
--- memory.  layer is for later.  Where events were thinned only what lived at the end has rows
+-- memory.  layer is for later.  Of what was folded those have a row that live at the end, or whose end was not folded
 --
 -- (Names that most rows do not have, such as a space of a framework's block, are asked for only where there is one: a full
 -- scan of ten million events is mostly these look-ups.)
@@ -368,7 +445,8 @@ CREATE VIEW leak AS
   FROM open_allocation o WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak.  category: 'framework block', 'direct',
--- 'direct pool', 'direct physical', 'direct array', 'direct graph', 'before recording'.  From peak_live, or while that is not there from the events
+-- 'direct pool', 'direct physical', 'direct array', 'direct graph', 'before recording'.  From peak_live, or while that is not there from
+-- the events, of which none after the peak is folded then
 CREATE VIEW live_at_peak AS
   WITH top AS (SELECT p.process AS process, p.device AS device, p.seq AS seq,
                  EXISTS (SELECT 1 FROM peak_live l WHERE l.process = p.process AND l.device = p.device AND l.peak_seq = p.seq) AS stored

@@ -44,8 +44,11 @@ size_t vs_store_batch(const struct vs_store *s);
 /* Bytes of the write-ahead log where a reader's open transaction keeps it from being folded in, else 0. */
 uint64_t vs_store_log_held(struct vs_store *s);
 
-/* How thin rows must be now (vs_ledger_set_thinning) to stay below max_bytes. */
-int vs_store_level(struct vs_store *s, size_t living);
+/* How many events a stretch has at most (ledger_stretch.c). */
+uint32_t vs_store_stretch(const struct vs_store *s);
+
+/* Which rows there is room for now (vs_ledger_set_thinning). */
+int vs_store_level(struct vs_store *s);
 
 void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why);
 uint64_t vs_store_lost(struct vs_store *s, const char *why); /* events in its loss rows so far */

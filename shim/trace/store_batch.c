@@ -2,6 +2,8 @@
 #include "store_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,16 +53,34 @@ static int write_ranges(struct vs_store *s, const struct vs_output *out)
     return rc;
 }
 
+#define HELD_TEXT (VS_HELD_PHASES * 64 + 4)
+
+/* [[phase, framework bytes, direct bytes], ...], phase -1 the rest; without what holds nothing. */
+static const char *held_text(const struct vs_held *h, char *text)
+{
+    size_t at = 0;
+    for (int i = 0; i < VS_HELD_PHASES; i++)
+        if (h->framework[i] || h->direct[i])
+            at +=
+                (size_t)snprintf(text + at, HELD_TEXT - at, "%s[%d,%" PRIu64 ",%" PRIu64 "]", at ? "," : "[",
+                                 i < VS_HELD_PHASES - 1 ? i : -1, h->framework[i], h->direct[i]);
+    snprintf(text + at, HELD_TEXT - at, at ? "]" : "[]");
+    return text;
+}
+
 static int write_zones(struct vs_store *s, const struct vs_output *out)
 {
     const struct vs_zone_row *z;
     int rc = 0;
+    char held[HELD_TEXT];
     EACH(out->zones, z)
-    rc = vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiii", (int64_t)z->first_seq, (int64_t)z->last_seq,
+    rc = vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiiiiiiiitn", (int64_t)z->first_seq, (int64_t)z->last_seq,
                     (int64_t)z->device, (int64_t)z->phase, z->t_first, z->t_last, (int64_t)z->min_allocated,
                     (int64_t)z->max_allocated, z->max_t, (int64_t)z->min_reserved, (int64_t)z->max_reserved,
                     (int64_t)z->last_framework, (int64_t)z->last_direct, (int64_t)z->last_reserved,
-                    (int64_t)z->events);
+                    (int64_t)z->events, z->min_t, z->max_reserved_t, z->min_reserved_t,
+                    (int64_t)z->reserved_at_max, (int64_t)z->reserved_at_min, held_text(&z->held, held),
+                    (int64_t)-1);
     return rc;
 }
 
@@ -70,9 +90,9 @@ static int write_samples(struct vs_store *s, const struct vs_output *out)
     const struct vs_sample_row *p;
     int rc = 0;
     EACH(out->samples, p)
-    rc = vs_sql_run(s, VS_SQL_SAMPLE, "iiitiii", p->t, (int64_t)p->device, (int64_t)p->used,
+    rc = vs_sql_run(s, VS_SQL_SAMPLE, "iiitiiii", p->t, (int64_t)p->device, (int64_t)p->used,
                     source[p->source < 4 ? p->source : 0], (int64_t)p->rss, (int64_t)p->pinned,
-                    (int64_t)p->reserved);
+                    (int64_t)p->reserved, (int64_t)p->seq);
     return rc;
 }
 
@@ -102,6 +122,7 @@ static int write_moments(struct vs_store *s, const struct vs_output *out)
                     (int64_t)m->thread);
     EACH(out->amends, a)
     rc = vs_sql_run(s, VS_SQL_AMEND, "iii", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->by);
+    s->amends |= out->amends.n > 0;
     return rc;
 }
 
@@ -176,8 +197,8 @@ static int write_thinning(struct vs_store *s, const struct vs_commit *c)
         rc = vs_sql_run(s, VS_SQL_META, "ti", "thinned_from_seq", (int64_t)s->thinned_from);
         if (rc == 0)
             rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)0,
-                            "thinned, not lost: counted in every total and peak, but without a row "
-                            "(VRAMSCOPE_MAX_BYTES)");
+                            "thinned, not lost: counted in every total and peak, but there was no room for "
+                            "its row (VRAMSCOPE_MAX_BYTES)");
     }
     if (rc == 0 && c->out->dropped)
         rc = vs_sql_run(s, VS_SQL_THINNED, "i", (int64_t)(s->thinned + c->out->dropped));
@@ -186,7 +207,7 @@ static int write_thinning(struct vs_store *s, const struct vs_commit *c)
 
 static int write_mark(struct vs_store *s, const struct vs_commit *c)
 {
-    bool current = c->live || (c->level && !s->live_incomplete);
+    bool current = s->live_written || (c->level && !s->live_incomplete);
     return vs_sql_run(s, VS_SQL_MARK, "iii", (int64_t)c->seq, (int64_t)c->ring_seq,
                       (int64_t)(current ? c->seq : s->live_seq));
 }
@@ -218,6 +239,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
         rc = vs_oom_write(s, c);
     if (rc == 0)
         rc = write_simulated(s);
+    if (rc == 0)
+        rc = vs_fold_commit(s, c);
     if (rc == 0 && c->merged)
         rc = vs_sql_run(s, VS_SQL_META, "ti", "journal_merged", (int64_t)1);
     return rc == 0 ? write_mark(s, c) : rc;
@@ -235,7 +258,7 @@ static void committed(struct vs_store *s, const struct vs_commit *c)
     s->thinned_written |= c->level > 0;
     s->simulated_dirty = false;
     s->oom_version = vs_ledger_ooms_version(c->ledger);
-    if (c->live)
+    if (s->live_written)
         s->live_seq = c->seq;
 }
 
@@ -264,6 +287,7 @@ int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
     memcpy(s->oom_set, oom_set, oom_sets * sizeof *oom_set);
     s->oom_sets = oom_sets;
     vs_names_forget(s);
+    vs_fold_forget(s);
     return rc;
 }
 

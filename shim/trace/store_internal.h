@@ -10,6 +10,7 @@
  *   store_live.c     what lives, what lived at the peak; room left
  *   store_oom.c      out-of-memory, and what lived then
  *   store_restore.c  a ledger that continues the database
+ *   store_fold*.c    keeping the file below its limit (store_fold.h)
  */
 #ifndef VS_TRACE_STORE_INTERNAL_H
 #define VS_TRACE_STORE_INTERNAL_H
@@ -56,8 +57,8 @@ struct vs_kind {
              "reserved) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                                                \
     X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?,1,?,?,?,?,?,?,?,?,?,?,?)")                                 \
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
-    X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
-    X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?)")                                                  \
+    X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
+    X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?,?)")                                                \
     X(ARENA, "INSERT INTO arena_sample VALUES(1,?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")                      \
     X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
     X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
@@ -76,6 +77,47 @@ struct vs_kind {
     X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
+    X(EV_GONE, "DELETE FROM ev WHERE rowid = ?")                                                             \
+    X(AMEND_GONE, "DELETE FROM amend WHERE seq = ?")                                                         \
+    X(FREE_AMENDED, "SELECT 1 FROM amend WHERE seq = ? AND op = 3")                                          \
+    X(FOLD_READ, "SELECT rowid,op,device,kind,address,size,range,mate FROM ev WHERE rowid BETWEEN ? AND ?")  \
+    X(FOLD_SPAN, "DELETE FROM ev WHERE rowid BETWEEN ? AND ?")                                               \
+    X(FOLD_ZONES, "SELECT first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,"       \
+                  "max_allocated_t,min_reserved,max_reserved,last_framework,last_direct,last_reserved,"      \
+                  "events,min_allocated_t,max_reserved_t,min_reserved_t,reserved_at_max,reserved_at_min,"    \
+                  "held FROM zone WHERE first_seq BETWEEN ? AND ? ORDER BY first_seq")                       \
+    X(FOLD_ZONES_GONE, "DELETE FROM zone WHERE first_seq BETWEEN ? AND ?")                                   \
+    X(FOLD_SAMPLES, "SELECT seq,device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 WHEN "   \
+                    "'nvml_device' THEN 3 ELSE 0 END,driver_used_bytes,driver_used_bytes-reserved_bytes,"    \
+                    "host_rss_bytes,pinned_bytes FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")        \
+    X(SAMPLE_GONE, "DELETE FROM sample WHERE seq = ?")                                                       \
+    X(FOLD_STEPS, "DELETE FROM step WHERE seq BETWEEN ?1 AND ?2 AND seq < (SELECT max(seq) FROM step WHERE " \
+                  "seq BETWEEN ?1 AND ?2)")                                                                  \
+    X(FOLD_MOMENTS, "DELETE FROM moment WHERE seq BETWEEN ? AND ? AND source <> 3")                          \
+    X(RANGE_READ, "SELECT phase,name,flags,first_seq,t_push,t_pop,domain FROM rng WHERE id = ?")             \
+    X(RANGE_PEAK_READ, "SELECT device,allocated_bytes,reserved_bytes,t_ns FROM range_peak WHERE range = ?")  \
+    X(RANGE_GONE, "DELETE FROM rng WHERE id = ?")                                                            \
+    X(RANGE_PEAK_GONE, "DELETE FROM range_peak WHERE range = ?")                                             \
+    X(FOLD_RANGES,                                                                                           \
+      "SELECT phase,name,domain,device,ranges,ns,allocated_bytes,t_ns,reserved_bytes FROM range_fold "       \
+      "WHERE stretch BETWEEN ? AND ? ORDER BY stretch,phase,name,domain,device")                             \
+    X(FOLD_RANGES_GONE, "DELETE FROM range_fold WHERE stretch BETWEEN ? AND ?")                              \
+    X(FOLD_RANGE, "INSERT OR REPLACE INTO range_fold VALUES(?,?,?,?,?,?,?,?,?,?)")                           \
+    X(STRETCH, "INSERT OR REPLACE INTO stretch VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                             \
+    X(STRETCH_FOLDED, "UPDATE stretch SET folded = ? WHERE first_seq = ?")                                   \
+    X(STRETCH_JOIN,                                                                                          \
+      "UPDATE stretch SET (last_seq,t_last,last_step,steps,ranges,samples,folded,unwritten,bytes) = "        \
+      "(SELECT "                                                                                             \
+      "b.last_seq,b.t_last,b.last_step,stretch.steps+b.steps,stretch.ranges+b.ranges,stretch.samples+"       \
+      "b.samples,stretch.folded+b.folded,stretch.unwritten+b.unwritten,stretch.bytes+b.bytes FROM stretch "  \
+      "b "                                                                                                   \
+      "WHERE b.first_seq = ?2) WHERE first_seq = ?1")                                                        \
+    X(STRETCH_GONE, "DELETE FROM stretch WHERE first_seq = ?")                                               \
+    X(STRETCHES, "SELECT first_seq,last_seq,t_first,t_last,first_step,last_step,folded,bytes,"               \
+                 "CASE WHEN folded > 0 THEN (SELECT count(*) FROM zone z WHERE z.first_seq BETWEEN "         \
+                 "a.first_seq AND a.last_seq) + (SELECT count(*) FROM sample p WHERE p.seq BETWEEN "         \
+                 "a.first_seq AND a.last_seq) + (SELECT count(*) FROM range_fold r WHERE r.stretch = "       \
+                 "a.first_seq) ELSE 0 END FROM stretch a WHERE folded IS NOT NULL ORDER BY first_seq")       \
     X(THINNED, "UPDATE loss SET events = ? WHERE why LIKE 'thinned, not lost%'")
 
 enum vs_statement {
@@ -119,7 +161,8 @@ struct vs_store {
     uint64_t peak_seq[VS_LEDGER_DEVICES];       /* whose peak_live is written */
     uint64_t oom_version, oom_set[VS_OOMS_MAX]; /* as committed; whose oom_live is written */
     size_t oom_sets;
-    bool thinned_written, live_incomplete, simulated, simulated_dirty;
+    struct vs_fold *fold;
+    bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty;
 };
 
 /* store_open.c */
@@ -130,6 +173,7 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which); /* NULL: it cannot be made */
 /* One row of N integers. */
 int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
 
@@ -155,9 +199,19 @@ void vs_names_free(struct vs_store *s);
 
 /* store_live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);
+int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
 uint64_t vs_store_used(struct vs_store *s);
 
 /* store_oom.c */
 int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
+int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
+
+/* store_fold.c */
+int vs_fold_open(struct vs_store *s);
+int vs_fold_load(struct vs_store *s);
+int vs_fold_commit(struct vs_store *s, const struct vs_commit *c); /* after all else of the batch */
+void vs_fold_forget(struct vs_store *s);                           /* after a rollback: load it again */
+bool vs_fold_stuck(const struct vs_store *s);                      /* nothing is left to fold */
+void vs_fold_free(struct vs_store *s);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * store_live.c - the tables of what lives and of what lived at the peak, and the room that is left.
  *
- * Table live is written anew now and then and at the end; once events are thinned, every commit changes it by
- * what was born and what died, because nothing else would tell after a kill.  peak_live likewise: at the end,
- * and when thinned, with each commit that brings a new peak.
+ * Table live is written anew now and then and at the end.  peak_live is written at the end, and before a
+ * stretch that lies after the peak is folded (store_fold.c): until then the events tell what lived.  Where
+ * there is no room for the two the events go on telling.  Once rows are left out for lack of room, every
+ * commit changes table live by what was born and what died, because nothing else would tell after a kill.
  */
 #include "store_internal.h"
 
@@ -62,13 +63,17 @@ static int write_peak(struct vs_store *s, const struct vs_commit *c, const struc
     return e.rc;
 }
 
-static int write_peaks(struct vs_store *s, const struct vs_commit *c)
+/* Of the peaks before row SEQ. */
+static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
 {
     struct vs_peak_info peaks[VS_LEDGER_DEVICES];
     size_t n = vs_ledger_peaks(c->ledger, peaks, VS_LEDGER_DEVICES);
     for (size_t i = 0; i < n; i++) {
         uint64_t *written = &s->peak_seq[peaks[i].device + 1];
-        int rc = *written == peaks[i].seq ? 0 : write_peak(s, c, &peaks[i]);
+        bool wanted = peaks[i].seq < seq && *written != peaks[i].seq;
+        int rc = wanted ? write_peak(s, c, &peaks[i]) : 0;
+        if (!wanted)
+            continue;
         if (rc < 0)
             return rc;
         *written = peaks[i].seq;
@@ -94,18 +99,27 @@ int vs_live_write(struct vs_store *s, const struct vs_commit *c)
 {
     size_t living = vs_ledger_live_count(c->ledger);
     int rc = 0;
-    if ((c->live || c->level) && no_room(s, c->live ? living : c->out->born.n))
+    s->live_written = false;
+    if (c->level && no_room(s, c->live ? living : c->out->born.n))
         return give_up(s);
-    if (c->live)
+    if (c->live && !no_room(s, living)) {
         rc = write_anew(s, c);
-    else if (c->level && !s->live_incomplete)
+        s->live_written = true;
+    } else if (c->level && !s->live_incomplete) {
         rc = write_changes(s, c->out);
+    }
     if (rc == 0 && (c->peak_live || c->level)) {
         if (no_room(s, living))
-            return give_up(s);
-        rc = write_peaks(s, c);
+            return c->level ? give_up(s) : 0;
+        rc = write_peaks(s, c, UINT64_MAX);
     }
     return rc;
+}
+
+/* Where there is no room for them what lived at the peak will not be known in full: the view shows less. */
+int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
+{
+    return no_room(s, vs_ledger_live_count(c->ledger)) ? 0 : write_peaks(s, c, seq);
 }
 
 /* ---- room ---- */
@@ -137,16 +151,23 @@ size_t vs_store_batch(const struct vs_store *s)
     return !s->config.max_bytes || n > 4096 ? 4096 : n < 256 ? 256 : (size_t)n;
 }
 
-int vs_store_level(struct vs_store *s, size_t living)
+/* Small where the file is: folding is done in stretches of the events. */
+uint32_t vs_store_stretch(const struct vs_store *s)
+{
+    uint64_t n = s->config.max_bytes / 4096;
+    return !s->config.max_bytes || n > 16384 ? 16384 : n < 1024 ? 1024 : (uint32_t)n;
+}
+
+int vs_store_level(struct vs_store *s)
 {
     uint64_t max = s->config.max_bytes;
     if (!max)
         return 0;
-    /* what the next batch and the two tables may still take counts as taken */
-    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES + 2 * living * ROW_BYTES;
-    if (used >= max / 100 * 97)
+    /* what the next batch may still take counts as taken */
+    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES;
+    if (used >= max / 100 * 98)
         return 3;
-    if (used >= max / 100 * 85)
+    if (used >= max / 100 * 90 && vs_fold_stuck(s))
         return 2;
-    return used >= max / 2 || s->thinned_from ? 1 : 0;
+    return s->thinned_from ? 1 : 0;
 }

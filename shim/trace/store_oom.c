@@ -2,8 +2,9 @@
  * store_oom.c - the out-of-memory events that the ledger keeps, and what lived then.
  *
  * The few rows of `oom` are written anew with each commit that brings another.  What lived is found among the
- * events as long as every one of them is written (view live_at_oom).  It is written out at the end, where
- * thinning begins, and, while events are thinned, with the commit that brings the out-of-memory itself.
+ * events as long as none after it is folded (view live_at_oom).  It is written out before that happens, at
+ * the end, and, while rows are left out for lack of room, with the commit that brings the out-of-memory
+ * itself.
  */
 #include "store_internal.h"
 
@@ -103,4 +104,16 @@ int vs_oom_write(struct vs_store *s, const struct vs_commit *c)
     if (rc == 0 && (changed || s->oom_sets != before))
         rc = write_rows(s, rows, n);
     return rc;
+}
+
+/* Before a stretch that ends with row SEQ is folded. */
+int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
+{
+    struct vs_oom_row rows[VS_OOMS_MAX];
+    size_t n = vs_ledger_ooms(c->ledger, rows, VS_OOMS_MAX), before = s->oom_sets;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (rows[i].seq < seq && !is_written(s, rows[i].seq))
+            rc = write_set(s, c->ledger, rows[i].seq);
+    return rc == 0 && s->oom_sets != before ? write_rows(s, rows, n) : rc;
 }

@@ -91,6 +91,11 @@ static void bind(sqlite3_stmt *q, int at, char type, va_list *list)
         sqlite3_bind_int64(q, at, value);
 }
 
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which)
+{
+    return s->sql[which] || prepare(s, which) == 0 ? s->sql[which] : NULL;
+}
+
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...)
 {
     int rc = s->sql[which] ? 0 : prepare(s, which);
@@ -285,6 +290,7 @@ static void load_state(struct vs_store *s)
     s->thinned =
         (uint64_t)vs_store_number(s, "SELECT sum(events) FROM loss WHERE why LIKE 'thinned, not lost%'", 0);
     s->thinned_written = s->thinned_from != 0;
+    s->amends = vs_store_number(s, "SELECT 1 FROM amend LIMIT 1", 0) != 0;
     s->live_incomplete = vs_store_number(s, "SELECT value FROM meta WHERE key='live_incomplete'", 0) != 0;
 }
 
@@ -296,6 +302,8 @@ static int start(struct vs_store *s, char *why, size_t n)
     if (rc < 0)
         return rc;
     rc = settings(s);
+    if (rc == 0)
+        rc = vs_fold_open(s);
     if (rc == 0)
         rc = vs_records_open(s);
     if (rc == 0 && s->fresh)
@@ -316,6 +324,7 @@ static void release(struct vs_store *s)
     sqlite3_close_v2(s->db);
     free(s->image);
     vs_names_free(s);
+    vs_fold_free(s);
     for (size_t i = 0; i < s->losses.n; i++)
         free(s->losses.at[i].why);
     free(s->losses.at);

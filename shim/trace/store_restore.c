@@ -1,6 +1,8 @@
 /* store_restore.c - loads a ledger from the database, in the order that ledger_restore.c asks for. */
 #include "store_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,6 +192,23 @@ static void load_phase(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                                   .t_allocated = i64(q, 8)});
 }
 
+/* As store_batch.c writes it. */
+static struct vs_held held_of(sqlite3_stmt *q, int column)
+{
+    struct vs_held h = {0};
+    const char *at = (const char *)sqlite3_column_text(q, column);
+    int phase, length;
+    uint64_t framework, direct;
+    while (at && (at = strpbrk(at, "-0123456789")) &&
+           sscanf(at, "%d,%" SCNu64 ",%" SCNu64 "%n", &phase, &framework, &direct, &length) == 3) {
+        int to = phase >= 0 && phase < VS_HELD_PHASES - 1 ? phase : VS_HELD_PHASES - 1;
+        h.framework[to] = framework;
+        h.direct[to] = direct;
+        at += length;
+    }
+    return h;
+}
+
 static void load_zone(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
     vs_ledger_restore_zone(l, &(struct vs_zone_row){.first_seq = u64(q, 0),
@@ -206,7 +225,29 @@ static void load_zone(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                                                     .last_framework = u64(q, 11),
                                                     .last_direct = u64(q, 12),
                                                     .last_reserved = u64(q, 13),
-                                                    .events = (uint32_t)i64(q, 14)});
+                                                    .events = (uint32_t)i64(q, 14),
+                                                    .min_t = i64(q, 15),
+                                                    .max_reserved_t = i64(q, 16),
+                                                    .min_reserved_t = i64(q, 17),
+                                                    .reserved_at_max = u64(q, 18),
+                                                    .reserved_at_min = u64(q, 19),
+                                                    .held = held_of(q, 20)});
+}
+
+static void load_stretch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    vs_ledger_restore_stretch(l, &(struct vs_stretch_row){.first_seq = u64(q, 0),
+                                                          .last_seq = u64(q, 1),
+                                                          .t_first = i64(q, 2),
+                                                          .t_last = i64(q, 3),
+                                                          .first_step = u64(q, 4),
+                                                          .last_step = u64(q, 5),
+                                                          .steps = u64(q, 6),
+                                                          .ranges = u64(q, 7),
+                                                          .samples = u64(q, 8),
+                                                          .unwritten = u64(q, 9),
+                                                          .bytes = u64(q, 10),
+                                                          .open = true});
 }
 
 static void load_range(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
@@ -285,12 +326,14 @@ static int load_living(struct vs_store *s, struct vs_ledger *l)
         rc = each_row(
             s, l, "SELECT alloc_seq,op,device,space,address,size,t,phase,range,stack FROM live WHERE op=20",
             load_block);
-    if (rc == 0 && thinned)
-        rc = each_row(s, l,
-                      "SELECT alloc_seq,op,device,space,address,size_bytes,t_ns,phase,range,stack,peak_seq "
-                      "FROM peak_live",
-                      load_at_peak);
-    if (rc == 0 && thinned)
+    if (rc == 0)
+        rc =
+            each_row(s, l,
+                     "SELECT l.alloc_seq,l.op,l.device,l.space,l.address,l.size_bytes,l.t_ns,l.phase,l.range,"
+                     "l.stack,l.peak_seq FROM peak_live l JOIN peak p ON p.kind = 'allocated' AND p.device = "
+                     "l.device AND p.seq = l.peak_seq",
+                     load_at_peak);
+    if (rc == 0)
         rc =
             each_row(s, l,
                      "SELECT w.alloc_seq,w.op,o.device,w.space,w.address,w.size_bytes,w.t_ns,w.phase,w.range,"
@@ -331,6 +374,11 @@ static int load_aggregates(struct vs_store *s, struct vs_ledger *l)
     int rc = each_row(s, l, PEAKS, load_totals);
     if (rc == 0)
         rc = each_row(s, l,
+                      "SELECT first_seq,last_seq,t_first,t_last,first_step,last_step,steps,ranges,samples,"
+                      "unwritten,bytes FROM stretch WHERE folded IS NULL",
+                      load_stretch);
+    if (rc == 0)
+        rc = each_row(s, l,
                       "SELECT "
                       "device,phase,ranges,ns,events,allocated_bytes,reserved_bytes,end_allocated_bytes,t_"
                       "allocated_ns FROM phase_stat",
@@ -341,7 +389,9 @@ static int load_aggregates(struct vs_store *s, struct vs_ledger *l)
             "SELECT "
             "first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,max_allocated_t,min_"
             "reserved,"
-            "max_reserved,last_framework,last_direct,last_reserved,events FROM zone ORDER BY first_seq",
+            "max_reserved,last_framework,last_direct,last_reserved,events,min_allocated_t,max_reserved_t,"
+            "min_reserved_t,reserved_at_max,reserved_at_min,held FROM zone WHERE first_seq >= (SELECT "
+            "first_seq FROM stretch WHERE folded IS NULL) ORDER BY first_seq",
             load_zone);
     if (rc == 0)
         rc = load_ranges(s, l);

@@ -18,7 +18,7 @@
 #include "store.h"
 #include "store_vfs.h"
 
-#define LIVE_EVERY 250000 /* rows between two rewrites of table live */
+#define LIVE_EVERY 250000 /* rows between two rewrites of table live, at least */
 #define HOLD_NS    50000000
 #define LOSS_NS    1000000000
 #define LOG_TOLD   (UINT64_C(64) << 20)
@@ -160,7 +160,13 @@ static struct vs_store_config store_config(const struct vs_writer_config *c,
 
 static int start(struct vs_writer *w, char *why, size_t why_size)
 {
-    w->ledger = vs_ledger_new(&(struct vs_ledger_config){w->start_ns, w, phase_of, is_autograd});
+    uint32_t stretch = vs_store_stretch(w->store);
+    w->ledger = vs_ledger_new(&(struct vs_ledger_config){.start_ns = w->start_ns,
+                                                         .context = w,
+                                                         .phase_of = phase_of,
+                                                         .is_autograd = is_autograd,
+                                                         .stretch_min = stretch / 16,
+                                                         .stretch_max = stretch});
     int rc = w->ledger ? vs_store_load(w->store, w->ledger) : -ENOMEM;
     if (rc < 0) {
         snprintf(why, why_size, "cannot continue the database: %s", strerror(-rc));
@@ -315,7 +321,7 @@ static bool choose_level(struct vs_writer *w)
     if (!w->grown)
         return false;
     w->grown = false;
-    int level = vs_store_level(w->store, vs_ledger_live_count(w->ledger));
+    int level = vs_store_level(w->store);
     bool begins = level > 0 && w->level == 0;
     note_held_log(w);
     if (begins)
@@ -331,6 +337,8 @@ static void thin_pending(struct vs_writer *w)
     w->out.dropped += w->out.rows.n;
     w->out.rows.n = w->out.ranges.n = w->out.range_peaks.n = w->out.zones.n = 0;
     w->out.samples.n = w->out.marks.n = w->out.steps.n = 0;
+    for (size_t i = 0; i < w->out.stretches.n; i++)
+        w->out.stretches.at[i].unwritten += 1; /* of some, or all, of its events */
     w->pending_level = 3;
 }
 
@@ -338,9 +346,11 @@ static int commit_pending(struct vs_writer *w)
 {
     if (!w->pending)
         return 0;
-    bool live = vs_ledger_seq(w->ledger) - w->live_seq >= LIVE_EVERY && w->level == 0;
+    uint64_t living = vs_ledger_live_count(w->ledger); /* many: no oftener than they could all have changed */
+    bool live = vs_ledger_seq(w->ledger) - w->live_seq >= (living > LIVE_EVERY ? living : LIVE_EVERY) &&
+                w->level == 0;
     int rc = commit(w, live, false);
-    if (rc != -ENOSPC || vs_store_level(w->store, vs_ledger_live_count(w->ledger)) < 3)
+    if (rc != -ENOSPC || vs_store_level(w->store) < 3)
         return rc;
     thin_pending(w);
     return commit(w, false, false);

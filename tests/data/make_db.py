@@ -24,7 +24,8 @@ def x(n, unit=512):
 
 
 class Run:
-    def __init__(self, schema, out, device_count):
+    def __init__(self, schema, out, device_count, kind):
+        self.kind_of_run = kind
         self.db = sqlite3.connect(out)
         self.db.executescript(open(schema).read())
         self.seq = 0
@@ -125,9 +126,10 @@ class Run:
 
     def close_zone(self, dev, phase):
         z = self.zones.pop((dev, phase))
-        self.db.execute("INSERT INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        self.db.execute("INSERT INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'[]',?)",
                         (z["first"], z["last"], dev, phase, z["t0"], z["t1"], z["amin"], z["amax"], z["tmax"],
-                         z["rmin"], z["rmax"], z["lf"], z["ld"], z["lr"], z["n"]))
+                         z["rmin"], z["rmax"], z["lf"], z["ld"], z["lr"], z["n"], z["t0"], z["t0"], z["t0"], z["rmax"], z["rmin"],
+                         1 if self.kind_of_run == "thinned" else None))
 
     def event(self, op, dev=-1, size=0, address=0, stack=0, mate=0, space=1, status=0, dt=1000, managed=0):
         self.t += dt
@@ -237,7 +239,7 @@ class Run:
 
     def sample(self, dev, context):
         r = self.tot[dev]["reserved"]
-        self.sampled.append((1, self.t, dev, r + context, self.source, 3200 * MiB + self.steps * MiB, 64 * MiB, r))
+        self.sampled.append((1, self.t, dev, r + context, self.source, 3200 * MiB + self.steps * MiB, 64 * MiB, r, len(self.sampled) + 1))
 
     def write(self, args):
         db = self.db
@@ -285,13 +287,13 @@ class Run:
                                                                  ("out of memory", int(args.kind == "oom")))])
         db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 32), self.ooms)
         db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
-        db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?)", self.sampled)
+        db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
         start = 1795000000000000000 + args.start * 10**9
         meta = dict(schema_version=args.schema_version, version="0.1.0", start_realtime_ns=start, max_bytes=4 << 30)
         if args.kind == "thinned":
-            meta["thinned_from_seq"] = 1
-            db.execute("INSERT INTO loss VALUES(1,0,?,'thinned, not lost: counted in every total and peak')", (len(self.rows),))
+            db.execute("INSERT INTO stretch VALUES(1,?,0,?,1,?,?,?,?,64,0,0)",
+                       (self.seq, self.t, self.steps, self.steps, len(self.range_rows), len(self.sampled)))
         if args.kind != "killed":
             meta["clean_end"] = 1
         else:
@@ -427,7 +429,7 @@ def main():
     p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")
     args = p.parse_args()
-    run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0)
+    run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0, args.kind)
     run.source = args.source
     if args.kind != "empty":
         train(run, args)

@@ -62,7 +62,8 @@ static void check(const struct vs_ledger *l)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct vs_output out = {0};
-    struct vs_ledger *l = vs_ledger_new(&(struct vs_ledger_config){0, NULL, phase_of, is_autograd});
+    struct vs_ledger *l =
+        vs_ledger_new(&(struct vs_ledger_config){.phase_of = phase_of, .is_autograd = is_autograd});
     uint64_t t = 0, ring = 0;
     if (!l)
         return 0;

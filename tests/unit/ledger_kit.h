@@ -37,7 +37,7 @@ static bool kit_autograd(void *context, uint16_t thread)
 static inline int kit_setup(void **state)
 {
     struct kit *k = calloc(1, sizeof *k);
-    k->l = vs_ledger_new(&(struct vs_ledger_config){0, NULL, kit_phase, kit_autograd});
+    k->l = vs_ledger_new(&(struct vs_ledger_config){.phase_of = kit_phase, .is_autograd = kit_autograd});
     k->thread = 1;
     *state = k;
     return 0;

@@ -21,7 +21,7 @@ static uint64_t random_number(void)
 static struct trace_point point(int64_t t, int64_t allocated, int phase)
 {
     return (struct trace_point){
-        t, t, t, allocated, allocated, allocated, 2 * allocated, 2 * allocated, 2 * allocated, phase};
+        t, t, t, allocated, allocated, allocated, 2 * allocated, 2 * allocated, 2 * allocated, phase, false};
 }
 
 enum { EVENTS = 20000 };
@@ -121,7 +121,7 @@ static void empty_columns_carry_the_value_on(void **state)
 static void a_stretch_over_many_columns_puts_its_peak_where_it_was(void **state)
 {
     const struct trace_point before = {0};
-    struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2};
+    struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2, false};
     struct columns c;
     columns_init(&c, 0, 100, 10);
     columns_add(&c, &zone);
