@@ -305,6 +305,15 @@ def no_vocabulary():
     train(model, steps=1, loss=lambda m, x: F.cross_entropy(m(x[:, :-1]).flatten(0, 1), torch.arange(16)))
 
 
+def engine():
+    """Backward by the engine itself, as Megatron's pipelines do it."""
+    model = Model()
+    loss = loss_of(model, data())
+    run = torch.autograd.Variable._execution_engine.run_backward
+    run((loss,), (torch.ones_like(loss),), False, False, (), allow_unreachable=True, accumulate_grad=True)
+    print(model.embed.weight.grad.sum().item().hex())
+
+
 def gan():
     one, two, x = Model(), Model(), data()
     opts = [torch.optim.SGD(m.parameters(), lr=1e-2) for m in (one, two)]
@@ -429,6 +438,7 @@ CASES = {
     head_beside: ITERATION + ["step"] + ITERATION + ["step"],
     head_as_function: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
     no_vocabulary: COMPILED + ["step"],
+    engine: CLOSURE,
     gan: 2 * (2 * (CLOSURE + [OPTIMIZER, POP]) + [".both", "step"]),
     scaler: 2 * [FORWARD, POP, BACKWARD, POP, "step"] + [FORWARD, POP, BACKWARD, POP, OPTIMIZER, POP, "step"],
     copies: None,

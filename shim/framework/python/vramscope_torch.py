@@ -15,12 +15,12 @@ parameters (a loss) names no phase when it is called by itself, and leaves logit
 without gradients between a training forward and its backward (a teacher, a reference): it is forward, whatever its
 mode, and logits go on behind it.  Modules that run inside backward (gradient checkpointing) stay backward.
 
-How: nn.Module.__call__, the two entries of autograd and the function in front of its engine (for who calls that
-directly) are wrapped, as are GradScaler.step, the constructor of Optimizer, and methods `generate` of modules that turn
-gradients off by a decorator (torch.jit compiles others from their source, and would not find it in a wrapper); the
-optimizer's global hooks are used.  Global *module* hooks would be simpler, but torch.compile warns about them, traces
-through them, and every module call of the program becomes slower.  The wrapper of __call__ is told to Dynamo as a
-frame to skip, as nn.Module's own is.
+How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
+programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer, and methods
+`generate` of modules that turn gradients off by a decorator (torch.jit compiles others from their source, and would
+not find it in a wrapper); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
+torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
+told to skip all functions of this file, as it skips nn.Module's own __call__.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails, it says so once and stops for good; the program goes on.
@@ -322,12 +322,14 @@ def _end_backward(t, length):
     _close_to(t, length)
 
 
-def _wrap_backward(function):
+def _wrap_backward(function, first=0):
+    """FIRST: the position of the tensors that backward begins with."""
+
     @functools.wraps(function)
     def backward(*args, **kwargs):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
-        length = _guarded(_begin_backward, args[0] if args else None)
+        length = _guarded(_begin_backward, args[first] if len(args) > first else None)
         try:
             return function(*args, **kwargs)
         finally:
@@ -335,6 +337,16 @@ def _wrap_backward(function):
                 _guarded(_end_backward, length)
 
     return backward
+
+
+def _engine_of_our_own(torch):
+    """An engine whose run_backward is wrapped, for programs that call it directly; None where there can't be one."""
+    variable = getattr(torch.autograd, "Variable", None)
+    try:
+        there = type(variable._execution_engine)
+        return type(there.__name__, (there,), {"run_backward": _wrap_backward(there.run_backward, 1)})()
+    except (AttributeError, TypeError):
+        return None
 
 
 # ---- optimizer ----
@@ -379,12 +391,11 @@ def _wrap_closure(closure):
         return result
 
     try:
-        return functools.wraps(closure)(outside)
+        return functools.wraps(closure, updated=())(outside)
     except Exception:
         return outside  # an object that doesn't like to be asked
 
 
-@functools.lru_cache(maxsize=64)
 def _takes_closure_first(step):
     """Whether the first argument of STEP is its closure: an optimizer of the program's own may want another."""
     code = getattr(inspect.unwrap(step), "__code__", None)
@@ -523,15 +534,18 @@ def install(torch):
     # Dynamo takes either for a constant; the first costs an ordinary call next to nothing.
     _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
-    engine = _wrap_backward(torch.autograd.graph._engine_run_backward)
+    run_backward = _wrap_backward(torch.autograd.graph._engine_run_backward)
+    engine = _engine_of_our_own(torch)
     scaler = _scaler_class(torch)
     # From here on nothing can fail: either all is in place or nothing.
     register_optimizer_step_pre_hook(_before_optimizer)
     register_optimizer_step_post_hook(_after_optimizer)
-    torch.autograd.graph._engine_run_backward = engine
+    torch.autograd.graph._engine_run_backward = run_backward
     if hasattr(torch.autograd, "_engine_run_backward"):
-        torch.autograd._engine_run_backward = engine
-    _skip_in_dynamo(engine)
+        torch.autograd._engine_run_backward = run_backward
+    _skip_in_dynamo(run_backward)
+    if engine is not None:
+        torch.autograd.Variable._execution_engine = engine
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
     _put(torch.nn.Module, "__call__", _wrap_call(torch.nn.Module.__call__))
