@@ -22,10 +22,10 @@ grep '@' exports >versioned && fail "exported with a version (a hook under a ver
 grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
 # and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports (one with the type that two
 # versions give its size), injection by NVTX and by the driver, the functions of vramscope.h, vramscope.py's own three, the two
-# of benchmarks (pause.c), and those that PyTorch is given
+# of benchmarks (pause.c), what AddressSanitizer asks (sanitizer.c), and those that PyTorch is given
 grep -v '^cu[A-Z]' exports >others
 {
-    printf '%s\n' dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
+    printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
         vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_benchmark_pause vramscope_benchmark_resume \
         _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE \
         _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE
