@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "shown.h"
 #include "units.h"
 
 /* One line a total, however often it was so. */
@@ -14,7 +15,7 @@ void report_bounds_text(const struct trace *t, FILE *out)
         const struct trace_bound *b = &t->bounds[i];
         fputs("UPPER BOUND: ", out);
         if (b->device >= 0)
-            fprintf(out, "%s of device %lld", b->kind, (long long)b->device);
+            fprintf(out, "%s of device %lld", shown(b->kind), (long long)b->device);
         else
             fputs("memory outside the devices' totals", out);
         fprintf(out, " may be too high from %s to ", units_time(b->t_from).s);

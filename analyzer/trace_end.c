@@ -132,13 +132,14 @@ static int fill_empty(struct trace *t)
     if (state == LEFTOVER_RUNNING)
         snprintf(t->why, sizeof t->why, "%s is still empty: its process has just begun, try again", t->path);
     else if (state == LEFTOVER_NONE && leftover_others(t->path, why, sizeof why))
-        snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %s", t->path, why);
+        snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %.400s", t->path,
+                 why);
     else if (state == LEFTOVER_NONE)
         snprintf(t->why, sizeof t->why,
                  "%s is empty: its process recorded nothing, or its journal is gone (reboot, container)",
                  t->path);
     else
-        snprintf(t->why, sizeof t->why, "%s is empty, and its journal can't be merged: %s", t->path, why);
+        snprintf(t->why, sizeof t->why, "%s is empty, and its journal can't be merged: %.400s", t->path, why);
     return -1;
 }
 

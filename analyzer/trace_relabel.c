@@ -141,27 +141,32 @@ static void relabeled(sqlite3_context *c, int n, sqlite3_value **v)
 #define X512(column)   "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
 #define X2M(column)    "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 2097152 END"
 
-/* TABLE with every column as it is, but for that named COLUMN, which is EXPRESSION. */
-static int overlay(struct trace *t, const char *table, const char *column, const char *expression)
+struct column {
+    const char *table, *name, *expression; /* X is the file's own row */
+};
+
+/* The table of COLUMNS with every other column as it is. */
+static int overlay(struct trace *t, const struct column *columns, size_t n)
 {
+    const char *table = columns[0].table;
     char *view = xformat("CREATE TEMP VIEW %s AS SELECT ", table),
          *ask = xformat("PRAGMA main.table_info(%s)", table);
     struct sqlite3_stmt *s = trace_sql(t, ask, 0);
-    int code = SQLITE_ERROR, columns = 0;
+    int code = SQLITE_ERROR, count = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(s, 1);
+        const char *name = (const char *)sqlite3_column_text(s, 1), *expression = NULL;
+        for (size_t i = 0; i < n; i++)
+            expression = strcmp(name, columns[i].name) ? expression : columns[i].expression;
         char *quoted = sqlite3_mprintf("\"%w\"", name);
-        char *longer = strcmp(name, column)
-                           ? xformat("%s%s%s", view, columns ? ", " : "", quoted)
-                           : xformat("%s%s%s AS %s", view, columns ? ", " : "", expression, column);
+        char *longer = xformat("%s%s%s%s%s", view, count++ ? ", " : "", expression ? expression : "",
+                               expression ? " AS " : "", quoted);
         sqlite3_free(quoted);
         free(view);
         view = longer;
-        columns++;
     }
     int result = trace_sql_done(t, s, code);
     char *whole = xformat("%s FROM main.%s x", view, table);
-    if (!result && columns)
+    if (!result && count)
         result = run(t, whole);
     free(whole);
     free(view);
@@ -171,18 +176,23 @@ static int overlay(struct trace *t, const char *table, const char *column, const
 
 static int overlay_all(struct trace *t)
 {
-    static const char *const tables[][2] = {
-        {"ev", "relabeled((SELECT thread FROM kind WHERE id = x.kind), x.t, x.phase)"},
-        {"live", "relabeled(" THREAD_OF("x.alloc_seq") ", x.t, x.phase)"},
-        {"peak_live",
+    static const struct column columns[] = {
+        {"ev", "phase", "relabeled((SELECT thread FROM kind WHERE id = x.kind), x.t, x.phase)"},
+        {"live", "phase", "relabeled(" THREAD_OF("x.alloc_seq") ", x.t, x.phase)"},
+        {"peak_live", "phase",
          "CASE WHEN x.op THEN relabeled(" THREAD_OF("x.alloc_seq") ", x.t_ns, x.phase) ELSE x.phase END"},
-        {"oom_live",
+        {"oom_live", "phase",
          "CASE WHEN x.op THEN relabeled(" THREAD_OF("x.alloc_seq") ", x.t_ns, x.phase) ELSE x.phase END"},
-        {"oom", "relabeled(x.thread, x.t_ns, x.phase)"},
-        {"zone", "relabeled(0, x.max_allocated_t, x.phase)"}};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (overlay(t, tables[i][0], "phase", tables[i][1]))
+        {"oom", "phase", "relabeled(x.thread, x.t_ns, x.phase)"},
+        {"oom", "step", "(SELECT count(*) + 1 FROM step WHERE t_ns < x.t_ns)"},
+        {"zone", "phase", "relabeled(0, x.max_allocated_t, x.phase)"}};
+    size_t n = sizeof columns / sizeof *columns;
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && !strcmp(columns[k].table, columns[i].table); k++) {
+        }
+        if (overlay(t, &columns[i], k - i))
             return -1;
+    }
     return 0;
 }
 

@@ -54,8 +54,8 @@ for p in json.load(open("diff.json"))["devices"][0]["phases"]:
         assert p[figure]["change"] in (0, None) and p[figure]["a"] == p[figure]["b"], (p["phase"], figure, p[figure])
 PY
 "$V" plot --phases="$rules" --steps=iteration --step 3 plain.db >plot || fail "plot"
-grep -q 'peak 42.00 MiB in backward' plot && grep -q 'f forward  b backward  o optimizer' plot || fail "plot: $(cat plot)"
-"$V" plot plain.db | grep -q forward && fail "plot has phases without rules"
+grep -q 'peak 42.00 MiB in backward' plot && grep -q 'b backward' plot || fail "plot: $(cat plot)"
+"$V" plot plain.db | grep -q backward && fail "plot has phases without rules"
 "$V" plot --overlay --phases="$rules" plain.db ruled.db >plot || fail "plot --overlay"
 
 says() { # WORDS COMMAND...
@@ -68,6 +68,11 @@ says "--phases: 'fwd' is no name=pattern" "$V" report --phases=fwd plain.db
 says "--phases: give name=pattern" "$V" report --phases= plain.db
 says "--phases: plain.db has no range of such a name" "$V" peak --phases='x=y*' plain.db
 says "--steps: plain.db has no range or mark of such a name" "$V" plot --steps=epoch plain.db
+# memory that runs out in the third iteration's helper thread, which has no range of its own
+SIMCUDA_CAPACITY=104MiB "$V" run -q -o oom.db -- ./steps >out 2>&1 || fail "oom: $(cat out)"
+"$V" report --phases="$rules" --steps=iteration oom.db | head -n 1 | grep -q '^OUT OF MEMORY on device 0 at .*, step 3, in backward' ||
+    fail "out of memory: $("$V" report --phases="$rules" --steps=iteration oom.db | head -n 3)"
+"$V" report oom.db | head -n 1 | grep -q ', outside any phase$' || fail "out of memory, as recorded: $("$V" report oom.db | head -n 1)"
 sum=$(sha256sum <plain.db)
 "$V" report --phases="$rules" --steps=iteration plain.db >out || fail "report"
 [ "$sum" = "$(sha256sum <plain.db)" ] || fail "reading changed the file"
