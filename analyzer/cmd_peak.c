@@ -127,7 +127,11 @@ static void closing_rows(struct table *table, const struct page *p, int64_t show
         group_row(table, "not in the file (unknown)", peak - held, UNKNOWN, peak, p->o->bytes);
     free(more);
     table_rule(table);
-    group_row(table, p->oom ? "allocated then" : "peak allocated", peak, UNKNOWN, peak, p->o->bytes);
+    group_row(table,
+              p->d->allocated->at_least ? "known of it"
+              : p->oom                  ? "allocated then"
+                                        : "peak allocated",
+              peak, UNKNOWN, peak, p->o->bytes);
 }
 
 static void print_groups(const struct page *p, enum holder_by by)
@@ -167,9 +171,9 @@ static void page_text(const struct page *p, int only)
     if (oom)
         printf("%s\n", oom);
     free(oom);
-    printf("device %" PRId64 ": %s allocated %s, %s", d->device,
-           units_bytes(d->allocated->bytes, p->o->bytes).s, p->oom ? "when memory ran out" : "at the peak",
-           units_time(d->allocated->t).s);
+    printf("device %" PRId64 ": %s %s %s, %s", d->device, units_bytes(d->allocated->bytes, p->o->bytes).s,
+           d->allocated->at_least ? "known to be allocated, beside pools whose use is unknown," : "allocated",
+           p->oom ? "when memory ran out" : "at the peak", units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         printf(", step %" PRId64, d->step_at_peak);
     if (d->phase_at_peak && !strcmp(d->phase_at_peak, "none"))
@@ -247,7 +251,8 @@ static void page_json(const struct page *p, int only, struct json *j)
     if (p->oom)
         oom_report_json(p->oom, p->t, j);
     json_int(j, "device", d->device);
-    json_int(j, "allocated_bytes", d->allocated->bytes);
+    json_int(j, "allocated_bytes", trace_peak_bytes(d->allocated));
+    json_int(j, "known_bytes", d->allocated->bytes);
     json_int(j, "held_bytes", d->held_bytes);
     json_int(j, "reserved_then_bytes", d->reserved_at_peak);
     json_int(j, "t_ns", d->allocated->t);

@@ -166,7 +166,8 @@ static void print_moment(const struct page *p, int side)
 {
     const struct device_report *r = p->x->side[side];
     bool exact = p->exact, outside = r->phase_at_peak && !strcmp(r->phase_at_peak, "none");
-    fprintf(p->out, "  %c: %s at %s", "AB"[side], B(r->allocated->bytes), units_time(r->allocated->t).s);
+    fprintf(p->out, "  %c: %s at %s", "AB"[side], B(trace_peak_bytes(r->allocated)),
+            units_time(r->allocated->t).s);
     if (r->step_at_peak != UNKNOWN)
         fprintf(p->out, ", step %lld", (long long)r->step_at_peak);
     fprintf(p->out, ", %s%s\n", outside ? "outside any phase" : "in ",

@@ -65,7 +65,7 @@ static char *state_of(const struct report *r)
 static struct rank_device device_of(const struct report *r, const struct device_report *d)
 {
     struct rank_device out = {.device = d->device,
-                              .allocated = d->allocated ? d->allocated->bytes : UNKNOWN,
+                              .allocated = trace_peak_bytes(d->allocated),
                               .reserved = d->reserved ? d->reserved->bytes : UNKNOWN,
                               .residual = d->residual.fullest.residual,
                               .step_at_peak = d->step_at_peak,

@@ -59,7 +59,9 @@ static int load_savings(struct report *r, struct device_report *d)
         return 0;
     if (r->lost_events > 0)
         d->savings.why = "events were lost";
-    if (r->lost_events > 0)
+    else if (d->allocated->at_least)
+        d->savings.why = "a library's pool does not report what it uses";
+    if (d->savings.why)
         return 0;
     result = trace_step_memory(r->trace, d->device, d->allocated->seq, &m);
     if (!result)
@@ -107,7 +109,7 @@ static int load_growth(struct report *r, struct device_report *d)
 {
     struct trace_step_end *steps = NULL;
     size_t n = 0;
-    if (r->lost_events > 0 || r->trace->thinned)
+    if (r->lost_events > 0 || r->trace->thinned || (d->allocated && d->allocated->at_least))
         return 0;
     int result = trace_step_ends(r->trace, &steps, &n);
     if (!result)

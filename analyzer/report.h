@@ -66,6 +66,10 @@ void report_arenas_json(const struct report *r, int64_t device, struct json *j);
 void report_fragmentation_text(const struct device_report *d, FILE *out);
 void report_fragmentation_json(const struct device_report *d, struct json *j); /* members of what is open */
 
+/* pools_text.c: libraries' pools that do not report what they use; nothing where there is none */
+void report_pools_text(struct trace *t, int64_t device, FILE *out, bool exact);
+void report_pools_json(struct trace *t, int64_t device, struct json *j);
+
 /* mismatch_text.c: one kind of mismatch, a sentence or two */
 void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
 

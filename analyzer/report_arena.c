@@ -195,7 +195,7 @@ void report_arenas_json(const struct report *r, int64_t device, struct json *j)
 
 void report_fragmentation_text(const struct device_report *d, FILE *out)
 {
-    if (!d->allocated || !d->reserved || d->allocated->bytes <= 0)
+    if (!d->reserved || trace_peak_bytes(d->allocated) <= 0)
         return;
     fputs("    reserved over allocated: ", out);
     if (d->reserved_at_peak != UNKNOWN)
@@ -205,7 +205,7 @@ void report_fragmentation_text(const struct device_report *d, FILE *out)
 
 void report_fragmentation_json(const struct device_report *d, struct json *j)
 {
-    int64_t allocated = d->allocated ? d->allocated->bytes : 0;
+    int64_t allocated = trace_peak_bytes(d->allocated);
     json_ratio(j, "reserved_over_allocated_then", times(d->reserved_at_peak, allocated));
     json_ratio(j, "peak_reserved_over_peak_allocated",
                times(d->reserved ? d->reserved->bytes : UNKNOWN, allocated));

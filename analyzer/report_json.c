@@ -126,7 +126,8 @@ static void phases_json(const struct trace *t, int64_t device, struct json *j)
 static void peak_json(const struct device_report *d, struct json *j)
 {
     json_begin(j, "peak", '{');
-    json_int(j, "allocated_bytes", d->allocated ? d->allocated->bytes : UNKNOWN);
+    json_int(j, "allocated_bytes", trace_peak_bytes(d->allocated));
+    json_int(j, "known_bytes", d->allocated ? d->allocated->bytes : UNKNOWN);
     json_bool(j, "is_upper_bound", d->allocated && d->allocated->at_most);
     json_int(j, "t_ns", d->allocated ? d->allocated->t : UNKNOWN);
     json_int(j, "step", d->step_at_peak);
@@ -158,7 +159,8 @@ static void totals_json(const struct trace *t, int64_t device, const char *name,
             continue;
         json_begin(j, NULL, '{');
         json_text(j, "kind", p->kind);
-        json_int(j, "peak_bytes", p->bytes);
+        json_int(j, "peak_bytes", trace_peak_bytes(p));
+        json_int(j, "known_bytes", p->bytes);
         json_int(j, "peak_t_ns", p->t);
         json_int(j, "end_bytes", p->end);
         json_bool(j, "peak_is_upper_bound", p->at_most);
@@ -186,6 +188,7 @@ void report_json(const struct report *r, struct json *j)
         phases_json(r->trace, d->device, j);
         report_names_json(d, j);
         peak_json(d, j);
+        report_pools_json(r->trace, d->device, j);
         report_arenas_json(r, d->device, j);
         report_growth_json(r->trace, &d->growth, j);
         report_savings_json(&d->savings, j);

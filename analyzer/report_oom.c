@@ -247,8 +247,11 @@ static void device_rows(const struct oom_report *r, struct table *table, bool ex
     const struct oom_need *n = &r->need;
     int64_t whole = r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
     bool all = n->others != UNKNOWN || n->beyond != UNKNOWN;
-    row(table, "=", "allocated", o->framework + o->direct, whole, exact);
-    row(table, "+", "reserved but unused", o->reserved - o->framework - o->direct, whole, exact);
+    int64_t known = o->framework + o->direct;
+    row(table, "=", o->unknown_use > 0 ? "known to be allocated" : "allocated", known, whole, exact);
+    if (o->unknown_use > 0)
+        row(table, "+", "held by libraries' pools, use unknown", o->unknown_use, whole, exact);
+    row(table, "+", "reserved but unused", o->reserved - o->unknown_use - known, whole, exact);
     if (n->returned > 0)
         row(table, "+", "got for the request, and given back", n->returned, whole, exact);
     row(table, "=", "reserved", o->reserved + (n->returned > 0 ? n->returned : 0), whole, exact);
@@ -418,6 +421,7 @@ static void kept_json(const struct trace_oom_kept *o, struct json *j)
     json_int(j, "framework_bytes", o->framework);
     json_int(j, "direct_bytes", o->direct);
     json_int(j, "managed_reserved_bytes", o->managed);
+    json_int(j, "unknown_use_bytes", o->unknown_use);
     json_int(j, "reserved_bytes", o->reserved);
     json_int(j, "pinned_bytes", o->pinned);
     json_int(j, "registered_bytes", o->registered);

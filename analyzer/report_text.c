@@ -109,7 +109,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
 
 static void bound_cell(struct table *table, const struct trace_peak *p, bool exact)
 {
-    table_cell(table, "%s%s", p && p->at_most ? "≤ " : "", p ? B(p->bytes) : "unknown");
+    table_cell(table, "%s%s", p && p->at_most && !p->at_least ? "≤ " : "", B(trace_peak_bytes(p)));
 }
 
 static void print_phases(const struct report *r, const struct device_report *d, FILE *out, bool exact)
@@ -172,8 +172,12 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
                 trace_whole(r->trace) ? "" : ", as far as the file goes");
         return;
     }
-    fprintf(out, "\n  peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
-            B(d->allocated->bytes), units_time(d->allocated->t).s);
+    if (d->allocated->at_least)
+        fprintf(out, "\n  peak: unknown; the most that is known to have been allocated: %s at %s",
+                B(d->allocated->bytes), units_time(d->allocated->t).s);
+    else
+        fprintf(out, "\n  peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
+                B(d->allocated->bytes), units_time(d->allocated->t).s);
     if (d->step_at_peak != UNKNOWN)
         fprintf(out, ", step %lld", (long long)d->step_at_peak);
     print_where(d->phase_at_peak, out);
@@ -187,8 +191,10 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     }
     if (d->held_bytes != d->allocated->bytes)
         peak_row(&table, "", "not in the file (unknown)", d->allocated->bytes - d->held_bytes, whole, exact);
-    peak_row(&table, "=", "allocated", d->allocated->bytes, whole, exact);
-    peak_row(&table, "+", "reserved but unused then", d->unused_at_peak, whole, exact);
+    bool least = d->allocated->at_least;
+    peak_row(&table, "=", least ? "known to be allocated" : "allocated", d->allocated->bytes, whole, exact);
+    peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved but unused then",
+             d->unused_at_peak, whole, exact);
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);
@@ -227,6 +233,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
             fprintf(out, ", %s", B(d->total_bytes));
         fputs("\n\n", out);
         print_phases(r, d, out, exact);
+        report_pools_text(r->trace, d->device, out, exact);
         report_names_text(d, out, exact);
         print_peak(r, d, out, exact);
         report_arenas_text(r, d->device, out, exact);

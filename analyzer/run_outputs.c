@@ -104,6 +104,7 @@ struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
     int64_t other_ranges; /* that name no phase */
+    bool unknown;         /* allocated is: a library's pool does not report what it uses */
     char *oom;            /* of the first file that has one; owned */
     char *end;            /* that is not in the file, likewise */
     /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
@@ -170,6 +171,7 @@ static void summarize(const char *path, struct summary *s)
             continue;
         if (!strcmp(p->kind, "allocated") && p->bytes > s->allocated)
             s->allocated = p->bytes;
+        s->unknown = s->unknown || p->at_least;
         if (!strcmp(p->kind, "reserved") && p->bytes > s->reserved)
             s->reserved = p->bytes;
     }
@@ -227,8 +229,9 @@ static void print_summary(const struct outputs *o, const struct summary *s)
     fprintf(stderr, "vramscope: %s", shown_path(o->paths[0]));
     if (o->n > 1)
         fprintf(stderr, " and %zu more", o->n - 1);
-    fprintf(stderr, ": peak %s allocated, %s reserved, %s, ", units_bytes(s->allocated, false).s,
-            units_bytes(s->reserved, false).s, units_count(s->phases, "phase").s);
+    fprintf(stderr, ": peak %s allocated, %s reserved, %s, ",
+            units_bytes(s->unknown ? UNKNOWN : s->allocated, false).s, units_bytes(s->reserved, false).s,
+            units_count(s->phases, "phase").s);
     if (!s->phases && s->other_ranges)
         fprintf(stderr, "%s by name (report lists them), ", units_count(s->other_ranges, "range").s);
     if (s->lost)

@@ -149,14 +149,16 @@ static int load_phases(struct trace *t)
 
 static int load_peaks(struct trace *t)
 {
-    static const char sql[] = "SELECT device, peak_bytes, seq, t_ns, end_bytes, kind, " BOUND(
-        AT_PEAK) ", " BOUND(AT_END) " FROM peak p WHERE process = ? ORDER BY device";
+    static const char sql[] =
+        "SELECT device, ifnull(peak_bytes, known_bytes), seq, t_ns, end_bytes, kind, " BOUND(
+            AT_PEAK) ", " BOUND(AT_END) ", peak_bytes IS NULL FROM peak p WHERE process = ? ORDER BY device";
     struct sqlite3_stmt *s = trace_sql(t, sql, 1, t->process.id);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(t->peaks, t->peak_count) = (struct trace_peak){
-            trace_sql_int(s, 0), trace_sql_amount(s, 1),  trace_sql_int(s, 2),      trace_sql_int(s, 3),
-            trace_sql_int(s, 4), trace_sql_text(t, s, 5), trace_sql_int(s, 6) == 1, trace_sql_int(s, 7) == 1};
+        *PUSH(t->peaks, t->peak_count) =
+            (struct trace_peak){trace_sql_int(s, 0),      trace_sql_amount(s, 1),   trace_sql_int(s, 2),
+                                trace_sql_int(s, 3),      trace_sql_int(s, 4),      trace_sql_text(t, s, 5),
+                                trace_sql_int(s, 6) == 1, trace_sql_int(s, 7) == 1, trace_sql_int(s, 8) == 1};
     return trace_sql_done(t, s, code);
 }
 

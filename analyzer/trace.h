@@ -36,6 +36,18 @@ struct trace_peak { /* one row of `peak`: kind is 'allocated', 'reserved', 'pinn
     int64_t device, bytes, seq, t, end;
     const char *kind;
     bool at_most, end_at_most; /* the figure may be too high: ends were lost */
+    bool at_least;             /* bytes is what is known of it: libraries' pools held memory of unknown use */
+};
+
+/* The peak, UNKNOWN where only a part of it is known. */
+static inline int64_t trace_peak_bytes(const struct trace_peak *p)
+{
+    return !p || p->at_least ? UNKNOWN : p->bytes;
+}
+
+struct trace_pool { /* what the pool of a library said of itself, over the run; UNKNOWN: it does not say */
+    const char *name;
+    int64_t answers, used, peak, held; /* the most of each: peak is the library's own counter */
 };
 
 struct trace_bound {                    /* where a total may be too high; of each device and kind together */
@@ -68,7 +80,7 @@ struct trace_oom {
 struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that reached the program */
     int64_t seq, role, t, device, op, thread, stack, step;
     int64_t requested, asked_driver, refusals;
-    int64_t framework, direct, managed, reserved, base, pinned, registered;
+    int64_t framework, direct, managed, unknown_use, reserved, base, pinned, registered;
     int64_t free, free_t;                 /* of the driver, asked right after */
     int64_t reserved_then;                /* our figure at free_t */
     int64_t process_used, process_used_t; /* the last figure: of the same moment where not before free_t */
@@ -284,8 +296,9 @@ bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64
 
 /* Tables read on demand; the caller frees the arrays. */
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
-int trace_costs(struct trace *t, struct trace_cost **out, size_t *n);   /* of all devices, in order */
-bool trace_arena_served(struct trace *t, int64_t device);               /* -1: any device */
+int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
+bool trace_arena_served(struct trace *t, int64_t device);             /* -1: any device */
+int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t *n);
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
 /* Bytes of physical memory that the program made by itself (cuMemCreate) on the device over the run, and in
  * *OWNER, which the caller frees, the library that made the most; NULL: unknown.  Looks at every event. */

@@ -15,37 +15,21 @@ static bool has_table(struct trace *t)
 
 static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_kept *o)
 {
-    int64_t *numbers[] = {&o->seq,
-                          &o->role,
-                          &o->t,
-                          &o->device,
-                          &o->op,
-                          &o->thread,
-                          &o->stack,
-                          &o->step,
-                          &o->requested,
-                          &o->asked_driver,
-                          &o->refusals,
-                          &o->framework,
-                          &o->direct,
-                          &o->managed,
-                          &o->reserved,
-                          &o->base,
-                          &o->pinned,
-                          &o->registered,
-                          &o->free,
-                          &o->free_t,
-                          &o->reserved_then,
-                          &o->process_used,
-                          &o->process_used_t,
-                          &o->device_used,
-                          &o->device_used_t};
+    int64_t *numbers[] = {&o->seq,           &o->role,         &o->t,
+                          &o->device,        &o->op,           &o->thread,
+                          &o->stack,         &o->step,         &o->requested,
+                          &o->asked_driver,  &o->refusals,     &o->framework,
+                          &o->direct,        &o->managed,      &o->unknown_use,
+                          &o->reserved,      &o->base,         &o->pinned,
+                          &o->registered,    &o->free,         &o->free_t,
+                          &o->reserved_then, &o->process_used, &o->process_used_t,
+                          &o->device_used,   &o->device_used_t};
     int n = (int)(sizeof numbers / sizeof *numbers);
     for (int i = 0; i < n; i++)
         *numbers[i] = trace_sql_int(s, i);
     /* our own totals are in every row: what is none in a damaged file counts as nothing, so that they add up
      */
-    int64_t *totals[] = {&o->framework, &o->direct, &o->managed, &o->reserved, &o->base};
+    int64_t *totals[] = {&o->framework, &o->direct, &o->managed, &o->unknown_use, &o->reserved, &o->base};
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         *totals[i] = *totals[i] == UNKNOWN ? 0 : *totals[i];
     o->stored = sqlite3_column_int(s, n);
@@ -68,6 +52,7 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
         t,
         "SELECT o.seq, o.role, o.t_ns, o.device, o.op, o.thread, o.stack, o.step, o.requested_bytes, "
         "o.asked_driver_bytes, o.refusals, o.framework_bytes, o.direct_bytes, o.managed_reserved_bytes, "
+        "o.unknown_use_bytes, "
         "o.reserved_bytes, o.base_bytes, o.pinned_bytes, o.registered_bytes, o.free_bytes, o.free_t_ns, "
         "o.free_reserved_bytes, o.process_used_bytes, o.process_used_t_ns, o.device_used_bytes, "
         "o.device_used_t_ns, o.stored, "

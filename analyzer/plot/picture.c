@@ -90,6 +90,7 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     panel->peak = top->allocated_max;
     panel->peak_t = top->t_max;
     panel->peak_phase = name_of(t, top->phase);
+    panel->known_only = peak && peak->at_least;
     if (peak && peak->bytes == top->allocated_max && peak->t >= panel->columns.from &&
         peak->t <=
             panel->columns.to) { /* a window may reach the run's peak at another moment than the first */
@@ -261,6 +262,7 @@ char *panel_note(const struct panel *p)
 char *panel_peak_text(const struct panel *p)
 {
     bool phase = p->peak_phase && strcmp(p->peak_phase, "none") != 0;
-    return xformat("peak %s%s%s%s", p->peak_at_most ? "at most " : "", units_bytes(p->peak, false).s,
+    return xformat("%s %s%s%s%s", p->known_only ? "known" : "peak",
+                   p->peak_at_most && !p->known_only ? "at most " : "", units_bytes(p->peak, false).s,
                    phase ? " in " : "", phase ? shown(p->peak_phase) : "");
 }

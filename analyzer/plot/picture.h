@@ -27,7 +27,8 @@ struct panel {
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
-    bool peak_at_most;      /* ends were lost: it may have been lower */
+    bool known_only;   /* of what is allocated a part alone: libraries' pools do not report what they use */
+    bool peak_at_most; /* ends were lost: it may have been lower */
     struct trace_sample *samples;
     size_t sample_count;
 };

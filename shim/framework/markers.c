@@ -3,7 +3,8 @@
  *
  * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* functions are what
  * the Python hook calls for the phases and moments that it finds by itself: same ranges, lowest precedence,
- * so that a program's own markers win.  They are no part of the public header.
+ * so that a program's own markers win.  vramscope_pool_use is what it
+ * says of libraries' pools.  They are no part of the public header.
  */
 #include "vramscope.h"
 
@@ -16,6 +17,8 @@
 VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
+VRAMSCOPE_API void vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
+                                      uint64_t held);
 
 static int push(const char *name, enum vs_range_source source)
 {
@@ -109,6 +112,22 @@ void vramscope_step(void)
         __atomic_fetch_add(&steps.recorded, 1, __ATOMIC_RELAXED);
     else
         __atomic_fetch_add(&steps.unrecorded, event.arg0 + 1, __ATOMIC_RELAXED);
+    errno = saved;
+}
+
+/* What the pool of a library says of itself: the Python hook asks it (framework/python/vramscope_pools.py).
+ * PEAK and HELD may be UINT64_MAX: it does not say. */
+void vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak, uint64_t held)
+{
+    int saved = errno;
+    struct vs_journal *j = vs_record_journal();
+    struct vs_event event = {
+        .op = VS_OP_POOL_USE, .device = (int8_t)device, .size = used, .arg0 = peak, .arg1 = held};
+
+    if (j && vs_record_enabled() && device >= 0 && device <= INT8_MAX) {
+        event.address = vs_journal_string(j, pool, strlen(pool));
+        vs_record(&event);
+    }
     errno = saved;
 }
 

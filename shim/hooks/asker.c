@@ -3,8 +3,11 @@
  *
  * A caching allocator that calls the driver itself, as PyTorch's does for expandable segments, is known by
  * the library that this address lies in.  No stack is unwound, so it is known with call stacks off as well.
- * What reaches the driver through CUDA's runtime returns into the runtime and stays unknown; the ledger then
- * decides by what the framework reports next (trace/ledger_pending.c).
+ * What reaches the driver through CUDA's shared runtime returns into the runtime and stays unknown; the
+ * ledger then decides by what the framework reports next (trace/ledger_pending.c).
+ *
+ * Libraries with a pool that reports nothing are known likewise: XLA's BFC allocator calls the driver itself,
+ * CuPy and RMM bring CUDA's runtime along inside of their own files.
  *
  * glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  There is no
  * table of ours to keep up to date: code that waits for the call to return cannot be unloaded meanwhile.
@@ -14,23 +17,53 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef int find_object_fn(void *, struct dl_find_object *);
 
-/* The name of a library's file up to the first '.', or to the hash that auditwheel puts behind a '-'. */
-static const struct {
-    const char *name;
+/* `name`: of a library's file up to the first '.', or to the hash that auditwheel puts behind a '-'.
+ * `directory`: part of its path, where the name alone says too little.  docs/coverage.md has this list. */
+static const struct library {
+    const char *name, *directory;
     enum vs_asker asker;
+    bool xla;
 } libraries[] = {
-    {"libc10_cuda", VS_ASKER_CARVER},
+    {"libc10_cuda", "", VS_ASKER_CARVER, false},
+    {"xla_cuda_plugin", "", VS_ASKER_POOL, true},         /* JAX */
+    {"xla_extension", "", VS_ASKER_POOL, true},           /* JAX before its plugin */
+    {"runtime", "/cupy_backends/", VS_ASKER_POOL, false}, /* CuPy */
+    {"librmm", "", VS_ASKER_POOL, false},
 };
 
-static bool is_named(const char *path, const char *name)
+static bool is_file_of(const char *path, const struct library *library)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t n = strlen(name);
-    return strncmp(base, name, n) == 0 && (base[n] == '.' || base[n] == '-');
+    size_t n = strlen(library->name);
+    return strncmp(base, library->name, n) == 0 && (base[n] == '.' || base[n] == '-') &&
+           strstr(path, library->directory) != NULL;
+}
+
+/* XLA can also be told to ask the driver for each array: then nothing is carved. */
+static enum vs_asker unless_each(enum vs_asker asker)
+{
+    static _Atomic int each; /* 0: not looked at; the environment is read once, when the library first asks */
+    int known = atomic_load_explicit(&each, memory_order_relaxed);
+    if (known == 0) {
+        const char *kind = getenv("XLA_PYTHON_CLIENT_ALLOCATOR");
+        known = kind != NULL && strcasecmp(kind, "platform") == 0 ? 1 : 2;
+        atomic_store_explicit(&each, known, memory_order_relaxed);
+    }
+    return known == 1 ? VS_ASKER_UNKNOWN : asker;
+}
+
+static enum vs_asker asker_in(const char *path)
+{
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (is_file_of(path, &libraries[i]))
+            return libraries[i].xla ? unless_each(libraries[i].asker) : libraries[i].asker;
+    return VS_ASKER_UNKNOWN;
 }
 
 /* glibc's function, NULL before 2.35.  Looked up once: threads that come together find the same. */
@@ -62,9 +95,7 @@ enum vs_asker vs_asker_of(const void *caller)
     enum vs_asker asker = VS_ASKER_UNKNOWN;
     /* minus one: a call may be the last instruction of its object */
     if (find != NULL && find((char *)(uintptr_t)caller - 1, &object) == 0 && object.dlfo_link_map != NULL)
-        for (size_t i = 0; i < sizeof libraries / sizeof *libraries && asker == VS_ASKER_UNKNOWN; i++)
-            if (is_named(object.dlfo_link_map->l_name, libraries[i].name))
-                asker = libraries[i].asker;
+        asker = asker_in(object.dlfo_link_map->l_name);
     errno = saved;
     return asker;
 }

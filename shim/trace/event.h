@@ -97,6 +97,10 @@
     /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \
     /* address = pinned bytes */                                                                             \
     X(40, SAMPLE, "sample")                                                                                  \
+    /* what a library's own pool says of itself: address = id of the library's name, size = bytes in use,    \
+     * arg0 = the most so far (VS_BYTES_UNKNOWN: it does not say), arg1 = bytes that it holds (likewise).    \
+     * No row of ev */                                                                                       \
+    X(41, POOL_USE, "pool_use")                                                                              \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \
@@ -141,7 +145,8 @@ enum vs_space {
  * in the upper bits of arg1, whose lower 16 are the api. */
 enum vs_asker {
     VS_ASKER_UNKNOWN = 0,
-    VS_ASKER_CARVER = 1 /* a caching allocator that reports its blocks: everything it asks for is managed */
+    VS_ASKER_CARVER = 1, /* a caching allocator that reports its blocks: everything it asks for is managed */
+    VS_ASKER_POOL = 2 /* a library whose pool reports nothing: what it holds is reserved, its use unknown */
 };
 #define VS_ASKED_BY(asker) ((uint64_t)(asker) << 16)
 #define VS_ASKER_OF(arg1)  ((enum vs_asker)((arg1) >> 16 & 0xff))

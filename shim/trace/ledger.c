@@ -50,17 +50,17 @@ void vs_output_clear(struct vs_output *out)
 {
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
     out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
-        out->counts.n = out->doubts.n = 0;
+        out->counts.n = out->doubts.n = out->pools.n = 0;
     out->born.n = out->died.n = out->stretches.n = 0;
     out->dropped = out->no_memory = 0;
 }
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,   out->ranges.at,   out->range_peaks.at, out->zones.at,  out->samples.at,
-                     out->steps.at,  out->marks.at,    out->mismatches.at,  out->amends.at, out->phases.at,
-                     out->peaks.at,  out->counts.at,   out->born.at,        out->died.at,   out->arenas.at,
-                     out->doubts.at, out->stretches.at};
+    void *lists[] = {out->rows.at,   out->ranges.at,    out->range_peaks.at, out->zones.at,  out->samples.at,
+                     out->steps.at,  out->marks.at,     out->mismatches.at,  out->amends.at, out->phases.at,
+                     out->peaks.at,  out->counts.at,    out->born.at,        out->died.at,   out->arenas.at,
+                     out->doubts.at, out->stretches.at, out->pools.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -188,6 +188,15 @@ static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
                                             (uint32_t)e->arg0});
 }
 
+/* No row: it changes nothing that is counted here. */
+static void apply_pool_use(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (!l->restoring && l->level < 3)
+        vs_list_push(&l->out->pools, l->out->no_memory,
+                     (struct vs_pool_row){(int64_t)e->t_ns - l->config.start_ns, e->size, e->arg0, e->arg1,
+                                          (uint32_t)e->address, e->device});
+}
+
 static void apply_step(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
@@ -218,7 +227,7 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
         vs_doubt_begin(l);
     switch (e->op) {
     case VS_OP_ALLOC:
-        vs_apply_alloc(l, e, verdict == VERDICT_MANAGED);
+        vs_apply_alloc(l, e, vs_managed_by(verdict));
         break;
     case VS_OP_FREE:
         vs_apply_free(l, e);
@@ -230,7 +239,7 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
         vs_apply_pool(l, e);
         break;
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
-        vs_apply_vmm(l, e, verdict == VERDICT_MANAGED);
+        vs_apply_vmm(l, e, vs_managed_by(verdict));
         break;
     case VS_OP_ARENA_RESERVED:
         vs_apply_arena_reserved(l, e);
@@ -259,6 +268,9 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
         break;
     case VS_OP_SAMPLE:
         apply_sample(l, e);
+        break;
+    case VS_OP_POOL_USE:
+        apply_pool_use(l, e);
         break;
     case VS_OP_STEP:
         apply_step(l, e);

@@ -10,11 +10,13 @@
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
  * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
  * and blocks that the arena gave in the driver's place) that no caching allocator manages.  allocated is
- * their sum.  managed: driver allocations that a caching allocator carves.  reserved = managed + direct +
- * what pools keep beyond their allocations: max(last sample of every pool, live pool bytes), so an allocation
- * that the last sample does not cover raises it and the next sample corrects it; graphs' memory likewise.
- * The arena's blocks lie in what the arena holds, which counts as reserved once, managed blocks or not; it is
- * told before the block that needed it, so max() with the blocks matters only where that event was lost.
+ * their sum.  managed: driver allocations that a caching allocator carves.  unknown use: those of libraries
+ * whose pools report nothing: of these allocated has nothing, so it is a lower bound.  reserved = managed +
+ * unknown use + direct + what pools keep beyond their allocations: max(last sample of every pool, live pool
+ * bytes), so an allocation that the last sample does not cover raises it and the next sample corrects it;
+ * graphs' memory likewise. The arena's blocks lie in what the arena holds, which counts as reserved once,
+ * managed blocks or not; it is told before the block that needed it, so max() with the blocks matters only
+ * where that event was lost.
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
@@ -61,6 +63,9 @@ struct vs_ledger_config {
 };
 
 /* ---- rows ---- */
+
+/* Whether an allocation is carved up by somebody else: kind.managed of the database. */
+enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
 
 struct vs_row { /* one row of `ev` */
     uint64_t seq;
@@ -133,6 +138,13 @@ struct vs_arena_row { /* a sample of the arena's figures */
     uint64_t figure[VS_FIGURE_END];
 };
 
+struct vs_pool_row { /* what a library's pool said of itself; VS_BYTES_UNKNOWN: it does not say */
+    int64_t t;
+    uint64_t used, peak, held;
+    uint32_t name;
+    int device;
+};
+
 struct vs_step_row {
     uint64_t step, seq;
     int64_t t;
@@ -176,8 +188,8 @@ struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY
 struct vs_phase_row { /* upsert of phase_stat */
     int device;
     uint32_t phase;
-    uint64_t ranges, events, allocated, reserved, end_allocated;
-    int64_t ns, open_ns, t_allocated; /* ns -1: unknown */
+    uint64_t ranges, events, allocated, reserved, end_allocated; /* allocated: VS_BYTES_UNKNOWN likewise */
+    int64_t ns, open_ns, t_allocated;                            /* ns -1: unknown */
 };
 
 #define VS_CURVES(X)                                                                                         \
@@ -185,7 +197,8 @@ struct vs_phase_row { /* upsert of phase_stat */
     X(RESERVED, "reserved")                                                                                  \
     X(FRAMEWORK, "framework")                                                                                \
     X(DIRECT, "direct")                                                                                      \
-    X(MANAGED, "managed_reserved")
+    X(MANAGED, "managed_reserved")                                                                           \
+    X(UNKNOWN_USE, "unknown_use") /* held by libraries' pools, whose use is unknown */
 
 enum vs_curve {
 #define X(NAME, text) VS_CURVE_##NAME,
@@ -198,7 +211,8 @@ struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + 
                         -1) */
     int device;
     int curve;
-    uint64_t peak, seq, end;
+    uint64_t peak, seq, end; /* VS_BYTES_UNKNOWN: of allocated, where memory of unknown use was there */
+    uint64_t known;          /* what of peak is known then */
     int64_t t;
 };
 
@@ -258,6 +272,7 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     uint64_t asked_driver; /* bytes that the driver refused; 0: it was not asked */
     uint64_t step;         /* under way, from 1 */
     uint64_t free_bytes, process_used, device_used; /* VS_BYTES_UNKNOWN: no figure */
+    uint64_t unknown_use;                           /* of reserved: held by libraries' pools */
     uint64_t reserved_then;                         /* of the moment when free_bytes was asked */
     int64_t t, free_t, process_used_t, device_used_t;
     uint32_t phase, range, stack;
@@ -273,9 +288,9 @@ struct vs_alloc {
     int64_t t;
     uint32_t phase, range, stack;
     int8_t device;
-    uint8_t op, space, managed;
-    uint8_t fresh; /* the ledger's own: not yet in table live */
-    uint32_t next; /* the ledger's own */
+    uint8_t op, space, managed; /* managed: enum vs_managed */
+    uint8_t fresh;              /* the ledger's own: not yet in table live */
+    uint32_t next;              /* the ledger's own */
 };
 
 /* What a batch has to write.  The ledger appends; the store reads; vs_output_clear empties it after the
@@ -288,6 +303,7 @@ struct vs_output {
     VS_LIST(struct vs_stretch_row, stretches);
     VS_LIST(struct vs_sample_row, samples);
     VS_LIST(struct vs_arena_row, arenas);
+    VS_LIST(struct vs_pool_row, pools);
     VS_LIST(struct vs_step_row, steps);
     VS_LIST(struct vs_mark_row, marks);
     VS_LIST(struct vs_mismatch_row, mismatches);

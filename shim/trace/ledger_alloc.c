@@ -162,7 +162,7 @@ static bool closed_not_last(struct vs_ledger *l, const struct vs_event *e)
     return true;
 }
 
-void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed)
+void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed)
 {
     struct vs_row r;
     if (opened_again(l, e))

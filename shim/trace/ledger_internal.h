@@ -59,6 +59,7 @@ struct device {
     uint64_t pool_live, pool_sampled, direct_driver;
     uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
     uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
+    uint64_t arena_unknown_use;           /* and those of other libraries' pools */
     uint64_t arena_reserved;              /* what it holds, as last told */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
@@ -138,7 +139,12 @@ struct phase_dev {
     bool dirty, zone_open, zone_dirty;
 };
 
-enum verdict { VERDICT_NONE, VERDICT_PENDING, VERDICT_DIRECT, VERDICT_MANAGED };
+enum verdict { VERDICT_NONE, VERDICT_PENDING, VERDICT_DIRECT, VERDICT_MANAGED, VERDICT_UNKNOWN_USE };
+
+static inline enum vs_managed vs_managed_by(enum verdict v)
+{
+    return v == VERDICT_MANAGED ? VS_MANAGED : v == VERDICT_UNKNOWN_USE ? VS_UNKNOWN_USE : VS_NOT_MANAGED;
+}
 
 struct held {
     struct vs_event event;
@@ -254,6 +260,11 @@ void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
 void vs_pending_resolve_all(struct vs_ledger *l);
 
 /* ledger_totals.c */
+/* Whether the device has had memory of unknown use: then what is allocated on it is a lower bound. */
+static inline bool vs_use_unknown(const struct device *d)
+{
+    return d->curve[VS_CURVE_UNKNOWN_USE].peak > 0;
+}
 int vs_device_index(int ordinal);
 struct device *vs_device(struct vs_ledger *l, int ordinal);
 void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what);
@@ -270,7 +281,7 @@ bool vs_in_allocated(const struct vs_alloc *a);
 void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add);
 
 /* ledger_alloc.c */
-void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, bool managed);
+void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
@@ -282,7 +293,7 @@ void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entr
 void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys);
 
 /* ledger_vmm.c */
-void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, bool managed);
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
 void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
 void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
 void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);

@@ -154,6 +154,7 @@ static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
         .direct = d->curve[VS_CURVE_DIRECT].now,
         .managed = d->curve[VS_CURVE_MANAGED].now,
         .reserved = d->curve[VS_CURVE_RESERVED].now,
+        .unknown_use = d->curve[VS_CURVE_UNKNOWN_USE].now,
         .base = d->base,
         .pinned = l->space[VS_SPACE_PINNED].now,
         .registered = l->space[VS_SPACE_REGISTERED].now,

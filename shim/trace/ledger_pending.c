@@ -31,10 +31,10 @@ static bool carvable(const struct vs_event *e)
 
 enum verdict vs_verdict_at_birth(const struct vs_event *e)
 {
-    bool asked = e->op == VS_OP_ALLOC || e->op == VS_OP_PHYS_CREATE;
-    if (!asked || !carvable(e) || VS_ASKER_OF(e->arg1) != VS_ASKER_CARVER)
-        return VERDICT_NONE;
-    return VERDICT_MANAGED;
+    static const enum verdict verdicts[] = {
+        [VS_ASKER_CARVER] = VERDICT_MANAGED, [VS_ASKER_POOL] = VERDICT_UNKNOWN_USE};
+    enum vs_asker asker = carvable(e) ? VS_ASKER_OF(e->arg1) : VS_ASKER_UNKNOWN;
+    return asker < sizeof verdicts / sizeof *verdicts ? verdicts[asker] : VERDICT_NONE;
 }
 
 static struct held *held_at(struct vs_ledger *l, uint64_t position)

@@ -180,7 +180,10 @@ static void write_stat(struct vs_ledger *l, struct phase_dev *s)
     s->row.ranges = p->ranges;
     s->row.ns = p->ranges ? p->ns : -1;
     s->row.open_ns = p->open_ns;
-    vs_list_push(&l->out->phases, l->out->no_memory, s->row);
+    struct vs_phase_row row = s->row;
+    if (vs_use_unknown(vs_device(l, row.device)))
+        row.allocated = row.end_allocated = VS_BYTES_UNKNOWN;
+    vs_list_push(&l->out->phases, l->out->no_memory, row);
     s->dirty = false;
 }
 
@@ -189,9 +192,13 @@ static void write_curves(struct vs_ledger *l, struct curve *c, int n, int device
     for (int i = 0; i < n; i++) {
         if (!c[i].dirty)
             continue;
-        vs_list_push(
-            &l->out->peaks, l->out->no_memory,
-            (struct vs_peak_row){device, first + i, c[i].peak, c[i].peak_seq, c[i].now, c[i].peak_t});
+        struct vs_peak_row row = {device,   first + i,        c[i].peak,  c[i].peak_seq,
+                                  c[i].now, VS_BYTES_UNKNOWN, c[i].peak_t};
+        if (row.curve == VS_CURVE_ALLOCATED && vs_use_unknown(vs_device(l, device))) {
+            row.known = row.peak;
+            row.peak = row.end = VS_BYTES_UNKNOWN;
+        }
+        vs_list_push(&l->out->peaks, l->out->no_memory, row);
         c[i].dirty = false;
     }
 }

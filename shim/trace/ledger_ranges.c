@@ -81,7 +81,9 @@ static void write_range(struct vs_ledger *l, struct open_range *o)
     for (int i = 0; i < l->devices; i++)
         if (l->device[i].active)
             vs_list_push(&l->out->range_peaks, l->out->no_memory,
-                         (struct vs_range_peak_row){o->row.id, i - 1, o->peak[i].allocated,
+                         (struct vs_range_peak_row){o->row.id, i - 1,
+                                                    vs_use_unknown(&l->device[i]) ? VS_BYTES_UNKNOWN
+                                                                                  : o->peak[i].allocated,
                                                     o->peak[i].reserved, o->peak[i].t});
     o->dirty = false;
 }

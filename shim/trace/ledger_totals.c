@@ -67,13 +67,14 @@ void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
     struct curve *c = d->curve;
     uint64_t pool = d->pool_sampled > d->pool_live ? d->pool_sampled : d->pool_live;
     uint64_t graph = d->graph_sampled > d->graph_live ? d->graph_sampled : d->graph_live;
-    uint64_t blocks = d->arena_live + d->arena_managed;
+    uint64_t blocks = d->arena_live + d->arena_managed + d->arena_unknown_use;
     uint64_t arena = d->arena_reserved > blocks ? d->arena_reserved : blocks;
     uint64_t direct = d->direct_driver + d->pool_live + d->graph_live + d->arena_live;
     uint64_t framework = c[VS_CURVE_FRAMEWORK].now, allocated = framework + direct;
     uint64_t managed =
         c[VS_CURVE_MANAGED].now - d->arena_managed; /* those of the arena lie in what it holds */
-    uint64_t reserved = managed + d->direct_driver + pool + graph + arena;
+    uint64_t unknown = c[VS_CURVE_UNKNOWN_USE].now - d->arena_unknown_use; /* likewise */
+    uint64_t reserved = managed + unknown + d->direct_driver + pool + graph + arena;
     r->framework = framework;
     r->direct = direct;
     r->reserved = reserved;
@@ -137,6 +138,8 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
         d->pool_live = moved(d->pool_live, a->size, add);
     else if (a->space == VS_SPACE_GRAPH)
         d->graph_live = moved(d->graph_live, a->size, add);
+    else if (a->managed == VS_UNKNOWN_USE)
+        c = &d->curve[VS_CURVE_UNKNOWN_USE];
     else if (a->managed && (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARENA))
         c = &d->curve[VS_CURVE_MANAGED];
     else if (a->space == VS_SPACE_ARENA)
@@ -147,8 +150,12 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
         c = &l->space[a->space];
     if (c)
         vs_curve_update(c, moved(c->now, a->size, add), seq, t);
-    if (a->space == VS_SPACE_ARENA && a->managed)
+    if (a->space == VS_SPACE_ARENA && a->managed == VS_UNKNOWN_USE)
+        d->arena_unknown_use = moved(d->arena_unknown_use, a->size, add);
+    else if (a->space == VS_SPACE_ARENA && a->managed)
         d->arena_managed = moved(d->arena_managed, a->size, add);
+    if (a->managed == VS_UNKNOWN_USE)
+        d->curve[VS_CURVE_ALLOCATED].dirty = true; /* its row says from here that it is unknown */
 }
 
 /* ---- living allocations ---- */

@@ -58,7 +58,7 @@ static void end_missed(struct vs_ledger *l, const struct vs_event *e)
     vs_emit_end(l, e, VS_OP_FREE_MISSED, old);
 }
 
-static void apply_create(struct vs_ledger *l, const struct vs_event *e, bool managed)
+static void apply_create(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed)
 {
     struct vs_row r;
     if (e->status == 0)
@@ -188,7 +188,7 @@ static void add_map(struct vs_ledger *l, uint64_t start, uint64_t end, uint32_t 
 
 static bool managed(const struct entry *e)
 {
-    return e->a.space == VS_SPACE_DEVICE && e->a.managed;
+    return e->a.space == VS_SPACE_DEVICE && e->a.managed == VS_MANAGED;
 }
 
 /* A reservation holds a caching allocator's memory or none of it: one that holds its blocks, or a piece that
@@ -292,7 +292,8 @@ static void apply_access(struct vs_ledger *l, const struct vs_event *e)
     vs_row_end(l, &r);
 }
 
-static void apply(struct vs_ledger *l, const struct vs_event *e, bool managed, uint64_t restored_mate)
+static void apply(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed,
+                  uint64_t restored_mate)
 {
     switch (e->op) {
     case VS_OP_PHYS_CREATE:
@@ -319,7 +320,7 @@ static void apply(struct vs_ledger *l, const struct vs_event *e, bool managed, u
     }
 }
 
-void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, bool managed)
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed)
 {
     apply(l, e, managed, 0);
 }

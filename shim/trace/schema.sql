@@ -28,7 +28,8 @@
 --                  driver allocations that no such allocator carves up
 --   allocated_bytes                 their sum
 --   reserved_bytes what the process holds of the driver on the device
---   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone
+--   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
+--                  tells nobody what it uses of it
 --   owner          the library that asked, NULL unknown
 --
 -- Start here:
@@ -146,7 +147,7 @@ CREATE TABLE range_fold(
   device INT,
   ranges INT,      -- how many
   ns INT,          -- summed over those that were closed; where they name a phase over its outermost (device -1)
-  allocated_bytes INT, t_ns INT, reserved_bytes INT, -- as in range_peak; NULL for device -1
+  allocated_bytes INT, t_ns INT, reserved_bytes INT, -- as in range_peak (allocated_bytes NULL where it is there for one of them); NULL for device -1
   PRIMARY KEY(stretch, phase, name, domain, device)) WITHOUT ROWID;
 
 -- the instances of phases, and all other ranges, from push to pop.  Those of folded stretches are summed up in range_fold
@@ -164,7 +165,8 @@ CREATE TABLE rng(
   t_push INT,      -- when it was opened
   t_pop INT        -- when it was closed; NULL while open, and where its pop was not seen
 );
--- the device's totals while the range was open, the value at push included, whatever thread allocated
+-- the device's totals while the range was open, the value at push included, whatever thread allocated.  allocated_bytes NULL: unknown,
+-- see peak
 CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_bytes INT, t_ns INT, -- t_ns: of allocated, first reached
                         PRIMARY KEY(range, device)) WITHOUT ROWID;
 
@@ -174,17 +176,18 @@ CREATE TABLE phase_stat(
   ranges INT,      -- ranges of the phase, on whatever thread
   ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase told by the thread alone has no beginning and end)
   open_ns INT,     -- what the outermost ranges that are open, or were at the end, have had up to the last event
-  events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events
-  end_allocated_bytes INT, -- allocated at the end of the last range; without ranges, at the last event
+  events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events (allocated NULL: unknown, see peak)
+  end_allocated_bytes INT, -- allocated at the end of the last range; without ranges, at the last event; NULL likewise
   t_allocated_ns INT,      -- when the peak was first reached
   PRIMARY KEY(process, device, phase)) WITHOUT ROWID;
 
--- per device, kept by the ledger.  kind: 'allocated' 'reserved' 'framework' 'direct' 'managed_reserved' and, outside the device's
--- totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process).
--- peak_bytes first reached by event seq at t_ns; end_bytes: at the end
+-- per device, kept by the ledger.  kind: 'allocated' 'reserved' 'framework' 'direct' 'managed_reserved' 'unknown_use' (what libraries' pools
+-- hold that tell nobody what they use of it: XLA's, CuPy's, RMM's, see docs/coverage.md and table pool_use) and, outside the device's totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process).
+-- peak_bytes first reached by event seq at t_ns; end_bytes: at the end.  Of 'allocated' both are NULL where the device has had memory of
+-- unknown use: it is unknown then, and known_bytes, reached by event seq, is the least that it was
 CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
                   seq INT, t_ns INT, -- first reached
-                  end_bytes INT, PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
+                  end_bytes INT, known_bytes INT, PRIMARY KEY(process, device, kind)) WITHOUT ROWID;
 -- the allocations alive at the peak of `allocated`, written out: at the end if there is room, and before a stretch after it is folded.
 -- Valid for a device where peak_seq = peak.seq.  t_ns: when it was allocated.  op 0: bytes that the framework held before the recording began
 CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
@@ -209,6 +212,7 @@ CREATE TABLE oom(process INT,
   refusals INT,            -- by the driver in a row, this one included
   framework_bytes INT, direct_bytes INT,
   managed_reserved_bytes INT, -- of reserved: what the framework carves its blocks from
+  unknown_use_bytes INT,   -- of reserved: what libraries' pools held that do not report what they use
   reserved_bytes INT,
   base_bytes INT,          -- of framework_bytes: held from before the recording
   pinned_bytes INT,        -- page-locked host memory of the whole process, the driver's
@@ -249,6 +253,12 @@ CREATE TABLE sample(process INT, t_ns INT, device INT, driver_used_bytes INT,
   source TEXT,     -- 'nvml_process', 'meminfo' (whole device), 'nvml_device' (whole device)
   host_rss_bytes INT, pinned_bytes INT, reserved_bytes INT, -- reserved: our figure at that moment
   seq INTEGER PRIMARY KEY); -- of its event
+-- what libraries with pools of unknown use said of them when they were asked, every VRAMSCOPE_SAMPLE_MS and at the end, under `vramscope run`
+CREATE TABLE pool_use(process INT, t_ns INT, device INT,
+  pool INT,        -- string.id of the library's name
+  used_bytes INT,  -- in use then
+  peak_bytes INT,  -- the most in use so far, by the library's own counter; NULL: it has none
+  held_bytes INT); -- what the pool held of the driver; NULL: it does not say
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
 -- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,
@@ -314,7 +324,8 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   k.thread AS thread, CASE e.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = e.phase) END AS phase, e.range AS range, e.stack AS stack, k.status AS status, e.mate AS mate,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END AS framework_bytes,
   CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS direct_bytes,
-  CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
+  CASE WHEN e.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
+    CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
 
@@ -333,17 +344,19 @@ CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
   WHERE z.rowid IN (SELECT max(rowid) FROM arena_sample GROUP BY process, device, number);
 
 -- the curve: the device's totals, and the phase, after each event that could change them.  Of a folded stretch, for each device and
--- phase: the greatest and the least allocated, and what its last event left, each at its moment (so not all are in order)
+-- phase: the greatest and the least allocated, and what its last event left, each at its moment (so not all are in order).
+-- allocated_bytes NULL: unknown, see peak
 CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
-  CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS allocated_bytes,
+  CASE WHEN e.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
+    CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
   FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50)
-  UNION ALL SELECT (SELECT min(id) FROM process), max_allocated_t, device, max_allocated, reserved_at_max,
+  UNION ALL SELECT (SELECT min(id) FROM process), max_allocated_t, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE max_allocated END, reserved_at_max,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
-  UNION ALL SELECT (SELECT min(id) FROM process), min_allocated_t, device, min_allocated, reserved_at_min,
+  UNION ALL SELECT (SELECT min(id) FROM process), min_allocated_t, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE min_allocated END, reserved_at_min,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
-  UNION ALL SELECT (SELECT min(id) FROM process), t_last, device, last_framework + last_direct, last_reserved,
+  UNION ALL SELECT (SELECT min(id) FROM process), t_last, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE last_framework + last_direct END, last_reserved,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0;
 
 -- what was folded (table stretch): from from_ns to to_ns, first_step to last_step the training iterations that were under way, how many
@@ -352,11 +365,12 @@ CREATE VIEW folded AS SELECT s.first_seq AS stretch, s.t_first AS from_ns, s.t_l
   s.folded AS stretches, s.last_seq - s.first_seq + 1 AS events, s.ranges AS ranges, s.steps AS steps, s.samples AS samples
   FROM stretch s WHERE s.folded > 0;
 
--- the extremes of a folded stretch (folded.stretch) for each device and phase of its events: max_allocated_bytes, first reached at
+-- the extremes of a folded stretch (folded.stretch) for each device and phase of its events (allocated NULL: unknown, see peak): max_allocated_bytes, first reached at
 -- max_allocated_ns, min_allocated_bytes at min_allocated_ns, max_reserved_bytes at max_reserved_ns, min_reserved_bytes at
 -- min_reserved_ns; zone: its row of table zone, for view zone_held
 CREATE VIEW folded_phase AS SELECT z.stretch AS stretch, z.device AS device, (SELECT name FROM phase WHERE id = z.phase) AS phase, z.events AS events,
-  z.max_allocated AS max_allocated_bytes, z.max_allocated_t AS max_allocated_ns, z.min_allocated AS min_allocated_bytes, z.min_allocated_t AS min_allocated_ns,
+  CASE WHEN z.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.max_allocated END AS max_allocated_bytes, z.max_allocated_t AS max_allocated_ns,
+  CASE WHEN z.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.min_allocated END AS min_allocated_bytes, z.min_allocated_t AS min_allocated_ns,
   z.max_reserved AS max_reserved_bytes, z.max_reserved_t AS max_reserved_ns, z.min_reserved AS min_reserved_bytes, z.min_reserved_t AS min_reserved_ns,
   z.first_seq AS zone FROM zone z WHERE z.stretch IS NOT NULL;
 
@@ -444,13 +458,13 @@ CREATE VIEW leak AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner
   FROM open_allocation o WHERE NOT o.managed;
 
--- what was alive at each device's peak of `allocated`; the sizes add up to the peak.  category: 'framework block', 'direct',
+-- what was alive at each device's peak of `allocated`; the sizes add up to the peak (to known_bytes where that is unknown).  category: 'framework block', 'direct',
 -- 'direct pool', 'direct physical', 'direct array', 'direct graph', 'before recording'.  From peak_live, or while that is not there from
 -- the events, of which none after the peak is folded then
 CREATE VIEW live_at_peak AS
   WITH top AS (SELECT p.process AS process, p.device AS device, p.seq AS seq,
                  EXISTS (SELECT 1 FROM peak_live l WHERE l.process = p.process AND l.device = p.device AND l.peak_seq = p.seq) AS stored
-               FROM peak p WHERE p.kind = 'allocated' AND p.peak_bytes > 0),
+               FROM peak p WHERE p.kind = 'allocated' AND p.seq > 0 AND ifnull(p.peak_bytes, p.known_bytes) > 0),
   missing(moment, alloc_seq) AS ( -- freed before that moment, and after it the free turned out to have failed: in no total meanwhile
     SELECT top.seq, g.mate FROM top CROSS JOIN amend n ON n.op = 3 AND n.seq <= top.seq AND n.by_seq > top.seq CROSS JOIN ev g ON g.seq = n.seq
       WHERE g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> 0)),

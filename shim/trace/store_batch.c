@@ -48,7 +48,7 @@ static int write_ranges(struct vs_store *s, const struct vs_output *out)
                     (int64_t)(r->outermost | r->cross_thread << 1 | r->lost << 2), (int64_t)r->parent,
                     (int64_t)r->thread, (int64_t)r->step, (int64_t)r->first_seq, r->t_push, r->t_pop);
     EACH(out->range_peaks, p)
-    rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iiiii", (int64_t)p->range, (int64_t)p->device,
+    rc = vs_sql_run(s, VS_SQL_RANGE_PEAK, "iinii", (int64_t)p->range, (int64_t)p->device,
                     (int64_t)p->allocated, (int64_t)p->reserved, p->t);
     return rc;
 }
@@ -109,6 +109,16 @@ static int write_arenas(struct vs_store *s, const struct vs_output *out)
     return rc;
 }
 
+static int write_pools(struct vs_store *s, const struct vs_output *out)
+{
+    const struct vs_pool_row *p;
+    int rc = 0;
+    EACH(out->pools, p)
+    rc = vs_sql_run(s, VS_SQL_POOL_USE, "iiiinn", p->t, (int64_t)p->device, (int64_t)p->name,
+                    (int64_t)p->used, (int64_t)p->peak, (int64_t)p->held);
+    return rc;
+}
+
 static int write_moments(struct vs_store *s, const struct vs_output *out)
 {
     const struct vs_step_row *step;
@@ -162,12 +172,12 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
     const struct vs_doubt_row *d;
     int rc = 0;
     EACH(out->phases, p)
-    rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniiiiii", (int64_t)p->device, (int64_t)p->phase,
+    rc = vs_sql_run(s, VS_SQL_PHASE_STAT, "iiiniinini", (int64_t)p->device, (int64_t)p->phase,
                     (int64_t)p->ranges, p->ns, p->open_ns, (int64_t)p->events, (int64_t)p->allocated,
                     (int64_t)p->reserved, (int64_t)p->end_allocated, p->t_allocated);
     EACH(out->peaks, k)
-    rc = vs_sql_run(s, VS_SQL_PEAK, "itiiii", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,
-                    (int64_t)k->seq, k->t, (int64_t)k->end);
+    rc = vs_sql_run(s, VS_SQL_PEAK, "itniinn", (int64_t)k->device, curve[k->curve], (int64_t)k->peak,
+                    (int64_t)k->seq, k->t, (int64_t)k->end, (int64_t)k->known);
     EACH(out->counts, c)
     rc = vs_sql_run(s, VS_SQL_COUNTER, "iti", (int64_t)c->device, count[c->what], (int64_t)c->value);
     EACH(out->doubts, d)
@@ -225,8 +235,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_output *) = {
-        write_events, write_ranges,  write_zones,      write_samples,
-        write_arenas, write_moments, write_mismatches, write_statistics};
+        write_events, write_ranges,  write_zones,      write_samples,   write_arenas,
+        write_pools,  write_moments, write_mismatches, write_statistics};
     for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
         rc = parts[i](s, c->out);
     if (rc == 0)

@@ -264,6 +264,15 @@ static int sum_add(struct range_sums *sums, struct range_sum r)
     return 0;
 }
 
+/* What is unknown of one range is unknown of all: greater than any figure, and written as NULL again. */
+#define UNKNOWN_PEAK INT64_MAX
+
+static int64_t allocated_in(sqlite3_stmt *q, int column)
+{
+    bool unknown = sqlite3_column_type(q, column) == SQLITE_NULL;
+    return unknown ? UNKNOWN_PEAK : sqlite3_column_int64(q, column);
+}
+
 static int sums_read(struct vs_store *s, struct range_sums *sums, uint64_t first, uint64_t last)
 {
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_FOLD_RANGES, (int64_t)first, (int64_t)last);
@@ -271,7 +280,7 @@ static int sums_read(struct vs_store *s, struct range_sums *sums, uint64_t first
     while (rc == 0 && (code = sqlite3_step(q)) == SQLITE_ROW) {
         int64_t v[9];
         for (int i = 0; i < 9; i++)
-            v[i] = sqlite3_column_int64(q, i);
+            v[i] = i == 6 ? allocated_in(q, i) : sqlite3_column_int64(q, i);
         rc = sum_add(sums, (struct range_sum){v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]});
     }
     if (q)
@@ -286,8 +295,9 @@ static int sums_write(struct vs_store *s, struct range_sums *sums, uint64_t firs
     for (size_t i = 0; rc == 0 && i < sums->at.n; i++) {
         const struct range_sum *r = &sums->at.at[i];
         bool peak = r->device >= 0; /* device -1 counts alone */
+        bool known = peak && r->allocated != UNKNOWN_PEAK;
         rc = vs_sql_run(s, VS_SQL_FOLD_RANGE, "iiiiiiinnn", (int64_t)first, r->phase, r->name, r->domain,
-                        r->device, r->ranges, r->ns, peak ? r->allocated : (int64_t)-1,
+                        r->device, r->ranges, r->ns, known ? r->allocated : (int64_t)-1,
                         peak ? r->t : (int64_t)-1, peak ? r->reserved : (int64_t)-1);
     }
     free(sums->at.at);
@@ -303,7 +313,7 @@ static int sum_range(struct vs_store *s, struct range_sums *sums, int64_t id, co
         struct range_sum on = *range;
         on.device = sqlite3_column_int64(q, 0);
         on.ns = 0;
-        on.allocated = sqlite3_column_int64(q, 1);
+        on.allocated = allocated_in(q, 1);
         on.reserved = sqlite3_column_int64(q, 2);
         on.t = sqlite3_column_int64(q, 3);
         rc = sum_add(sums, on);

@@ -60,20 +60,21 @@ struct vs_kind {
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
     X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?,?)")                                                \
     X(ARENA, "INSERT INTO arena_sample VALUES(1,?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")                      \
+    X(POOL_USE, "INSERT INTO pool_use VALUES(1,?,?,?,?,?,?)")                                                \
     X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
     X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
     X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
     X(UPPER_BOUND, "INSERT OR REPLACE INTO upper_bound VALUES(1,?,?,?,?,?,?)")                               \
     X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                   \
     X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?,?)")                         \
-    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?)")                                             \
+    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?,?)")                                           \
     X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
     X(LOSS, "INSERT INTO loss VALUES(1,?,?,?)")                                                              \
     X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
     X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
     X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
-    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")        \
+    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")      \
     X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \

@@ -361,6 +361,8 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
     }
     for (size_t i = 0; rc == 0 && i < out->marks.n; i++)
         rc = write_string(s, out->marks.at[i].name);
+    for (size_t i = 0; rc == 0 && i < out->pools.n; i++)
+        rc = write_string(s, out->pools.at[i].name);
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
         rc = write_stack(s, out->born.at[i].stack);
     if (rc == 0)

@@ -57,14 +57,14 @@ static int write_set(struct vs_store *s, const struct vs_ledger *l, uint64_t seq
 
 static int put_oom(struct vs_store *s, const struct vs_oom_row *o)
 {
-    return vs_sql_run(s, VS_SQL_OOM, "iiiiiiiniiiiiiiiiiiiiiininninii", (int64_t)o->seq, (int64_t)o->roles,
+    return vs_sql_run(s, VS_SQL_OOM, "iiiiiiiniiiiiiiiiiiiiiiininninii", (int64_t)o->seq, (int64_t)o->roles,
                       o->t, (int64_t)o->device, (int64_t)o->op, (int64_t)o->space, (int64_t)o->context,
                       o->api ? (int64_t)o->api : (int64_t)-1, (int64_t)o->thread, (int64_t)o->phase,
                       (int64_t)o->range, (int64_t)o->stack, (int64_t)o->step, (int64_t)o->requested,
                       (int64_t)o->asked_driver, (int64_t)o->refusals, (int64_t)o->framework,
-                      (int64_t)o->direct, (int64_t)o->managed, (int64_t)o->reserved, (int64_t)o->base,
-                      (int64_t)o->pinned, (int64_t)o->registered, (int64_t)o->free_bytes, o->free_t,
-                      (int64_t)o->reserved_then, (int64_t)o->process_used, o->process_used_t,
+                      (int64_t)o->direct, (int64_t)o->managed, (int64_t)o->unknown_use, (int64_t)o->reserved,
+                      (int64_t)o->base, (int64_t)o->pinned, (int64_t)o->registered, (int64_t)o->free_bytes,
+                      o->free_t, (int64_t)o->reserved_then, (int64_t)o->process_used, o->process_used_t,
                       (int64_t)o->device_used, o->device_used_t, (int64_t)is_written(s, o->seq));
 }
 

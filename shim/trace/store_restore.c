@@ -52,7 +52,8 @@ static bool peak_row(sqlite3_stmt *q, struct vs_peak_row *row)
 #undef X
     };
     int curve = name_index(q, 1, names, (int)(sizeof names / sizeof *names));
-    *row = (struct vs_peak_row){(int)i64(q, 0), curve, u64(q, 2), u64(q, 3), u64(q, 5), i64(q, 4)};
+    *row = (struct vs_peak_row){(int)i64(q, 0),   curve,    u64(q, 2), u64(q, 3), u64(q, 5),
+                                VS_BYTES_UNKNOWN, i64(q, 4)};
     return curve >= 0;
 }
 
@@ -149,18 +150,19 @@ static void load_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                            .framework = u64(q, 16),
                            .direct = u64(q, 17),
                            .managed = u64(q, 18),
-                           .reserved = u64(q, 19),
-                           .base = u64(q, 20),
-                           .pinned = u64(q, 21),
-                           .registered = u64(q, 22),
-                           .free_bytes = known(q, 23),
-                           .free_t = i64(q, 24),
-                           .reserved_then = known(q, 25),
-                           .process_used = known(q, 26),
-                           .process_used_t = i64(q, 27),
-                           .device_used = known(q, 28),
-                           .device_used_t = i64(q, 29)};
-    if (i64(q, 30) && s->oom_sets < VS_OOMS_MAX)
+                           .unknown_use = u64(q, 19),
+                           .reserved = u64(q, 20),
+                           .base = u64(q, 21),
+                           .pinned = u64(q, 22),
+                           .registered = u64(q, 23),
+                           .free_bytes = known(q, 24),
+                           .free_t = i64(q, 25),
+                           .reserved_then = known(q, 26),
+                           .process_used = known(q, 27),
+                           .process_used_t = i64(q, 28),
+                           .device_used = known(q, 29),
+                           .device_used_t = i64(q, 30)};
+    if (i64(q, 31) && s->oom_sets < VS_OOMS_MAX)
         s->oom_set[s->oom_sets++] = o.seq;
     vs_ledger_restore_oom(l, &o);
 }
@@ -304,10 +306,11 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
 
 /* ---- the order ---- */
 
-#define PEAKS "SELECT device,kind,peak_bytes,seq,t_ns,end_bytes FROM peak"
+#define PEAKS "SELECT device,kind,ifnull(peak_bytes,known_bytes),seq,t_ns,end_bytes FROM peak"
 #define OOMS                                                                                                 \
     "SELECT seq,role,t_ns,device,op,space,context,api,thread,phase,range,stack,step,requested_bytes,"        \
-    "asked_driver_bytes,refusals,framework_bytes,direct_bytes,managed_reserved_bytes,reserved_bytes,"        \
+    "asked_driver_bytes,refusals,framework_bytes,direct_bytes,managed_reserved_bytes,unknown_use_bytes,"     \
+    "reserved_bytes,"                                                                                        \
     "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,free_reserved_bytes,process_used_bytes,"  \
     "process_used_t_ns,device_used_bytes,device_used_t_ns,stored FROM oom"
 #define SAID                                                                                                 \

@@ -336,7 +336,7 @@ static void thin_pending(struct vs_writer *w)
 {
     w->out.dropped += w->out.rows.n;
     w->out.rows.n = w->out.ranges.n = w->out.range_peaks.n = w->out.zones.n = 0;
-    w->out.samples.n = w->out.marks.n = w->out.steps.n = 0;
+    w->out.samples.n = w->out.pools.n = w->out.marks.n = w->out.steps.n = 0;
     for (size_t i = 0; i < w->out.stretches.n; i++)
         w->out.stretches.at[i].unwritten += 1; /* of some, or all, of its events */
     w->pending_level = 3;

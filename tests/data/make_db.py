@@ -185,7 +185,7 @@ class Run:
         t = self.tot[dev]
         free = 150000 * MiB - t["reserved"] - 640 * MiB - 2048 * MiB  # the context, and 2 GiB of another process
         self.ooms.append((1, self.seq, 7, self.t, dev, 22, 1, 1, None, 1, self.phase(), self.rid(), stack, self.steps + 1, size,
-                          size, 2, t["framework"], t["direct"], t["reserved"] - t["direct"], t["reserved"], 0, 64 * MiB, 0,
+                          size, 2, t["framework"], t["direct"], t["reserved"] - t["direct"], 0, t["reserved"], 0, 64 * MiB, 0,
                           free, self.t - 1000, t["reserved"], t["reserved"] + 640 * MiB, self.t - 900, 150000 * MiB - free,
                           self.t - 1000, 1))
         for seq, bytes_, kind, phase, rid, stack, when, address in self.live[dev].values():
@@ -269,8 +269,8 @@ class Run:
                        (dev, phase, s["ranges"], s["ns"] if s["ranges"] else None, s["events"], s["a"], s["r"], s["end"],
                         s["t"]))
         for (dev, kind), p in self.peaks.items():
-            db.execute("INSERT INTO peak VALUES(1,?,?,?,?,?,?)", (dev, kind, p[0], p[1], p[2], p[3]))
-        db.execute("INSERT INTO peak VALUES(1,-1,'pinned',?,1,0,?)", (64 * MiB, 64 * MiB))
+            db.execute("INSERT INTO peak VALUES(1,?,?,?,?,?,?,NULL)", (dev, kind, p[0], p[1], p[2], p[3]))
+        db.execute("INSERT INTO peak VALUES(1,-1,'pinned',?,1,0,?,NULL)", (64 * MiB, 64 * MiB))
         for dev, live in self.at_peak.items():
             for seq, size, kind, phase, rid, stack, t, address in live.values():
                 if kind != "managed" and args.kind != "killed": # what lived is then found among the events
@@ -285,7 +285,7 @@ class Run:
                        [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
                                                                  ("framework reports in mismatch", int(args.kind == "killed")),
                                                                  ("out of memory", int(args.kind == "oom")))])
-        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 32), self.ooms)
+        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 33), self.ooms)
         db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
@@ -394,6 +394,13 @@ def train(run, args):
         run.pop()
 
 
+def add_pool(db):
+    """What the pool of a library said of itself; that it took memory is another matter."""
+    db.execute("INSERT INTO string VALUES(1800000000, 'JAX')")
+    db.execute("INSERT INTO pool_use VALUES(1, 1000, 0, 1800000000, ?, ?, NULL)", (100 * MiB, 123 * MiB))
+    db.commit()
+
+
 def add_arenas(db):
     """An arena that came to its steady state after 3000 requests, and another one, of whose end little is known."""
     columns = [row[1] for row in db.execute("PRAGMA table_info(arena_sample)")][1:]
@@ -436,6 +443,7 @@ def main():
     run.write(args)
     if args.arena:
         add_arenas(sqlite3.connect(args.out))
+        add_pool(sqlite3.connect(args.out))
 
 
 if __name__ == "__main__":
