@@ -1,8 +1,8 @@
-"""sitecustomize - how `vramscope run` gets the automatic phases, and the arena, into a Python program.
+"""sitecustomize - how `vramscope run` gets the automatic phases, the arena, and JAX's and CuPy's own figures.
 
-Python imports a module of this name at start.  This one puts a hook in front of `import torch`, which goes away
-when torch has come, and then runs the sitecustomize that it stands before, if there is one.  A program that
-never imports torch gets nothing but that.
+Python imports a module of this name at start.  This one puts a hook in front of `import torch`, of `import jax` and of
+`import cupy`, each of which goes away when its module has come, and then runs the sitecustomize that it stands before, if
+there is one.  A program that never imports any of them gets nothing but that.
 """
 
 import os
@@ -60,18 +60,26 @@ def _is_off(name):
     return os.environ.get(name, "").strip() in ("off", "0", "no", "false")
 
 
-# what is put into torch: the module, whether it is wanted, what is missing where that fails
-_PARTS = (
-    ("vramscope_arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
-    ("vramscope_torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
-)
+# what is put into a module: ours, whether it is wanted, what is missing where that fails
+_POOLS = (("vramscope_pools", lambda: True, "what its pool uses is not known"),)
+_PARTS = {
+    "torch": (
+        ("vramscope_arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
+        ("vramscope_torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
+    ),
+    "jax": _POOLS,
+    "cupy": _POOLS,
+}
 
 
-class _AfterTorch:
-    """A meta path finder that lets the others find torch, and gets a word in when it is there."""
+class _After:
+    """A meta path finder that lets the others find a module, and gets a word in when it is there."""
+
+    def __init__(self, name):
+        self._name = name
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self._name:
             return None
         try:
             sys.meta_path.remove(self)
@@ -86,7 +94,7 @@ class _AfterTorch:
 
 
 class _Loader:
-    """torch's own loader, with one line behind exec_module."""
+    """A module's own loader, with one line behind exec_module."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -100,7 +108,7 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        for name, wanted, lacking in _PARTS:
+        for name, wanted, lacking in _PARTS[module.__name__]:
             try:
                 if wanted():
                     __import__(name).install(module)
@@ -123,6 +131,7 @@ def _chain():
     spec.loader.exec_module(module)
 
 
-if "torch" not in sys.modules:
-    sys.meta_path.insert(0, _AfterTorch())
+for _name in _PARTS:
+    if _name not in sys.modules:
+        sys.meta_path.insert(0, _After(_name))
 _chain()

@@ -1,0 +1,163 @@
+"""vramscope_pools - what the pools of JAX and CuPy use, asked of the libraries themselves.
+
+Both take memory from the driver in large pieces and hand it out without telling anybody, so a recording knows what
+their pools hold and not what is used of it.  The libraries can be asked: JAX's devices for memory_stats(), CuPy's
+default pool for used_bytes().  A thread does so every VRAMSCOPE_SAMPLE_MS, and once more when the program ends.
+
+It imports nothing that the program has not imported, and asks nothing before the library itself has taken the device
+into use.  It takes no lock and keeps no object of theirs; what fails is left out, silently.  In a child of fork it is
+not there, and a parent's fork finds it stopped.
+"""
+
+import _thread
+import atexit
+import ctypes
+import os
+import sys
+
+_UNKNOWN = 2**64 - 1
+_GPUS = ("gpu", "cuda")
+_REPEAT = 10  # a figure that stays the same is told every so many rounds
+
+_tell = None
+_readers = {}  # name -> function that yields (device, used, peak, held)
+_last = {}  # (name, device) -> what was told, and in which round
+_round = 0
+_pid = os.getpid()
+_stop = None  # a lock that is held while the thread shall go on
+_gone = None  # a lock that the thread holds while it is there
+
+
+# ---- what can be asked ----
+
+
+def _jax():
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    for client in list(getattr(bridge, "_backends", {}).values()):
+        if client.platform not in _GPUS:
+            continue
+        for device in client.local_devices():
+            figures = device.memory_stats() or {}
+            ordinal = getattr(device, "local_hardware_id", None)
+            if ordinal is not None and "bytes_in_use" in figures:
+                held = figures.get("pool_bytes", figures.get("bytes_reserved"))
+                yield ordinal, figures["bytes_in_use"], figures.get("peak_bytes_in_use"), held
+
+
+def _cupy():
+    """Of device 0 alone: its pool is the one of a thread's current device, and this thread sets none."""
+    pool = sys.modules["cupy"].get_default_memory_pool()
+    held = pool.total_bytes()
+    if held:
+        yield 0, pool.used_bytes(), None, held
+
+
+# ---- asking ----
+
+
+def _number(value):
+    return _UNKNOWN if value is None else int(value)
+
+
+def _ask(name, final):
+    for device, *figures in _readers[name]():
+        figures = tuple(_number(f) for f in figures)
+        before, when = _last.get((name, device), (None, 0))
+        if final or figures != before or _round - when >= _REPEAT:
+            _last[name, device] = figures, _round
+            _tell(name.encode(), device, *figures)
+
+
+def _ask_all(final=False):
+    global _round
+    _round += 1
+    for name in list(_readers):
+        try:
+            _ask(name, final)
+        except Exception:
+            if not final:
+                _readers.pop(name, None)  # what failed once is not asked again
+
+
+# ---- the thread ----
+
+
+def _run(stop, gone, seconds):
+    try:
+        while not stop.acquire(timeout=seconds):
+            _ask_all()
+    finally:
+        gone.release()
+
+
+def _start():
+    """Not a threading.Thread: the program's list of threads stays its own."""
+    global _stop, _gone
+    seconds = int(os.environ.get("VRAMSCOPE_SAMPLE_MS") or 100) / 1000
+    if _stop is not None or seconds <= 0:
+        return
+    _stop, _gone = _thread.allocate_lock(), _thread.allocate_lock()
+    _stop.acquire()
+    _gone.acquire()
+    _thread.start_new_thread(_run, (_stop, _gone, seconds))
+
+
+def _halt():
+    """The thread has ended when this returns, or is stuck in a library for so long that nobody waits for it."""
+    global _stop
+    if _stop is None:
+        return False
+    _stop.release()
+    _stop = None
+    return _gone.acquire(timeout=1)
+
+
+def _at_exit():
+    if os.getpid() == _pid and _halt():
+        _ask_all(final=True)
+
+
+_was_running = False
+
+
+def _before_fork():
+    global _was_running
+    _was_running = _stop is not None
+    _halt()
+
+
+def _after_fork_in_parent():
+    if _was_running:
+        _start()
+
+
+def _after_fork_in_child():
+    _readers.clear()
+
+
+def _begin(name, reader):
+    if not _readers:
+        atexit.register(_at_exit)
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    _readers[name] = reader
+    _start()
+
+
+# ---- installing ----
+
+
+def install(module):
+    """MODULE, jax or cupy, has just been imported."""
+    global _tell
+    tell = ctypes.PyDLL(None).vramscope_pool_use
+    tell.argtypes = [ctypes.c_char_p, ctypes.c_int] + [ctypes.c_uint64] * 3
+    tell.restype = None
+    _tell = tell
+    if module.__name__ == "cupy":
+        _begin("CuPy", _cupy)
+        return
+    register = getattr(sys.modules.get("jax._src.xla_bridge"), "register_backend_initialization_hook", None)
+    if register is not None:  # JAX says when it has taken a device into use
+        register(lambda backend: backend.platform in _GPUS and _begin("JAX", _jax))
+    else:
+        _begin("JAX", _jax)

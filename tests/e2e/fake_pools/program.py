@@ -1,0 +1,48 @@
+"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-fork|cupy|none
+
+It asks for 64 MiB directly where LIBRARY.so is nobody's, or the library for 512 MiB.  Its own figures say 100 MiB, then 40.
+"""
+
+import ctypes
+import os
+import sys
+import time
+
+MiB = 1 << 20
+library = ctypes.CDLL(sys.argv[1])
+how = sys.argv[2]
+
+
+def take(size):
+    address = ctypes.c_uint64()
+    assert library.pool_take(ctypes.c_size_t(size), ctypes.byref(address)) == 0
+    return address
+
+
+assert library.pool_begin() == 0
+direct = ctypes.c_uint64()
+assert ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(direct), ctypes.c_size_t(MiB)) == 0
+pool = take(512 * MiB)
+if how.startswith("jax"):
+    from jax._src import xla_bridge
+
+    xla_bridge.figures = {"bytes_in_use": 100 * MiB, "peak_bytes_in_use": 123 * MiB, "pool_bytes": 512 * MiB, "fails": how == "jax-broken"}
+    xla_bridge.init()
+    time.sleep(0.25)
+    if how == "jax-fork":
+        pid = os.fork()
+        if pid == 0:
+            before = xla_bridge.asked
+            time.sleep(0.2)
+            os._exit(0 if xla_bridge.asked == before else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    xla_bridge.figures["bytes_in_use"] = 40 * MiB
+elif how == "cupy":
+    import cupy
+
+    cupy.used, cupy.held = 100 * MiB, 512 * MiB
+    time.sleep(0.25)
+    cupy.used = 40 * MiB
+import threading
+
+print(threading.active_count(), [thread.name for thread in threading.enumerate()])
