@@ -13,6 +13,7 @@
 
 #include "args.h"
 #include "commands.h"
+#include "trace_guard.h"
 #include "plot/picture.h"
 #include "plot_overlay.h"
 #include "relabel.h"
@@ -203,6 +204,7 @@ static int run_gnuplot(const char *script)
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
+        guard_memory_end();
         unsetenv("LD_PRELOAD"); /* a shim that is set for everything has no business in gnuplot */
         unsetenv("GNUTERM");
         execlp("gnuplot", "gnuplot", "-d", script, (char *)NULL);

@@ -3,18 +3,19 @@
  */
 #include "elf_dynamic.h"
 
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "trace_guard.h"
 
 /* Calls VISIT for each section of TYPE until it returns true. */
 static bool each_section(const char *path, unsigned type, bool *is_elf,
                          bool (*visit)(Elf *, const GElf_Shdr *, Elf_Data *, void *), void *argument)
 {
     elf_version(EV_CURRENT);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = guard_open(path);
     Elf *elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
     bool done = false;
     *is_elf = elf && elf_kind(elf) == ELF_K_ELF;

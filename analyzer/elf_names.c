@@ -5,9 +5,9 @@
  * symbols are sorted but the questions: every symbol is offered once to the addresses that it contains.
  */
 #include "elf_names.h"
+#include "trace_guard.h"
 
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static bool open_elf(const char *path, struct elf_file *file)
 {
     elf_version(EV_CURRENT);
     file->elf = NULL;
-    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    file->fd = guard_open(path); /* what a database calls a module may be anything */
     if (file->fd < 0)
         return false;
     file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "elf_names.h"
+#include "trace_guard.h"
 
 struct module {
     int64_t id;
@@ -135,7 +136,7 @@ static void write_all(struct work *w, struct name_query *const *queries, const s
         rc = write_names(w, update, queries[m], counts[m]);
     sqlite3_finalize(update);
     if (rc == SQLITE_OK) /* do not ask again for what has no name */
-        rc = sqlite3_exec(w->db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(*) FROM frame",
+        rc = sqlite3_exec(w->db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id) FROM frame",
                           NULL, NULL, NULL);
     if (rc != SQLITE_OK || sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
         sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
@@ -163,7 +164,7 @@ static void free_work(struct work *w, struct name_query **queries, size_t *count
 int vs_symbols_fill_db(sqlite3 *db, double seconds)
 {
     struct work w = {.db = db, .deadline = elf_monotonic_ns() + (int64_t)(seconds * 1e9)};
-    sqlite3_int64 frames = one_number(db, "SELECT count(*) FROM frame", -1);
+    sqlite3_int64 frames = one_number(db, "SELECT count(id) FROM frame", -1);
     if (frames < 0)
         return -1;
     if (sqlite3_db_readonly(db, "main") == 1 || still_recording(db) ||
@@ -192,8 +193,11 @@ int vs_symbols_fill(const char *path, char *why, size_t why_size)
     struct stat st;
     if (stat(path, &st) == 0 && st.st_uid != geteuid())
         return 0; /* nothing is written for another user */
+    int64_t steps = guard_budget(path);
     int named = 0, rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
     if (rc == SQLITE_OK) {
+        guard_connection(db);
+        guard_steps(db, &steps);
         sqlite3_busy_timeout(db, 1000);
         named = vs_symbols_fill_db(db, 10);
     }

@@ -18,13 +18,24 @@
 
 #include "trace_sql.h"
 
+/* (SQLite counts the rows of count(*) in one step of its machine, however many there are: guard_steps.) */
+#define STEPS_SQL "SELECT count(process) FROM step"
+
 /* ---- SQL helpers (trace_sql.h) ---- */
+
+static int endless(struct trace *t)
+{
+    snprintf(t->why, sizeof t->why, "%s is damaged: its tables do not end where its size says", t->path);
+    return -1;
+}
 
 int trace_sql_error(struct trace *t)
 {
     int code = sqlite3_errcode(t->db);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, sqlite3_errmsg(t->db));
+    else if (code == SQLITE_INTERRUPT || code == SQLITE_TOOBIG)
+        endless(t);
     else if (code == SQLITE_BUSY)
         snprintf(t->why, sizeof t->why, "%s is locked by another program: try again", t->path);
     else
@@ -241,7 +252,7 @@ static int load_small(struct trace *t)
         trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
         t->reports_mismatched = 0; /* what never happened has no counter */
-    t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
+    t->steps = trace_sql_one(t, STEPS_SQL);
     trace_load_folded(t);
     t->uncalled_classes = trace_sql_one(
         t, "SELECT CAST(substr(s.text, 26) AS INT) FROM moment m JOIN string s ON s.id = m.name "
@@ -264,7 +275,7 @@ int trace_reload(struct trace *t)
     free(t->phase_names);
     t->phases = NULL;
     t->phase_names = NULL;
-    t->steps = trace_sql_one(t, "SELECT count(*) FROM step");
+    t->steps = trace_sql_one(t, STEPS_SQL);
     return load_phases(t) || load_phase_names(t) ? -1 : 0;
 }
 
@@ -284,7 +295,9 @@ static int open_steps(struct trace *t)
     bool empty = kind == 1 || trace_has_no_tables(t);
     if (!empty && trace_check_schema(t))
         return -1;
-    return trace_complete(t, empty) || load_small(t) ? -1 : 0;
+    if (trace_complete(t, empty) || load_small(t))
+        return -1;
+    return t->steps_left < 0 ? endless(t) : 0; /* single numbers that could not be had are "unknown" */
 }
 
 int trace_open(struct trace *t, const char *path)

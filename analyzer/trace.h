@@ -215,6 +215,7 @@ struct trace {
     char *path;
     const char *label; /* what tells it from the other files: the name, or where names are equal the path */
     char why[512];
+    int64_t steps_left; /* that SQLite may take (trace_guard.h) */
     enum trace_end end;
     char *end_line; /* the sentence about an end that is not known to be in the file, else NULL */
     char *journal;  /* that the file names */

@@ -3,8 +3,7 @@
  * other phases and numbers (relabel.h).
  *
  * SQLite finds a temporary table before the file's own of the same name, so every other query sees what is
- * said here and needs no word about it.  The file's views would not (they see the file's own tables): those
- * that are asked are made anew.
+ * said here and needs no word about it; so do the views, which are temporary as well (trace_file.c).
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -232,26 +231,6 @@ static const char statistics_sql[] =
                     "DROP TABLE ended;"
                     "DROP TABLE seen";
 
-/* A view of the file over what is temporary. */
-static int copy_view(struct trace *t, const char *name)
-{
-    static const char begin[] = "CREATE VIEW ";
-    struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name = ?", 0);
-    if (s)
-        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
-    const char *sql = s && sqlite3_step(s) == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
-    char *copy = sql && !strncmp(sql, begin, sizeof begin - 1)
-                     ? xformat("CREATE TEMP VIEW %s", sql + sizeof begin - 1)
-                     : NULL;
-    sqlite3_finalize(s);
-    s = copy ? trace_sql(t, copy, 0)
-             : NULL; /* the first statement alone, whatever a damaged file has there */
-    int result = s ? trace_sql_done(t, s, sqlite3_step(s)) : copy ? -1 : 0;
-    free(copy);
-    return result;
-}
-
 int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, void (*done)(void *context))
 {
     struct asked *asked = xrealloc(NULL, sizeof *asked);
@@ -259,8 +238,5 @@ int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, 
     if (sqlite3_create_function_v2(t->db, "relabeled", 3, SQLITE_UTF8 | SQLITE_DETERMINISTIC, asked,
                                    relabeled, NULL, NULL, forget) != SQLITE_OK)
         return trace_sql_error(t);
-    return overlay_all(t) || copy_view(t, "open_allocation") || copy_view(t, "live_at_peak") ||
-                   copy_view(t, "live_at_oom") || run(t, statistics_sql) || trace_reload(t)
-               ? -1
-               : 0;
+    return overlay_all(t) || run(t, statistics_sql) || trace_reload(t) ? -1 : 0;
 }
