@@ -155,8 +155,10 @@ struct held {
 struct pending { /* a provisional allocation in the queue */
     uint64_t position, address, size, t_ns;
     uint16_t thread;
+    uint8_t context; /* that owns it, as in struct entry */
     bool phys, mapped;
     bool released; /* physical memory that nothing had mapped: nobody can have used it */
+    bool let_go;   /* its handle is gone: only mappings hold it */
     uint64_t map_start[4], map_end[4];
     int maps;
 };

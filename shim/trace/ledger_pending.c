@@ -152,7 +152,7 @@ static void note_map(struct vs_ledger *l, const struct vs_event *e)
 {
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (!p->phys || p->released || p->address != e->arg0)
+        if (!p->phys || p->released || p->let_go || p->address != e->arg0)
             continue;
         p->mapped = true;
         if (p->maps < 4) {
@@ -168,14 +168,50 @@ static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
     bool phys = e->op == VS_OP_PHYS_RELEASE;
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (p->phys != phys || p->released || p->address != e->address)
+        if (p->phys != phys || p->released || p->let_go || p->address != e->address)
             continue;
         if (phys && !p->mapped)
             p->released = true;
-        else if (!phys)
+        else if (!phys || p->maps == 0)
             decide(l, i, unclaimed(l, p));
+        else
+            p->let_go = true;
         return;
     }
+}
+
+/* Its mappings in the range of E are gone: what is reported there later lies in other memory. */
+static void drop_maps(struct pending *p, const struct vs_event *e)
+{
+    int kept = 0;
+    for (int i = 0; i < p->maps; i++) {
+        if (overlap(p->map_start[i], p->map_end[i], e->address, e->address + e->size))
+            continue;
+        p->map_start[kept] = p->map_start[i];
+        p->map_end[kept++] = p->map_end[i];
+    }
+    p->maps = kept;
+}
+
+static void decide_unmapped(struct vs_ledger *l, const struct vs_event *e)
+{
+    for (size_t i = l->pending.n; i-- > 0;) {
+        struct pending *p = &l->pending.at[i];
+        if (!p->phys || p->maps == 0)
+            continue;
+        drop_maps(p, e);
+        if (p->maps == 0 && p->let_go)
+            decide(l, i, unclaimed(l, p));
+    }
+}
+
+static void decide_ended(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (e->context == 0 || e->context == VS_CONTEXT_UNKNOWN)
+        return;
+    for (size_t i = l->pending.n; i-- > 0;)
+        if (!l->pending.at[i].phys && l->pending.at[i].context == e->context)
+            decide(l, i, unclaimed(l, &l->pending.at[i]));
 }
 
 static void look(struct vs_ledger *l, const struct vs_event *e)
@@ -195,6 +231,13 @@ static void look(struct vs_ledger *l, const struct vs_event *e)
     case VS_OP_FREE:
     case VS_OP_PHYS_RELEASE:
         decide_freed(l, e);
+        break;
+    case VS_OP_UNMAP:
+    case VS_OP_VA_FREE:
+        decide_unmapped(l, e);
+        break;
+    case VS_OP_CONTEXT_DESTROY:
+        decide_ended(l, e);
         break;
     default:
         break;
@@ -238,6 +281,7 @@ static bool add_pending(struct vs_ledger *l, const struct vs_event *e)
                                   .size = e->size,
                                   .t_ns = e->t_ns,
                                   .thread = e->thread,
+                                  .context = e->context,
                                   .phys = e->op == VS_OP_PHYS_CREATE});
     return l->pending.n > before;
 }

@@ -109,6 +109,64 @@ memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_f
     assert_int_equal(curve_end(k, 0, VS_CURVE_RESERVED), 2 * MIB);
 }
 
+/* ---- the look-ahead: memory that is gone is not what a later block lies in ---- */
+
+static void a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it(void **state)
+{
+    struct kit *k = *state;
+    feed(k, (struct vs_event){
+                .op = VS_OP_CONTEXT_CREATE, .address = 0x100, .context = 1, .arg0 = VS_CONTEXT_CREATED});
+    feed(k, (struct vs_event){.op = VS_OP_ALLOC,
+                              .space = VS_SPACE_DEVICE,
+                              .address = 0x40000000,
+                              .size = 1024 * MIB,
+                              .context = 1});
+    feed(k, (struct vs_event){.op = VS_OP_CONTEXT_DESTROY, .address = 0x100, .context = 1});
+    alloc(k, 0x40000000, MIB); /* the address again */
+    k->reserved = MIB;
+    block(k, 0x40000000, 512);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), 0);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), MIB);
+    struct vs_peak_info peak;
+    assert_int_equal(vs_ledger_peaks(k->l, &peak, 1), 1);
+    assert_int_equal(peak.bytes, 1024 * MIB);
+}
+
+static void a_block_where_memory_was_unmapped_does_not_claim_it(void **state)
+{
+    struct kit *k = *state;
+    vmm(k, VS_OP_VA_RESERVE, 0x40000000, 64 * MIB, 0);
+    create(k, 0x10, 32 * MIB);
+    vmm(k, VS_OP_MAP, 0x40000000, 32 * MIB, 0x10);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x10, 0, 0);
+    vmm(k, VS_OP_UNMAP, 0x40000000, 32 * MIB, 0);
+    vmm(k, VS_OP_VA_FREE, 0x40000000, 64 * MIB, 0);
+    alloc(k, 0x40000000, MIB);
+    k->reserved = MIB;
+    block(k, 0x40000000, 512);
+    struct vs_peak_info peak;
+    assert_int_equal(vs_ledger_peaks(k->l, &peak, 1), 1);
+    assert_int_equal(peak.bytes, 32 * MIB);
+    assert_int_equal(count_of(k, 0, VS_COUNT_MISMATCHED), 0);
+}
+
+/* The handle lives on, and is mapped into a framework's range after all. */
+static void memory_that_is_mapped_elsewhere_later_is_claimed_there(void **state)
+{
+    struct kit *k = *state;
+    create(k, 0x10, 2 * MIB);
+    vmm(k, VS_OP_MAP, 0x40000000, 2 * MIB, 0x10);
+    vmm(k, VS_OP_UNMAP, 0x40000000, 2 * MIB, 0);
+    vmm(k, VS_OP_MAP, 0x80000000, 2 * MIB, 0x10);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x10, 0, 0);
+    k->reserved = 2 * MIB;
+    block(k, 0x80000000, 512);
+    struct vs_peak_info peak;
+    assert_int_equal(vs_ledger_peaks(k->l, &peak, 1), 1);
+    assert_int_equal(peak.bytes, 512);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 2 * MIB);
+}
+
 static void add_up(void *context, const struct vs_alloc *a)
 {
     *(uint64_t *)context += a->size;
@@ -202,6 +260,9 @@ int main(void)
         T(a_range_whose_pop_was_lost_has_no_time),
         T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
         T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
+        T(a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it),
+        T(a_block_where_memory_was_unmapped_does_not_claim_it),
+        T(memory_that_is_mapped_elsewhere_later_is_claimed_there),
         T(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it),
         T(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event),
         T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
