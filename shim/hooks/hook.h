@@ -90,6 +90,12 @@ bool vs_place_announced(int device);
 /* Opens the recording if this call is the one that starts it: ids of contexts need the journal. */
 void vs_place_prepare(CUresult status);
 
+/* The number of CONTEXT on DEVICE in events (context_ids.c), from here on its own until it is forgotten. */
+uint8_t vs_context_id(struct vs_journal *j, CUcontext context, int device);
+uint8_t vs_context_id_of(CUcontext context); /* 0: it has none */
+void vs_context_id_forget(CUcontext context);
+void vs_context_ids_begin(void); /* another journal: nothing has a number */
+
 /* ---- what stands in the driver's place (table.c) ---- */
 
 /* Where the call that this thread has just made took memory from, if not from where the function says; reset

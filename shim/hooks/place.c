@@ -34,6 +34,7 @@ static struct vs_journal *journal(void)
         return j;
     if (atomic_exchange_explicit(&filled_for, j, memory_order_relaxed) != NULL) {
         memset(slots, 0, sizeof(slots));
+        vs_context_ids_begin();
         vs_once_forget_all(NULL);
         atomic_store_explicit(&announced, 0, memory_order_relaxed);
     }
@@ -77,7 +78,7 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
     struct vs_journal *j = journal();
     if (device < 0 || device > INT8_MAX)
         return vs_place_nowhere;
-    uint8_t id = j != NULL ? vs_journal_context(j, (uint64_t)(uintptr_t)context, device) : 0;
+    uint8_t id = j != NULL ? vs_context_id(j, context, device) : 0;
     vs_place_announce(device);
     vs_once_context(context);
     if (s != NULL && id != 0)
@@ -131,7 +132,9 @@ struct vs_place vs_place_known(CUcontext context)
 {
     struct slot *s = context != NULL ? probe(context, false) : NULL; /* NULL is a free slot's key */
     uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
-    return value != 0 ? unpack(value) : vs_place_nowhere;
+    if (value != 0)
+        return unpack(value);
+    return (struct vs_place){VS_DEVICE_UNKNOWN, vs_context_id_of(context)}; /* beyond the table */
 }
 
 void vs_place_forget(CUcontext context)
@@ -142,6 +145,7 @@ void vs_place_forget(CUcontext context)
         atomic_store_explicit(&s->value, 0, memory_order_relaxed);
         atomic_store_explicit(&s->context, GONE, memory_order_relaxed);
     }
+    vs_context_id_forget(context);
 }
 
 static void write_device_row(struct vs_journal *j, int device)

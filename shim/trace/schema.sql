@@ -58,7 +58,8 @@ CREATE TABLE device(id INT, process INT, uuid TEXT, name TEXT, total_bytes INT, 
 -- the threads that recorded: id counts from 1, tid is the kernel's, name as it was at the thread's first event, autograd 1 for one of
 -- PyTorch's backward threads
 CREATE TABLE thread(id INT, process INT, tid INT, name TEXT, autograd INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
--- CUDA contexts: id counts from 1, handle is the CUcontext, device the one that it lies on
+-- CUDA contexts: id counts from 1, handle is the CUcontext, device the one that it lies on.  Of a process that makes more than 254 the id of
+-- one that has ended is used again: handle and device are those of the first, and an event belongs to the context_create before it with its id
 CREATE TABLE context(id INT, process INT, handle INT, device INT, PRIMARY KEY(process, id)) WITHOUT ROWID;
 
 -- names behind the numbers of other tables: id the number, name or text what it stands for
