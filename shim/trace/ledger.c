@@ -11,7 +11,10 @@ struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
         return NULL;
     l->config = *config;
     l->undo = calloc(VS_UNDO, sizeof *l->undo);
-    if (!l->undo) {
+    l->passage = calloc(VS_THREAD_UNKNOWN + 1, sizeof *l->passage);
+    if (!l->undo || !l->passage) {
+        free(l->undo);
+        free(l->passage);
         free(l);
         return NULL;
     }
@@ -37,7 +40,7 @@ void vs_ledger_free(struct vs_ledger *l)
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
         vs_spans_free(spans[i]);
     void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at, l->open.at,
-                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at};
+                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at, l->passage};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     vs_oom_free(l);
@@ -221,8 +224,17 @@ static void apply_other(struct vs_ledger *l, const struct vs_event *e)
     vs_row_end(l, &r);
 }
 
+static bool ends(uint8_t op)
+{
+    return op == VS_OP_FREE || op == VS_OP_FREE_FAILED || op == VS_OP_PHYS_RELEASE || op == VS_OP_UNMAP ||
+           op == VS_OP_VA_FREE || op == VS_OP_UNBIND || op == VS_OP_CONTEXT_DESTROY ||
+           op == VS_OP_MODULE_UNLOAD;
+}
+
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
+    if (!ends(e->op))
+        l->passage[e->thread].other = l->current_ring_seq;
     if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
         vs_doubt_begin(l);
     switch (e->op) {

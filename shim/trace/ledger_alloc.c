@@ -2,19 +2,43 @@
  * ledger_alloc.c - driver allocations and their frees, frees that failed, pools.
  *
  * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back.  For that the
- * last VS_UNDO frees are remembered whole, found by the ring's sequence, or, across a recover, by row or
- * address.
+ * last VS_UNDO frees, and older ones whose call may be under way, are remembered whole, found by the ring's
+ * sequence, or, across a recover, by row or address.
  */
 #include "ledger_internal.h"
 
 /* ---- remembered frees ---- */
 
+/* Whether the call that U stands before may not have returned: its thread has recorded nothing since, or only
+ * what the same call may end.  Another thread can free thousands meanwhile. */
+static bool under_way(const struct vs_ledger *l, const struct undo *u)
+{
+    const struct passage *p = &l->passage[u->thread];
+    return u->op && u->ring_seq && u->ring_seq > p->other && p->ends - u->number < VS_UNDO_CALL;
+}
+
+/* The oldest that can be forgotten; where none can, the oldest. */
+static struct undo *vacant_undo(struct vs_ledger *l)
+{
+    for (int i = 0; i < VS_UNDO; i++) {
+        struct undo *u = &l->undo[l->undo_next++ % VS_UNDO];
+        if (!under_way(l, u))
+            return u;
+    }
+    return &l->undo[l->undo_next++ % VS_UNDO];
+}
+
 struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address)
 {
-    struct undo *u = &l->undo[l->undo_next++ % VS_UNDO];
+    struct undo *u = vacant_undo(l);
     free(u->maps);
     free(u->ended);
-    *u = (struct undo){.ring_seq = l->current_ring_seq, .seq = r->seq, .address = address, .op = r->op};
+    *u = (struct undo){.ring_seq = l->current_ring_seq,
+                       .seq = r->seq,
+                       .address = address,
+                       .number = ++l->passage[r->thread].ends,
+                       .thread = r->thread,
+                       .op = r->op};
     return u;
 }
 
@@ -53,15 +77,22 @@ static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, 
     return u->ring_seq ? u->ring_seq == ring_seq : u->address == address;
 }
 
+/* Newest first, but for those that were passed over while they were under way: of several by address the one
+ * with the highest row is the newest. */
 struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address)
 {
     uint64_t oldest = l->undo_next > VS_UNDO ? l->undo_next - VS_UNDO : 0;
+    struct undo *found = NULL;
     for (uint64_t i = l->undo_next; i-- > oldest;) {
         struct undo *u = &l->undo[i % VS_UNDO];
-        if (undo_matches(u, ring_seq, seq, address))
+        if (!undo_matches(u, ring_seq, seq, address))
+            continue;
+        if (seq || u->ring_seq)
             return u;
+        if (!found || u->seq > found->seq)
+            found = u;
     }
-    return NULL;
+    return found;
 }
 
 /* ---- rows of the ledger's own that end an allocation ---- */

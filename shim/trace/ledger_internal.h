@@ -35,6 +35,7 @@
 #define VS_RUN_MAX         16384                 /* events held back for it at most */
 #define VS_MAKERS          64   /* threads whose work with physical memory is followed at once */
 #define VS_UNDO            4096 /* frees that may still turn out to have failed */
+#define VS_UNDO_CALL       64   /* of them by one call: the hooks record no more before it */
 #define VS_RANGES_OPEN_MAX 1024
 #define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
 #define VS_ZONE_EVENTS     1000
@@ -90,12 +91,19 @@ struct saved_map {
 
 struct undo { /* a free, as long as it may still be reported as failed */
     uint64_t ring_seq, seq, address, end;
+    uint64_t number; /* of its thread's ends */
+    uint16_t thread;
     uint8_t op;
     struct entry entry;
     struct saved_map *maps; /* of an UNMAP; else bindings: object and key stand for start and end */
     size_t n_maps;
     struct ended *ended; /* what ended with it */
     size_t n_ended;
+};
+
+struct passage {    /* what a thread has done: whether a free of it can still be under way */
+    uint64_t other; /* ring sequence of its last event that ends nothing */
+    uint64_t ends;  /* how many it has recorded */
 };
 
 struct ended { /* an allocation or module that went with its context, physical memory that went with what held
@@ -221,7 +229,8 @@ struct vs_ledger {
         pool);
     VS_LIST(struct bound, bound);
     VS_LIST(struct object, objects);
-    struct undo *undo; /* ring of VS_UNDO */
+    struct undo *undo;       /* ring of VS_UNDO */
+    struct passage *passage; /* by thread: pages that no thread touches are never there */
     uint64_t undo_next;
 
     VS_LIST(struct held, queue); /* a ring: size is a power of two, n unused */

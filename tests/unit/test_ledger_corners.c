@@ -167,6 +167,27 @@ static void memory_that_is_mapped_elsewhere_later_is_claimed_there(void **state)
     assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 2 * MIB);
 }
 
+/* cuMemFree waits for the device: other threads may free any number of times before it fails. */
+static void a_free_that_fails_late_is_taken_back_whatever_others_freed_meanwhile(void **state)
+{
+    struct kit *k = *state;
+    alloc_in(k, VS_SPACE_POOL, 0x1000, MIB);
+    uint64_t ring = release(k, 0x1000);
+    k->thread = 2;
+    for (int i = 0; i < 20000; i++) {
+        alloc_in(k, VS_SPACE_POOL, 0x2000, 512);
+        release(k, 0x2000);
+    }
+    for (int i = 0; i < 10000; i++)
+        alloc_in(k, VS_SPACE_POOL, 0x10000 + (uint64_t)i * 512, 512);
+    for (int i = 0; i < 10000; i++) /* a thread that does nothing but free */
+        release(k, 0x10000 + (uint64_t)i * 512);
+    k->thread = 1;
+    failed(k, ring, 0x1000);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), MIB);
+    assert_int_equal(row_of(k, VS_OP_FREE_FAILED)->size, MIB);
+}
+
 static void add_up(void *context, const struct vs_alloc *a)
 {
     *(uint64_t *)context += a->size;
@@ -263,6 +284,7 @@ int main(void)
         T(a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it),
         T(a_block_where_memory_was_unmapped_does_not_claim_it),
         T(memory_that_is_mapped_elsewhere_later_is_claimed_there),
+        T(a_free_that_fails_late_is_taken_back_whatever_others_freed_meanwhile),
         T(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it),
         T(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event),
         T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
