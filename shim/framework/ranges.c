@@ -57,6 +57,9 @@ static _Alignas(64) struct {
     char rest[60];
 } ids;
 static __thread struct block *own;
+/* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
+ * of the thread that leads. */
+static struct block none_left;
 static uint32_t lead;              /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
 static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
 static uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
@@ -179,6 +182,7 @@ static __attribute__((noinline)) struct block *claim(uint32_t now)
             pthread_setspecific(exit_key, own);
         return own;
     }
+    own = &none_left;
     return NULL;
 }
 
@@ -190,6 +194,8 @@ static struct block *my_block(bool make)
 
     if (!b)
         return make ? claim(now) : NULL;
+    if (__builtin_expect(b == &none_left, 0))
+        return NULL;
     if (__builtin_expect(b->generation != now, 0))
         adopt(b, now);
     return b;
@@ -312,6 +318,10 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
     struct entry *e = b && !beyond ? reserve(b) : NULL;
 
     if (!e) {
+        struct vs_journal *j = vs_record_journal();
+
+        if (j && vs_record_enabled())
+            vs_journal_lost_range(j);
         *depth = b ? push_beyond(b, key) : -1;
         return 0;
     }
@@ -446,6 +456,8 @@ uint32_t vs_range_current(void)
     vs_pending_flush();
     if (b && b->current)
         return b->current;
+    if (__builtin_expect(b ? b->over_total != 0 : own == &none_left, 0))
+        return 0; /* inside a range of its own that is lost: no other thread's is any nearer */
     uint32_t leader = __atomic_load_n(&lead, __ATOMIC_RELAXED);
 
     return leader ? __atomic_load_n(&blocks[leader - 1].current, __ATOMIC_RELAXED) : 0;

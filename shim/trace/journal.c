@@ -342,6 +342,7 @@ void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out)
         .table_full = atomic_load_explicit(&h->table_full, memory_order_relaxed),
         .late = atomic_load_explicit(&h->late, memory_order_relaxed),
         .untracked = atomic_load_explicit(&h->untracked, memory_order_relaxed),
+        .lost_ranges = atomic_load_explicit(&h->lost_ranges, memory_order_relaxed),
         .lost_ends = atomic_load_explicit(&h->lost_ends, memory_order_relaxed),
         .pid = h->owner_pid,
         .start_ns = h->start_ns,

@@ -142,6 +142,8 @@ uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
 uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
 /* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */
 void vs_journal_untracked(struct vs_journal *j, uint64_t n);
+/* A range was opened that nothing can follow: too deep, or on one thread too many. */
+void vs_journal_lost_range(struct vs_journal *j);
 
 /* ---- consumer ---- */
 
@@ -166,6 +168,7 @@ struct vs_journal_stats {
     uint64_t table_full; /* rows refused by a full table */
     uint64_t late;       /* events written too late into a killed slot */
     uint64_t untracked;  /* see vs_journal_untracked */
+    uint64_t lost_ranges;
     int32_t pid;
     uint64_t start_ns, start_realtime_ns;
 };

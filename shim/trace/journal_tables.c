@@ -251,6 +251,11 @@ void vs_journal_untracked(struct vs_journal *j, uint64_t n)
     atomic_fetch_add_explicit(&j->header->untracked, n, memory_order_relaxed); /* a counter alone */
 }
 
+void vs_journal_lost_range(struct vs_journal *j)
+{
+    atomic_fetch_add_explicit(&j->header->lost_ranges, 1, memory_order_relaxed); /* a counter alone */
+}
+
 /* ---- facts ---- */
 
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value)

@@ -23,7 +23,7 @@
 #define LOSS_NS    1000000000
 #define LOG_TOLD   (UINT64_C(64) << 20)
 
-enum { LOST_FULL, LOST_DEAD, LOST_TABLE, LOST_LATE, LOST_GRAPHS, LOST_ENDS, LOSSES };
+enum { LOST_FULL, LOST_DEAD, LOST_TABLE, LOST_LATE, LOST_GRAPHS, LOST_ENDS, LOST_RANGES, LOSSES };
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -76,6 +76,8 @@ static const char *const loss_text[LOSSES] = {
     [LOST_ENDS] = "the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
                   "high from there on "
                   "(VRAMSCOPE_RING_EVENTS)",
+    [LOST_RANGES] = "ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was "
+                    "allocated in them has the phase of the range around them, or none",
 };
 
 /* A database that is continued has rows of what was lost before. */
@@ -110,7 +112,8 @@ static bool note_losses(struct vs_writer *w, bool now)
     vs_journal_stats(w->journal, &s);
     const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
                                     [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
-                                    [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends};
+                                    [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
+                                    [LOST_RANGES] = s.lost_ranges};
     bool any = s.lost > w->lost_seen;
     note_uncovered(w);
     w->lost_seen = s.lost;

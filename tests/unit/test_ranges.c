@@ -57,6 +57,13 @@ void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
     lost[op]++;
 }
 
+static uint64_t lost_ranges; /* atomic */
+
+void vs_journal_lost_range(struct vs_journal *j)
+{
+    __atomic_fetch_add(&lost_ranges, 1, __ATOMIC_RELAXED);
+}
+
 struct vs_journal *vs_record_journal(void)
 {
     return started ? (struct vs_journal *)log_ : NULL;
@@ -320,6 +327,77 @@ static void a_thread_that_ends_closes_its_ranges(void **state)
     assert_int_equal(log_[2].range, log_[1].range);
     assert_int_equal(log_[3].range, log_[0].range);
     assert_int_equal(from_another_thread(), 0);
+}
+
+/* ---- more than there is room for ---- */
+
+static void *lead_with_forward(void *go)
+{
+    vs_range_push("forward", NULL, MARKER);
+    pthread_barrier_wait(go);
+    pthread_barrier_wait(go);
+    vs_range_pop(NULL, MARKER);
+    return NULL;
+}
+
+static void what_is_too_deep_is_lost_and_in_no_phase_of_another_thread(void **state)
+{
+    pthread_barrier_t go;
+    pthread_t t;
+
+    for (int i = 0; i < 64; i++)
+        vs_range_push("no phase", NULL, NVTX);
+    lost_ranges = 0;
+    pthread_barrier_init(&go, NULL, 2);
+    pthread_create(&t, NULL, lead_with_forward, &go);
+    pthread_barrier_wait(&go);
+    assert_int_not_equal(vs_range_current(), 0); /* the other one's: nothing of our own says otherwise */
+    vs_range_push("logits", NULL, MARKER);
+    assert_int_equal(vs_range_current(), 0);
+    assert_int_equal(lost_ranges, 1);
+    vs_range_pop(NULL, MARKER);
+    assert_int_not_equal(vs_range_current(), 0);
+    pthread_barrier_wait(&go);
+    pthread_join(t, NULL);
+    pthread_barrier_destroy(&go);
+}
+
+#define CROWD 1100
+static uint32_t crowd_current[CROWD];
+static pthread_barrier_t crowd_stays;
+
+static void *one_of_many(void *at)
+{
+    uint32_t id = vs_range_push("worker", NULL, MARKER);
+
+    crowd_current[(uintptr_t)at] = vs_range_current() == id ? id : UINT32_MAX;
+    pthread_barrier_wait(&crowd_stays); /* all have theirs open */
+    vs_range_pop(NULL, MARKER);
+    return NULL;
+}
+
+static void threads_beyond_the_last_block_lose_their_ranges_and_take_no_other_s(void **state)
+{
+    static pthread_t thread[CROWD];
+    pthread_attr_t small;
+    unsigned own = 0, none = 0;
+
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    pthread_barrier_init(&crowd_stays, NULL, CROWD);
+    lost_ranges = 0;
+    for (uintptr_t i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&thread[i], &small, one_of_many, (void *)i), 0);
+    for (int i = 0; i < CROWD; i++) {
+        pthread_join(thread[i], NULL);
+        own += crowd_current[i] != 0 && crowd_current[i] != UINT32_MAX;
+        none += crowd_current[i] == 0;
+    }
+    pthread_barrier_destroy(&crowd_stays);
+    pthread_attr_destroy(&small);
+    assert_int_equal(own + none, CROWD);
+    assert_true(own <= 1024 && own > 1000);
+    assert_int_equal(lost_ranges, none);
 }
 
 static void *hammer(void *arg)
@@ -616,6 +694,8 @@ int main(void)
         T(domains_interleave),
         T(an_unbalanced_pop_changes_nothing),
         T(ranges_beyond_the_depth_are_counted_and_balanced),
+        T(what_is_too_deep_is_lost_and_in_no_phase_of_another_thread),
+        T(threads_beyond_the_last_block_lose_their_ranges_and_take_no_other_s),
         T(overflow_of_one_domain_leaves_the_others_alone),
         T(a_thread_without_ranges_belongs_to_the_lead),
         T(own_ranges_come_before_the_lead_and_the_lead_passes_on),
