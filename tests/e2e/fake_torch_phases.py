@@ -146,6 +146,25 @@ def hidden_layers():
     nn.Linear(16, 4096)(1)
 
 
+def small_vocabulary():
+    """Hidden layers as wide as the vocabulary, and an output layer without a telling name behind them."""
+
+    class Small(nn.Module):
+        def __init__(self):
+            self.embed = nn.Embedding(27, 16)
+            self.up, self.down, self.more, self.less = (nn.Linear(*w) for w in ((16, 27), (27, 16), (16, 27), (27, 16)))
+            self.last = nn.Linear(16, 27)
+
+        def forward(self, x):
+            return self.last(self.less(self.more(self.down(self.up(self.embed(x))))))
+
+    import vramscope_heads
+
+    model = Small()
+    iteration(model)
+    assert list(vramscope_heads.heads) == [id(model.last)]
+
+
 def replaced_head():
     model = Model()
     iteration(model)

@@ -30,6 +30,7 @@ check not_a_closure O.S
 check head_beside F.L.B.F.L.B.F.F.L.B.
 check tied_head F.B.F.L.B.
 check hidden_layers F.B.F.F.
+check small_vocabulary F.L.B.
 check replaced_head F.L.B.F.L.B.
 check two_vocabularies F.L.F.L.B.
 check not_called F.MB.F.B.

@@ -8,7 +8,7 @@ out_features) inside no other linear layer, and either
 
 The vocabulary of a model is its largest embedding; of a model without one (an output layer beside its backbone,
 alone or with a norm in front) the largest of any model seen in the process.  A hidden layer may be as wide as a
-small vocabulary: a layer whose width another linear layer of its model takes as input is no output layer, unless
+small vocabulary: a layer whose width a later linear layer of its model takes as input is no output layer, unless
 its name says so or its weight is tied, and a padded width counts only where no layer has the exact one.
 
 Each model is looked at when it is called for the first time, and again when one of its output layers was replaced
@@ -25,7 +25,7 @@ import weakref
 HEAD_NAMES = frozenset(
     "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
 )
-SMALLEST_VOCABULARY = 64
+SMALLEST_VOCABULARY = 16  # smaller tables hold kinds of tokens, not tokens
 GRAPH_NODES = 64  # of a graph that are looked at: a loss is near its end
 
 heads = {}  # id of an output layer -> weak reference to it
@@ -96,18 +96,22 @@ def find_heads(model, embedding_class, largest=0):
     tables = [m for m, _, _ in places if isinstance(m, embedding_class)]
     linear = [place for place in places if _is_linear(place[0])]
     own = max((t.num_embeddings for t in tables), default=0)
-    vocabulary = own if own >= SMALLEST_VOCABULARY else 0 if own else largest
-    weights = {id(_weight(t)) for t in tables if t.num_embeddings >= SMALLEST_VOCABULARY and _weight(t) is not None}
-    inputs = {m.in_features for m, _, _ in linear}
+    own = own if own >= SMALLEST_VOCABULARY else 0
+    vocabulary = own or largest
+    weights = {id(_weight(t)) for t in tables if _weight(t) is not None}
+    last_taken = {m.in_features: i for i, (m, _, _) in enumerate(linear)}  # a width: the last layer that takes it in
 
-    def matches(module, name, width_matches):
-        wide = module.out_features > module.in_features and width_matches(module.out_features)
-        return wide and (name in HEAD_NAMES or module.out_features not in inputs)
+    def matching(width_matches):
+        for i, place in enumerate(linear):
+            width = place[0].out_features
+            wide = width > place[0].in_features and width_matches(width)
+            if id(_weight(place[0])) in weights or (wide and (place[2] in HEAD_NAMES or last_taken.get(width, -1) < i)):
+                yield place
 
-    found = [p for p in linear if id(_weight(p[0])) in weights or matches(p[0], p[2], lambda w: w == vocabulary)]
+    found = list(matching(lambda width: width == vocabulary))
     if not found and vocabulary:
-        found = [p for p in linear if matches(p[0], p[2], lambda w: _is_padded(w, vocabulary))]
-    return found, own if own >= SMALLEST_VOCABULARY else 0
+        found = list(matching(lambda width: _is_padded(width, vocabulary)))
+    return found, own
 
 
 def _look_at(model, entry, torch):
@@ -140,7 +144,10 @@ def model_of(module, torch):
 
 
 def _is_class_width(width):
-    return any(width == v or _is_padded(width, v) for v in vocabularies)
+    """Whether WIDTH is a vocabulary, or one rounded up to a power of two's multiple."""
+    return any(
+        width == v or (_is_padded(width, v) and any(width == -(-v // (1 << k)) << k for k in range(3, 13))) for v in vocabularies
+    )
 
 
 def _classes_of(node):
