@@ -109,7 +109,7 @@ static int load_growth(struct report *r, struct device_report *d)
 {
     struct trace_step_end *steps = NULL;
     size_t n = 0;
-    if (r->lost_events > 0 || r->trace->thinned || (d->allocated && d->allocated->at_least))
+    if (r->lost_events > 0 || (d->allocated && d->allocated->at_least))
         return 0;
     int result = trace_step_ends(r->trace, &steps, &n);
     if (!result)

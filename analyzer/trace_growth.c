@@ -17,8 +17,10 @@
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
 {
     struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT step, t_ns, seq FROM step WHERE process = ? AND seq IS NOT NULL ORDER BY seq", 1,
-                  t->process.id);
+        trace_sql(t,
+                  "SELECT step, t_ns, seq FROM step WHERE process = ? AND seq > coalesce((SELECT "
+                  "max(last_seq) FROM stretch WHERE folded > 0 OR unwritten > 0), 0) ORDER BY seq",
+                  1, t->process.id);
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;

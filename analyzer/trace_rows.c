@@ -124,24 +124,30 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
 }
 
 /* One by one, and those that were folded, by their names. */
-#define NAMED                                                                                                \
-    "FROM (SELECT name, domain, 1 AS ranges, max(0, coalesce(t_pop, CASE WHEN flags & 4 THEN t_push ELSE "   \
-    "?2 END) - t_push) AS ns, allocated_bytes, reserved_bytes FROM rng LEFT JOIN range_peak p ON p.range = " \
-    "id AND p.device = ?1 WHERE phase = 0 "                                                                  \
-    "UNION ALL SELECT f.name, f.domain, f.ranges, f.ns, p.allocated_bytes, p.reserved_bytes FROM "           \
-    "range_fold f LEFT JOIN range_fold p ON (p.stretch, p.phase, p.name, p.domain) = (f.stretch, f.phase, "  \
-    "f.name, f.domain) AND p.device = ?1 WHERE f.phase = 0 AND f.device = -1) r "                            \
-    "LEFT JOIN string n ON n.id = r.name LEFT JOIN string d ON d.id = r.domain "                             \
-    "GROUP BY r.name = -1, n.text, d.text"
+#define LASTED "sum(max(0, coalesce(r.t_pop, CASE WHEN r.flags & 4 THEN r.t_push ELSE ?2 END) - r.t_push))"
+
+/* Single ranges, and the sums of those that were folded (their device -1 has how many and how long). */
+static const char names_sql[] =
+    "SELECT name, domain, sum(ranges), sum(ns), max(allocated), max(reserved), count(*) OVER () FROM ("
+    "SELECT n.text AS name, d.text AS domain, count(*) AS ranges, " LASTED
+    " AS ns, max(p.allocated_bytes) AS allocated, "
+    "max(p.reserved_bytes) AS reserved FROM rng r LEFT JOIN range_peak p ON p.range = r.id AND p.device = ?1 "
+    "LEFT JOIN "
+    "string n ON n.id = r.name LEFT JOIN string d ON d.id = r.domain WHERE r.phase = 0 GROUP BY n.text, "
+    "d.text UNION ALL "
+    "SELECT CASE f.name WHEN -1 THEN 'other names' ELSE n.text END, d.text, CASE f.device WHEN -1 THEN "
+    "f.ranges ELSE 0 END, "
+    "CASE f.device WHEN -1 THEN f.ns ELSE 0 END, CASE f.device WHEN ?1 THEN f.allocated_bytes END, CASE "
+    "f.device WHEN ?1 "
+    "THEN f.reserved_bytes END FROM range_fold f LEFT JOIN string n ON n.id = f.name LEFT JOIN string d ON "
+    "d.id = f.domain "
+    "WHERE f.phase = 0 AND f.device IN (-1, ?1)) GROUP BY name, domain ORDER BY 4 DESC, 1 LIMIT ?3";
 
 int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
                       int64_t *count)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT CASE r.name WHEN -1 THEN 'other names' ELSE n.text END, d.text, sum(ranges), sum(ns), "
-        "max(allocated_bytes), max(reserved_bytes), count(*) OVER () " NAMED " ORDER BY 4 DESC, 1 LIMIT ?3",
-        3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
+    struct sqlite3_stmt *s =
+        trace_sql(t, names_sql, 3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;

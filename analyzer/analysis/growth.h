@@ -18,9 +18,9 @@
  *   - and allocated itself, at the ends of steps, rose by at least half of it in three of the four quarters:
  * memory that is replaced in turn is as young, and does not grow.
  *
- * Nothing is said of fewer than 11 steps.  What cannot be told from a leak: a cache that is not yet full, a
- * list that is cleared less often than the recording is long, experts or states that are touched for the
- * first time.
+ * Where old steps are folded the steps are those after them.  Nothing is said of fewer than 11 steps.  What
+ * cannot be told from a leak: a cache that is not yet full, a list that is cleared less often than the
+ * recording is long, experts or states that are touched for the first time.
  */
 #ifndef VS_GROWTH_H
 #define VS_GROWTH_H

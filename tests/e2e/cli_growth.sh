@@ -49,6 +49,12 @@ for how in states lengths stops fills cleared turns evaluation crumbs; do
     grep -q growth "$run/report" && fail "$how is said to grow: $(sed -n '/growth/,/^$/p' "$run/report")"
     expect "g['size_bytes'], g['per_step_bytes'], g['grows'], d['savings']['left_by_earlier_steps_bytes']" "(0, 0, [], 0)"
 done
+# a long run: of the steps that are in full, after those that are folded
+shim_env=(VRAMSCOPE_MAX_BYTES=1MiB)
+record drip 3000
+expect_sql "SELECT count(*) > 0 FROM folded" 1
+expect "g['per_step_bytes'], g['last_step'], 3 < g['first_step'] < 2980" "(4096, 3000, True)"
+shim_env=()
 record leak 10 # too few steps to tell
 expect "g['size_bytes'], g['grows']" "(None, [])"
 echo "what grows is found, and nothing else"

@@ -1,16 +1,16 @@
 /*
- * nvtx_steps.c - a training loop that only NVTX says something of: ITERATIONS ranges "iteration", in each
+ * nvtx_steps.c - a training loop that only NVTX says something of: ARGV[1] (6) ranges "iteration", in each
  * "fwd N" with a nested "norm", "bwd" with a helper thread that has no range of its own, and "opt"; the
  * biggest is the third.
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cuda.h>
 #include <nvtx3/nvToolsExt.h>
 
-#define ITERATIONS 6
-#define MIB        ((size_t)1 << 20)
+#define MIB ((size_t)1 << 20)
 #define OK(call)                                                                                             \
     do {                                                                                                     \
         CUresult r = (call);                                                                                 \
@@ -60,8 +60,9 @@ static int iterate(int i)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int iterations = argc > 1 ? atoi(argv[1]) : 6;
     CUdevice device;
     CUdeviceptr weights;
     OK(cuInit(0));
@@ -69,7 +70,7 @@ int main(void)
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
     OK(cuMemAlloc(&weights, 8 * MIB));
-    for (int i = 1; i <= ITERATIONS; i++)
+    for (int i = 1; i <= iterations; i++)
         if (iterate(i))
             return 1;
     OK(cuMemFree(weights));

@@ -62,6 +62,8 @@ static void grow(const char *how, int step)
     }
     if (!strcmp(how, "crumbs"))
         keep(512);
+    if (!strcmp(how, "drip"))
+        keep(4096);
 }
 
 static void evaluate(void)
