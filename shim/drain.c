@@ -128,6 +128,33 @@ static bool open_writer(struct drain *d)
     return false;
 }
 
+/* Another writer goes on where the database stands: the ring still has what that lacks. */
+static void mend_writer(struct drain *d)
+{
+    if (!d->writer || !vs_writer_broken())
+        return;
+    vs_writer_close(d->writer, false);
+    d->writer = NULL;
+    d->simulated_told = 0;
+    vs_log("the shared memory beside %s was truncated by somebody; opened the database again",
+           d->r->database);
+}
+
+/* False where there is nothing to complete. */
+static bool note_cut_short(struct drain *d)
+{
+    if (!atomic_load(&d->r->cut_short))
+        return true;
+    vs_log(
+        "the journal %s was truncated by somebody: the recording ends here; %s has what was written before",
+        d->r->journal_path, d->r->database);
+    if (d->writer)
+        vs_writer_loss(
+            d->writer, 0,
+            "not covered: the journal was truncated by another program, and the recording ended there");
+    return d->writer != NULL;
+}
+
 static void tell_simulated(struct drain *d)
 {
     uint32_t simulated = atomic_load_explicit(&d->r->simulated, memory_order_relaxed);
@@ -199,7 +226,8 @@ static long drain_stragglers(struct drain *d, uint64_t until)
 static void finish(struct drain *d)
 {
     uint64_t until = vs_clock_ns() + FINISH_NS * 3 / 4;
-    if (!open_writer(d))
+    mend_writer(d);
+    if (!note_cut_short(d) || !open_writer(d))
         return;
     long n = drain_stragglers(d, until);
     atomic_store(&d->r->late, 1);
@@ -284,6 +312,7 @@ static long one_round(struct drain *d)
     vs_modules_refresh(d->j);
     vs_event_clock_tune();
     sample(d);
+    mend_writer(d);
     if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
         return 0;
     return drain_all(d, false, vs_clock_ns() + ROUND_NS, UINT64_MAX);
@@ -319,6 +348,8 @@ static void run_rounds(struct drain *d)
     while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
         long moved = one_round(d);
+        if (atomic_load(&d->r->cut_short))
+            return;
         if (alone(d, moved)) {
             atomic_store(&d->r->alone, 1);
             return;
@@ -431,8 +462,8 @@ void vs_drain_finish(void)
     int kept = errno;
     vs_record_await_start(r); /* it would leave an empty database and a journal */
     errno = kept;
-    if (!atomic_load_explicit(&r->journal, memory_order_acquire) || r->pid != getpid() ||
-        !atomic_compare_exchange_strong(&r->stop, &running, 1))
+    bool recorded = atomic_load_explicit(&r->journal, memory_order_acquire) || atomic_load(&r->cut_short);
+    if (!recorded || r->pid != getpid() || !atomic_compare_exchange_strong(&r->stop, &running, 1))
         return;
     if (atomic_load(&r->has_thread)) {
         atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);

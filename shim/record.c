@@ -219,6 +219,7 @@ static void begin(void *argument)
 static void start(struct vs_recording *r)
 {
     struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
+    vs_guard_install();        /* before: our threads get their signal mask from here */
     vs_shelter_enter(&shelter);
     vs_record_enter_internal();
     struct beginning b = {.r = r, .host_signals = &shelter.signals};

@@ -67,9 +67,10 @@ struct vs_recording {
         alone_ns[VS_ALONE_DEVICES]; /* when NVML last saw nobody else on the device; 0: it did not */
     _Atomic uint32_t sample_soon;   /* somebody wants a sample before its time */
     struct vs_question questions[VS_QUESTIONS];
-    bool tight;          /* a limit on the address space leaves no room for threads of ours */
-    uint32_t ring_slots; /* asked for; the journal's are the next power of two */
-    pid_t pid;           /* a vfork child that calls exit has all this, and is not us */
+    bool tight;                 /* a limit on the address space leaves no room for threads of ours */
+    uint32_t ring_slots;        /* asked for; the journal's are the next power of two */
+    pid_t pid;                  /* a vfork child that calls exit has all this, and is not us */
+    _Atomic uint32_t cut_short; /* somebody truncated the journal: the recording ended there */
     struct vs_journal *sampler_journal;
     sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;

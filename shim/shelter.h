@@ -13,6 +13,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "trace/guard.h"
+
 struct vs_shelter {
     sigset_t signals;
     int cancel;
@@ -22,6 +24,8 @@ static inline void vs_shelter_enter(struct vs_shelter *s)
 {
     sigset_t all;
     sigfillset(&all);
+    if (vs_guard_installed()) /* blocked, it would kill */
+        sigdelset(&all, SIGBUS);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
     pthread_sigmask(SIG_SETMASK, &all, &s->signals);
 }

@@ -141,6 +141,15 @@ static struct vs_journal *make_journal(struct vs_recording *r)
     return NULL;
 }
 
+/* In a signal handler.  Whoever is about to record still has the journal, which takes it and forgets it. */
+static void cut_short(void *recording)
+{
+    struct vs_recording *r = recording;
+    atomic_store(&r->cut_short, 1);
+    atomic_store(&r->state, VS_RECORDING_OFF);
+    atomic_store(&r->journal, NULL);
+}
+
 struct vs_journal *vs_start(struct vs_recording *r)
 {
     if (getauxval(AT_SECURE)) /* the names would be chosen by who has fewer rights than the program */
@@ -156,6 +165,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
     }
     struct vs_journal *j = make_journal(r);
     if (j) {
+        vs_journal_guard(j, cut_short, r);
         describe(j);
         uint64_t slots = 1;
         while (slots < r->ring_slots)

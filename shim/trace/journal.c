@@ -8,6 +8,7 @@
  * anything is followed, and kept in the handle afterwards.
  */
 #include "journal_format.h"
+#include "guard.h"
 #include "journal_dropped.h"
 #include "rlimits.h"
 #include "procstat.h"
@@ -321,10 +322,16 @@ int vs_journal_open(struct vs_journal **out, const char *path, bool writable)
     return err;
 }
 
+void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *context)
+{
+    vs_guard_add(j->header, j->file_bytes, told, context);
+}
+
 void vs_journal_close(struct vs_journal *j)
 {
     if (!j)
         return;
+    vs_guard_remove(j->header);
     munmap(j->header, j->file_bytes);
     munmap(j, j->handle_bytes);
 }

@@ -108,6 +108,9 @@ int vs_journal_open(struct vs_journal **out, const char *path, bool writable);
 /* The same of the file behind FD, which stays open. */
 int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable);
 void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
+/* Where somebody cuts the file short the journal turns into zeros, and TOLD(CONTEXT) is called once or more,
+ * in a signal handler (guard.h).  Every call remains safe and finds nothing. */
+void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *context);
 
 /* ---- producers ---- */
 

@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guard.h"
 #include "rlimits.h"
 #include "store_heap.h"
 #include "wiped.h"
@@ -63,6 +64,7 @@ struct slot {
 static struct state {
     /* Held for the look-ups only.  One thread writes databases; the analyzer's readers may be several. */
     atomic_flag busy;
+    _Atomic bool gone; /* the shared memory was cut short under us: nothing more is read or written */
     struct slot slot[SLOTS];
 } * state;
 
@@ -261,6 +263,28 @@ static int real(int fd)
     return actual;
 }
 
+static bool any_used(void)
+{
+    bool any = false;
+    for (int i = 0; i < SLOTS; i++)
+        any |= state->slot[i].used;
+    return any;
+}
+
+bool vs_vfs_gone(void)
+{
+    return state != NULL && atomic_load(&state->gone);
+}
+
+/* What is read and written while the shared memory is none: nothing, until SQLite has closed its files. */
+static int real_unless_gone(int fd)
+{
+    if (!vs_vfs_gone())
+        return real(fd);
+    errno = EIO;
+    return -1;
+}
+
 static int vfs_close(int fd)
 {
     enter();
@@ -270,6 +294,8 @@ static int vfs_close(int fd)
         if (actual >= 0)
             write_waiting(s, actual);
         s->used = false;
+        if (!any_used())
+            atomic_store(&state->gone, false);
     }
     leave();
     return actual < 0 ? 0 : close(actual);
@@ -356,7 +382,8 @@ static ssize_t vfs_read(int fd, void *to, size_t n)
 
 static ssize_t vfs_pread(int fd, void *to, size_t n, off_t offset)
 {
-    WITH_REAL(pread(actual, to, n, offset));
+    int actual = real_unless_gone(fd);
+    return actual < 0 ? -1 : pread(actual, to, n, offset);
 }
 
 static ssize_t vfs_write(int fd, const void *from, size_t n)
@@ -412,7 +439,7 @@ static ssize_t vfs_pwrite(int fd, const void *from, size_t n, off_t offset)
     if (beyond_limit(offset + (off_t)n))
         return -1;
     enum frame_step step = frame_step(fd, from, n, offset, header);
-    int actual = step == KEPT ? -1 : real(fd);
+    int actual = step == KEPT ? -1 : real_unless_gone(fd);
     if (step == KEPT)
         return (ssize_t)n;
     if (actual < 0)
@@ -431,12 +458,27 @@ static int vfs_fchown(int fd, uid_t user, gid_t group)
     WITH_REAL(fchown(actual, user, group));
 }
 
+/* In a signal handler. */
+static void cut_short(void *unused)
+{
+    atomic_store(&state->gone, true);
+}
+
 static void *vfs_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
 {
     int actual = fd < 0 ? fd : real(fd);
     if (fd >= 0 && actual < 0)
         return MAP_FAILED;
-    return mmap(at, n, protection, flags, actual, offset);
+    void *m = mmap(at, n, protection, flags, actual, offset);
+    if (m != MAP_FAILED && (flags & MAP_SHARED))
+        vs_guard_add(m, n, cut_short, NULL);
+    return m;
+}
+
+static int vfs_munmap(void *at, size_t n)
+{
+    vs_guard_remove(at);
+    return munmap(at, n);
 }
 
 int vs_vfs_install(void)
@@ -450,7 +492,7 @@ int vs_vfs_install(void)
         CALL("fstat", vfs_fstat),   CALL("ftruncate", vfs_ftruncate), CALL("read", vfs_read),
         CALL("pread", vfs_pread),   CALL("pread64", vfs_pread),       CALL("write", vfs_write),
         CALL("pwrite", vfs_pwrite), CALL("pwrite64", vfs_pwrite),     CALL("fchmod", vfs_fchmod),
-        CALL("fchown", vfs_fchown), CALL("mmap", vfs_mmap),
+        CALL("fchown", vfs_fchown), CALL("mmap", vfs_mmap),           CALL("munmap", vfs_munmap),
 #undef CALL
     };
     /* One thread uses this copy: no mutexes, so a fork in the middle leaves the child none that is locked for

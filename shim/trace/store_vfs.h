@@ -20,6 +20,10 @@ int vs_vfs_install(void);
  * for good: what the calls ask the kernel elsewhere before each one is not asked there. */
 void vs_vfs_alone(void);
 
+/* Whether the shared memory beside a database was cut short: every read and write fails until SQLite has
+ * closed all its files, and a database that is opened then begins with new shared memory. */
+bool vs_vfs_gone(void);
+
 /* Whether SQLite has FILE open. */
 bool vs_vfs_holds(const struct stat *file);
 

@@ -395,6 +395,11 @@ long vs_writer_drain(struct vs_writer *w, bool final)
     return rc < 0 ? rc : fed ? fed : (long)flush;
 }
 
+bool vs_writer_broken(void)
+{
+    return vs_vfs_gone();
+}
+
 void vs_writer_alone(void)
 {
     vs_vfs_alone();

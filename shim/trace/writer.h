@@ -47,6 +47,10 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
  * negative errno (the batch was rolled back and stays in the journal: calling again later repeats it). */
 long vs_writer_drain(struct vs_writer *w, bool final);
 
+/* Whether the writer can write nothing more and is to be closed and opened again: see vs_vfs_gone.  What it
+ * has not committed is still in the journal. */
+bool vs_writer_broken(void);
+
 /* The calling thread has descriptors that nobody else opens or closes, and all signals blocked, for good:
  * there a write costs no other system call. */
 void vs_writer_alone(void);

@@ -61,6 +61,11 @@ long vs_writer_drain(struct vs_writer *w, bool final)
 
 void vs_writer_alone(void) {}
 
+bool vs_writer_broken(void)
+{
+    return false;
+}
+
 void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why) {}
 
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated)

@@ -1,0 +1,124 @@
+/*
+ * guard.c - what happens when somebody cuts a file short that we have mapped.
+ *
+ * An access behind the new end is SIGBUS, and the default of that is the end of the host: for a file in
+ * /dev/shm or beside a database, which any script of the same user may truncate.  The journal and SQLite's
+ * shared memory cannot do without a name (recover finds the one, readers the other), so they cannot be
+ * sealed.
+ *
+ *      fault in a piece of ours      zeros are mapped over it, its owner is told, the access is made again
+ *      any other SIGBUS              what the default would have done: the process dies of it, at the same
+ * instruction
+ *
+ * The handler is there only where the host's action is the default when the recording begins.  A host that
+ * has its own keeps it, and one that installs its own later takes ours away: from then on such a fault is its
+ * business, as before. A program that is executed begins with the default.
+ *
+ * The pieces stand in a fixed table.  A place is taken by its `owner` word and shows once `end` is written,
+ * the last (release; the handler's acquire load pairs with it).  Two threads may fault at once: both map
+ * zeros.
+ */
+#define _GNU_SOURCE
+#include "guard.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PIECES 32
+
+struct piece {
+    _Atomic uint32_t owner; /* 1: taken */
+    _Atomic uintptr_t start, end;
+    void (*told)(void *context);
+    void *context;
+};
+
+static struct piece pieces[PIECES];
+static _Atomic bool installed;
+
+void vs_guard_add(void *at, size_t n, void (*told)(void *context), void *context)
+{
+    for (int i = 0; i < PIECES; i++) {
+        struct piece *p = &pieces[i];
+        uint32_t nobody = 0;
+        if (!atomic_compare_exchange_strong(&p->owner, &nobody, 1))
+            continue;
+        p->told = told;
+        p->context = context;
+        atomic_store_explicit(&p->start, (uintptr_t)at, memory_order_relaxed);
+        atomic_store_explicit(&p->end, (uintptr_t)at + n, memory_order_release);
+        return;
+    }
+}
+
+void vs_guard_remove(const void *at)
+{
+    for (int i = 0; i < PIECES; i++) {
+        struct piece *p = &pieces[i];
+        if (atomic_load_explicit(&p->end, memory_order_relaxed) == 0 ||
+            atomic_load_explicit(&p->start, memory_order_relaxed) != (uintptr_t)at)
+            continue;
+        atomic_store_explicit(&p->end, 0, memory_order_relaxed);
+        atomic_store(&p->owner, 0);
+    }
+}
+
+static struct piece *piece_at(uintptr_t address)
+{
+    for (int i = 0; i < PIECES; i++) {
+        uintptr_t end = atomic_load_explicit(&pieces[i].end, memory_order_acquire);
+        if (address < end && address >= atomic_load_explicit(&pieces[i].start, memory_order_relaxed))
+            return &pieces[i];
+    }
+    return NULL;
+}
+
+/* Fills the piece with zeros; false where even that fails. */
+static bool fill(const struct piece *p)
+{
+    uintptr_t start = atomic_load_explicit(&p->start, memory_order_relaxed);
+    size_t n = atomic_load_explicit(&p->end, memory_order_relaxed) - start;
+    return mmap((void *)start, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+           MAP_FAILED;
+}
+
+/* The default again.  A fault comes back by itself; a signal that was sent is sent again, as it was, and
+ * waits until we return. */
+static void as_by_default(int sig, siginfo_t *info)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigaction(sig, &action, NULL);
+    if (info->si_code <= 0)
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info);
+}
+
+static void on_bus_error(int sig, siginfo_t *info, void *unused)
+{
+    int kept = errno;
+    struct piece *p = info->si_code > 0 ? piece_at((uintptr_t)info->si_addr) : NULL;
+    if (p && fill(p))
+        p->told(p->context);
+    else
+        as_by_default(sig, info);
+    errno = kept;
+}
+
+void vs_guard_install(void)
+{
+    struct sigaction host, ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&ours.sa_mask);
+    if (atomic_load(&installed) || sigaction(SIGBUS, NULL, &host) != 0 || (host.sa_flags & SA_SIGINFO) ||
+        host.sa_handler != SIG_DFL)
+        return;
+    atomic_store(&installed, sigaction(SIGBUS, &ours, NULL) == 0);
+}
+
+bool vs_guard_installed(void)
+{
+    return atomic_load_explicit(&installed, memory_order_relaxed);
+}
