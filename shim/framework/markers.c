@@ -3,8 +3,8 @@
  *
  * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* functions are what
  * the Python hook calls for the phases and moments that it finds by itself: same ranges, lowest precedence,
- * so that a program's own markers win.  vramscope_pool_use is what it
- * says of libraries' pools.  They are no part of the public header.
+ * so that a program's own markers win; by vramscope_pool_use it says what libraries' pools told it.  They are
+ * no part of the public header.
  */
 #include "vramscope.h"
 
@@ -17,8 +17,8 @@
 VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
-VRAMSCOPE_API void vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
-                                      uint64_t held);
+VRAMSCOPE_API int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
+                                     uint64_t held);
 
 static int push(const char *name, enum vs_range_source source)
 {
@@ -116,19 +116,21 @@ void vramscope_step(void)
 }
 
 /* What the pool of a library says of itself: the Python hook asks it (framework/python/vramscope_pools.py).
- * PEAK and HELD may be UINT64_MAX: it does not say. */
-void vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak, uint64_t held)
+ * PEAK and HELD may be UINT64_MAX: it does not say.  1 where a recording has begun, and so the driver is in
+ * use: before that no library is to be asked.  POOL may be NULL: nothing is said. */
+int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak, uint64_t held)
 {
     int saved = errno;
-    struct vs_journal *j = vs_record_journal();
+    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
     struct vs_event event = {
         .op = VS_OP_POOL_USE, .device = (int8_t)device, .size = used, .arg0 = peak, .arg1 = held};
 
-    if (j && vs_record_enabled() && device >= 0 && device <= INT8_MAX) {
+    if (j && pool && device >= 0 && device <= INT8_MAX) {
         event.address = vs_journal_string(j, pool, strlen(pool));
         vs_record(&event);
     }
     errno = saved;
+    return j != NULL;
 }
 
 void vramscope_record_start(void)

@@ -137,6 +137,13 @@ static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
     }
 }
 
+static enum verdict verdict_of(const struct vs_row *row)
+{
+    return row->managed == VS_UNKNOWN_USE ? VERDICT_UNKNOWN_USE
+           : row->managed                 ? VERDICT_MANAGED
+                                          : VERDICT_DIRECT;
+}
+
 void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
 {
     struct vs_event e = event_of(l, row);
@@ -165,7 +172,7 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
     default:
         if (row->op > VS_OP_BLOCK_FREE)
             return;
-        vs_ledger_apply(l, &e, row->managed ? VERDICT_MANAGED : VERDICT_DIRECT);
+        vs_ledger_apply(l, &e, verdict_of(row));
     }
     if (makes_alloc(row->op))
         restore_phase_of(l, row);

@@ -82,6 +82,11 @@ unknown
 expect_sql "SELECT count(*) FROM pool_use" 0
 says 'it was not .`vramscope run` asks JAX and CuPy' report "$db"
 
+# killed, and completed from its journal: what was unknown stays unknown
+VRAMSCOPE_JOURNAL_DIR=$run "$BUILD/bin/vramscope" run -q --simulated -o "$run/killed.db" -- python3 "$here/fake_pools/program.py" "$xla" killed >/dev/null 2>&1
+db=$run/killed.db
+unknown
+
 # JAX may be told to ask for each array: then nothing is carved up.  A file that is only called like CuPy's is anybody's.
 for what in "$xla platform" "$nobody default"; do
     read -r library kind <<<"$what"

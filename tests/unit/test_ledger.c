@@ -474,6 +474,42 @@ static void what_a_caching_allocators_code_asks_for_is_managed_at_once(void **st
     assert_int_equal(last(k)->api, 7);
 }
 
+/* Neither allocated nor nothing: held, and its use unknown; what is known beside it stays so. */
+static void what_a_librarys_pool_asks_for_is_reserved_and_nothing_else(void **state)
+{
+    KIT;
+    struct vs_event e = {.op = VS_OP_ALLOC,
+                         .space = VS_SPACE_DEVICE,
+                         .address = 0x1000000,
+                         .size = 512 * MIB,
+                         .arg1 = 7 | VS_ASKED_BY(VS_ASKER_POOL)};
+    feed(k, e);
+    assert_int_equal(last(k)->managed, VS_UNKNOWN_USE);
+    assert_int_equal(last(k)->direct, 0);
+    assert_int_equal(last(k)->reserved, 512 * MIB);
+    end_batch(k);
+    for (size_t i = 0; i < k->out.peaks.n; i++)
+        if (k->out.peaks.at[i].curve == VS_CURVE_ALLOCATED)
+            assert_true(k->out.peaks.at[i].peak == VS_BYTES_UNKNOWN && k->out.peaks.at[i].known == 0);
+    assert_true(stat_of(k, 0, 0)->allocated == VS_BYTES_UNKNOWN);
+    release(k, 0x1000000);
+    assert_int_equal(last(k)->reserved, 0);
+    assert_int_equal(curve_end(k, 0, VS_CURVE_UNKNOWN_USE), 0);
+}
+
+static void arenas_block_of_a_pool_is_reserved_once(void **state)
+{
+    KIT;
+    feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .size = 4 * MIB});
+    feed(k, (struct vs_event){.op = VS_OP_ALLOC,
+                              .space = VS_SPACE_ARENA,
+                              .address = 0x1000000,
+                              .size = 3 * MIB,
+                              .arg1 = VS_ASKED_BY(VS_ASKER_POOL)});
+    assert_int_equal(last(k)->reserved, 4 * MIB);
+    assert_int_equal(last(k)->direct, 0);
+}
+
 static void known_piece_does_not_pass_what_is_held_before_it(void **state)
 {
     KIT;
@@ -775,6 +811,8 @@ int main(void)
         TEST(expandable_segment_is_managed_from_birth),
         TEST(mapping_into_a_frameworks_reservation_reclassifies),
         TEST(what_a_caching_allocators_code_asks_for_is_managed_at_once),
+        TEST(what_a_librarys_pool_asks_for_is_reserved_and_nothing_else),
+        TEST(arenas_block_of_a_pool_is_reserved_once),
         TEST(known_piece_does_not_pass_what_is_held_before_it),
         TEST(pieces_given_back_before_an_out_of_memory_are_the_frameworks),
         TEST(pieces_given_back_without_a_refusal_are_direct),

@@ -4,9 +4,9 @@ Both take memory from the driver in large pieces and hand it out without telling
 their pools hold and not what is used of it.  The libraries can be asked: JAX's devices for memory_stats(), CuPy's
 default pool for used_bytes().  A thread does so every VRAMSCOPE_SAMPLE_MS, and once more when the program ends.
 
-It imports nothing that the program has not imported, and asks nothing before the library itself has taken the device
-into use.  It takes no lock and keeps no object of theirs; what fails is left out, silently.  In a child of fork it is
-not there, and a parent's fork finds it stopped.
+It imports nothing that the program has not imported, and asks nothing before the process has memory of a device: a
+question must not be what starts the driver.  It takes no lock and keeps no object of theirs; what fails is left out,
+silently.  In a child of fork it is not there, and a parent's fork finds it stopped.
 """
 
 import _thread
@@ -70,6 +70,8 @@ def _ask(name, final):
 
 def _ask_all(final=False):
     global _round
+    if not _tell(None, 0, 0, 0, 0):
+        return
     _round += 1
     for name in list(_readers):
         try:
@@ -90,10 +92,16 @@ def _run(stop, gone, seconds):
         gone.release()
 
 
+def _period():
+    """VRAMSCOPE_SAMPLE_MS in seconds; what is no number is the default there, too."""
+    text = os.environ.get("VRAMSCOPE_SAMPLE_MS", "")
+    return (int(text) if text.isdecimal() else 100) / 1000
+
+
 def _start():
     """Not a threading.Thread: the program's list of threads stays its own."""
     global _stop, _gone
-    seconds = int(os.environ.get("VRAMSCOPE_SAMPLE_MS") or 100) / 1000
+    seconds = _period()
     if _stop is not None or seconds <= 0:
         return
     _stop, _gone = _thread.allocate_lock(), _thread.allocate_lock()
@@ -117,7 +125,7 @@ def _at_exit():
         _ask_all(final=True)
 
 
-_was_running = False
+_was_running = _registered = False
 
 
 def _before_fork():
@@ -136,11 +144,17 @@ def _after_fork_in_child():
 
 
 def _begin(name, reader):
-    if not _readers:
-        atexit.register(_at_exit)
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
-    _readers[name] = reader
-    _start()
+    """Called in the middle of the libraries' own work, which must not fail because of us."""
+    global _registered
+    try:
+        if not _registered:
+            _registered = True
+            atexit.register(_at_exit)
+            os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+        _readers[name] = reader
+        _start()
+    except Exception:
+        _readers.pop(name, None)
 
 
 # ---- installing ----
@@ -151,13 +165,13 @@ def install(module):
     global _tell
     tell = ctypes.PyDLL(None).vramscope_pool_use
     tell.argtypes = [ctypes.c_char_p, ctypes.c_int] + [ctypes.c_uint64] * 3
-    tell.restype = None
+    tell.restype = ctypes.c_int
     _tell = tell
     if module.__name__ == "cupy":
         _begin("CuPy", _cupy)
         return
     register = getattr(sys.modules.get("jax._src.xla_bridge"), "register_backend_initialization_hook", None)
     if register is not None:  # JAX says when it has taken a device into use
-        register(lambda backend: backend.platform in _GPUS and _begin("JAX", _jax))
+        register(lambda backend: getattr(backend, "platform", "gpu") in _GPUS and _begin("JAX", _jax))
     else:
         _begin("JAX", _jax)

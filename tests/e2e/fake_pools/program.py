@@ -1,4 +1,4 @@
-"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-fork|cupy|none
+"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-fork|cupy|killed|none
 
 It asks for 64 MiB directly where LIBRARY.so is nobody's, or the library for 512 MiB.  Its own figures say 100 MiB, then 40.
 """
@@ -6,6 +6,7 @@ It asks for 64 MiB directly where LIBRARY.so is nobody's, or the library for 512
 import ctypes
 import os
 import sys
+import threading
 import time
 
 MiB = 1 << 20
@@ -19,6 +20,11 @@ def take(size):
     return address
 
 
+if how == "cupy":  # nobody asks before the device is in use: the real one would start the driver
+    import cupy
+
+    time.sleep(0.25)
+    assert cupy.asked == 0
 assert library.pool_begin() == 0
 direct = ctypes.c_uint64()
 assert ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(direct), ctypes.c_size_t(MiB)) == 0
@@ -38,11 +44,11 @@ if how.startswith("jax"):
         assert os.waitpid(pid, 0)[1] == 0
     xla_bridge.figures["bytes_in_use"] = 40 * MiB
 elif how == "cupy":
-    import cupy
-
     cupy.used, cupy.held = 100 * MiB, 512 * MiB
     time.sleep(0.25)
     cupy.used = 40 * MiB
-import threading
-
+elif how == "killed":
+    time.sleep(0.3)  # part of it is in the database, and is read back from there
+    ctypes.CDLL("libcuda.so.1").cuMemFree_v2(direct)
+    os.kill(os.getpid(), 9)
 print(threading.active_count(), [thread.name for thread in threading.enumerate()])
