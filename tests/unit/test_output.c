@@ -146,7 +146,8 @@ static void names_that_need_nothing_stay_as_they_are(void **state)
 
 static void names_are_cut_between_characters(void **state)
 {
-    char *cut = shown_cut("caf\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 7), *whole = shown_cut("caf\xc3\xa9", 4);
+    char *cut = shown_cut("caf\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 7),
+         *whole = shown_cut("caf\xc3\xa9", 4);
     assert_string_equal(cut, "caf\xc3\xa9...");
     assert_string_equal(whole, "caf\xc3\xa9");
     free(cut);
