@@ -15,6 +15,7 @@ UNKNOWABLE = {
     "context": {"process", "device"}, "stack": {"frame"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
     "oom": {"process", "stack", "free_bytes", "free_t_ns", "free_reserved_bytes", "process_used_bytes", "process_used_t_ns", "device_used_bytes",
             "device_used_t_ns"},
+    "stretch": {"*"}, "upper_bound": {"*"}, "range_fold": {"*"}, "pool_use": {"*"},
     "mark": {"id", "ring_seq"}, "moment": {"process", "source", "name"}, "mismatch": {"process"}, "loss": {"*"}, "rng": {"process"},
     "phase_stat": {"process"}, "peak": {"process"}, "peak_live": {"process"}, "oom_live": {"process"}, "step": {"process"},
     "range_peak": set(), "counter": {"process", "device"},
@@ -23,7 +24,7 @@ UNKNOWABLE = {
 FACTS = {"ev": {"t", "stack", "range", "kind", "device", "op", "size", "address"}, "kind": {"api", "status", "stream", "context", "space", "managed"},
          "string": {"text"}, "phase": {"name"}, "stack": {"owner", "parent", "id"}, "thread": {"id", "name"}, "op": {"id"},
          "space": {"name"}, "context": {"id", "handle"}, "rng": {"name", "domain", "source", "parent", "flags"},
-         "peak": {"t_ns", "seq"}, "phase_stat": {"t_allocated_ns"}, "sample": {"t_ns", "device"}, "mismatch": {"what"},
+         "peak": {"t_ns", "seq"}, "phase_stat": {"t_allocated_ns"}, "mismatch": {"what"},
          "counter": {"name"}, "mark": {"upto_seq", "live_seq"}, "range_peak": {"device", "range"},
          "amend": {"by_seq"}, "oom_live": {"space", "address", "phase", "range", "stack", "t_ns", "op"}}
 

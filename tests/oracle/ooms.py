@@ -127,7 +127,8 @@ class Ooms:
                     "asked_driver_bytes": refused, "refusals": len(episode)}
         if t:
             expected |= {"framework_bytes": t["framework"], "direct_bytes": t["direct"], "reserved_bytes": t["reserved"],
-                         "managed_reserved_bytes": t["managed_reserved"], "base_bytes": t["base"]}
+                         "managed_reserved_bytes": t["managed_reserved"], "base_bytes": t["base"],
+                         "unknown_use_bytes": t["unknown_use"]}
         expected |= {"pinned_bytes": self.x.outside_at[e.seq].get(4, 0), "registered_bytes": self.x.outside_at[e.seq].get(5, 0),
                      "step": 1 + sum(1 for s in self.r.events if s.op == STEP and s.seq < e.seq)}
         for name, value in expected.items():

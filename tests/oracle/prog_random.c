@@ -1,5 +1,5 @@
 /*
- * prog_random.c - prog_random SEED LOG: see random.h.
+ * prog_random.c - prog_random SEED LOG [TIMES]: see random.h.  TIMES: so many times as many calls.
  *
  * The seed decides everything: how many threads there are, how often each family of calls comes, which calls
  * of the simulated driver fail, what is asked for.  One seed with one thread always makes the same calls.
@@ -180,7 +180,7 @@ static void *work(void *argument)
     snprintf(name, sizeof name, "random %d", t->number);
     pthread_setname_np(pthread_self(), name);
     context_use(t, world.primary[pick(t, DEVICES)], -1);
-    int n = 20 + (int)pick(t, 240 / (uint32_t)world.threads + 1);
+    int n = world.times * (20 + (int)pick(t, 240 / (uint32_t)world.threads + 1));
     for (int i = 0; i < n; i++)
         turn(t);
     bool tidy = chance(t, 70);
@@ -274,8 +274,9 @@ int main(int argc, char **argv)
     static char *text[9];
     static size_t size[9];
     pthread_t thread[9];
-    if (argc != 3)
-        fatal("prog_random SEED LOG");
+    if (argc != 3 && argc != 4)
+        fatal("prog_random SEED LOG [TIMES]");
+    world.times = argc == 4 ? atoi(argv[3]) : 1;
     world.seed = strtoull(argv[1], NULL, 10);
     for (int i = 0; i < 9; i++) {
         task[i].number = i;

@@ -75,7 +75,7 @@ struct task { /* a thread of the program */
 
 struct world {
     uint64_t seed;
-    int threads, weight[16];
+    int threads, times, weight[16];
     CUcontext primary[DEVICES];
     bool framework, expandable;
 };

@@ -25,7 +25,7 @@ STREAMED = {ALLOC, FREE, GRAPH_NODE, BIND, UNBIND, CONTEXT, CONTEXT_END, MODULE,
             BLOCK, UNBLOCK}
 SPACES = ("none", "device", "pool", "managed", "pinned", "registered", "host_vmm", "imported", "address", "array", "graph", "multicast",
           "arena")
-CURVES = ("allocated", "reserved", "framework", "direct", "managed_reserved")
+CURVES = ("allocated", "reserved", "framework", "direct", "managed_reserved", "unknown_use")
 BACKWARD = 3
 
 
@@ -77,7 +77,8 @@ class Totals:
     def curve(self, name):
         return {"allocated": self.allocated, "reserved": self.reserved, "direct": self.direct,
                 "framework": lambda: self.framework + self.base,
-                "managed_reserved": lambda: self.managed + self.managed_base + self.arena_managed}[name]()
+                "managed_reserved": lambda: self.managed + self.managed_base + self.arena_managed,
+                "unknown_use": lambda: 0}[name]()
 
 
 class Replay:

@@ -76,7 +76,7 @@ class Tables:
             end = self.x.totals[device].curve(name)
             p = rows.pop((device, name), None)
             if p:
-                self.same(f"peak {name} of device {device}", (p.peak_bytes, p.seq, p.t_ns, p.end_bytes), (value, seq, t, end))
+                self.same(f"peak {name} of device {device}", (p.peak_bytes, p.seq, p.t_ns, p.end_bytes, p.known_bytes), (value, seq, t, end, None))
             elif value:
                 self.complain(f"peak {name} of device {device} is missing: {value}")
         for space, (value, seq, t) in self.x.outside_peak.items():
@@ -180,13 +180,17 @@ class Tables:
             if not inside:
                 self.complain(f"zone {z.first_seq} has no events")
                 continue
-            high, last = max(v[0] for v in values), inside[-1]
-            expected = (inside[0].seq, last.seq, inside[0].t, last.t, min(v[0] for v in values), high,
-                        next(v[2] for v in values if v[0] == high), min(v[1] for v in values), max(v[1] for v in values),
-                        last.framework, last.direct, last.reserved, len(inside))
-            self.same(f"zone {z.first_seq}", (z.first_seq, z.last_seq, z.t_first, z.t_last, z.min_allocated, z.max_allocated,
-                                              z.max_allocated_t, z.min_reserved, z.max_reserved, z.last_framework, z.last_direct,
-                                              z.last_reserved, z.events), expected)
+            expected = {"first_seq": inside[0].seq, "t_first": inside[0].t, "t_last": inside[-1].t, "last_framework": inside[-1].framework,
+                        "last_direct": inside[-1].direct, "last_reserved": inside[-1].reserved, "last_seq": inside[-1].seq,
+                        "events": len(inside), "stretch": None}
+            for name, which, best in (("max_allocated", 0, max), ("min_allocated", 0, min), ("max_reserved", 1, max), ("min_reserved", 1, min)):
+                value = best(v[which] for v in values)
+                first = next(v for v in values if v[which] == value)
+                expected |= {name: value, name + "_t": first[2]}
+                if which == 0:
+                    expected["reserved_at_" + name[:3]] = first[1]
+            for name, value in expected.items():
+                self.same(f"zone {z.first_seq} {name}", getattr(z, name), value)
         for e in rows:
             if covered.get(e.seq) != 1:
                 self.complain(f"row {e.seq} lies in {covered.get(e.seq, 0)} zones")
@@ -203,12 +207,12 @@ class Tables:
         self.same("moment", [(m.seq, m.t_ns, m.thread) for m in self.r.table("moment", "seq")], marks)
 
     def samples(self):
-        rows = {(e.t, e.device, e.size): e.reserved for e in self.r.events if e.op == SAMPLE}
         for s in self.r.table("sample"):
-            if (s.t_ns, s.device, s.driver_used_bytes) not in rows:
-                self.complain(f"sample at {s.t_ns} has no row")
-            else:
-                self.same(f"sample at {s.t_ns}", s.reserved_bytes, rows[s.t_ns, s.device, s.driver_used_bytes])
+            e = self.r.by_seq.get(s.seq)
+            if e is None or e.op != SAMPLE:
+                self.complain(f"sample {s.seq} has no row")
+                continue
+            self.same(f"sample {s.seq}", (s.t_ns, s.device, s.driver_used_bytes, s.reserved_bytes), (e.t, e.device, e.size, e.reserved))
 
     def count(self, name, device=None):
         return sum(c.value for c in self.r.table("counter") if c.name == name and device in (None, c.device))
@@ -228,6 +232,9 @@ class Tables:
         asks = [e for e in events if e.status == 2 and (e.op < BLOCK or e.op in (LIMIT, OVERHEAD)) and e.op != FREE_FAILED]
         self.same("counter 'driver out of memory'", self.count("driver out of memory"), len(asks))
         self.same("counter 'lost range pops'", self.count("lost range pops"), 0)
+        self.same("stretch", [(s.first_seq, s.folded) for s in self.r.table("stretch", "first_seq") if s.folded], [])
+        for name in ("upper_bound", "range_fold", "pool_use"):
+            self.same(name, self.r.rows(f"SELECT count(*) AS n FROM {name}")[0].n, 0)
         self.same("loss", [(l.events, l.why) for l in self.r.table("loss")], [])
 
     def names(self):

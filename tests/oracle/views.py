@@ -26,7 +26,7 @@ class Views:
 
     def check(self):
         for check in (self.event, self.timeline, self.range, self.phase_peak, self.allocation, self.open, self.leak, self.at_peak,
-                      self.at_oom, self.not_written_out):
+                      self.at_oom, self.not_written_out, self.zone_held, self.step_peak):
             check()
 
     def event(self):
@@ -60,6 +60,29 @@ class Views:
         got = {row("device phase ranges seconds allocated_bytes reserved_bytes end_allocated_bytes events", v)
                for v in self.r.rows("SELECT * FROM phase_peak")}
         self.same("phase_peak", got, expected)
+
+    def zone_held(self):
+        """Of each zone's greatest allocated: whose it was, by the phase of birth."""
+        for z in self.r.table("zone"):
+            first = next((e for e in self.r.events if z.first_seq <= e.seq <= z.last_seq and (e.device, e.phase) == (z.device, z.phase)
+                          and (e.op < PUSH or e.op >= RECLASSIFY) and e.framework + e.direct == z.max_allocated), None)
+            expected = {}
+            for t in self.x.things.values() if first else ():
+                if t.device == z.device and t.lives_at(first.seq) and t.counts(first.seq) and t.size:
+                    sums = expected.setdefault(self.r.phases[t.phase], [0, 0])
+                    sums[t.op != BLOCK] += t.size
+            got = {v.phase: [v.framework_bytes, v.direct_bytes] for v in self.r.rows("SELECT * FROM zone_held WHERE zone = ?", z.first_seq)}
+            got = {phase: sums for phase, sums in got.items() if any(sums)}
+            self.same(f"zone_held of {z.first_seq}", got, expected)
+
+    def step_peak(self):
+        expected = {}
+        for p in self.r.table("range_peak"):
+            step = self.r.ranges[p.range].step if p.range in self.r.ranges else 0
+            old = expected.get((step, step, p.device), (0, 0))
+            expected[step, step, p.device] = max(old[0], p.allocated_bytes), max(old[1], p.reserved_bytes)
+        got = {(v.first_step, v.last_step, v.device): (v.allocated_bytes, v.reserved_bytes) for v in self.r.rows("SELECT * FROM step_peak")}
+        self.same("step_peak", got, expected)
 
     # ---- allocations ----
 
