@@ -123,6 +123,13 @@ def compiled_grad():
     print(torch.compile(gradient, backend="aot_eager")(x).sum().item().hex())
 
 
+def compiled_generate():
+    """A method `generate` is compiled as without us, also as a part of something else."""
+    model, x = Speaker(), data()
+    print(torch.compile(model.generate, fullgraph=True, backend="aot_eager")(x).tolist())
+    print(torch.compile(lambda x: model.generate(x) + 1, fullgraph=True, backend="aot_eager")(x).tolist())
+
+
 def graphs():
     """The graph that Dynamo takes is the same."""
     seen = []
@@ -346,6 +353,10 @@ def copies():
     print(sorted(vars(model)) == sorted(vars(other)), sorted(vars(opt)))
     plain = pickle.loads(pickle.dumps(Model()))
     print(loss_of(plain, data()).shape, pickle.loads(pickle.dumps(Speaker().generate)).__name__)
+    print(pickle.loads(pickle.dumps(Speaker.generate)) is Speaker.generate)
+    # what cloudpickle would copy with a class of __main__ is of use without us
+    shared = [c.cell_contents for c in Speaker.generate.__closure__ if type(c.cell_contents).__module__ == "vramscope_torch"]
+    print(any(pickle.loads(pickle.dumps(s)).begin() for s in shared))
     alive = [weakref.ref(o) for o in (model, other, other.lm_head, opt, plain, plain.embed.weight)]
     del model, other, opt, plain
     gc.collect()
@@ -421,6 +432,7 @@ CASES = {
     # no module is called: forward can't be told, and the first step ends when the optimizer steps again
     compiled_function: COMPILED[2:] + COMPILED[2:6] + ["step"] + COMPILED[6:] + ["step"],
     compiled_grad: None,
+    compiled_generate: None,
     graphs: None,
     # the compiled step is one graph: no hook runs
     compiled_optimizer: 2 * [FORWARD, POP, LOGITS, POP, BACKWARD, POP],
@@ -450,7 +462,7 @@ CASES = {
     traced: None,
 }
 
-COMPILING = {compiled, compiled_in_place, compiled_with_hook, compiled_function, compiled_grad, graphs, compiled_optimizer, traced}
+COMPILING = {compiled, compiled_in_place, compiled_with_hook, compiled_function, compiled_grad, compiled_generate, graphs, compiled_optimizer, traced}
 
 
 def run(case, directory):

@@ -27,7 +27,6 @@ in here fails, it says so once and stops for good; the program goes on.
 """
 
 import atexit
-import copy
 import functools
 import inspect
 import os
@@ -216,35 +215,33 @@ def _begin_generate(t):
     return True
 
 
-class _Generate:
-    """A method `generate` that is evaluation as a whole.
-
-    An object, because cloudpickle copies the functions of a program's own classes with all that they refer to: it
-    gets the method as it was.
+class _Generating:
+    """What a wrapped `generate` refers to: cloudpickle copies the functions of a program's own classes with all of
+    that, to where there may be no vramscope.  The copy does nothing.
     """
 
-    def __init__(self, function):
-        functools.update_wrapper(self, function)
+    def begin(self):
+        return not _is_compiling() and _guarded(_begin_generate)
 
-    def __get__(self, instance, owner=None):
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __repr__(self):
-        return repr(self.__wrapped__)  # transformers looks for its own name in it
+    def end(self):
+        _thread.inside = False
+        _guarded(_end_outermost, False)
 
     def __reduce__(self):
-        if self.__module__ != "__main__":
-            return self.__qualname__  # pickle: by its name
-        return copy.copy, (self.__wrapped__,)
+        return types.SimpleNamespace, (), {"begin": bool}
 
-    def __call__(self, *args, **kwargs):
-        if _is_compiling() or not _guarded(_begin_generate):
-            return self.__wrapped__(*args, **kwargs)
+
+def _wrap_generate(function, generating):
+    @functools.wraps(function)
+    def generate(*args, **kwargs):
+        if not generating.begin():
+            return function(*args, **kwargs)
         try:
-            return self.__wrapped__(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
-            _thread.inside = False
-            _guarded(_end_outermost, False)
+            generating.end()
+
+    return generate
 
 
 def _turns_gradients_off(function):
@@ -263,7 +260,7 @@ def _find_generate(_, module_class):
         function = owner.__dict__.get("generate")
         if function is not None:
             if _turns_gradients_off(function):
-                owner.generate = _Generate(function)
+                _put(owner, "generate", _wrap_generate(function, _Generating()))
             return
 
 
@@ -503,7 +500,8 @@ def _skip_all_in_dynamo():
         for value in vars(module).values():
             if isinstance(value, types.FunctionType):
                 _skip_in_dynamo(value)
-    _skip_in_dynamo(_Generate.__call__)
+    _skip_in_dynamo(_Generating.begin)
+    _skip_in_dynamo(_Generating.end)
     _skip_in_dynamo(_wrap_closure(_process_ends))
     _skip_in_dynamo(_guarded, all_within=True)
 
