@@ -55,6 +55,8 @@ static void say(struct json *j, const char *journal, const char *database, const
         printf("%s: still running, left alone\n", shown(database));
     else if (!strcmp(state, "complete"))
         printf("%s: complete, nothing to recover\n", shown(database));
+    else if (!strcmp(state, "removed"))
+        printf("%s: removed, its process was killed before it recorded anything\n", shown(journal));
     else if (!strcmp(state, "another user's"))
         printf("%s\n", shown(why));
 }
@@ -70,6 +72,9 @@ static int tell_journal(const char *journal, const char *database, enum leftover
     case LEFTOVER_DEAD:
     case LEFTOVER_RECOVERED:
         say(j, journal, database, "recovered", events, NULL);
+        return EXIT_GOOD;
+    case LEFTOVER_REMOVED:
+        say(j, journal, database, "removed", 0, NULL);
         return EXIT_GOOD;
     case LEFTOVER_OTHERS: /* whoever is not root can do nothing about it, nor needs to know */
         if (j || geteuid() == 0)

@@ -115,6 +115,8 @@ enum leftover_state leftover_database(const char *journal, char **database, char
     struct vs_journal *j;
     int rc = vs_journal_open(&j, journal, false);
     *database = NULL;
+    if (rc == -EINVAL && leftover_remove_unborn(journal))
+        return LEFTOVER_REMOVED;
     if (rc < 0)
         return cannot_open(rc, journal, why, why_size);
     *database = xstrdup(vs_journal_database(j));
@@ -167,6 +169,8 @@ enum leftover_state leftover_merge(const char *journal, const char *database, lo
         return LEFTOVER_RUNNING;
     if (got == -ENOENT && access(journal, F_OK))
         return LEFTOVER_NONE;
+    if (got == -ENODATA)
+        return LEFTOVER_REMOVED;
     if (got == -EPERM && leftover_others(journal, why, why_size))
         return LEFTOVER_OTHERS;
     if (got < 0) {

@@ -131,6 +131,13 @@ static bool empty(const struct vs_journal *j)
     return stats.head == stats.tail;
 }
 
+static bool held_nothing(const struct vs_journal *j)
+{
+    struct vs_journal_stats stats;
+    vs_journal_stats(j, &stats);
+    return stats.head == 1;
+}
+
 static long drain_all(struct vs_writer *w)
 {
     long n;
@@ -167,6 +174,8 @@ static long recover(struct vs_journal *j, const char *journal, const char *datab
     struct recover_place place;
     if (vs_journal_owner_alive(j))
         return say(why, n, -EBUSY, journal, "belongs to a process that still runs");
+    if (!database && held_nothing(j) && access(vs_journal_database(j), F_OK) != 0)
+        return say(why, n, -ENODATA, journal, "never held an event, and its database is gone");
     int rc = recover_place(&place, j, journal, database, why, n);
     return rc < 0 ? rc : merge(j, journal, &place, why, n);
 }
@@ -181,7 +190,7 @@ long vs_recover(const char *journal_path, const char *database, char *why, size_
     long events = -ENOENT;
     if (realpath(journal_path, path)) /* the database gets a name that holds in every directory */
         events = recover(j, path, database, why, why_size);
-    if (events >= 0 && leads_to(path, fd))
+    if ((events >= 0 || events == -ENODATA) && leads_to(path, fd))
         unlink(path);
     vs_journal_close(j);
     close(fd);

@@ -74,11 +74,15 @@ int vs_writer_close(struct vs_writer *w, bool clean);
 
 /* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the
  * journal file when it is empty.  DATABASE NULL = as the journal says.  Returns the number of events
- * recovered or a negative errno, WHY as above: -EBUSY   the recording process lives -EAGAIN  another recovery
- * holds the journal's lock, for seconds -ENOENT  there is no such journal (any more) -EPERM   journal or
- * database belong to another user: nothing is written for anybody else -ESTALE  journal and database do not
- * belong together It may be killed at any moment, or meet a full disk, and be repeated: the database names
- * its journal from its first transaction on, and says that it is merged to its end in the last one. */
+ * recovered or a negative errno, WHY as above; among them
+ *   -EBUSY, the recording process lives;
+ *   -EAGAIN, another recovery holds the journal's lock, for seconds;
+ *   -ENOENT, there is no such journal (any more);
+ *   -EPERM, journal or database belong to another user, and nothing is written for anybody else;
+ *   -ESTALE, journal and database do not belong together;
+ *   -ENODATA, no event was ever in it, and its database is gone: the journal has been removed.
+ * It may be killed at any moment, or meet a full disk, and be repeated: the database names its journal from
+ * its first transaction on, and says that it is merged to its end in the last one. */
 long vs_recover(const char *journal_path, const char *database, char *why, size_t why_size);
 
 #endif

@@ -275,6 +275,17 @@ static void journal_that_was_moved_is_taken_by_its_name(void **state)
     assert_int_equal(ask(job.db, MERGED), 1);
 }
 
+static void journal_that_never_held_anything_goes_with_its_database(void **state)
+{
+    struct job job;
+    begin(&job, "unused", 7);
+    job.j->header->head = job.j->header->tail; /* as made */
+    die(&job);
+    assert_int_equal(recover(&job, NULL), -ENODATA);
+    assert_false(exists(job.db));
+    assert_false(exists(job.vsj));
+}
+
 /* ---- places where nothing is written ---- */
 
 static void links_are_not_followed(void **state)
@@ -387,6 +398,7 @@ int main(void)
         cmocka_unit_test(copy_that_lacks_events_is_refused_where_its_original_is_gone),
         cmocka_unit_test(another_runs_database_is_left_alone),
         cmocka_unit_test(journal_that_was_moved_is_taken_by_its_name),
+        cmocka_unit_test(journal_that_never_held_anything_goes_with_its_database),
         cmocka_unit_test(links_are_not_followed),
         cmocka_unit_test(what_is_no_file_is_not_waited_for),
         cmocka_unit_test(journal_of_another_machine_makes_a_file_beside_itself_alone),
