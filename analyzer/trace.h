@@ -330,8 +330,8 @@ bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from
 /* The step that event SEQ lies in, from the end of the step before (of step 1: from its first range). */
 int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out);
 void trace_free_step_memory(struct trace_step_memory *m);
-/* The ends of steps in order, of those after the last that is folded; what was made in them, counts in the device's totals and lives at the end
- * of the last one (trace_growth.c).  The caller frees the arrays. */
+/* The ends of steps in order, of those after the last that is folded; what was made in them, counts in the
+ * device's totals and lives at the end of the last one (trace_growth.c).  The caller frees the arrays. */
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
 int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
                  struct trace_birth **out, size_t *count);

@@ -1,6 +1,7 @@
 /*
  * pool_fake.c - the part of a library with a pool that calls the driver: pools.sh builds it as JAX's
- * xla_cuda_plugin.so and as CuPy's cupy_backends/cuda/api/runtime.so, and once as a library that nobody knows.
+ * xla_cuda_plugin.so and as CuPy's cupy_backends/cuda/api/runtime.so, and once as a library that nobody
+ * knows.
  */
 #include <cuda.h>
 
@@ -18,4 +19,3 @@ CUresult pool_take(size_t size, CUdeviceptr *address)
     CUresult status = cuMemAlloc(address, size);
     return status;
 }
-
