@@ -83,5 +83,5 @@ int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum 
     if (figure == DIFF_ALLOCATIONS)
         return allocations(&d->side[side], r->device, NULL);
     const struct trace_peak *peak = figure == DIFF_ALLOCATED ? r->allocated : r->reserved;
-    return peak ? peak->bytes : UNKNOWN;
+    return trace_peak_bytes(peak);
 }

@@ -211,13 +211,18 @@ static void print_headline(const struct page *p)
     if (!a || !b)
         return;
     int64_t change = compare_distance(a->bytes, b->bytes);
-    if (!change)
+    if (a->at_least || b->at_least)
+        fprintf(p->out,
+                "\n  which peak is higher is unknown: a library's pool does not report what it uses\n");
+    else if (!change)
         fprintf(p->out, "\n  the peaks are equal: %s allocated\n", B(a->bytes));
     else
         fprintf(p->out, "\n  B's peak is %s (%s) %s\n", B(change), units_share(change, a->bytes).s,
                 b->bytes > a->bytes ? "higher" : "lower");
-    print_moment(p, SIDE_A);
-    print_moment(p, SIDE_B);
+    if (!a->at_least)
+        print_moment(p, SIDE_A);
+    if (!b->at_least)
+        print_moment(p, SIDE_B);
     print_most(p);
 }
 

@@ -223,8 +223,10 @@ static void phase_row(struct page *p, struct table *t, const char *name)
     table_cell(t, "%s%s", p->top.n && !p->by_reserved && a.most == p->top.most ? "▸ " : "", B(a.most));
     if (p->job->ranked && a.least == a.most && a.n > 1)
         table_cell(t, "all");
+    else if (p->job->ranked && a.file)
+        table_cell(t, "%lld", (long long)a.file->rank);
     else if (p->job->ranked)
-        table_cell(t, "%lld", a.file ? (long long)a.file->rank : -1);
+        table_cell(t, "-");
     table_cell(t, "%s", B(r.most));
     table_cell(t, "%s", ns.n ? units_time(ns.least).s : "-");
     table_cell(t, "%s", ns.n ? units_time(ns.most).s : "-");

@@ -135,7 +135,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         d->reserved_at_peak = trace_reserved_at(t, id, d->allocated->seq);
         d->step_at_peak = trace_step_at(t, d->allocated->t);
         d->phase_at_peak = trace_phase_at_peak(t, id);
-        if (d->reserved_at_peak != UNKNOWN)
+        if (d->reserved_at_peak != UNKNOWN && !d->allocated->at_least)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
     if (!r->brief && trace_range_names(t, id, MOST_NAMES, &d->names, &d->name_count, &d->all_names))

@@ -194,7 +194,8 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     bool least = d->allocated->at_least;
     peak_row(&table, "=", least ? "known to be allocated" : "allocated", d->allocated->bytes, whole, exact);
     peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved but unused then",
-             d->unused_at_peak, whole, exact);
+             d->reserved_at_peak == UNKNOWN ? UNKNOWN : d->reserved_at_peak - d->allocated->bytes, whole,
+             exact);
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);
