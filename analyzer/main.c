@@ -36,6 +36,9 @@ static int print_help(void)
          "commands:");
     for (int i = 0; i < COMMANDS; i++)
         printf("  %-9s %s\n", commands[i].name, commands[i].help);
+    puts("\nexit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or nobody "
+         "can\n"
+         "tell; run and wrap end as their command does");
     puts("\n'vramscope COMMAND --help' says more, as do the man pages (man vramscope).");
     return EXIT_GOOD;
 }
