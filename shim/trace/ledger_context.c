@@ -82,20 +82,38 @@ static bool goes(const struct entry *e, const struct ending *end)
            e->context == end->context;
 }
 
+struct doomed {
+    uint64_t seq;
+    uint32_t index;
+};
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct doomed *x = a, *y = b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* In the order of their births: that of the entries depends on what a continued ledger was told. */
 static void end_allocations(struct vs_ledger *l, const struct vs_event *e, struct undo *u,
                             const struct ending *end)
 {
-    for (size_t i = 0; i < l->entries.n; i++) {
-        if (!goes(&l->entries.at[i], end))
-            continue;
-        struct entry entry = l->entries.at[i];
-        vs_alloc_drop(l, (uint32_t)i);
-        vs_emit_end(l, e, VS_OP_CONTEXT_FREED, (uint32_t)i);
+    VS_LIST(struct doomed, list) = {0};
+    for (size_t i = 0; i < l->entries.n; i++)
+        if (goes(&l->entries.at[i], end))
+            vs_list_push(&list, l->out->no_memory, (struct doomed){l->entries.at[i].a.seq, (uint32_t)i});
+    if (list.n)
+        qsort(list.at, list.n, sizeof *list.at, by_seq);
+    for (size_t i = 0; i < list.n; i++) {
+        uint32_t index = list.at[i].index;
+        struct entry entry = l->entries.at[index];
+        vs_alloc_drop(l, index);
+        vs_emit_end(l, e, VS_OP_CONTEXT_FREED, index);
         if (u)
             vs_undo_ended(l, u, &entry, l->seq);
         if (entry.a.space == VS_SPACE_ARRAY)
             vs_bind_object_gone(l, e, u, entry.a.address);
     }
+    free(list.at);
 }
 
 static void end_modules(struct vs_ledger *l, const struct vs_event *e, struct undo *u, uint8_t context)

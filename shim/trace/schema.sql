@@ -235,7 +235,7 @@ CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT,
 CREATE TABLE step(process INT, step INT, t_ns INT, seq INTEGER PRIMARY KEY); -- the training iteration step, counted from 1, ended; of a folded stretch its last
 -- a mark of thread; name: string.id; source as in rng.  'output layer not called: N classes' of source 3: backward began, and the layer that
 -- makes the logits had run where no hook sees it (torch.compile, F.linear, a fused loss): they lie in other phases.  Told once
-CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, source INT, thread INT);
+CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, source INT, thread INT);  -- of a folded stretch those of source 3
 
 -- call stacks as a tree: a row is a frame under its parent, the stack that called it.  The stack of an event is the path from its row outward
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost

@@ -27,7 +27,6 @@
 #include <string.h>
 
 #define FOLD_SHARE(max) ((max) / 100 * 72)
-#define FILE_SHARE(max) ((max) / 100 * 82)
 #define ROW_BYTES       56  /* of ev */
 #define SUM_BYTES       200 /* of zone, range_fold, sample */
 #define TAIL            2   /* stretches that are never folded */
@@ -306,17 +305,39 @@ static int make_more_room(struct vs_store *s, const struct vs_commit *c)
 {
     bool more = true;
     int rc = 0;
-    for (int i = 0; rc == 0 && more && i < EXTRA && vs_store_used(s) > FILE_SHARE(s->config.max_bytes); i++)
+    for (int i = 0; rc == 0 && more && i < EXTRA && vs_store_used(s) > VS_FILE_SHARE(s->config.max_bytes);
+         i++)
         rc = fold_next(s, c, &more);
     return rc;
 }
 
 /* ---- a batch ---- */
 
+/* No page may be added any more: the last folded stretch grows by one of which nothing is written. */
+static int extend_last(struct vs_store *s, const struct vs_stretch_row *r)
+{
+    struct vs_fold *f = s->fold;
+    struct vs_stretch *a = &f->at.at[f->at.n - 1];
+    if (r->open)
+        return 0;
+    a->last_seq = r->last_seq;
+    a->t_last = r->t_last;
+    a->last_step = r->last_step;
+    a->bytes += r->bytes;
+    int rc = vs_sql_run(s, VS_SQL_STRETCH_GONE, "i", (int64_t)r->first_seq); /* written while it was open */
+    return rc == 0
+               ? vs_sql_run(s, VS_SQL_STRETCH_EXTEND, "iiiiiiiii", (int64_t)a->first_seq,
+                            (int64_t)r->last_seq, r->t_last, (int64_t)r->last_step, (int64_t)r->steps,
+                            (int64_t)r->ranges, (int64_t)r->samples, (int64_t)r->unwritten, (int64_t)r->bytes)
+               : rc;
+}
+
 static int take(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch_row *r)
 {
     struct vs_fold *f = s->fold;
     uint64_t failed = 0;
+    if (c->level >= 3 && f->at.n && f->at.at[f->at.n - 1].folded)
+        return extend_last(s, r);
     int rc = write_stretch(s, r);
     if (rc < 0 || r->open)
         return rc;
@@ -333,6 +354,8 @@ static int take(struct vs_store *s, const struct vs_commit *c, const struct vs_s
     f->detail_bytes += r->bytes;
     if (r->unwritten) /* it is not in full anyway */
         rc = fold(s, c, f->at.n - 1);
+    if (rc == 0 && r->unwritten)
+        rc = join_all(s);
     return rc == 0 && s->config.max_bytes ? make_room(s, c) : rc;
 }
 
@@ -341,7 +364,7 @@ int vs_fold_commit(struct vs_store *s, const struct vs_commit *c)
     int rc = s->fold->loaded ? 0 : vs_fold_load(s);
     for (size_t i = 0; rc == 0 && i < c->out->stretches.n; i++)
         rc = take(s, c, &c->out->stretches.at[i]);
-    return rc == 0 && s->config.max_bytes ? make_more_room(s, c) : rc;
+    return rc == 0 && s->config.max_bytes && c->level < 3 ? make_more_room(s, c) : rc;
 }
 
 bool vs_fold_stuck(const struct vs_store *s)

@@ -20,13 +20,14 @@
 #include "store.h"
 #include "addresses.h"
 
-#define VS_SCHEMA_VERSION 2
-#define VS_APPLICATION_ID 0x76736370 /* "vscp" */
-#define VS_OWN_STRINGS    (1u << 30) /* string ids from here on are the store's, not the journal's */
-#define VS_EVENT_BYTES    192        /* of one event at most: a row, half a range and its peaks */
-#define VS_OOMS_MAX       256        /* kept: three a device, two a thread that was refused */
-#define VS_PHASES_MAX     1024       /* phases, VS_PHASE_REST among them */
-#define VS_PHASE_REST     "other phases"
+#define VS_SCHEMA_VERSION  2
+#define VS_APPLICATION_ID  0x76736370         /* "vscp" */
+#define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
+#define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
+#define VS_FILE_SHARE(max) ((max) / 100 * 82) /* of the limit: beyond it more is folded than estimated */
+#define VS_OOMS_MAX        256                /* kept: three a device, two a thread that was refused */
+#define VS_PHASES_MAX      1024               /* phases, VS_PHASE_REST among them */
+#define VS_PHASE_REST      "other phases"
 
 struct vs_bits { /* ids that are written */
     uint64_t *words;
@@ -113,6 +114,9 @@ struct vs_kind {
       "b.samples,stretch.folded+b.folded,stretch.unwritten+b.unwritten,stretch.bytes+b.bytes FROM stretch "  \
       "b "                                                                                                   \
       "WHERE b.first_seq = ?2) WHERE first_seq = ?1")                                                        \
+    X(STRETCH_EXTEND, "UPDATE stretch SET "                                                                  \
+                      "last_seq=?2,t_last=?3,last_step=?4,steps=steps+?5,ranges=ranges+?6,samples=samples+?" \
+                      "7,unwritten=unwritten+?8,bytes=bytes+?9 WHERE first_seq=?1")                          \
     X(STRETCH_GONE, "DELETE FROM stretch WHERE first_seq = ?")                                               \
     X(STRETCHES, "SELECT first_seq,last_seq,t_first,t_last,first_step,last_step,folded,bytes,"               \
                  "CASE WHEN folded > 0 THEN (SELECT count(*) FROM zone z WHERE z.first_seq BETWEEN "         \

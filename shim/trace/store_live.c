@@ -87,6 +87,13 @@ static bool no_room(struct vs_store *s, size_t living)
     return s->config.max_bytes && vs_store_used(s) + living * ROW_BYTES + 65536 > s->config.max_bytes;
 }
 
+/* Nor is any detail folded to make room for what the events tell as well. */
+static bool not_worth_it(struct vs_store *s, size_t living)
+{
+    return s->config.max_bytes &&
+           vs_store_used(s) + living * ROW_BYTES + 65536 > VS_FILE_SHARE(s->config.max_bytes);
+}
+
 static int give_up(struct vs_store *s)
 {
     if (s->live_incomplete)
@@ -102,15 +109,17 @@ int vs_live_write(struct vs_store *s, const struct vs_commit *c)
     s->live_written = false;
     if (c->level && no_room(s, c->live ? living : c->out->born.n))
         return give_up(s);
-    if (c->live && !no_room(s, living)) {
+    if (c->live && (c->level || !not_worth_it(s, living))) {
         rc = write_anew(s, c);
         s->live_written = true;
     } else if (c->level && !s->live_incomplete) {
         rc = write_changes(s, c->out);
     }
     if (rc == 0 && (c->peak_live || c->level)) {
+        if (!c->level && not_worth_it(s, living))
+            return 0;
         if (no_room(s, living))
-            return c->level ? give_up(s) : 0;
+            return give_up(s);
         rc = write_peaks(s, c, UINT64_MAX);
     }
     return rc;

@@ -59,8 +59,10 @@ static void drain(void)
     }
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
     drain_ns += (uint64_t)((to.tv_sec - from.tv_sec) * 1000000000ll + to.tv_nsec - from.tv_nsec);
-    if (n < 0)
+    if (n < 0) {
         fprintf(stderr, "drain: %ld\n", n);
+        exit(1);
+    }
 }
 
 static double mib(const char *path)

@@ -1,0 +1,555 @@
+/*
+ * test_fold.c - what a file with a limit still says: held against the file of the same events without one.
+ *
+ * Each job is made of the same events twice, once without a limit and once with a small one, and, where it is
+ * killed on the way, a third time.  Totals, peaks and what lived must be equal, everything that is in full
+ * must be as it was, everything else must be counted, and the killed file must be the undisturbed one row by
+ * row.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "stream.h"
+#include "trace/writer.h"
+
+#define LIMIT (2u << 20)
+
+static char dir[64];
+
+struct job {
+    char db[256], vsj[256];
+    struct vs_journal *j;
+    struct vs_writer *w;
+    struct stream s, second; /* of device 1 */
+    uint32_t outer, inner;   /* names */
+};
+
+typedef void step_fn(struct job *job, int i);
+
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/vs_fold.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int drop_dir(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return getenv("KEEP") ? 0 : system(command);
+}
+
+/* ---- a job ---- */
+
+static void emit(void *context, const struct vs_event *e)
+{
+    struct job *job = context;
+    assert_true(vs_journal_append(job->j, e) != VS_SEQ_NONE);
+}
+
+static void paths(struct job *job, const char *name)
+{
+    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
+    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+}
+
+static void job_open(struct job *job, const char *name, uint64_t max_bytes)
+{
+    static const char *const phase[] = {"forward", "logits", "backward", "optimizer"};
+    char why[256] = "", text[32];
+    memset(job, 0, sizeof *job);
+    paths(job, name);
+    struct vs_journal_config jc = {
+        .ring_slots = 1 << 17, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
+    assert_int_equal(vs_journal_create(&job->j, job->vsj, &jc), 0);
+    snprintf(text, sizeof text, "%" PRIu64, max_bytes);
+    vs_journal_set_fact(job->j, "max_bytes", text);
+    struct vs_writer_config c = {.path = job->db,
+                                 .version = "test",
+                                 .pid = 42,
+                                 .rank = INT32_MIN,
+                                 .max_bytes = max_bytes,
+                                 .journal_path = job->vsj};
+    assert_int_equal(vs_writer_open(&job->w, &c, job->j, why, sizeof why), 0);
+    stream_init(&job->s, emit, job);
+    stream_init(&job->second, emit, job);
+    job->second.device = 1;
+    job->second.random ^= 99;
+    job->second.persistent = 300;
+    for (int i = 0; i < 4; i++)
+        job->s.name[i] = job->second.name[i] = vs_journal_string(job->j, phase[i], strlen(phase[i]));
+    job->outer = vs_journal_string(job->j, "outer", 5);
+    job->inner = vs_journal_string(job->j, "inner", 5);
+    assert_int_equal(vs_journal_thread(job->j, 100, 0, "python"), 1);
+    assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
+}
+
+static void drain(struct job *job)
+{
+    long n;
+    while ((n = vs_writer_drain(job->w, false)) > 0) {
+    }
+    assert_int_equal(n, 0);
+}
+
+static void below(const struct job *job)
+{
+    struct stat st;
+    assert_int_equal(stat(job->db, &st), 0);
+    assert_true(st.st_size <= LIMIT);
+}
+
+static void job_close(struct job *job)
+{
+    while (vs_writer_drain(job->w, true) > 0) {
+    }
+    assert_int_equal(vs_writer_close(job->w, true), 0);
+    vs_journal_close(job->j);
+}
+
+/* STEPS of a job, drained after each one, in one go from DRAINED on. */
+static void run(struct job *job, const char *name, uint64_t max_bytes, step_fn *step, int steps, int drained)
+{
+    job_open(job, name, max_bytes);
+    for (int i = 0; i < steps; i++) {
+        step(job, i);
+        if (i < drained)
+            drain(job);
+        if (max_bytes)
+            below(job);
+    }
+}
+
+/* The same in a child that is killed with what was not drained in its ring, and then recovered. */
+static void run_killed(struct job *job, const char *name, step_fn *step, int steps, int drained)
+{
+    char why[256] = "";
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        run(job, name, LIMIT, step, steps, drained);
+        kill(getpid(), SIGKILL);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    paths(job, name);
+    if (vs_recover(job->vsj, NULL, why, sizeof why) < 0)
+        fail_msg("%s", why);
+}
+
+/* ---- looking ---- */
+
+static sqlite3 *look(const char *path, const char *other)
+{
+    sqlite3 *db;
+    char sql[400];
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    snprintf(sql, sizeof sql, "ATTACH '%s' AS full", other ? other : path);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+/* First column of the first row; the other database is `full`. */
+static int64_t ask2(const char *path, const char *full, const char *sql)
+{
+    sqlite3 *db = look(path, full);
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return value;
+}
+
+static int64_t ask(const char *path, const char *sql)
+{
+    return ask2(path, NULL, sql);
+}
+
+static void equal(const char *a, const char *b, const char *const *tables)
+{
+    for (; *tables; tables++)
+        for (int way = 0; way < 2; way++) {
+            char sql[300];
+            snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
+                     way ? "main" : "full", *tables, way ? "full" : "main", *tables);
+            int64_t n = ask2(a, b, sql);
+            if (n)
+                fail_msg("%s: %s differs from %s in %lld rows", *tables, a, b, (long long)n);
+        }
+}
+
+static const char *const totals[] = {"phase_stat", "peak", "phase", "counter", "mismatch", NULL};
+static const char *const all[] = {"ev",     "kind",    "rng",          "range_peak",  "phase_stat",
+                                  "peak",   "step",    "phase",        "zone",        "thread",
+                                  "string", "counter", "mismatch",     "oom",         "amend",
+                                  "moment", "stretch", "range_fold",   "sample",      "oom_live",
+                                  "loss",   "leak",    "live_at_peak", "live_at_oom", NULL};
+
+#define BYTES(c) "CASE WHEN e." c " < 0 THEN -e." c " ELSE e." c " * 512 END"
+#define RESERVED "CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END"
+
+#define RANGE                                                                                                \
+    "r.id, r.phase, source, flags, parent, thread, step, first_seq, t_push, t_pop, p.device, "               \
+    "allocated_bytes, reserved_bytes, t_ns"
+
+/* What must hold of the limited file THIN, beside that of the same events without a limit. */
+static void holds(const char *thin, const char *full)
+{
+    static const struct {
+        const char *what, *sql;
+    } none[] = {
+        {"events in full that are other ones",
+         "SELECT count(*) FROM (SELECT * FROM ev EXCEPT SELECT * FROM full.ev)"},
+        {"ranges in full that are other ones",
+         "SELECT count(*) FROM (SELECT " RANGE
+         " FROM rng r JOIN range_peak p ON p.range = r.id EXCEPT SELECT " RANGE
+         " FROM full.rng r JOIN full.range_peak p ON p.range = r.id)"},
+        {"samples that are other ones",
+         "SELECT count(*) FROM (SELECT * FROM sample EXCEPT SELECT * FROM full.sample)"},
+        {"steps that are other ones",
+         "SELECT count(*) FROM (SELECT * FROM step EXCEPT SELECT * FROM full.step)"},
+        {"events that are missing where nothing is folded",
+         "SELECT count(*) FROM full.ev e WHERE seq NOT IN (SELECT seq FROM ev) AND NOT EXISTS (SELECT 1 FROM "
+         "stretch s "
+         "WHERE s.folded > 0 AND e.seq BETWEEN s.first_seq AND s.last_seq)"},
+        {"gaps between stretches", "SELECT count(*) FROM stretch s WHERE first_seq > 1 AND NOT EXISTS "
+                                   "(SELECT 1 FROM stretch p WHERE p.last_seq + 1 = "
+                                   "s.first_seq)"},
+        {"events that no stretch holds",
+         "SELECT (SELECT sum(last_seq - first_seq + 1) FROM stretch) <> (SELECT max(seq) FROM full.ev)"},
+        {"ranges that are not counted", "SELECT (SELECT count(*) FROM rng) + (SELECT coalesce(sum(ranges), "
+                                        "0) FROM range_fold WHERE device = -1) <> (SELECT "
+                                        "count(*) FROM full.rng)"},
+        {"nanoseconds of phases that are not counted",
+         "SELECT count(*) FROM full.phase p WHERE id > 0 AND (SELECT coalesce(sum(t_pop - t_push), 0) FROM "
+         "full.rng WHERE phase = "
+         "p.id AND flags & 1 AND t_pop IS NOT NULL) <> (SELECT coalesce(sum(t_pop - t_push), 0) FROM rng "
+         "WHERE phase = p.id AND "
+         "flags & 1 AND t_pop IS NOT NULL) + (SELECT coalesce(sum(ns), 0) FROM range_fold WHERE phase = p.id "
+         "AND device = -1)"},
+        {"steps that are not counted",
+         "SELECT (SELECT sum(steps) FROM stretch) <> (SELECT count(*) FROM full.step)"},
+        {"samples that are not counted",
+         "SELECT (SELECT sum(samples) FROM stretch) <> (SELECT count(*) FROM full.ev WHERE op = 40)"},
+        {"events of a device and phase that no zone counts",
+         "SELECT count(*) FROM (SELECT device, phase, sum(events) AS n FROM zone GROUP BY 1, 2 EXCEPT SELECT "
+         "device, phase, "
+         "sum(events) FROM full.zone GROUP BY 1, 2)"},
+        {"sums with other extremes",
+         "SELECT count(*) FROM zone z WHERE stretch IS NOT NULL AND device >= 0 AND (max_allocated, "
+         "min_allocated, max_reserved, "
+         "min_reserved) <> (SELECT max(" BYTES("framework") " + " BYTES("direct") "), min(" BYTES(
+             "framework") " + " BYTES("direct") "), max(" RESERVED "), min(" RESERVED
+                                                ") FROM full.ev e WHERE e.device = z.device AND e.phase = "
+                                                "z.phase AND (e.op < 30 OR "
+                                                "e.op >= 50) AND e.seq BETWEEN z.stretch AND (SELECT "
+                                                "last_seq FROM stretch s WHERE s.first_seq = z.stretch))"},
+        {"greatest values that are no event's",
+         "SELECT count(*) FROM zone z WHERE stretch IS NOT NULL AND device >= 0 AND (max_allocated_t, "
+         "device, max_allocated, "
+         "reserved_at_max) NOT IN (SELECT t_ns, device, allocated_bytes, reserved_bytes FROM full.timeline)"},
+        {"peaks that the timeline lacks", "SELECT count(*) FROM peak p WHERE kind = 'allocated' AND device "
+                                          ">= 0 AND peak_bytes <> (SELECT max(allocated_bytes) FROM "
+                                          "timeline t WHERE t.device = p.device)"},
+        {"sums of who held the greatest that are too much",
+         "SELECT count(*) FROM zone z WHERE device >= 0 AND max_allocated < (SELECT "
+         "coalesce(sum(framework_bytes + direct_bytes), 0) "
+         "FROM zone_held h WHERE h.zone = z.first_seq)"},
+        {"peaks whose holders do not add up", "SELECT count(*) FROM peak p WHERE kind = 'allocated' AND "
+                                              "device >= 0 AND peak_bytes <> (SELECT sum(size_bytes) FROM "
+                                              "live_at_peak l WHERE l.device = p.device)"},
+        {"leaks that are others", "SELECT count(*) FROM (SELECT * FROM leak EXCEPT SELECT * FROM full.leak)"},
+        {"leaks that are missing",
+         "SELECT count(*) FROM (SELECT * FROM full.leak EXCEPT SELECT * FROM leak)"},
+        {"allocations with another end", "SELECT count(*) FROM (SELECT alloc_seq, free_seq, size_bytes FROM "
+                                         "allocation EXCEPT SELECT alloc_seq, free_seq, "
+                                         "size_bytes FROM full.allocation)"},
+        {"what lived at an out-of-memory that does not add up",
+         "SELECT count(*) FROM oom o WHERE framework_bytes + direct_bytes <> (SELECT "
+         "coalesce(sum(size_bytes), 0) FROM live_at_oom l "
+         "WHERE l.oom_seq = o.seq)"},
+        {"events for which there was no room", "SELECT sum(unwritten) FROM stretch"},
+    };
+    assert_int_equal(ask(thin, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
+    assert_true(ask(thin, "SELECT count(*) FROM folded") > 0);
+    equal(thin, full, totals);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (ask2(thin, full, none[i].sql))
+            fail_msg("%s: %s (%lld)", thin, none[i].what, (long long)ask2(thin, full, none[i].sql));
+}
+
+/* Without a limit, with one, and killed at two places. */
+static void check(const char *name, step_fn *step, int steps)
+{
+    struct job full, thin, killed;
+    char names[4][32];
+    for (int i = 0; i < 4; i++)
+        snprintf(names[i], sizeof names[i], "%s%d", name, i);
+    run(&full, names[0], 0, step, steps, steps);
+    job_close(&full);
+    run(&thin, names[1], LIMIT, step, steps, steps);
+    job_close(&thin);
+    below(&thin);
+    holds(thin.db, full.db);
+    for (int i = 2; i < 4; i++) {
+        run_killed(&killed, names[i], step, steps, i == 2 ? steps / 2 : steps - steps / 8);
+        equal(thin.db, killed.db, all);
+    }
+}
+
+/* ---- jobs ---- */
+
+static void sample(struct job *job, int device, uint64_t used)
+{
+    stream_emit(&job->s, (struct vs_event){.op = VS_OP_SAMPLE,
+                                           .size = used,
+                                           .arg0 = VS_SAMPLE_NVML_PROCESS,
+                                           .arg1 = 1000 + used / 7,
+                                           .address = used / 3});
+}
+
+static void training(struct job *job, int i)
+{
+    stream_step(&job->s);
+    sample(job, 0, (uint64_t)(1000 + i * 37 % 101) << 20);
+}
+
+static void one_device(void **state)
+{
+    check("one", training, 60);
+}
+
+/* The second device's steps are the first one's: it tells none of its own. */
+static void both(struct job *job, int i)
+{
+    training(job, i);
+    job->second.range = job->s.range;
+    for (int k = 0; k < 200 + i % 7; k++)
+        stream_alloc(&job->second);
+    while (job->second.depth > 300)
+        stream_free(&job->second);
+}
+
+static void two_devices(void **state)
+{
+    check("two", both, 50);
+}
+
+/* A range of its own around all of a step, another in each phase, and one that is open for ten steps. */
+static void nested(struct job *job, int i)
+{
+    struct stream *s = &job->s;
+    static uint32_t longest;
+    if (i % 10 == 0) {
+        longest = ++s->range;
+        stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                         .range = longest,
+                                         .address = job->inner,
+                                         .arg1 = VS_SOURCE_NVTX | VS_RANGE_CROSS_THREAD});
+    }
+    uint32_t outer = ++s->range;
+    stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                     .range = outer,
+                                     .address = job->outer,
+                                     .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
+    for (int k = 0; k < 20; k++) {
+        uint32_t inner = ++s->range;
+        stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                         .range = inner,
+                                         .arg0 = outer,
+                                         .address = k % 2 ? job->inner : s->name[k % 4],
+                                         .arg1 = VS_SOURCE_MARKER | (k % 2 ? 0 : VS_RANGE_NAMES_PHASE)});
+        s->open = inner;
+        for (int n = 0; n < 20; n++)
+            stream_alloc(s);
+        for (int n = 0; n < 20 - (i == 20); n++)
+            stream_free(s);
+        s->open = 0;
+        stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_POP, .range = inner});
+    }
+    stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_POP, .range = outer});
+    if (i % 10 == 9)
+        stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_POP, .range = longest});
+    stream_emit(s, (struct vs_event){.op = VS_OP_STEP});
+}
+
+static void nested_phases(void **state)
+{
+    check("nested", nested, 80);
+}
+
+static void out_of_memory(struct job *job, uint64_t size)
+{
+    stream_emit(&job->s,
+                (struct vs_event){
+                    .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .size = size, .arg1 = 10, .status = 2});
+    stream_emit(&job->s, (struct vs_event){.op = VS_OP_BLOCK_OOM,
+                                           .size = size - 5,
+                                           .arg0 = job->s.allocated,
+                                           .arg1 = job->s.reserved});
+}
+
+static void with_ooms(struct job *job, int i)
+{
+    training(job, i);
+    if (i == 30 || i == 31 || i == 69)
+        out_of_memory(job, i == 31 ? 9ull << 30 : 1ull << 30);
+}
+
+static void oom_in_the_middle_and_at_the_end(void **state)
+{
+    char db[128];
+    check("oom", with_ooms, 70);
+    snprintf(db, sizeof db, "%s/oom1.db", dir);
+    assert_int_equal(ask(db, "SELECT count(*) FROM oom"), 3);
+    assert_int_equal(ask(db, "SELECT count(*) FROM event WHERE op = 'oom'"), 3); /* in full around them */
+    assert_int_equal(ask(db, "SELECT count(*) FROM folded f JOIN oom o ON o.seq BETWEEN f.stretch AND "
+                             "f.stretch + f.events - 1"),
+                     0);
+}
+
+/* All that a driver has to offer, some of it open at any moment. */
+static void surface(struct job *job, int i)
+{
+    job->s.surface = true;
+    training(job, i);
+}
+
+static void whole_surface(void **state)
+{
+    check("surface", surface, 50);
+}
+
+static void driver_alone(struct job *job, int i)
+{
+    struct stream *s = &job->s;
+    for (uint64_t k = 0; k < 700; k++) {
+        uint64_t n = (uint64_t)i * 700 + k, address = (1 + n % 4099) << 22;
+        if (n >= 4099 || n % 5 == 3)
+            stream_emit(s, (struct vs_event){.op = VS_OP_FREE, .space = VS_SPACE_DEVICE, .address = address});
+        stream_emit(s, (struct vs_event){.op = VS_OP_ALLOC,
+                                         .space = n % 3 ? VS_SPACE_DEVICE : VS_SPACE_PINNED,
+                                         .address = address,
+                                         .size = 512 + n % 1000 * 100});
+    }
+}
+
+static void only_driver_events(void **state)
+{
+    check("driver", driver_alone, 50);
+}
+
+static void ranges_alone(struct job *job, int i)
+{
+    for (int k = 0; k < 100; k++) {
+        char name[32];
+        job->s.name[3] = vs_journal_string(
+            job->j, name, (size_t)snprintf(name, sizeof name, "call %d", k % 4 ? k % 50 : i * 100 + k));
+        stream_push(&job->s, k % 5 ? 3 : 0);
+        stream_pop(&job->s);
+    }
+}
+
+static void only_ranges(void **state)
+{
+    check("ranges", ranges_alone, 100);
+}
+
+static void untold(struct job *job, int i)
+{
+    struct stream *s = &job->s;
+    while (s->depth < 1000 + i % 13)
+        stream_alloc(s);
+    for (int k = 0; k < 400; k++) {
+        stream_alloc(s);
+        stream_free(s);
+    }
+    while (s->depth > 900)
+        stream_free(s);
+    sample(job, 0, (uint64_t)(500 + i % 17) << 20);
+}
+
+static void no_steps(void **state)
+{
+    char db[128];
+    check("untold", untold, 60);
+    snprintf(db, sizeof db, "%s/untold1.db", dir);
+    assert_int_equal(ask(db, "SELECT count(*) FROM folded WHERE stretch = 1"), 0); /* the first are in full */
+    assert_true(ask(db, "SELECT max(t_ns) > (SELECT 0.98 * max(t) FROM ev) FROM sample"));
+}
+
+/* What stays in full, as long as there is room. */
+static void first_steps_the_peaks_and_the_last_are_in_full(void **state)
+{
+    struct job thin;
+    run(&thin, "full", LIMIT, training, 300, 300);
+    job_close(&thin);
+    assert_int_equal(ask(thin.db, "SELECT count(*) FROM folded WHERE first_step <= 3"), 0);
+    assert_int_equal(
+        ask(thin.db, "SELECT count(*) FROM folded f JOIN peak p ON p.kind IN ('allocated', 'reserved') AND "
+                     "p.device = 0 AND p.seq BETWEEN f.stretch AND f.stretch + f.events - 1"),
+        0);
+    assert_true(ask(thin.db, "SELECT max(last_step) FROM folded") < 297);
+    assert_int_equal(ask(thin.db, "SELECT count(*) FROM folded WHERE stretches & (stretches - 1)"),
+                     0); /* 1, 2, 4, ... */
+    assert_true(ask(thin.db, "SELECT max(stretches) FROM folded") >= 16);
+}
+
+/* Nothing can be folded: each event is an allocation that lives. */
+static void growing(struct job *job, int i)
+{
+    for (uint64_t k = 0; k < 1000; k++)
+        stream_emit(&job->s, (struct vs_event){.op = VS_OP_ALLOC,
+                                               .space = VS_SPACE_DEVICE,
+                                               .address = ((uint64_t)i * 1000 + k + 1) << 20,
+                                               .size = 4096});
+    stream_emit(&job->s, (struct vs_event){.op = VS_OP_STEP});
+}
+
+static void more_lives_than_fits(void **state)
+{
+    struct job full, thin;
+    run(&full, "live0", 0, growing, 100, 100);
+    job_close(&full);
+    run(&thin, "live1", LIMIT, growing, 100, 100);
+    job_close(&thin);
+    below(&thin);
+    equal(thin.db, full.db, totals);
+    assert_int_equal(ask(thin.db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"),
+                     1);
+    assert_true(ask(thin.db, "SELECT sum(unwritten) FROM stretch") > 0);
+    assert_int_equal(ask(thin.db, "SELECT sum(last_seq - first_seq + 1) FROM stretch"), 100100);
+    assert_int_equal(ask(thin.db, "SELECT sum(steps) FROM stretch"), 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_device),
+        cmocka_unit_test(two_devices),
+        cmocka_unit_test(nested_phases),
+        cmocka_unit_test(oom_in_the_middle_and_at_the_end),
+        cmocka_unit_test(whole_surface),
+        cmocka_unit_test(only_driver_events),
+        cmocka_unit_test(only_ranges),
+        cmocka_unit_test(no_steps),
+        cmocka_unit_test(first_steps_the_peaks_and_the_last_are_in_full),
+        cmocka_unit_test(more_lives_than_fits),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
