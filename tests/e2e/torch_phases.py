@@ -355,7 +355,7 @@ def copies():
     print(loss_of(plain, data()).shape, pickle.loads(pickle.dumps(Speaker().generate)).__name__)
     print(pickle.loads(pickle.dumps(Speaker.generate)) is Speaker.generate)
     # what cloudpickle would copy with a class of __main__ is of use without us
-    shared = [c.cell_contents for c in Speaker.generate.__closure__ if type(c.cell_contents).__module__ == "vramscope_torch"]
+    shared = [c.cell_contents for c in Speaker.generate.__closure__ if type(c.cell_contents).__module__ == "vramscope_generate"]
     print(any(pickle.loads(pickle.dumps(s)).begin() for s in shared))
     alive = [weakref.ref(o) for o in (model, other, other.lm_head, opt, plain, plain.embed.weight)]
     del model, other, opt, plain

@@ -16,11 +16,10 @@ without gradients between a training forward and its backward (a teacher, a refe
 mode, and logits go on behind it.  Modules that run inside backward (gradient checkpointing) stay backward.
 
 How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
-programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer, and methods
-`generate` of modules that turn gradients off by a decorator (torch.jit compiles others from their source, and would
-not find it in a wrapper); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
+programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer and `generate`
+(vramscope_generate); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
-told to skip all functions of this file, as it skips nn.Module's own __call__.
+told to skip all functions of these files (vramscope_dynamo), as it skips nn.Module's own __call__.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails, it says so once and stops for good; the program goes on.
@@ -32,9 +31,10 @@ import inspect
 import os
 import sys
 import threading
-import types
 
 import vramscope
+import vramscope_dynamo
+import vramscope_generate
 import vramscope_heads
 import vramscope_steps
 
@@ -208,74 +208,20 @@ def _wrap_call(call):
 # ---- generate ----
 
 
-def _begin_generate(t):
+def _begin_evaluation(t):
     if t.inside or _graph_task() != -1:
         return False
     _begin_call(t, EVALUATION)
     return True
 
 
-class _Generating:
-    """What a wrapped `generate` refers to: cloudpickle copies the functions of a program's own classes with all of
-    that, to where there may be no vramscope.  The copy does nothing.
-    """
-
-    def begin(self):
-        return not _is_compiling() and _guarded(_begin_generate)
-
-    def end(self):
-        _thread.inside = False
-        _guarded(_end_outermost, False)
-
-    def __reduce__(self):
-        return types.SimpleNamespace, (), {"begin": bool}
+def _begin_generate():
+    return not _is_compiling() and _guarded(_begin_evaluation)
 
 
-def _wrap_generate(function, generating):
-    @functools.wraps(function)
-    def generate(*args, **kwargs):
-        if not generating.begin():
-            return function(*args, **kwargs)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            generating.end()
-
-    return generate
-
-
-def _turns_gradients_off(function):
-    """Whether FUNCTION is decorated by torch.no_grad or torch.inference_mode."""
-    if not isinstance(function, types.FunctionType) or function.__code__.co_name != "decorate_context":
-        return False
-    for cell in function.__closure__ or ():
-        context = getattr(cell.cell_contents, "__self__", None)
-        if isinstance(context, (_torch.no_grad, _torch.inference_mode)):
-            return True
-    return False
-
-
-def _find_generate(_, module_class):
-    for owner in module_class.__mro__:
-        function = owner.__dict__.get("generate")
-        if function is not None:
-            if _turns_gradients_off(function):
-                _put(owner, "generate", _wrap_generate(function, _Generating()))
-            return
-
-
-def _watch_module_classes(module):
-    """Looks at each subclass of nn.Module when it is made."""
-    before = module.__dict__.get("__init_subclass__")
-
-    def __init_subclass__(cls, **kwargs):
-        if before is not None:
-            before.__func__(cls, **kwargs)
-        else:
-            super(module, cls).__init_subclass__(**kwargs)
-        _guarded(_find_generate, cls)
-
-    _put(module, "__init_subclass__", __init_subclass__, classmethod)
+def _end_generate():
+    _thread.inside = False
+    _guarded(_end_outermost, False)
 
 
 # ---- backward ----
@@ -476,39 +422,9 @@ def _wrap_scaler_step(step):
 # ---- installing ----
 
 
-def _skip_in_dynamo(function, all_within=False):
-    """Dynamo passes over nn.Module's own __call__ and begins at the model's forward: let it pass over ours.
-
-    ALL_WITHIN: nor does it compile what FUNCTION calls.
-    """
-    try:
-        import torch._C._dynamo.eval_frame as frames
-
-        if hasattr(frames, "set_code_exec_strategy"):
-            action = frames._FrameAction
-            within = action.SKIP if all_within else action.DEFAULT
-            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, within))
-        elif hasattr(frames, "skip_code"):  # torch before 2.7
-            frames.skip_code(function.__code__)
-    except Exception:
-        pass  # compiled models then begin at the wrapper, which steps aside while it is compiled
-
-
-def _skip_all_in_dynamo():
-    """All that the wrappers call is called by _guarded; where a PyTorch can't say that, each function by itself."""
-    for module in (sys.modules[__name__], vramscope_heads, vramscope_steps):
-        for value in vars(module).values():
-            if isinstance(value, types.FunctionType):
-                _skip_in_dynamo(value)
-    _skip_in_dynamo(_Generating.begin)
-    _skip_in_dynamo(_Generating.end)
-    _skip_in_dynamo(_wrap_closure(_process_ends))
-    _skip_in_dynamo(_guarded, all_within=True)
-
-
 def _put(owner, name, wrapper, kind=lambda function: function):
     setattr(owner, name, kind(wrapper))
-    _skip_in_dynamo(wrapper)
+    vramscope_dynamo.skip(wrapper)
 
 
 def _scaler_class(torch):
@@ -541,7 +457,7 @@ def install(torch):
     torch.autograd.graph._engine_run_backward = run_backward
     if hasattr(torch.autograd, "_engine_run_backward"):
         torch.autograd._engine_run_backward = run_backward
-    _skip_in_dynamo(run_backward)
+    vramscope_dynamo.skip(run_backward)
     if engine is not None:
         torch.autograd.Variable._execution_engine = engine
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
@@ -550,8 +466,11 @@ def install(torch):
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
-    _watch_module_classes(torch.nn.Module)
-    _skip_all_in_dynamo()
+    vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
+    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_steps):
+        vramscope_dynamo.skip_all(vars(module))
+    vramscope_dynamo.skip(_wrap_closure(_process_ends))
+    vramscope_dynamo.skip(_guarded, all_within=True)  # all else that the wrappers call
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)
 

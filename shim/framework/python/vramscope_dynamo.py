@@ -1,0 +1,34 @@
+"""vramscope_dynamo - keeps torch.compile away from vramscope's own functions.
+
+Dynamo compiles every Python function that a program's compiled region reaches through one that it could not compile,
+also those that wrap the program's calls: it would warn, break graphs, and give wrong answers about what is open.
+"""
+
+import types
+
+
+def skip(function, all_within=False):
+    """Dynamo passes over nn.Module's own __call__ and begins at the model's forward: let it pass over ours.
+
+    ALL_WITHIN: nor does it compile what FUNCTION calls.
+    """
+    try:
+        import torch._C._dynamo.eval_frame as frames
+
+        if hasattr(frames, "set_code_exec_strategy"):
+            action = frames._FrameAction
+            within = action.SKIP if all_within else action.DEFAULT
+            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, within))
+        elif hasattr(frames, "skip_code"):  # torch before 2.7
+            frames.skip_code(function.__code__)
+    except Exception:
+        pass  # compiled models then begin at the wrapper, which steps aside while it is compiled
+
+
+def skip_all(namespace):
+    """Every function of NAMESPACE, also those of its classes."""
+    for value in tuple(namespace.values()):
+        if isinstance(value, types.FunctionType):
+            skip(value)
+        elif isinstance(value, type):
+            skip_all(vars(value))

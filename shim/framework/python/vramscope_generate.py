@@ -1,0 +1,74 @@
+"""vramscope_generate - methods `generate` of PyTorch models, which are evaluation from call to return.
+
+Each subclass of nn.Module is looked at when it is made: a method `generate` that turns gradients off by a decorator, of
+its own or of a class that it has from elsewhere (transformers' GenerationMixin), is wrapped.  Others are left alone:
+torch.jit compiles them from their source, and would not find it in a wrapper.
+
+The wrapper is a plain function, so that Dynamo and pickle take it as they took the method.
+"""
+
+import functools
+import types
+
+_begin = _end = bool  # of evaluation; install() has the real ones
+
+
+class _Generating:
+    """What a wrapped `generate` refers to: cloudpickle copies the functions of a program's own classes with all of
+    that, to where there may be no vramscope.  The copy does nothing.
+    """
+
+    def begin(self):
+        return _begin()
+
+    def end(self):
+        _end()
+
+    def __reduce__(self):
+        return types.SimpleNamespace, (), {"begin": bool}
+
+
+def _wrap(function, generating):
+    @functools.wraps(function)
+    def generate(*args, **kwargs):
+        if not generating.begin():
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            generating.end()
+
+    return generate
+
+
+def _turns_gradients_off(function, contexts):
+    """Whether FUNCTION is decorated by one of CONTEXTS."""
+    if not isinstance(function, types.FunctionType) or function.__code__.co_name != "decorate_context":
+        return False
+    return any(isinstance(getattr(c.cell_contents, "__self__", None), contexts) for c in function.__closure__ or ())
+
+
+def _look_at(module_class, contexts, put):
+    for owner in module_class.__mro__:
+        function = owner.__dict__.get("generate")
+        if function is not None:
+            if _turns_gradients_off(function, contexts):
+                put(owner, "generate", _wrap(function, _Generating()))
+            return
+
+
+def install(torch, begin, end, guarded, put):
+    """BEGIN answers whether evaluation began, then END ends it; GUARDED(f, *args) calls f; PUT sets an attribute."""
+    global _begin, _end
+    _begin, _end = begin, end
+    module, contexts = torch.nn.Module, (torch.no_grad, torch.inference_mode)
+    before = module.__dict__.get("__init_subclass__")
+
+    def __init_subclass__(cls, **kwargs):
+        if before is not None:
+            before.__func__(cls, **kwargs)
+        else:
+            super(module, cls).__init_subclass__(**kwargs)
+        guarded(lambda _: _look_at(cls, contexts, put))
+
+    put(module, "__init_subclass__", __init_subclass__, classmethod)
