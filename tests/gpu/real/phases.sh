@@ -40,7 +40,8 @@ both() { # PROGRAM: on two GPUs
     for rank in 0 1; do
         echo "$name, rank $rank:"
         "$python" "$here/phases_rule.py" "$out/$name-$rank.history.gz" "$out/$name-$rank.db" || status=1
-    done
+    done >"$out/$name.result" 2>&1
+    cat "$out/$name.result"
     return "$status"
 }
 export -f one both

@@ -11,7 +11,8 @@ The rule from a Python stack to a phase, outermost frame first:
     5. nn.Module's _call_impl: evaluation below one of EVALUATION (functions that evaluate, in these programs and the
        trainers), else forward.
     6. In forward a frame on a line that calls the output layer (HEAD): logits.
-    7. Anything else: none.
+    7. Anything else: none.  Behind torch/_inductor nothing counts: PyTorch puts the source lines there that a compiled
+       graph was made of, which nobody calls.
 
 and in the order of events, because no stack says that logits were made before:
 
@@ -66,6 +67,8 @@ def phase_of(stack):
     for frame in frames:
         if is_engine(frame):
             return "backward", call
+        if "/torch/_inductor/" in frame[0] or "/torchinductor_" in frame[0]:
+            break
         if phase == "optimizer" and not TORCH.search(frame[0]):
             phase = "none"
         evaluating = evaluating or frame[1] in EVALUATION
