@@ -2,6 +2,7 @@
 # run.sh - all tests, from a fresh checkout, in one command.
 #
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle clang asan tsan gpu (all unless named)
+#   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
 # Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*.sh and *.py,
 # random programs held against an independent oracle (tests/oracle), a build with clang, the unit tests under the
@@ -21,6 +22,11 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-tests.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch" # tests become other users
 export TMPDIR=$scratch
+scale=1
+if [ "${1:-}" = full ]; then
+    scale=${2:-1}
+    set -- full
+fi
 stages=" ${*:-lint unit e2e oracle clang asan tsan gpu} "
 passed=0 failed=0 skipped=0
 
@@ -216,6 +222,23 @@ fi
 if wanted oracle; then
     step "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500
     step "oracle: changed values are found" tests/oracle/oracle.py mutate 2 155 348 328 182 172 154 36 39
+    step "kills" tests/full/kills.py 3 1
+    step "damaged files" tests/full/damage.py 60 1
+fi
+# long NAME COUNT COMMAND...: one loop of tests/full, COUNT times as long as the scale says; its last lines are shown.
+long() {
+    local name=$1 count
+    count=$(awk -v n="$2" -v scale="$scale" 'BEGIN { n *= scale; print n < 1 ? 1 : int(n) }')
+    shift 2
+    step "$name" "${@//COUNT/$count}"
+    tail -n 1 "$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log" | sed 's/^/      /'
+}
+if wanted full; then
+    long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
+    long "full: changed values are found" 12 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
+    long "full: kills" 500 tests/full/kills.py COUNT 1
+    long "full: damaged files" 5000 tests/full/damage.py COUNT 1
+    long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
 fi
 if wanted clang; then
     step "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include"

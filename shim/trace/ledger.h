@@ -403,6 +403,7 @@ void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_pea
 void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row);
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row);
 void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row); /* one that is still so */
-void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq, uint64_t step);
+/* SEQ and T: of the last row. */
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, int64_t t, uint64_t ring_seq, uint64_t step);
 
 #endif

@@ -297,11 +297,12 @@ static void restore_held(struct vs_ledger *l)
             vs_held_add(l, &l->entries.at[i].a, true);
 }
 
-void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq, uint64_t step)
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, int64_t t, uint64_t ring_seq, uint64_t step)
 {
     l->restoring = false;
     l->out = NULL;
     l->seq = seq;
+    l->t = t; /* not every row is replayed, and open ranges have their time up to the last one */
     l->ring_seq = ring_seq;
     l->step = step;
     restore_held(l);

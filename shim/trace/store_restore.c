@@ -424,6 +424,7 @@ int vs_store_load(struct vs_store *s, struct vs_ledger *l)
     if (rc == 0)
         rc = load_aggregates(s, l);
     vs_ledger_restore_end(l, (uint64_t)vs_store_number(s, "SELECT upto_seq FROM mark", 0),
+                          vs_store_number(s, "SELECT t FROM ev ORDER BY seq DESC LIMIT 1", 0),
                           (uint64_t)vs_store_number(s, "SELECT ring_seq FROM mark", 0),
                           (uint64_t)vs_store_number(s, "SELECT max(step) FROM step", 0));
     return rc;

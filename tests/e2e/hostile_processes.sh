@@ -4,12 +4,16 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.bash"
 
-whole() { # all databases; nothing lost but what its argument says, and nothing lies beside them
+whole() { # all databases; nothing lost but what its arguments say, and nothing lies beside them
+    local known=0 why
+    for why; do
+        known+=" OR why GLOB '$why'"
+    done
     for db in $(databases); do
         expect_sql "PRAGMA integrity_check" ok
         expect_sql "SELECT value FROM meta WHERE key = 'clean_end'" 1
         expect_sql "SELECT what FROM mismatch" ''
-        expect_sql "SELECT DISTINCT why FROM loss WHERE why NOT GLOB '${1:-}'" ''
+        expect_sql "SELECT DISTINCT why FROM loss WHERE NOT ($known)" ''
     done
     [ -z "$(find "$run" -name '*.vsj' -o -name '*-wal' -o -name '*-shm')" ] || fail "left behind: $(ls "$run")"
 }
@@ -22,10 +26,11 @@ whole
 expect_sql "SELECT count(*) >= 10 FROM event WHERE op = 'alloc'" 1
 expect_sql "SELECT count(*) FROM allocation WHERE free_seq IS NULL" 0
 
-# Whoever is jumped out of, or cancelled, in the middle of an event costs that event.
+# Whoever is jumped out of, or cancelled, in the middle of an event costs that event; out of a range again and again, 64
+# of them are open at last.
 for way in jump cancel; do
     run_shimmed "$tests/prog_hostile" $way
-    whole 'a thread ended while it wrote an event'
+    whole 'a thread ended while it wrote an event' 'ranges beyond 64 open on a thread*'
 done
 shim_env=()
 

@@ -2,6 +2,7 @@
 from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, MISSED, OOM, OUTSIDE, OVERHEAD, PHYS_CREATE,
                     PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
 
+CONTEXTS = 254  # beyond these the numbers of ended ones are used again
 NEIGHBOURS = 100_000  # ns by which the times of two threads' rows may differ from their order
 
 
@@ -250,7 +251,7 @@ class Tables:
                 self.complain(f"row {e.seq}: context {e.context} has no row")
             if e.range and e.op not in (PUSH,) and self.r.ranges.get(e.range) and self.r.ranges[e.range].first_seq > e.seq:
                 self.complain(f"row {e.seq}: range {e.range} begins later")
-            if e.op == CONTEXT and not e.status and e.stream != 3 and self.r.contexts[e.context].handle != e.address:
+            if e.op == CONTEXT and not e.status and e.stream != 3 and len(self.r.contexts) < CONTEXTS and self.r.contexts[e.context].handle != e.address:
                 self.complain(f"context {e.context}: its handle is not that of row {e.seq}")
         self.same("space", {s: n for s, n in self.r.spaces.items()}, dict(enumerate(SPACES)))
         for s in self.r.stacks.values():
