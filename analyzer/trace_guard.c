@@ -67,7 +67,6 @@ void guard_steps(struct sqlite3 *db, int64_t *steps)
 #endif
 
 static struct rlimit before; /* rlim_max 0: not asked yet */
-static int64_t taken;
 
 static void set_limit(rlim_t bytes)
 {
@@ -80,6 +79,7 @@ static void set_limit(rlim_t bytes)
 static void guard_memory(int64_t bytes)
 {
 #ifndef SANITIZED
+    static int64_t taken;
     if (before.rlim_max == 0 && getrlimit(RLIMIT_DATA, &before) != 0)
         return;
     taken += MEMORY_RATIO * bytes;

@@ -165,7 +165,7 @@ bool vs_used_now(int device, struct vs_used *used)
 bool vs_used_first(int device, struct vs_used *used)
 {
     uint64_t begin, took;
-    return ask_within(device, VS_ASK_MS * UINT64_C(1000000), used, &begin, &took);
+    return ask_within(device, VS_ASK_FIRST_MS * UINT64_C(1000000), used, &begin, &took);
 }
 
 bool vs_used_undecided(void)

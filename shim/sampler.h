@@ -22,6 +22,9 @@
 #include "trace/event.h"
 
 #define VS_ASK_MS 20
+/* About a device's first context, which takes some 200 ms to make: where several processes begin at once NVML
+ * answers slowly, and what nobody answered then is never known. */
+#define VS_ASK_FIRST_MS 200
 
 /* Two figures of one moment. */
 struct vs_used {

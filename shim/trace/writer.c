@@ -73,11 +73,10 @@ static const char *const loss_text[LOSSES] = {
     [LOST_LATE] = "written too late into a slot that was given up",
     [LOST_GRAPHS] =
         "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
-    [LOST_ENDS] = "the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
-                  "high from there on "
-                  "(VRAMSCOPE_RING_EVENTS)",
-    [LOST_RANGES] = "ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was "
-                    "allocated in them has the phase of the range around them, or none",
+    [LOST_ENDS] = ("the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
+                   "high from there on (VRAMSCOPE_RING_EVENTS)"),
+    [LOST_RANGES] = ("ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was "
+                     "allocated in them has the phase of the range around them, or none"),
 };
 
 /* A database that is continued has rows of what was lost before. */

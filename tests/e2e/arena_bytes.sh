@@ -34,7 +34,7 @@ holds
 ended
 expect_sql "SELECT group_concat(DISTINCT category) FROM live_at_peak" direct
 expect_sql "SELECT group_concat(kind || ' ' || (peak_bytes >> 20) || ' ' || (end_bytes >> 20)) FROM (SELECT * FROM peak WHERE device = 0 ORDER BY kind)" \
-    'allocated 48 0,direct 48 0,framework 0 0,managed_reserved 0 0,reserved 48 48'
+    'allocated 48 0,direct 48 0,framework 0 0,managed_reserved 0 0,reserved 48 48,unknown_use 0 0'
 expect_sql "SELECT number, mallocs, frees, created, aliased, released, reserved_bytes / 1048576, idle_bytes / 1048576, at_peak_idle_bytes, free_waits FROM arena" \
     '1|25|25|24|12|0|48|48|0|25'
 
@@ -143,7 +143,7 @@ for what in "torch streams" "torch threads" torch_pools; do
     read -r peak alive blocks frees <"$run/out"
     holds
     expect_sql "SELECT group_concat(kind || ' ' || peak_bytes || ' ' || end_bytes) FROM (SELECT * FROM peak WHERE device = 0 AND kind <> 'reserved' ORDER BY kind)" \
-        "allocated $peak $alive,direct 0 0,framework $peak $alive,managed_reserved 0 0"
+        "allocated $peak $alive,direct 0 0,framework $peak $alive,managed_reserved 0 0,unknown_use 0 0"
     expect_sql "SELECT mallocs, frees, peak_allocated_bytes, allocated_bytes FROM arena" "$blocks|$frees|$peak|$alive"
     expect_sql "SELECT a.reserved_bytes - p.end_bytes, a.peak_reserved_bytes - p.peak_bytes FROM arena a, peak p WHERE p.kind = 'reserved'" '0|0'
     expect_sql "SELECT count(*) > 10 FROM arena_sample" 1
