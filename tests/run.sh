@@ -235,7 +235,7 @@ long() {
 }
 if wanted full; then
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
-    long "full: changed values are found" 12 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
+    long "full: changed values are found" 100 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
     long "full: kills" 500 tests/full/kills.py COUNT 1
     long "full: damaged files" 5000 tests/full/damage.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT

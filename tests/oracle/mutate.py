@@ -21,12 +21,14 @@ UNKNOWABLE = {
     "range_peak": set(), "counter": {"process", "device"},
 }
 # The recorder's own facts: which call it was, when, where from.  Rows of some kinds repeat them, others do not.
-FACTS = {"ev": {"t", "stack", "range", "kind", "device", "op", "size", "address"}, "kind": {"api", "status", "stream", "context", "space", "managed"},
+FACTS = {"ev": {"t", "stack", "range", "kind", "device", "op", "size", "address"}, "kind": {"api", "status", "stream", "thread", "context", "space", "managed"},
          "string": {"text"}, "phase": {"name"}, "stack": {"owner", "parent", "id"}, "thread": {"id", "name"}, "op": {"id"},
          "space": {"name"}, "context": {"id", "handle"}, "rng": {"name", "domain", "source", "parent", "flags"},
-         "peak": {"t_ns", "seq"}, "phase_stat": {"t_allocated_ns"}, "mismatch": {"what"},
+         "peak": {"t_ns", "seq"}, "peak_live": {"peak_seq"}, "phase_stat": {"t_allocated_ns"}, "mismatch": {"what"},
          "counter": {"name"}, "mark": {"upto_seq", "live_seq"}, "range_peak": {"device", "range"},
          "amend": {"by_seq"}, "oom_live": {"space", "address", "phase", "range", "stack", "t_ns", "op"}}
+
+PATIENCE = 20  # so many tries for each one asked for, until one changed fact is found
 
 
 def classes(db):
@@ -70,8 +72,8 @@ def prove(recordings, tries, check, directory):
     for table, column in classes(recordings[0][0]):
         found, missed = 0, []
         fact = column in FACTS.get(table, set())
-        for db, log in recordings * tries * 4:
-            if found + len(missed) == tries and not (fact and not found) or len(missed) == 4 * tries:
+        for db, log in recordings * tries * PATIENCE:
+            if found + len(missed) == tries and not (fact and not found) or len(missed) == PATIENCE * tries:
                 break
             what = mutate(db, f"{directory}/changed.db", table, column, chance)
             if what is None:
