@@ -25,6 +25,7 @@
 
 #include "clock.h"
 #include "event_clock.h"
+#include "hot.h"
 #include "options.h"
 #include "own_stack.h"
 #include "recording.h"
@@ -88,10 +89,15 @@ struct thread_state {
 static __thread struct thread_state self __attribute__((tls_model("initial-exec")));
 
 static struct vs_recording not_prepared;
-struct vs_recording *_Atomic vs_recording = &not_prepared;
+VS_HOT struct vs_recording *_Atomic vs_recording = &not_prepared;
+
+/* Of the recording that was started last: what lies behind two pointers is asked for while the first one is
+ * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's. */
+static VS_HOT const void *_Atomic ahead_journal, *_Atomic ahead_head;
 
 /* Not on the wiped mapping: a fork child keeps its parent's window, and counts its generation on from it. */
-static _Atomic bool window_opened, window_closed;
+static _Atomic bool window_opened;
+static VS_HOT _Atomic bool window_closed;
 static _Atomic uint32_t generations;
 
 /* For kernels without MADV_WIPEONFORK: a raw clone is not seen there, fork is. */
@@ -216,6 +222,16 @@ static void begin(void *argument)
     arrange_last_look();
 }
 
+/* What the hot path finds worked out. */
+static void get_ready(struct vs_recording *r, const struct vs_journal *j)
+{
+    static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK};
+    r->stack_traits = by_option[vs_options.stacks];
+    /* Relaxed: mere hints. */
+    atomic_store_explicit(&ahead_journal, j, memory_order_relaxed);
+    atomic_store_explicit(&ahead_head, vs_journal_head_line(j), memory_order_relaxed);
+}
+
 static void start(struct vs_recording *r)
 {
     struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
@@ -225,6 +241,8 @@ static void start(struct vs_recording *r)
     struct beginning b = {.r = r, .host_signals = &shelter.signals};
     vs_on_own_stack(begin, &b);
     struct vs_journal *j = b.j;
+    if (j)
+        get_ready(r, j);
     /* Release: who sees the journal sees what was written into it and into *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
@@ -271,14 +289,17 @@ static __attribute__((noinline)) struct vs_journal *journal_for(const struct vs_
 
 /* ---- the hot path ---- */
 
-static inline bool wants_stack(unsigned t)
+static inline void fetch_ahead(void)
 {
-    return ((t & DRIVER_STACK) && vs_options.stacks >= VS_STACKS_DRIVER) ||
-           ((t & BLOCK_STACK) && vs_options.stacks == VS_STACKS_ALL);
+    const char *head = atomic_load_explicit(&ahead_head, memory_order_relaxed);
+    vs_fetch(atomic_load_explicit(&ahead_journal, memory_order_relaxed));
+    vs_fetch_to_write(head);
+    vs_fetch(head + 64);
 }
 
 uint64_t vs_record(struct vs_event *event)
 {
+    fetch_ahead();
     if (unlikely_(self.internal))
         return VS_SEQ_NONE;
     /* Acquire: pairs with start(); a journal that is seen is complete. */
@@ -286,14 +307,15 @@ uint64_t vs_record(struct vs_event *event)
     if (unlikely_(!j) && !(j = journal_for(event)))
         return VS_SEQ_NONE;
     unsigned t = traits[event->op];
-    if (unlikely_(window_is_closed()) && !(t & ENDS))
+    /* With a journal the window has been open: whether it was closed since is all that is left to ask. */
+    if (unlikely_(atomic_load_explicit(&window_closed, memory_order_relaxed)) && !(t & ENDS))
         return VS_SEQ_NONE;
     struct vs_recording *r = vs_recording;
     if (event->thread != VS_THREAD_UNKNOWN)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
         event->range = vs_range_current(); /* may write ranges that waited, through us: before our own slot */
-        event->stack = wants_stack(t) ? vs_stack_capture(j, 0) : 0;
+        event->stack = unlikely_(t & r->stack_traits) ? vs_stack_capture(j, 0) : 0;
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);

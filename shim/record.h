@@ -22,7 +22,7 @@
  * starts the recording; markers before that only keep their place on the thread's stack of ranges and are
  * written once it starts: vs_record asks vs_range_current after the journal is there and before it claims its
  * own slot, and that call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these two must
- * nest in vs_record). */
+ * nest in vs_record).  errno is kept. */
 uint64_t vs_record(struct vs_event *event);
 
 /* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hot.h"
 #include "record.h"
 #include "sampler.h"
 
@@ -45,6 +46,7 @@ struct vs_recording {
     _Atomic uint64_t nudge_mask;          /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint32_t generation;          /* differs between a process and its fork child; 0 never */
     _Atomic uint32_t state;               /* enum vs_recording_state; a futex */
+    uint32_t stack_traits;                /* which events get their call stack (record.c) */
 
     _Alignas(64) _Atomic uint32_t nudge; /* the drain waits on it */
     _Atomic uint32_t stop;               /* the drain shall finish */
@@ -81,7 +83,7 @@ struct vs_recording {
 
 /* Never NULL; the wiped-on-fork mapping once vs_recording_prepare has run.  (Atomic for the sake of processes
  * that prepare it late; the load costs what a plain one does.) */
-extern struct vs_recording *_Atomic vs_recording;
+extern VS_HOT struct vs_recording *_Atomic vs_recording;
 
 /* Makes the mapping (idempotent); false where there is no memory. */
 bool vs_recording_prepare(void);

@@ -22,7 +22,7 @@ struct slot {
     char text[TEXT_KEPT]; /* where the table of names was full: a copy, cut */
 };
 
-uint32_t vs_pending_count;
+uint32_t vs_pending_count VS_HOT;
 static struct slot slots[SLOTS];
 static uint64_t last_ticket;
 static const void *writer; /* the thread that flushes */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "framework/ranges.h"
+#include "hot.h"
 
 struct vs_range_event {
     uint8_t op;          /* VS_OP_RANGE_PUSH or _POP */
@@ -32,7 +33,7 @@ bool vs_pending_cancel(uint64_t ticket);
 bool vs_pending_cancel_id(uint32_t id);
 
 /* Writes what waits, if anything does and can be written now. */
-extern uint32_t vs_pending_count;
+extern uint32_t vs_pending_count VS_HOT;
 void vs_pending_flush_slow(void);
 static inline void vs_pending_flush(void)
 {

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "framework/pending.h"
+#include "hot.h"
 #include "log.h"
 
 enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
@@ -43,11 +44,11 @@ struct block {
     uint32_t generation;        /* of the process that the entries belong to */
     uint32_t count;
     uint32_t current; /* atomic: what vs_range_current answers; 0: nothing of our own */
+    uint32_t over_total;
     struct entry entries[DEPTH];
     struct {
         uint32_t key, count;
-    } over[KINDS_OVER]; /* pushes that found the stack full, by kind */
-    uint32_t over_total;
+    } over[KINDS_OVER]; /* pushes that found the stack full, by kind: `over_total` all together */
 };
 
 static struct block blocks[THREADS];
@@ -60,9 +61,9 @@ static __thread struct block *own;
 /* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
  * of the thread that leads. */
 static struct block none_left;
-static uint32_t lead;              /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
+static VS_HOT uint32_t lead;       /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
 static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
-static uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
+static VS_HOT uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
 static uint32_t last_generation = 1;
 static pthread_key_t exit_key;
 static bool have_exit_key;

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "framework/torch.h"
+#include "hot.h"
 #include "record.h"
 
 /* c10::Device is trivially copyable: two bytes in one integer register, as this is. */
@@ -44,10 +45,10 @@ EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, struct c10_device) __a
 EXPORT void vs_c10_oom_l(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_L);
 EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_M);
 
+static VS_HOT usage_fn *real_usage; /* atomic; NULL: not looked for yet, or no such function anywhere */
 static struct {
-    usage_fn *usage;
     oom_fn *oom_l, *oom_m;
-    int done; /* atomic; 1: the pointers are final (NULL: no such function anywhere) */
+    int done; /* atomic; 1: all three are final */
 } real;
 
 /* ---- the real ones ---- */
@@ -68,7 +69,8 @@ static bool take_from(void *library)
         return false;
     real.oom_l = (oom_fn *)symbol(library, OOM_L, (void *)vs_c10_oom_l);
     real.oom_m = (oom_fn *)symbol(library, OOM_M, (void *)vs_c10_oom_m);
-    real.usage = usage;
+    /* Relaxed: code says all by itself, and the other two are read behind `done`. */
+    __atomic_store_n(&real_usage, usage, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -135,6 +137,23 @@ static void need_real(void)
         look_up_once();
 }
 
+static __attribute__((noinline, cold)) usage_fn *find_usage(void)
+{
+    need_real();
+    return __atomic_load_n(&real_usage, __ATOMIC_RELAXED);
+}
+
+static inline void tell_profiler(void *ptr, int64_t size, size_t allocated, size_t reserved,
+                                 struct c10_device device)
+{
+    usage_fn *usage = __atomic_load_n(&real_usage, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(!usage, 0))
+        usage = find_usage();
+    if (usage)
+        usage(ptr, size, allocated, reserved, device);
+}
+
 /* ---- the reports ---- */
 
 static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated, size_t reserved,
@@ -147,11 +166,9 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
                              .size = size,
                              .arg0 = allocated,
                              .arg1 = reserved};
-    int saved = errno;
 
-    if (device.type == C10_CUDA && vs_record_enabled())
+    if (device.type == C10_CUDA)
         vs_record(&event);
-    errno = saved;
 }
 
 void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, struct c10_device device)
@@ -160,9 +177,7 @@ void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, st
         record(VS_OP_BLOCK_ALLOC, ptr, (uint64_t)size, allocated, reserved, device);
     else if (size < 0)
         record(VS_OP_BLOCK_FREE, ptr, 0 - (uint64_t)size, allocated, reserved, device);
-    need_real();
-    if (real.usage)
-        real.usage(ptr, size, allocated, reserved, device);
+    tell_profiler(ptr, size, allocated, reserved, device);
 }
 
 static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
@@ -224,7 +239,5 @@ void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t rese
 {
     struct c10_device cuda = {C10_CUDA, (int8_t)device};
 
-    need_real();
-    if (real.usage)
-        real.usage(ptr, size, allocated, reserved, cuda);
+    tell_profiler(ptr, size, allocated, reserved, cuda);
 }

@@ -144,6 +144,8 @@ static uint64_t index_rows(const struct vs_journal_header *h, enum vs_section s)
     }
 }
 
+#define DROPPED_BYTES (VS_DROPPED_KEYS * sizeof(uint64_t))
+
 /* The handle and its indexes, in private memory of their own: malloc may be the host's. */
 static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_bytes, bool owner,
                                       bool writable)
@@ -151,7 +153,7 @@ static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_b
     size_t bytes = round_page(sizeof(struct vs_journal));
     for (int s = 0; s < VS_SECTIONS && owner; s++)
         bytes += index_rows(h, s) ? index_bytes(index_rows(h, s)) : 0;
-    bytes += owner ? sizeof(struct vs_dropped) : 0;
+    bytes += owner ? DROPPED_BYTES : 0;
     unsigned char *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return NULL;
@@ -163,8 +165,8 @@ static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_b
     j->stuck_seq = VS_SEQ_NONE;
     m += round_page(sizeof *j);
     if (owner) {
-        j->dropped = (struct vs_dropped *)m;
-        m += sizeof *j->dropped;
+        j->dropped.key = (_Atomic uint64_t *)m;
+        m += DROPPED_BYTES;
     }
     for (int s = 0; s < VS_SECTIONS; s++) {
         j->section[s] = (unsigned char *)h + h->place[s].offset;

@@ -121,6 +121,10 @@ void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *c
  * end.  A push or a pop that is dropped is not counted: its caller keeps it and tries again. */
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
 
+/* Where the words are that every append reads and changes, to be asked for early (hot.h): this line and the
+ * one behind it. */
+const void *vs_journal_head_line(const struct vs_journal *j);
+
 /* The same without any wait, for the thread that is itself the consumer. */
 uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event);
 

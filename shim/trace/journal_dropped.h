@@ -10,8 +10,8 @@
 #define VS_DROPPED_KEYS 65536u
 
 struct vs_dropped {
-    _Atomic uint32_t count;
-    _Atomic uint64_t key[VS_DROPPED_KEYS]; /* 0: empty */
+    _Atomic uint64_t *key;  /* VS_DROPPED_KEYS of them; 0: empty */
+    _Atomic uint32_t count; /* all that is read where nothing was dropped */
 };
 
 /* The allocation EVENT was dropped: remembers it, where there is room and it is one that succeeded. */

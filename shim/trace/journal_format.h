@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "journal.h"
+#include "journal_dropped.h"
 
 #define VS_JOURNAL_MAGIC  "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
 #define VS_JOURNAL_FORMAT 1u
@@ -95,11 +96,12 @@ struct vs_index { /* open addressing over row ids; private memory of the owner, 
 struct vs_journal {
     struct vs_journal_header *header;
     struct vs_slot *slot;
-    uint64_t mask; /* ring slots - 1 */
+    uint64_t mask;             /* ring slots - 1 */
+    struct vs_dropped dropped; /* the owner's; elsewhere nobody appends */
+    /* That was one line: what every event reads. */
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
-    struct vs_dropped *dropped; /* private memory of the owner; NULL elsewhere: nobody appends there */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */

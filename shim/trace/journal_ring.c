@@ -22,14 +22,15 @@
  * is freed while the drain stands still does an end get lost.  The header counts these apart and says where.
  */
 #include "journal_format.h"
-#include "journal_dropped.h"
 
 #include "clock.h"
+#include "hot.h"
 
 #define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
 #define KILL_NS           100000000u /* a claim this old is nobody's any more */
 #define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
-#define PREFETCH_SLOTS    12u
+#define FETCH_FAR         12u        /* slots ahead */
+#define FETCH_NEAR        2u
 #define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
 
 /* `dropping`: what is not even tried until the ring has emptied a little. */
@@ -152,9 +153,12 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
     }
     atomic_store_explicit(&slot->state, lap_of(j, seq) + 1, memory_order_release);
     /* The line was last touched a lap ago, by another core: have it here before its turn.  Not where others
-     * record too: then it is probably theirs. */
-    if (likely(alone))
-        __builtin_prefetch(slot_of(j, seq + PREFETCH_SLOTS), 1);
+     * record too: then it is probably theirs.  The near one is asked for again, for where so much happens
+     * between two events that a line does not stay for the far one's time. */
+    if (likely(alone)) {
+        vs_fetch_to_write(slot_of(j, seq + FETCH_FAR));
+        vs_fetch_to_write(slot_of(j, seq + FETCH_NEAR));
+    }
     return seq;
 }
 
@@ -210,7 +214,7 @@ void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
 
 static uint64_t drop(struct vs_journal *j, const struct vs_event *event)
 {
-    vs_dropped_add(j->dropped, event);
+    vs_dropped_add(&j->dropped, event);
     if (event->op != VS_OP_RANGE_PUSH && event->op != VS_OP_RANGE_POP) /* the caller tries again */
         vs_journal_count_lost(j, event->op);
     return VS_SEQ_NONE;
@@ -272,7 +276,7 @@ static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j,
 static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_journal *j,
                                                                     const struct vs_event *event)
 {
-    if (!vs_dropped_take(j->dropped, event))
+    if (!vs_dropped_take(&j->dropped, event))
         return false;
     atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
     return true;
@@ -283,7 +287,7 @@ static inline uint64_t append(struct vs_journal *j, const struct vs_event *event
     uint64_t seq = VS_SEQ_NONE;
     unsigned failures = 0;
     bool end = is_end(event->op);
-    if (unlikely(atomic_load_explicit(&j->dropped->count, memory_order_relaxed)) &&
+    if (unlikely(atomic_load_explicit(&j->dropped.count, memory_order_relaxed)) &&
         goes_with_its_beginning(j, event))
         return VS_SEQ_NONE;
     if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
@@ -294,6 +298,11 @@ static inline uint64_t append(struct vs_journal *j, const struct vs_event *event
             return drop(j, event);
     }
     return publish(j, seq, event, failures == 0);
+}
+
+const void *vs_journal_head_line(const struct vs_journal *j)
+{
+    return &j->header->head;
 }
 
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)

@@ -26,6 +26,10 @@ for stacks in off driver; do
     rm -f hooks.db*
 done
 
+echo "== bench_cold"
+VRAMSCOPE_OUTPUT=$dir/cold.db LD_PRELOAD=$lib "$tests/bench_cold"
+rm -f cold.db*
+
 for i in 1 2 3; do
     echo "== bench_drain, run $i"
     "$tests/bench_drain" 10000000 "$dir"
