@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -30,6 +31,15 @@ EXPORT ssize_t pwrite(int fd, const void *from, size_t n, off_t offset)
 EXPORT ssize_t pwrite64(int fd, const void *from, size_t n, off64_t offset)
 {
     return pwrite(fd, from, n, offset);
+}
+EXPORT ssize_t pwritev(int fd, const struct iovec *parts, int count_of_parts, off_t offset)
+{
+    count();
+    return syscall(SYS_pwritev, fd, parts, count_of_parts, (long)offset, 0l);
+}
+EXPORT ssize_t pwritev64(int fd, const struct iovec *parts, int count_of_parts, off64_t offset)
+{
+    return pwritev(fd, parts, count_of_parts, offset);
 }
 EXPORT int ftruncate(int fd, off_t size)
 {

@@ -50,7 +50,8 @@ def mutate(db, copy, table, column, chance):
     shutil.copyfile(db, copy)
     connection = sqlite3.connect(copy)
     keys = [c[1] for c in connection.execute(f"PRAGMA table_info({table})") if c[5]] or ["rowid"]
-    rows = connection.execute(f"SELECT {column}, {', '.join(keys)} FROM {table} WHERE {column} IS NOT NULL").fetchall()
+    given = " AND stack <> 0" if column == "stack" else ""  # an event without one has nothing that another row repeats
+    rows = connection.execute(f"SELECT {column}, {', '.join(keys)} FROM {table} WHERE {column} IS NOT NULL{given}").fetchall()
     if not rows:
         return None
     value, *key = chance.choice(rows)
