@@ -92,8 +92,10 @@ static struct vs_recording not_prepared;
 VS_HOT struct vs_recording *_Atomic vs_recording = &not_prepared;
 
 /* Of the recording that was started last: what lies behind two pointers is asked for while the first one is
- * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's. */
-static VS_HOT const void *_Atomic ahead_journal, *_Atomic ahead_head;
+ * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's.  While
+ * nothing is recorded they lead to memory that is there: asking for an address without any costs a walk
+ * through the page tables, every time. */
+static VS_HOT const void *_Atomic ahead_journal = &not_prepared, *_Atomic ahead_head = &not_prepared;
 
 /* Not on the wiped mapping: a fork child keeps its parent's window, and counts its generation on from it. */
 static _Atomic bool window_opened;
@@ -222,14 +224,20 @@ static void begin(void *argument)
     arrange_last_look();
 }
 
+void vs_record_ahead(const struct vs_journal *j)
+{
+    const void *nothing = &not_prepared;
+    /* Relaxed: mere hints. */
+    atomic_store_explicit(&ahead_journal, j ? j : nothing, memory_order_relaxed);
+    atomic_store_explicit(&ahead_head, j ? vs_journal_head_line(j) : nothing, memory_order_relaxed);
+}
+
 /* What the hot path finds worked out. */
 static void get_ready(struct vs_recording *r, const struct vs_journal *j)
 {
     static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK};
     r->stack_traits = by_option[vs_options.stacks];
-    /* Relaxed: mere hints. */
-    atomic_store_explicit(&ahead_journal, j, memory_order_relaxed);
-    atomic_store_explicit(&ahead_head, vs_journal_head_line(j), memory_order_relaxed);
+    vs_record_ahead(j);
 }
 
 static void start(struct vs_recording *r)
@@ -297,7 +305,7 @@ static inline void fetch_ahead(void)
     vs_fetch(head + 64);
 }
 
-uint64_t vs_record(struct vs_event *event)
+VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
 {
     fetch_ahead();
     if (unlikely_(self.internal))

@@ -91,6 +91,9 @@ bool vs_recording_prepare(void);
 /* The calling thread's id in journal J of generation GENERATION. */
 uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation);
 
+/* What every event asks for early from now on: J's lines, or with NULL nothing. */
+void vs_record_ahead(const struct vs_journal *j);
+
 /* What record.c asks start.c to do, once, with the thread marked internal: claim the output, make the
  * journal, start the drain.  NULL: a line on stderr has said why. */
 struct vs_journal *vs_start(struct vs_recording *r);

@@ -171,7 +171,8 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
         vs_record(&event);
 }
 
-void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved,
+                              struct c10_device device)
 {
     if (size > 0)
         record(VS_OP_BLOCK_ALLOC, ptr, (uint64_t)size, allocated, reserved, device);

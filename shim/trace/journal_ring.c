@@ -282,7 +282,8 @@ static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_jo
     return true;
 }
 
-static inline uint64_t append(struct vs_journal *j, const struct vs_event *event, bool wait)
+static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *j,
+                                                             const struct vs_event *event, bool wait)
 {
     uint64_t seq = VS_SEQ_NONE;
     unsigned failures = 0;
@@ -305,7 +306,7 @@ const void *vs_journal_head_line(const struct vs_journal *j)
     return &j->header->head;
 }
 
-uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)
+VS_HOT_CODE uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)
 {
     return append(j, event, true);
 }
