@@ -38,17 +38,35 @@ enum worth { WORTH_NOTHING, WORTH_FIRST, WORTH_OOM, WORTH_PEAK };
 
 /* ---- stretches ---- */
 
-struct vs_stretch *vs_fold_stretch_of(struct vs_fold *f, uint64_t seq)
+static int64_t end_by_number(const struct vs_stretch *s)
+{
+    return (int64_t)s->last_seq;
+}
+
+static int64_t end_by_time(const struct vs_stretch *s)
+{
+    return s->t_last;
+}
+
+/* The first stretch whose END is not before KEY; NULL: there is none. */
+static struct vs_stretch *first_ending(struct vs_fold *f, int64_t (*end)(const struct vs_stretch *),
+                                       int64_t key)
 {
     size_t low = 0, high = f->at.n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (f->at.at[middle].last_seq < seq)
+        if (end(&f->at.at[middle]) < key)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < f->at.n && f->at.at[low].first_seq <= seq ? &f->at.at[low] : NULL;
+    return low < f->at.n ? &f->at.at[low] : NULL;
+}
+
+struct vs_stretch *vs_fold_stretch_of(struct vs_fold *f, uint64_t seq)
+{
+    struct vs_stretch *at = first_ending(f, end_by_number, (int64_t)seq);
+    return at != NULL && at->first_seq <= seq ? at : NULL;
 }
 
 bool vs_fold_in_full(struct vs_fold *f, uint64_t seq)
@@ -59,15 +77,8 @@ bool vs_fold_in_full(struct vs_fold *f, uint64_t seq)
 
 bool vs_fold_at(struct vs_fold *f, int64_t t)
 {
-    size_t low = 0, high = f->at.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (f->at.at[middle].t_last < t)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < f->at.n && f->at.at[low].folded > 0;
+    const struct vs_stretch *at = first_ending(f, end_by_time, t);
+    return at != NULL && at->folded > 0;
 }
 
 sqlite3_stmt *vs_fold_query(struct vs_store *s, enum vs_statement which, int64_t a, int64_t b)
