@@ -4,7 +4,7 @@
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle clang asan tsan gpu (all unless named)
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
-# Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*.sh and *.py,
+# Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
 # random programs held against an independent oracle (tests/oracle), a build with clang, the unit tests under the
 # address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors in every
 # build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
@@ -149,6 +149,16 @@ scripts() {
     done
 }
 
+# names_differ FILE...: results and logs go by the file's name without its folder; what lies beside the folders is never run.
+names_differ() {
+    local twice flat
+    twice=$(basename -a "$@" | sort | uniq -d)
+    flat=$(find tests/e2e -maxdepth 1 -type f ! -name CMakeLists.txt)
+    [ -z "$twice" ] || echo "in two folders: $twice"
+    [ -z "$flat" ] || echo "in no folder: $flat"
+    [ -z "$twice$flat" ]
+}
+
 # tests/gpu/*.sh and tests/gpu/real/*.sh TREE OUT run against an installed tree, one after the other: they measure.
 gpu_tests() {
     local file tree=$PWD/build/gpu-tree out=$logs/gpu
@@ -213,10 +223,11 @@ if wanted unit; then
     unit_tests unit build/release
 fi
 if wanted e2e; then
-    tests=(tests/e2e/*.sh)
-    for file in tests/e2e/*.py; do
+    tests=(tests/e2e/*/*.sh)
+    for file in tests/e2e/*/*.py; do
         [ -x "$file" ] && tests+=("$file") # the others are programs that a test runs
     done
+    step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}"
     scripts e2e 120 "${tests[@]}"
 fi
 if wanted oracle; then

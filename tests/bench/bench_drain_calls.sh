@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the drain's thread asks of the kernel in a steady run: bench_drain_calls.sh BUILD
 #
-# tests/e2e/prog_steady.c makes 1046 events in four phases every 58 ms.  strace counts the system calls of the drain's
+# tests/e2e/host/prog_steady.c makes 1046 events in four phases every 58 ms.  strace counts the system calls of the drain's
 # thread for four seconds in the middle; its processor time comes from a second run, without strace.
 set -eu
 build=$(cd "$1" && pwd)

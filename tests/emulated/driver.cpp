@@ -1,7 +1,7 @@
 /*
  * driver.cpp - the few functions of the CUDA driver that the linear cross-entropy and its checks call, over
  * host memory: streams have their work done when it is put on them, and kernels are found by name in this
- * library.  For tests/e2e/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is simulated in
+ * library.  For tests/e2e/cross_entropy/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is simulated in
  * earnest.
  */
 #include <cuda.h>

@@ -77,7 +77,7 @@ echo "after the token counts: $SECONDS s"
 
 # nothing from here on is timed: side by side
 if has binding; then
-    EXAMPLES=$examples timeout --kill-after=5 150 python3 "$here/../e2e/cross_entropy_binding.py" cuda >"$work/binding.log" 2>&1 &
+    EXAMPLES=$examples timeout --kill-after=5 150 python3 "$here/../e2e/cross_entropy/cross_entropy_binding.py" cuda >"$work/binding.log" 2>&1 &
     binding=$!
 fi
 if has losses; then

@@ -1,0 +1,120 @@
+#!/bin/bash
+# PyTorch itself, on simulated memory: with `run --allocator=arena` a program sees what it sees with PyTorch's own allocator.
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch; torch._C._cuda_customAllocator' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch with CUDA (TEST_PYTHON names one that has)"; exit 77; }
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+here=$(cd "$(dirname "$0")" && pwd)
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
+[ -f "$include/cuda_runtime_api.h" ] || skip "there are no headers of CUDA's runtime"
+runtime=$dir/runtime.so
+"${CC:-cc}" -shared -fPIC -I"$include" -o "$runtime" "$here/cudart_fake.c" "$BUILD/sim/libcuda.so.1" || fail "the stand-in for the runtime can't be built"
+export PYTHONDONTWRITEBYTECODE=1 SIMCUDA_CAPACITY=1GiB
+
+# start NAME ALLOCATOR [NAME=VALUE...] -- CASE...: in the background; ended NAME: its output is in $run/out then
+start() {
+    local name=$1 allocator=$2 variables=()
+    shift 2
+    for (( ; $# > 0; )); do
+        [ "$1" != -- ] || { shift && break; }
+        variables+=("$1")
+        shift
+    done
+    mkdir -p "$dir/$name"
+    (
+        "$BUILD/bin/vramscope" run --simulated -q --allocator="$allocator" -o "$dir/$name/run.db" -- \
+            env LD_PRELOAD="$runtime:$shim" "${variables[@]}" "$python" "$here/arena_torch_real.py" "$@" \
+            >"$dir/$name/out" 2>"$dir/$name/err"
+        echo $? >"$dir/$name/status"
+    ) &
+}
+ended() {
+    run=$dir/$1 db=$dir/$1/run.db
+    [ "$(cat "$run/status")" = 0 ] || fail "$1: exit status $(cat "$run/status")"
+    grep '^vramscope' "$run/err" >"$run/said"
+}
+wanted() {
+    cat >"$run/wanted"
+    diff "$run/wanted" "$run/out" >"$run/difference" || fail "$1: (< wanted) $(cat "$run/difference")"
+}
+
+cases=(counters pools graphs streams fork profiler late)
+start native off -- "${cases[@]}"
+start arena arena -- "${cases[@]}"
+wait
+start native_shared off -- shared
+start arena_shared arena -- shared
+wait
+# torch's own allocator dies of the driver's missing tables before it can say that there is no memory
+start oom arena SIMCUDA_FAIL=cuMemCreate:1=719 -- failure oom convolutions
+start own arena -- own_allocator
+wait
+start backend arena PYTORCH_CUDA_ALLOC_CONF=backend:native -- fork
+start uncached arena PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- fork
+start compiled arena -- compiled refused
+wait
+
+ended native
+ended arena
+[ ! -s "$run/said" ] || fail "$(cat "$run/said")"
+cmp -s "$dir/native/out" "$run/out" || fail "with the arena (>): $(diff "$dir/native/out" "$run/out" | head -n 20)"
+[ "$(wc -l <"$run/out")" -gt 150 ] || fail "the cases did not run: $(cat "$run/out")"
+expect_sql "$unknown_frees" 0
+expect_sql "SELECT count(*) FROM mismatch" 0
+expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space <> 'pinned'" 0 # no cudaMalloc but our own
+expect_sql "SELECT max(framework_bytes) > 0, sum(op = 'block_alloc') = sum(op = 'block_free') FROM event" '1|1'
+for allocator in native arena; do
+    ended ${allocator}_shared
+    wanted "tensors through a queue, $allocator" <<'END'
+-- shared
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+[0, 1, 2, 3, 4] [10, 11, 12, 13, 14]
+0
+0
+0
+END
+    expect_sql "SELECT count(*) FROM mismatch" 0
+done
+ended oom
+wanted "a failure of the driver, and out of memory" <<'END'
+-- failure
+AcceleratorError CUDA error: unspecified launch failure
+3145728 0
+-- oom
+OutOfMemoryError True CUDA out of memory. Tried to allocate 2.00 GiB
+OutOfMemoryError True CUDA out of memory. Tried to allocate 1.00 TiB
+2 104857600 104857600
+0.25
+OutOfMemoryError
+209715200
+-- convolutions
+END
+expect_sql "SELECT count(*) FROM event WHERE op = 'oom'" 3
+ended compiled
+wanted "torch.compile, and what there is not" <<'END'
+-- compiled
+True
+-- refused
+vramscope's arena has no memory snapshot: see `vramscope report` and `plot`, or run without --allocator=arena
+vramscope's arena calls no observer of out of memory: catch torch.OutOfMemoryError, or run without --allocator=arena
+1024
+END
+grep -q 'kernels are launched one by one' "$run/said" || fail "nothing was said of graphs"
+grep -q '_gpu_trace sees no allocations' "$run/said" || fail "nothing was said of traces"
+# who chose an allocator keeps it
+ended own
+wanted "an allocator of the program's" <<'END'
+-- own_allocator
+True
+END
+grep -q 'set an allocator of its own' "$run/said" || fail "not said"
+ended backend
+grep -q 'names a backend: PyTorch keeps it' "$run/said" || fail "the backend was not respected"
+ended uncached
+grep -q 'each tensor is a cudaMalloc' "$run/said" || fail "the choice to have no cache was not respected"
+expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
+expect_sql "SELECT frees > 0, free_waits FROM arena" '1|0' # nobody waits at a free
+echo "PyTorch sees no difference"

@@ -1,0 +1,150 @@
+#!/bin/bash
+# Two runs phase by phase: golden pages, figures equal to both reports' to the byte, what can't be compared is said,
+# and every bad input is one line.
+#
+#   UPDATE=1 cli_diff.sh writes the golden pages anew: read the diff before committing it.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+GOLDEN=$SRC/tests/data/golden
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+golden() {
+    local name=$1
+    shift
+    "$@" >"$name" 2>&1
+    [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
+    diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
+}
+has() { # TEXT COMMAND...
+    local text=$1
+    shift
+    local wanted=0
+    [[ $* = *killed* ]] && wanted=3 # events are missing in it
+    "$@" >said 2>&1
+    [ $? = $wanted ] || no "$*: not status $wanted"
+    grep -qF -- "$text" said || no "$* does not say '$text': $(head -n 12 said)"
+}
+refused() { # TEXT COMMAND...
+    local text=$1
+    shift
+    "$@" >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(cat err out)"
+}
+
+make_db a.db
+make_db b.db --extra 300 --steps 4
+make_db two.db --devices 2 --extra 64
+make_db killed.db --kind killed
+make_db thinned.db --kind thinned
+make_db empty.db --kind empty
+mkdir four two
+for r in 0 1 2 3; do make_db four/r$r.db --rank $r --world 4 --gpu $r --extra $((r * 50)); done
+for r in 0 1; do make_db two/r$r.db --rank $r --world 2 --gpu $r --extra $((70 - r * 10)); done
+
+golden diff_train.txt "$V" diff a.db b.db
+golden diff_bytes.txt "$V" diff --bytes b.db a.db
+golden diff_ranks.txt "$V" diff four two
+[ "$("$V" diff a.db b.db | wc -L)" -le 80 ] || no "a page wider than 80 columns"
+has "the peaks are equal: 6.96 GiB allocated" "$V" diff a.db killed.db
+has "NOTE: B: events lost, mismatch, no clean end: its peaks may have been higher" "$V" diff a.db killed.db
+has "NOTE: B: some events are not there one by one" "$V" diff a.db thinned.db
+has "NOTE: device 1 is used in B only: nothing to compare it with" "$V" diff a.db two.db
+has "NOTE: device 0 is used in A only" "$V" diff a.db empty.db
+has "NOTE: B: no device memory was ever allocated" "$V" diff a.db empty.db
+make_db arena.db --arena
+has "NOTE: B ran on vramscope's arena, the other did not: look at peak reserved" "$V" diff a.db arena.db
+cp arena.db arena2.db
+"$V" diff arena.db arena2.db | grep -q "vramscope's arena" && no "two runs on the arena differ in nothing"
+has "NOTE: B ran on the simulated driver, the other on a GPU" "$V" diff a.db empty.db
+# a phase that only one run has, a device with another number, another GPU
+python3 - <<'PY'
+import shutil, sqlite3
+shutil.copy("a.db", "other.db")
+db = sqlite3.connect("other.db")
+db.execute("UPDATE phase SET name = 'loss' WHERE name = 'logits'")
+for table in ("ev", "phase_stat", "peak", "peak_live", "zone", "sample", "range_peak"):
+    db.execute(f"UPDATE {table} SET device = 5 WHERE device = 0")
+db.execute("UPDATE device SET id = 5, name = 'NVIDIA A100'")
+db.commit()
+PY
+has "NOTE: A's device 0 stands beside B's device 5: each has no other" "$V" diff a.db other.db
+has "NOTE: A ran on NVIDIA H200, B on NVIDIA A100" "$V" diff a.db other.db
+"$V" diff a.db other.db | grep -qE '^  logits +▸ 6.96 GiB +- +- +-$' || no "a phase only in A"
+"$V" diff a.db other.db | grep -qE '^  loss +- +▸ 6.96 GiB +- +-$' || no "a phase only in B"
+
+refused "diff: give two runs, not 1" "$V" diff a.db
+refused "diff: give two runs, not 3" "$V" diff a.db b.db two.db
+refused "are the same file: give two runs" "$V" diff a.db a.db
+ln a.db again.db
+refused "are the same file: give two runs" "$V" diff a.db again.db
+cp -r four mixed && cp two/r0.db mixed/other-r0.db
+refused "diff: mixed holds the files of 2 jobs: give the files of one" "$V" diff a.db mixed
+refused "diff: four/r3.db is on both sides" "$V" diff four four/r3.db
+refused "nowhere.db: No such file" "$V" diff a.db nowhere.db
+echo "hello, this is no database" >foreign.db
+refused "foreign.db is not a database" "$V" diff foreign.db a.db
+refused "did you mean --json" "$V" diff --jsno a.db b.db
+
+# every figure is the one that the two reports have
+for pair in "a.db b.db" "two.db a.db" "a.db killed.db" "thinned.db b.db"; do
+    read -r a b <<<"$pair"
+    [[ $pair = *killed* ]] && lost=3 || lost=0 # its status says that events are missing
+    "$V" diff --json "$a" "$b" >diff.json
+    [ $? = $lost ] || no "$pair: the status does not say what is missing"
+    "$V" report --json "$a" >a.json && "$V" report --json "$b" >b.json
+    [ $? = $lost ] || no "$b: the status does not say what is missing"
+    python3 - "$a" "$b" <<'PY' || no "$pair: diff is not the two reports"
+import json, sqlite3, sys
+diff, *sides = (json.load(open(n + ".json")) for n in ("diff", "a", "b"))
+sides = [s["files"][0] for s in sides]
+assert [diff["a"]["file"], diff["b"]["file"]] == sys.argv[1:]
+
+def device(side, number):
+    return next((d for d in sides[side]["devices"] if d["device"] == number), None)
+
+def same(figure, a, b):
+    change = None if a is None or b is None else b - a
+    assert figure == {"a": a, "b": b, "change": change}, (figure, a, b)
+
+compared = 0
+for d in diff["devices"]:
+    both = [device(0, d["a_device"]), device(1, d["b_device"])]
+    if None in both:
+        continue
+    compared += 1
+    same(d["peak_allocated_bytes"], *(x["peak"]["allocated_bytes"] for x in both))
+    same(d["reserved_then_bytes"], *(x["peak"]["reserved_then_bytes"] for x in both))
+    same(d["static_bytes"], *(x["savings"]["static_bytes"] for x in both))
+    same(d["residual_bytes"], *(x["residual"]["residual_bytes"] for x in both))
+    for side, name in ((0, "a"), (1, "b")):
+        assert sum(h["size_bytes"][name] for h in d["held"]) == d["peak_allocated_bytes"][name]
+        assert d[name + "_peak"]["t_ns"] == both[side]["peak"]["t_ns"]
+        db = sqlite3.connect(sys.argv[1 + side])
+        n = db.execute("SELECT count(*) FROM event WHERE op IN ('alloc', 'block_alloc', 'phys_create') AND status = 0 AND device = ?",
+                       (both[side]["device"],)).fetchone()[0]
+        assert d["allocations"][name] == (None if sides[side]["thinned"] else n)
+    changes = [abs(h["size_bytes"]["change"]) for h in d["held"]]
+    assert changes == sorted(changes, reverse=True)
+    for p in d["phases"]:
+        of = [next((q for q in x["phases"] if q["phase"] == p["phase"]), None) for x in both]
+        for ours, theirs in (("peak_allocated_bytes",) * 2, ("peak_reserved_bytes",) * 2):
+            same(p[ours], *(q and q[theirs] for q in of))
+        each = [q["time_ns"] // q["ranges"] if q and q["ranges"] else None for q in of]
+        same(p["time_per_range_ns"], *each)
+    assert {p["phase"] for p in d["phases"]} == {q["phase"] for x in both for q in x["phases"]}
+assert compared
+PY
+done
+"$V" diff --json four two >diff.json && python3 - <<'PY' || no "ranks in --json"
+import json
+d = json.load(open("diff.json"))
+assert d["a"]["file"] == "four/r3.db" and d["a"]["rank"] == 3 and len(d["a"]["files"]) == 4
+assert d["b"]["file"] == "two/r0.db" and len(d["b"]["files"]) == 2
+PY
+[ $failures = 0 ] && echo "two runs stand beside each other" || exit 1

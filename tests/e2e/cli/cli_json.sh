@@ -1,0 +1,62 @@
+#!/bin/bash
+# Every field that --json writes stands in the manual page's section JSON, and every field named there is written.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+
+make_db train.db --arena
+make_db oom.db --kind oom
+make_db killed.db --kind killed
+make_db leak.db --leak 3 --steps 12 && sqlite3 leak.db "UPDATE rng SET phase = 0 WHERE id = 1"
+export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+"$V" report --json train.db oom.db killed.db leak.db >report.json
+[ $? = 3 ] || exit 1 # events are missing in killed.db
+"$V" peak --json train.db killed.db >peak.json
+[ $? = 3 ] || exit 1
+"$V" diff --json train.db killed.db >diff.json
+[ $? = 3 ] || exit 1
+"$V" doctor --json --quick >doctor.json
+echo junk >junk.vsj
+"$V" recover --json junk.vsj >recover.json 2>/dev/null
+
+python3 - "$SRC/docs/man" <<'PY' || exit 1
+import json, re, sys
+
+def documented(command):
+    """Names of the section JSON: what .Va marks up, on lines of its own and within other macros."""
+    page = open("%s/vramscope-%s.1" % (sys.argv[1], command)).read()
+    section = re.search(r"^\.Sh JSON\n(.*?)(?=^\.Sh )", page, re.S | re.M).group(1)
+    names = set()
+    for line in section.splitlines():
+        marked = re.match(r"\.(?:Pq )?Va (.*)", line)
+        if marked:
+            words = re.split(r"[ ,]+|: ", marked.group(1))
+            names |= {w for w in words if re.fullmatch(r"[a-z_]+", w)}
+    return names
+
+def written(value):
+    names = set()
+    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+        names |= written(item)
+    return names | set(value) if isinstance(value, dict) else names
+
+bad = 0
+report_file = set()
+for command in ("report", "peak", "diff", "doctor", "recover"):
+    keys, names = written(json.load(open(command + ".json"))), documented(command)
+    if command == "report":
+        report_file = names
+    # these pages say that a file is described as report does
+    allowed = names | (report_file if command in ("peak", "diff") else set())
+    for what, fields in (("lacks", keys - allowed), ("names, but no output has", names - keys)):
+        if fields:
+            print("vramscope-%s(1) %s: %s" % (command, what, " ".join(sorted(fields))))
+            bad = 1
+sys.exit(bad)
+PY
+echo "--json is what the manual says"

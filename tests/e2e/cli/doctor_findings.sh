@@ -1,0 +1,131 @@
+#!/bin/bash
+# doctor says what works and what to do where something does not: the simulated driver by its name, no driver, one that crashes or hangs, no
+# gnuplot, no private libunwind, a read-only output, a PyTorch with and without the report functions; exit 1 only where recording fails.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+vramscope=$BUILD/bin/vramscope
+[ -x "$vramscope" ] || skip "$vramscope is not built"
+command -v cc >/dev/null || skip "there is no C compiler"
+new_run
+
+doctor() { # STATUS ARG...: runs it, output in $run/out
+    local wanted=$1
+    shift
+    "$vramscope" doctor "$@" >"$run/out" 2>"$run/err"
+    status=$?
+    [ "$status" = "$wanted" ] || fail "doctor $*: exit status $status, not $wanted"
+}
+says() { # VERDICT TOPIC TEXT
+    grep -qE "^$1 +$2 .*$3" "$run/out" || fail "no line '$1 $2 ... $3'"
+}
+advises() {
+    grep -q -- "-> .*$1" "$run/out" || fail "no advice '$1'"
+}
+
+doctor 0
+says ok shim 'libvramscope.so needs .*libc.so.6'
+says ok preload 'starts and ends'
+says ok 'call stacks' 'libvramscope-unwind.so'
+says warn driver 'SIMULATED'
+says ok 'device 0' 'simulated: no GPU'
+says ok NVML 'tells processes apart'
+says ok 'arena 0' 'can serve: granules of 2.00 MiB'
+(ulimit -v 8000000 && doctor 0 --quick) || exit 1
+says warn 'arena 0' 'ulimit -v is 7.63 GiB'
+advises 'raise ulimit -v beyond'
+SIMCUDA_FAIL=cuMemAddressReserve:2=2 doctor 0
+says warn 'arena 0' 'only 1 of 3 windows of 8.00 GiB'
+SIMCUDA_FAIL=cuMemGetAllocationGranularity:1=801 doctor 0
+says warn 'arena 0' 'no virtual memory management'
+advises "leaves this device to the driver's own allocator"
+
+# a driver with a form of a hooked function that is newer than we are
+mkdir -p "$dir/newer"
+cat >"$dir/newer.c" <<'END'
+int cuInit(unsigned flags) { return 0; }
+int cuDeviceGetCount(int *n) { *n = 0; return 0; }
+int cuMemAlloc_v2(void) { return 0; }
+int cuMemAlloc_v7(void) { return 0; }
+END
+cc -shared -fPIC -o "$dir/newer/libcuda.so.1" "$dir/newer.c" -Wl,-soname,libcuda.so.1 || fail "the newer driver does not build"
+LD_LIBRARY_PATH=$dir/newer "$vramscope" doctor --quick >"$run/out" 2>"$run/err"
+says warn driver 'has cuMemAlloc_v7, which this vramscope does not know'
+[ "$(grep -c 'does not know' "$run/out")" = 1 ] || fail "it knows a function that it does hook, or says a thing twice"
+
+"$vramscope" doctor --json >"$run/json" || fail "--json"
+if command -v python3 >/dev/null; then
+    python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["verdict"]=="warn" and all(f["topic"] and f["found"] for f in d["findings"])' "$run/json" ||
+        fail "--json is no JSON"
+fi
+
+SIMCUDA_NVML=nopid doctor 0 --quick
+SIMCUDA_NVML=nopid doctor 0
+says warn NVML 'does not show this process'
+advises 'pid namespace'
+
+# drivers that are none
+mkdir "$dir/crash" "$dir/fails"
+echo 'int cuInit(unsigned x) { return *(volatile int *)8; }' | cc -shared -fPIC -x c - -o "$dir/crash/libcuda.so.1"
+LD_LIBRARY_PATH=$dir/crash doctor 1
+says FAIL driver 'crashed \(signal 11\)'
+echo 'int cuInit(unsigned x) { return 100; }' | cc -shared -fPIC -x c - -o "$dir/fails/libcuda.so.1"
+LD_LIBRARY_PATH=$dir/fails doctor 0
+says warn driver 'cuInit fails with error 100'
+advises 'CUDA_VISIBLE_DEVICES'
+
+# no gnuplot, no Python, no sqlite3
+mkdir "$dir/bin"
+PATH=$dir/bin doctor 0
+says warn gnuplot 'not found'
+says ok Python 'no python3'
+
+# a Python that has a PyTorch
+mkdir -p "$dir/site/torch/lib" "$dir/site/torch-2.11.0.dist-info"
+: >"$dir/site/torch/__init__.py"
+printf 'Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0\n' >"$dir/site/torch-2.11.0.dist-info/METADATA"
+torch() {
+    echo "$1" | cc -shared -fPIC -x c - -o "$dir/site/torch/lib/libc10_cuda.so"
+}
+if command -v python3 >/dev/null; then
+    usage=_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE oom=_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
+    torch "void $usage(void); void $oom(void); void f(void) { $usage(); $oom(); }"
+    PYTHONPATH=$dir/site doctor 0
+    says ok PyTorch '2.11.0 reports its blocks'
+    # doctor looks for the very names that the library defines
+    for name in $usage $oom "${oom/Elmm/Emmm}"; do
+        nm -D --defined-only "$BUILD/lib/libvramscope.so" | grep -qw "$name" || fail "libvramscope.so does not define $name"
+        strings -a "$BUILD/bin/vramscope" | grep -qx "$name" || fail "doctor does not look for $name"
+    done
+    torch "void $usage(void); void f(void) { $usage(); }"
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch 'out-of-memory report has an unknown name'
+    torch 'void other(void); void f(void) { other(); }'
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch 'a name that vramscope does not know'
+    rm "$dir/site/torch/lib/libc10_cuda.so"
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch 'a CPU build'
+fi
+
+# an installation that is not whole
+mkdir -p "$dir/tree/bin" "$dir/tree/lib"
+cp "$vramscope" "$dir/tree/bin/"
+vramscope=$dir/tree/bin/vramscope
+doctor 1 --quick
+says FAIL shim 'No such file'
+cp "$BUILD/lib/libvramscope.so" "$dir/tree/lib/"
+doctor 0 --quick
+says warn 'call stacks' 'libvramscope-unwind.so'
+echo 'int nothing;' | cc -shared -fPIC -x c - -o "$dir/tree/lib/libvramscope.so"
+doctor 1 --quick
+says FAIL preload 'was not loaded'
+echo broken >"$dir/tree/lib/libvramscope.so"
+doctor 1 --quick
+says FAIL shim 'no shared library'
+
+doctor 1 --quick -o /nowhere
+says FAIL output 'No such file'
+doctor 2 --nonsense
+[ "$(wc -l <"$run/err")" = 1 ] || fail "one line for an unknown option"
+doctor 2 operand
+echo ok

@@ -1,0 +1,51 @@
+#!/bin/sh
+# libvramscope.so shows the process exactly what it must: every row of driver.def, dlsym and the few other names of
+# exports.map, all without a version; and needs nothing but the C library.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+lib=$BUILD/lib/libvramscope.so
+rows=$here/../../../shim/driver.def
+work=$(mktemp -d) && cd "$work" || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+fail() { echo "FAIL: $1"; failed=1; }
+
+[ -f "$lib" ] || { echo "FAIL: no $lib"; exit 1; }
+command -v readelf >/dev/null || { echo "skip: readelf is not installed"; exit 77; }
+
+# what is defined and global, by name
+readelf --dyn-syms -W "$lib" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $1 ~ /^[0-9]+:$/ {print $8}' | sort >exports
+grep -oE '^VS_API\([0-9]+, [A-Za-z0-9_]+' "$rows" | sed 's/.*, //' | sort >rows
+
+[ -s rows ] || fail "driver.def has no rows"
+grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
+grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
+# and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports (one with the type that two
+# versions give its size), injection by NVTX and by the driver, the functions of vramscope.h, the four of the Python hook, the two
+# of benchmarks (pause.c), what AddressSanitizer asks (sanitizer.c), and those that PyTorch is given
+grep -v '^cu[A-Z]' exports >others
+{
+    printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
+        vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_pool_use vramscope_benchmark_pause vramscope_benchmark_resume \
+        _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE \
+        _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE
+    sed -nE 's/^#define (vramscope_[a-z_]+[a-z])\(.*/\1/p' "$here/../../../shim/vramscope.h"
+    sed -nE 's/^VS_TORCH .*(vramscope_torch_[a-z_]+)\(.*/\1/p' "$here/../../../shim/arena/torch_abi.h"
+} | sort -u >documented
+[ "$(grep -c '^vramscope_' documented)" -ge 9 ] || fail "vramscope.h was not read right: $(cat documented)"
+sort others | diff documented - >difference || fail "exports and what is documented differ (> exported): $(cat difference)"
+
+# numbers and symbols of rows are unique: they are in databases
+grep -oE '^VS_API\([0-9]+' "$rows" | sort | uniq -d >twice
+[ -s twice ] && fail "numbers used twice in driver.def: $(cat twice)"
+uniq -d rows >twice
+[ -s twice ] && fail "symbols listed twice in driver.def: $(cat twice)"
+
+readelf -dW "$lib" >dynamic
+sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' dynamic | grep -vE '^(libc|libm)\.so\.6$|^ld-linux-[a-z0-9-]+\.so\.[0-9]$' >foreign &&
+    fail "needs a library that a host may lack: $(cat foreign)"
+grep -q TEXTREL dynamic && fail "has text relocations"
+grep -q INITFIRST dynamic || fail "not linked -z initfirst: weak references would be seen before they are put back"
+grep -q NODELETE dynamic || fail "not linked -z nodelete"
+grep -q '(RPATH)\|(RUNPATH)' dynamic && fail "has a run path"
+exit $failed

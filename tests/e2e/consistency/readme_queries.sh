@@ -1,0 +1,55 @@
+#!/bin/bash
+# Every query that the README shows, and every one of examples/queries.sql, runs on a recording of the example and
+# says something where it should.
+set -u
+: "${BUILD:?where the build is}"
+cd "$(dirname "$0")/../../.." || exit 1
+if ! command -v sqlite3 >/dev/null; then
+    echo "no sqlite3 command here"
+    exit 77
+fi
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+LD_LIBRARY_PATH=$BUILD/sim "$BUILD/bin/vramscope" run -o "$dir/run.db" -- "$BUILD/bin/train_lm" \
+    --steps 10 --batch 2048 --vocab 1024 --hidden 32 --rate 0.02 LICENSE >"$dir/log" 2>&1 || fail "no recording: $(cat "$dir/log")"
+
+# The README's lines are run as a reader would: by the shell, with run.db in the current directory.
+grep '^sqlite3 ' README.md >"$dir/lines"
+[ "$(wc -l <"$dir/lines")" -ge 7 ] || fail "the README shows fewer queries than it did"
+while IFS= read -r line; do
+    (cd "$dir" && bash -euc "$line") >"$dir/out" 2>&1 || fail "README: $line: $(cat "$dir/out")"
+    case $line in
+    *'FROM loss'*) [ ! -s "$dir/out" ] || fail "events were lost: $(cat "$dir/out")" ;;
+    *'FROM leak'*) [ ! -s "$dir/out" ] || fail "the example leaks: $(cat "$dir/out")" ;;
+        *'FROM live_at_oom'*) [ ! -s "$dir/out" ] || fail "the example ran out of memory: $(cat "$dir/out")" ;;
+    # fullest, not the sample after the context's end; on the simulated driver the context is nearly all of it
+    *residual_mib*) grep -Eq '│ nvml_process │ [1-9][0-9]* ' "$dir/out" || fail "README: no residual: $(cat "$dir/out")" ;;
+    *) [ -s "$dir/out" ] || fail "README: no answer to: $line" ;;
+    esac
+done <"$dir/lines"
+
+sqlite3 -bail -box "$dir/run.db" <examples/queries.sql >"$dir/out" 2>&1 || fail "queries.sql: $(tail -n 3 "$dir/out")"
+for phase in forward logits backward optimizer; do
+    grep -q "$phase" "$dir/out" || fail "queries.sql never shows the phase $phase"
+done
+
+# What the example holds can be counted by hand: two matrices rows x vocab of fp32 live at the peak.
+logits=$((2 * 2048 * 1024 * 4))
+peak=$(sqlite3 "$dir/run.db" "SELECT peak_bytes FROM peak WHERE device = 0 AND kind = 'allocated'")
+[ "$peak" -gt $logits ] && [ "$peak" -lt $((logits * 2)) ] || fail "a peak of $peak bytes with $logits of logits"
+at_peak=$(sqlite3 "$dir/run.db" "WITH top AS (SELECT seq FROM peak WHERE device = 0 AND kind = 'allocated')
+    SELECT sum(size_bytes) FROM event, top WHERE event.seq <= top.seq AND op = 'alloc' AND status = 0 AND device = 0
+    AND event.seq NOT IN (SELECT mate FROM event, top WHERE event.seq <= top.seq AND op = 'free')")
+view=$(sqlite3 "$dir/run.db" "SELECT sum(size_bytes) FROM live_at_peak WHERE device = 0")
+[ "$view" = "$peak" ] || fail "live_at_peak adds up to $view, the peak is $peak"
+[ "$at_peak" = "$peak" ] || fail "what lives at the peak adds up to $at_peak, the peak is $peak"
+largest=$(sqlite3 "$dir/run.db" "SELECT phase FROM event WHERE op = 'alloc' ORDER BY size_bytes DESC, seq LIMIT 1")
+[ "$largest" = logits ] || fail "the largest allocation is in phase $largest"
+end=$(sqlite3 "$dir/run.db" "SELECT end_bytes FROM peak WHERE device = 0 AND kind = 'allocated'")
+[ "$end" = 0 ] || fail "$end bytes at the end, though the example frees all"
+echo "all queries of the README and of queries.sql answer"

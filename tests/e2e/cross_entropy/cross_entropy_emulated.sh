@@ -1,0 +1,17 @@
+#!/bin/bash
+# The CUDA back end of the linear cross-entropy, kernels and all, emulated on this processor (tests/emulated), under the
+# very test that runs on a GPU.  Then the same with the emulation's barriers taken out: the test must notice.
+set -u
+: "${BUILD:?BUILD is the build directory}"
+BUILD=$(cd "$BUILD" && pwd)
+gpu=$(realpath "$(dirname "$(realpath "$0")")/../../gpu")
+python=${TEST_PYTHON:-python3}
+[ -e "$BUILD/emulated/libcuda.so.1" ] || { echo "skipped: built without nvcc, or without a C++ compiler"; exit 77; }
+"$python" -c 'import numpy' 2>/dev/null || { echo "skipped: no Python with NumPy here (TEST_PYTHON names one)"; exit 77; }
+export LD_LIBRARY_PATH=$BUILD/emulated PYTHONDONTWRITEBYTECODE=1
+check() { "$python" "$gpu/kernels_check.py" "$BUILD/lib/liblinear_cross_entropy.so" cuda --quick --emulated; }
+check || exit 1
+if out=$(EMULATED_NO_BARRIERS=1 check 2>&1); then
+    echo "FAILED: without barriers nothing was noticed: $(tail -n 1 <<<"$out")"
+    exit 1
+fi

@@ -1,0 +1,49 @@
+#!/bin/bash
+# The order of the automatic phases, and their silence after a failure of their own, on a torch that is a shell.
+here=$(cd "$(dirname "$0")" && pwd)
+python=${TEST_PYTHON:-python3}
+command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+export PHASE_LOG=$work/log PYTHONDONTWRITEBYTECODE=1
+
+# check CASE LOG [STDERR]: the log in one line, forward = F, logits = L, backward = B, optimizer = O,
+# evaluation = E, pop = ., step = S, the moment of an output layer that was not called = M
+check() {
+    : >"$PHASE_LOG"
+    LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../../shim/framework/python:$here/fake_torch \
+        "$python" "$here/fake_torch_phases.py" "$1" 2>"$work/err" || { cat "$work/err"; echo "FAIL: $1"; exit 1; }
+    told=$(sed 's/+auto f.*/F/; s/+auto l.*/L/; s/+auto b.*/B/; s/+auto o.*/O/; s/+auto e.*/E/; s/^moment.*/M/; s/^-auto$/./; s/step/S/' "$PHASE_LOG" | tr -d '\n')
+    [ "$told" = "$2" ] || { cat "$work/err"; echo "FAIL: $1: $told, not $2"; exit 1; }
+    [ "$(cat "$work/err")" = "${3:-}" ] || { cat "$work/err"; echo "FAIL: $1: that on stderr"; exit 1; }
+    echo "ok $1"
+}
+check train F.L.B.O.SF.L.B.O.S
+check no_head F.B.
+check caught F.F.
+check failing_optimizer O.F.L.B.
+check closure O.F.L.B.O.SO.F.L.B.O.S
+check closure_by_name O.F.L.B.O.S
+check failing_closure O.F.F.L.B.O.S
+check not_a_closure O.S
+check head_beside F.L.B.F.L.B.F.F.L.B.
+check tied_head F.B.F.L.B.
+check hidden_layers F.B.F.F.
+check small_vocabulary F.L.B.
+check replaced_head F.L.B.F.L.B.
+check two_vocabularies F.L.F.L.B.
+check not_called F.MB.F.B.
+check evaluation F.L.B.E.E.F.L.
+check teacher F.L.F.L.L.B.O.SF.L.F.L.L.B.O.SE.
+check generate E.F.L.E.L.B.O.SF.L
+check gan F.L.B.O.F.L.B.O.SF.L.B.O.F.L.B.O.SF.L.B.O.F.L.B.O.S
+check unused_optimizer F.L.B.O.F.L.B.SO.SF.L.B.O.S
+check scaler F.L.B.SF.L.B.SF.L.B.S
+check kept O.F.L.B.O.S
+check broken F.L.B. "vramscope: automatic phases are off from here: RuntimeError: surprise"
+# a torch without CUDA has no allocator that could be replaced; phases that are not wanted are not told
+export VRAMSCOPE_ALLOCATOR=arena
+check train F.L.B.O.SF.L.B.O.S
+export VRAMSCOPE_AUTO_PHASES=off
+check train ""

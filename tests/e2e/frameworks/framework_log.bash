@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# framework_log.bash - sourced by tests of the framework layer.  Sets $work, a directory of this run that goes
+# away with it, and $log_library, the framework layer over framework_log.c.  build NAME ARG... runs the compiler.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+shim_source=$here/../../../shim
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+build() { "${CC:-cc}" -std=gnu11 -g -Wall -Werror -Wno-unused-parameter -I"$shim_source" "$@" || exit 1; }
+log_library=$work/framework_log.so
+export FRAMEWORK_LOG=$work/log
+build -DVRAMSCOPE_BUILDING_LIBRARY -fvisibility=hidden -shared -fPIC -o "$log_library" "$here/framework_log.c" \
+    "$shim_source"/framework/*.c "$shim_source/log.c" "$shim_source/options.c" "$shim_source/trace/guard.c" -lpthread -ldl
+
+# expect_log WHAT <<END: the log is as wanted; it is emptied.
+expect_log() {
+    touch "$FRAMEWORK_LOG"
+    if ! diff - "$FRAMEWORK_LOG" >"$work/difference"; then
+        echo "FAIL: $1 (< wanted, > recorded)"
+        cat "$work/difference"
+        exit 1
+    fi
+    : >"$FRAMEWORK_LOG"
+    echo "ok $1"
+}

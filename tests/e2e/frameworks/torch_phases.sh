@@ -1,0 +1,47 @@
+#!/bin/bash
+# The automatic phases of PyTorch programs are where the programs themselves say they are, and change nothing.
+#
+# Runs the cases of torch_phases.py plainly and under sitecustomize with a library that logs what it is told:
+# the log must be as expected, output and exit status must be the same.  TEST_PYTHON names a Python
+# that has torch.
+here=$(cd "$(dirname "$0")" && pwd)
+which=${1:-eager} # or compiling
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export TORCHINDUCTOR_CACHE_DIR=$work/inductor
+mkdir "$work/plain" "$work/with"
+"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+
+"$python" "$here/torch_phases.py" "$work/plain" "$which" 2>"$work/err" &
+LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../../shim/framework/python \
+    "$python" "$here/torch_phases.py" "$work/with" "$which" || { echo "the run with phases failed"; exit 1; }
+wait $! || { cat "$work/err"; echo "SKIPPED: torch does not work here"; exit 77; }
+
+failed=0
+cd "$work/with" || exit 1
+for expected in *.expected; do
+    case=${expected%.expected}
+    ok=1
+    touch "$case.log"
+    cmp -s "../plain/$case.status" "$case.status" || { echo "$case: exit status differs"; ok=0; }
+    for kind in out err; do # warnings begin with the time and the process
+        diff <(sed 's/^[A-Z][0-9]* [0-9:.]* [0-9]* //' "../plain/$case.$kind") \
+             <(sed 's/^[A-Z][0-9]* [0-9:.]* [0-9]* //' "$case.$kind") >"$work/d" ||
+            { echo "$case: $kind differs (< plain, > with phases)"; tail -12 "$work/d"; ok=0; }
+    done
+    # logits may be open at the end: no backward comes any more
+    if grep -q UNBALANCED "$case.log" || [ "$(grep -c '^+' "$case.log")" -gt $(($(grep -c '^-' "$case.log") + 1)) ]; then
+        echo "$case: phases are not balanced"
+        ok=0
+    fi
+    if [ "$(cat "$expected")" != any ] && ! diff "$expected" "$case.log" >"$work/d"; then
+        echo "$case: phases differ (< expected, > told)"
+        cat "$work/d"
+        ok=0
+    fi
+    if [ $ok = 1 ]; then echo "ok $case"; else failed=1; fi
+done
+exit $failed

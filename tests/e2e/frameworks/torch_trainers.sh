@@ -1,0 +1,17 @@
+#!/bin/bash
+# The phases of training programs with Lightning, the Hugging Face Trainer and FSDP2 are those that the Python stack of each
+# tensor gives by the written rule of tests/gpu/real/phases_rule.py.  On the CPU, of programs that tests/gpu runs on a GPU.
+here=$(cd "$(dirname "$0")" && pwd)
+real=$here/../../gpu/real
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+mkdir -p "$work/tree/share/vramscope"
+ln -s "$(cd "$here/../../../shim/framework/python" && pwd)" "$work/tree/share/vramscope/python"
+export DRY=1 LIBRARY=$work/phase_log.so PYTHON=$python JOBS=2 OMP_NUM_THREADS=1
+wanted=$("$python" "$real/phases_programs.py" --list | grep -xE 'lightning|hf_checkpoint|fsdp2|dpo' | tr '\n' ' ')
+# shellcheck disable=SC2086 # names
+"$real/phases.sh" "$work/tree" "$work/out" $wanted

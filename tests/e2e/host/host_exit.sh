@@ -1,0 +1,49 @@
+#!/bin/bash
+# Exit: at most two seconds later than without us, however hard threads allocate meanwhile, and soon where none does.  A full ring
+# stalls nobody for more than a moment, and says how much it lost.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+ms() { # of a run of COMMAND
+    local before
+    before=$(date +%s%N)
+    "$@" >/dev/null 2>&1
+    took=$((($(date +%s%N) - before) / 1000000))
+}
+
+# threads that allocate without pause while main returns: the bound is the contract's two seconds (and a busy machine's share)
+for way in flood "flood late"; do
+    # shellcheck disable=SC2086
+    ms "$tests/prog_leave" $way
+    plain=$took
+    # shellcheck disable=SC2086
+    ms shimmed "$tests/prog_leave" $way
+    [ "$status" = 0 ] || fail "$way: status $status"
+    [ $took -lt $((plain + 2700)) ] || fail "$way: $took ms, $plain without the shim"
+    [ -z "$(find "$run" -name '*.vsj')" ] || recover_run
+    expect_sql "PRAGMA integrity_check" ok
+    expect_sql "SELECT count(*) > 1000 FROM event" 1
+    echo "$way: $took ms, $plain without"
+done
+
+# nothing going on: no wait
+for _ in 1 2 3; do
+    ms shimmed "$tests/prog_linked"
+    [ -z "${least:-}" ] || [ $took -lt "$least" ] && least=$took
+done
+[ "$least" -lt 500 ] || fail "a quiet exit takes $least ms"
+
+# the drain's thread never gets a turn: its one processor belongs to somebody of a higher class, the ring is full, and the program
+# pays once a millisecond for that, then nothing
+if [ "$(nproc)" -ge 2 ] && command -v taskset >/dev/null && command -v chrt >/dev/null; then
+    shim_env=(VRAMSCOPE_RING_EVENTS=1024)
+    shimmed "$tests/prog_leave" starve
+    [ "$status" = 0 ] || [ "$status" = 77 ] || fail "starve: status $status"
+    if [ "$status" = 0 ]; then
+        cat "$run/out"
+        [ -z "$(find "$run" -name '*.vsj')" ] || recover_run
+        # (a sample of ours may be among what was lost)
+        expect_sql "SELECT (SELECT ifnull(sum(events), 0) FROM loss) + (SELECT count(*) FROM event WHERE op IN ('alloc', 'free')) - $(sed -n 's/.* of //p' "$run/out") BETWEEN 0 AND 5" 1
+    fi
+fi
+echo "gone in time"

@@ -1,0 +1,97 @@
+#!/bin/bash
+# Limits that the host lives under: address space, processes, file sizes, locked memory, descriptors, closed standard streams,
+# a huge environment.  The program runs as without us; what was recorded is whole, or a line says what is missing.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+# limited 'SHELL COMMANDS' PROGRAM...: as without the shim but for at most one line of ours
+limited() {
+    local how=$1 plain
+    shift
+    bash -c "$how"'; exec "$@"' - "$@" >"$dir/plain.out" 2>"$dir/plain.err" </dev/null
+    plain=$?
+    shimmed bash -c "$how"'; exec "$@"' - "$@"
+    [ "$status" = "$plain" ] || fail "$how: status $status, $plain without the shim"
+    cmp -s "$dir/plain.out" "$run/out" || fail "$how: other output"
+    grep -v '^vramscope: ' "$run/err" | cmp -s "$dir/plain.err" - || fail "$how: other stderr"
+    said=$(grep '^vramscope: ' "$run/err")
+    [ "$(grep -c . <<<"$said")" -le 1 ] || fail "$how: $said"
+}
+complete() { # COUNT [LOSSES]: nothing lost, whatever lies where; or counted
+    [ -z "$(find "$run" -name '*.vsj')" ] || recover_run
+    expect_sql "PRAGMA integrity_check" ok
+    expect_sql "SELECT (SELECT count(*) FROM event WHERE op IN ('alloc', 'free')) + (SELECT ifnull(sum(events), 0) FROM loss)" $(($1 * 2))
+    [ $# -gt 1 ] || expect_sql "SELECT count(*) FROM loss" 0
+}
+
+# Address space: 16 MiB more than the program needs are enough for both.  (One arena: whether malloc finds room for more is luck.)
+export MALLOC_ARENA_MAX=1
+need=0
+for mb in {60..160..4}; do
+    (ulimit -v $((mb * 1024)) && "$tests/prog_threads" >"$dir/out" 2>&1) && need=$mb && break
+done
+[ $need -gt 0 ] || fail "prog_threads runs in no limit"
+for more in 16 40 200 1000 2000; do
+    limited "ulimit -v $(((need + more) * 1024))" "$tests/prog_threads"
+    [ ! -e "$db" ] || complete 8000 lossy
+    [ $more -lt 200 ] || complete 8000
+done
+# and where there is none at all, a word
+for more in 0 2; do
+    (ulimit -v $(((need + more) * 1024)) && LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$dir/none.db "$tests/prog_linked" >"$dir/out" 2>"$dir/err") || fail "tight: $(cat "$dir/err")"
+    rm -f "$dir"/none.db*
+done
+# without a drain thread threads that record while main returns do not write beside who finishes
+for moment in 0 5 20 50 0 5 20 50; do
+    limited "ulimit -v 400000" "$tests/prog_hostile" leave $moment
+    [ -z "$(find "$run" -name '*.vsj')" ] || recover_run
+    [ ! -e "$db" ] || expect_sql "PRAGMA integrity_check" ok
+done
+unset MALLOC_ARENA_MAX
+
+# file sizes: beyond the limit the kernel's answer is a deadly signal
+shim_env=(VRAMSCOPE_RING_EVENTS=131072)
+for kb in 17000 20000; do
+    limited "ulimit -f $kb" "$tests/prog_burst" 300000
+    [ -s "$db" ] || [ -n "$said" ] || fail "ulimit -f $kb: nothing, and not a word"
+    [ ! -s "$db" ] || expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
+done
+limited "ulimit -f 17000; ulimit -v 400000" "$tests/prog_burst" 300000 # on the host's own thread
+shim_env=()
+
+# locked memory, data, stack
+limited "ulimit -l 0" "$tests/prog_threads"
+complete 8000
+limited "ulimit -s unlimited" "$tests/prog_linked"
+expect_clean
+limited "ulimit -s 128" "$tests/prog_linked"
+expect_clean
+
+# descriptors: as few as the program itself needs
+for n in 4 5 6 8 16; do
+    limited "ulimit -n $n" "$tests/prog_threads"
+    [ $n -lt 8 ] || complete 8000
+done
+
+# closed standard streams: our files do not take their places
+for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-' '<&- >&-'; do
+    limited "exec $closed" "$tests/prog_threads"
+    complete 8000
+done
+
+# a huge environment, immediate binding
+limited 'export HUGE_$(printf "%0120000d" 1)=x BIG=$(printf "%0120000d" 1); for i in {1..3000}; do export "V$i=$i"; done' "$tests/prog_linked"
+expect_clean
+limited 'export LD_BIND_NOW=1' "$tests/prog_dlopen"
+expect_clean
+
+# no thread may be started: all is written at the end
+[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "only root can become nobody (the rest passed)"
+chmod 755 "$dir"
+new_run
+chmod 777 "$run"
+setpriv --reuid 65534 --clear-groups env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" \
+    bash -c 'ulimit -u 1; exec "$@"' - "$tests/prog_burst" 20000 >"$run/out" 2>"$run/err" || fail "no processes: status $?"
+[ "$(grep -c '^vramscope: no drain thread' "$run/err")" = 1 ] || fail "no processes: not a word"
+complete 20000
+echo "within every limit"

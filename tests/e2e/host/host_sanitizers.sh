@@ -1,0 +1,53 @@
+#!/bin/bash
+# Programs built with sanitizers run under the library as they do without it: the same output and exit status, recorded
+# whole; and what the sanitizer is there for is still found, and nothing of ours.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+command -v gcc >/dev/null || skip "there is no gcc"
+
+cat >"$dir/bug.c" <<'END'
+#include "prog.h"
+int main(int argc, char **argv)
+{
+    CUdeviceptr p;
+    char *block = malloc(10);
+    begin();
+    OK(cuMemAlloc(&p, 4096));
+    OK(cuMemFree(p));
+    puts("done");
+    if (argc > 1 && argv[1][0] == 'u') { /* used after free */
+        free(block);
+        return block[3];
+    }
+    if (argc > 1) { /* leaked */
+        block = NULL;
+        return 0;
+    }
+    free(block);
+    return 0;
+}
+END
+include=$(sed -nE 's/^CUDA_INCLUDE_DIR:[A-Z]+=//p' "$BUILD/CMakeCache.txt")
+here=$(cd "$(dirname "$0")" && pwd)
+tried=0
+for kind in address undefined thread leak; do
+    gcc -g "-fsanitize=$kind" -I"$here/../lib" -I"$here/../../../shim" -I"$include" "$dir/bug.c" -o "$dir/$kind" -L"$BUILD/sim" \
+        -l:libcuda.so.1 2>/dev/null || continue
+    "$dir/$kind" >/dev/null 2>&1 || continue # a sanitizer that does not run here
+    tried=$((tried + 1))
+    run_shimmed "$dir/$kind"
+    expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 2
+    expect_clean ""
+done
+[ "$tried" -gt 0 ] || skip "no sanitizer of gcc's runs here"
+
+[ ! -x "$dir/address" ] || for bug in "use heap-use-after-free" "leak 10 byte(s) leaked in 1 allocation"; do
+    "$dir/address" "${bug%% *}" >/dev/null 2>"$dir/plain.err"
+    plain=$?
+    grep -qF "${bug#* }" "$dir/plain.err" || continue # leaks are not looked for everywhere
+    shimmed "$dir/address" "${bug%% *}"
+    [ "$status" = "$plain" ] || fail "$bug: exit status $status, $plain without the library"
+    grep -qF "${bug#* }" "$run/err" || fail "not found under the library: $bug"
+    grep -q libvramscope "$run/err" && fail "something of ours was reported"
+done
+echo "$tried sanitizers"

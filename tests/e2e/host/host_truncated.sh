@@ -1,0 +1,30 @@
+#!/bin/bash
+# Somebody truncates what we have mapped, in mid-run: the program goes on and ends as it would have.  Without the journal
+# the recording ends, and every report says so; without the database's shared memory nothing is lost.  A program's own
+# SIGBUS, and its own handler for it, stay its own.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+for what in own later fault sent; do
+    run_shimmed "$tests/prog_truncate" $what
+done
+[ "$status" = 135 ] || fail "SIGBUS sent: status $status, not 135"
+
+cut() { # PATTERN, of a file in the run's directory
+    shimmed "$tests/prog_truncate" cut "$dir/$((runs + 1))/$1"
+    [ "$status" = 0 ] || fail "$1 truncated: status $status"
+    [ "$(cat "$run/out")" = "done" ] || fail "$1 truncated: other output"
+    expect_sql "PRAGMA integrity_check" ok
+}
+
+cut run.db-shm
+grep -q "opened the database again" "$run/err" || fail "not a word of the shared memory"
+expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 1000
+expect_clean ""
+
+cut '*.vsj'
+grep -q "the recording ends here" "$run/err" || fail "not a word of the journal"
+expect_sql "SELECT count(*) BETWEEN 100 AND 450 FROM event WHERE op IN ('alloc', 'free')" 1
+"$BUILD/bin/vramscope" report "$db" >"$run/report"
+[ $? = 3 ] || fail "report: not 3, shown but incomplete"
+grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "the report does not say it: $(cat "$run/report")"

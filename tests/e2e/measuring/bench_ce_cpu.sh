@@ -1,0 +1,71 @@
+#!/bin/bash
+# bench_ce from its arguments to its tables, with PyTorch on the CPU and the CPU back end: every method is a row, those
+# that need a GPU say so; errors are those of bf16, and fp32 logits are more exact; time that is up loses no row.
+set -u
+: "${BUILD:?BUILD is the build directory}"
+gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch, numpy' 2>/dev/null || { echo "skipped: no Python with PyTorch and NumPy here (TEST_PYTHON names one)"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+library=$BUILD/lib/liblinear_cross_entropy.so
+fail() { echo "FAIL: $*"; tail -n 20 "$work/out"; exit 1; }
+bench() { timeout 60 "$python" "$gpu/bench_ce.py" "$@" >"$work/out" 2>&1; }
+
+bench "$library" "$work/a.tsv" --device cpu --shape 96,64,800 --seconds 1 --rest 0.001 || fail "status $?"
+PYTHONPATH=$gpu "$python" - "$work/a.tsv" >"$work/checked" <<'END' || { cat "$work/checked"; fail "the rows"; }
+import sys
+import bench_ce_methods as M
+import bench_ce_table as T
+
+comments, rows = T.read(sys.argv[1])
+by_key = {(row["kind"], row["method"]): row for row in rows}
+wanted = [(kind, name) for kind in ("random", "peaked") for name in ("GEMM alone", *M.METHODS)]
+assert list(by_key) == wanted, list(by_key)
+for kind in ("random", "peaked"):
+    for name in ("ours fast", "ours lean", "ours naive", "PyTorch eager"):
+        row = by_key[kind, name]
+        assert not row["failure"] and row["burst_calls"] >= 3 and row["sustained_calls"] >= 3, dict(row)
+        assert row["burst_min_ms"] <= row["burst_ms"] <= row["burst_max_ms"], dict(row)
+        limit = 5e-3 if kind == "random" else 5e-2
+        assert 0 < row["error_dx"] < limit and 0 < row["error_dw"] < limit, dict(row)
+    # of one call, not of all so far
+    assert by_key[kind, "ours fast, fp32 main_grad"]["error_dw"] < 1.05 * by_key[kind, "ours fast"]["error_dw"]
+    assert by_key[kind, "QuACK"]["failure"] == "needs a GPU"
+rounded, exact = by_key["peaked", "ours fast"], by_key["peaked", "ours fast, fp32 logits"]
+assert exact["error_loss"] < rounded["error_loss"] / 100 and exact["error_dx"] < rounded["error_dx"] / 5, dict(exact)
+loss = [float(line.split("loss ")[1].split()[0]) for line in comments if " in fp64" in line]
+assert abs(loss[0] - 6.7) < 0.5 and abs(loss[1] / 0.0024 - 1) < 0.5, loss
+END
+bench --markdown "$work/a.tsv" && grep -q '^| ours fast | ' "$work/out" || fail "the page"
+
+timeout 60 "$python" "$gpu/bench_ce.py" "$library" "$work/b.tsv" --device cpu --shape 96,64,800 --seconds 60 --rest 0.1 \
+    --only 'ours fast$|eager' >"$work/out" 2>&1 &
+for ((i = 0; i < 200; i++)); do
+    grep -qs 'in fp64' "$work/out" && break
+    sleep 0.1
+done
+kill $! && wait $!
+[ "$(cut -f 1-3 "$work/b.tsv" | grep -c '^96x64x800.random.\(GEMM alone\|ours fast\|PyTorch eager\)$')" = 3 ] || fail "rows were lost when time was up"
+grep -q 'stopped: time is up' "$work/out" || fail "it does not say that it was stopped"
+
+bench "$library" "$work/c.tsv" --device cpu --shape 96,64 && fail "a shape of two numbers"
+grep -q "96,64: a shape is TOKENS,HIDDEN,VOCABULARY" "$work/out" || fail "what is wrong with the shape"
+bench "$library" --memory "$work/n" --device cpu && fail "memory of the CPU"
+grep -q "no device memory to record" "$work/out" || fail "why there is no memory"
+families() { "$python" "$gpu/bench_ce.py" --families --only "$1"; }
+[ -z "$(families ours)" ] || fail "a family is warmed up that was not chosen"
+[ "$(families 'ours|CCE, no')" = $'60\t^(CCE,\\ no\\ filter)$' ] || fail "the families of one method: $(families 'ours|CCE, no')"
+PYTHONPATH=$gpu "$python" - <<'END' || fail "the families"
+import bench_ce_methods as M
+
+found = [name for family in M.families(None) for name in M.chosen(family)]
+assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "Liger CuTe"} <= set(found), found
+END
+for program in "kernels_time.py --tune" bench_ce_chunks.py; do
+    # shellcheck disable=SC2086
+    timeout 100 "$python" $gpu/$program "$library" --device cpu --shape 300,16,200 --rest 0.001 >"$work/out" 2>&1 || fail "$program: status $?"
+done
+grep -q '^chunk 256, no scratch .* ms .*chunks of 256, workspace' "$work/out" || fail "the chunks' times"
+echo "every method is a row"

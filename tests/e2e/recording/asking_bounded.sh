@@ -1,0 +1,31 @@
+#!/bin/bash
+# What calls take that allocate nothing is asked for within 50 ms of the host's time in all: by the driver where the process
+# is alone on the device, which is every call then; by NVML, however slow, where it is not, which is the first few, and the
+# report says that the others were not measured.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+vramscope=$BUILD/bin/vramscope
+loads="SELECT count(size_bytes), count(*), ifnull(max(size_bytes), 0) FROM event WHERE op = 'module_load'"
+
+# alone: NVML takes 5 ms, and is asked for the context alone
+shim_env=(SIMCUDA_NVML_US=5000)
+run_shimmed "$tests/prog_asking"
+expect_sql "$loads" '100|100|2097152'
+expect_sql "SELECT count(*) FROM event WHERE op = 'overhead' AND size_bytes IS NULL" 0
+"$vramscope" report "$db" >"$run/report" || fail "report: $?"
+grep -q 'could not be measured' "$run/report" && fail "everything was measured: $(cat "$run/report")"
+expect_clean
+
+# not alone: two questions of 5 ms a call, of 50 ms in all
+shim_env=(SIMCUDA_NVML_US=5000 SIMCUDA_NVML=crowd)
+run_shimmed "$tests/prog_asking" later
+expect_sql "SELECT count(*) BETWEEN 1 AND 6 FROM event WHERE op = 'module_load' AND size_bytes = 2097152" 1
+expect_sql "SELECT count(*) >= 94 FROM event WHERE op = 'module_load' AND size_bytes IS NULL" 1
+# each is told, and the report has a line for all of them
+expect_sql "SELECT count(*) >= 94 FROM event WHERE op = 'overhead' AND api = 'cuStreamCreate' AND size_bytes IS NULL" 1
+"$vramscope" report "$db" >"$run/report" || fail "report: $?"
+grep -A1 '^    1[89][0-9] calls could not be measured (' "$run/report" | grep -q '^    asking had taken its share' || fail "no line: $(cat "$run/report")"
+# the time between the first load and the last: the questions, and nothing near 200 calls' worth
+expect_sql "SELECT (max(t_ns) - min(t_ns)) / 1000000 < 400 FROM event WHERE op = 'module_load'" 1
+expect_clean

@@ -1,0 +1,17 @@
+#!/bin/bash
+# A benchmark pauses all of the recording: nothing of that time is written, the rest is, and the database and the report's first
+# line say that this recording is not whole.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+run_shimmed "$tests/prog_pause"
+expect_events <<'END'
+alloc|device|cuMemAlloc_v2|1000|0|0
+alloc|device|cuMemAlloc_v2|3000|0|0
+free|device|cuMemFree_v2|3000|0|0
+free|device|cuMemFree_v2|1000|0|0
+END
+expect_sql "SELECT count(*) FROM loss WHERE why LIKE 'not covered: what happened while a benchmark had paused the recording%'" 1
+"$BUILD/bin/vramscope" report "$db" >"$run/report"
+[ $? = 3 ] || fail "the report does not end as that of an incomplete recording"
+[[ $(head -n 1 "$run/report") == "GAP: "*"paused the recording"* ]] || fail "the first line is: $(head -n 1 "$run/report")"

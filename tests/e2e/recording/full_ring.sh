@@ -1,0 +1,40 @@
+#!/bin/bash
+# A ring that is full drops events by the hundred thousand, and yet no figure is higher than what the program held:
+# the peak is at most that, everything ends at 0, and nothing is claimed to be alive at the end.  Where ends were lost
+# as well (tests/unit/test_store.c loses some), report and peak call their figures upper bounds.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+shim_env=(VRAMSCOPE_RING_EVENTS=1024)
+run_shimmed "$tests/prog_spin"
+expect_sql "SELECT sum(events) > 1000 FROM loss" 1
+expect_sql "SELECT max(peak_bytes) BETWEEN 40 << 20 AND (42 << 20) + (512 << 10) FROM peak" 1
+expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes" ''
+expect_sql "SELECT count(*) FROM leak" 0
+expect_sql "SELECT count(*) FROM upper_bound" 0
+expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed frees', 'unknown frees') AND value" 0
+
+says() {
+    grep -qF "$1" "$run/report" || fail "the report does not say '$1': $(cat "$run/report")"
+}
+shown() {
+    "$BUILD/bin/vramscope" "$@" >"$run/report"
+    local code=$?
+    [ $code = 3 ] || fail "$1: exit status $code, not 3 (shown, but incomplete)"
+}
+shown report "$db"
+says "LOST: "
+grep -q "UPPER BOUND\|at most\|≤" "$run/report" && fail "an upper bound without a reason: $(cat "$run/report")"
+sqlite3 "$db" "INSERT INTO upper_bound VALUES(1, 0, 'allocated', 1, 1000000, NULL, NULL),
+    (1, 0, 'reserved', 1, 1000000, 2, 2000000)"
+shown report "$db"
+says "UPPER BOUND: allocated of device 0 may be too high from 1 ms to the end: ends of allocations or ranges were lost"
+says "UPPER BOUND: reserved of device 0 may be too high from 1 ms to 2 ms: ends of allocations or ranges were lost; then a framework's own total, or that nothing was alive, showed it right"
+says "peak: at most 42."
+shown report --json "$db"
+for key in '"is_upper_bound": true' '"peak_is_upper_bound": true' '"end_is_upper_bound": true' '"to_t_ns": 2000000'; do
+    says "$key"
+done
+shown peak "$db"
+says "the peak may have been higher, or lower"
+says "UPPER BOUND: allocated of device 0"

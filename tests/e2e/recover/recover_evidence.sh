@@ -1,0 +1,173 @@
+#!/bin/bash
+# A file is called complete where something in it says so, and nowhere else: recoveries that are killed at any moment or
+# meet a limit and are repeated, journals that went with their machine, running processes, clean ends.  The first line of
+# the report, a field of the JSON, the picture's title, the page of a job and the exit status say the same.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+V=$BUILD/bin/vramscope
+journals=$dir/journals
+export VRAMSCOPE_JOURNAL_DIR=$journals
+mkdir "$journals"
+"${CC:-cc}" -shared -fPIC -o "$dir/kill_at.so" "$(dirname "$0")/kill_at.c" || fail "kill_at.c"
+
+# killed DATABASE: by SIGKILL after 24000 allocations; $journal has what the file has not
+killed() {
+    db=$1
+    (env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" "$tests/prog_exit" kill 24000) >/dev/null 2>&1
+    journal=$(find "$journals" -name '*.vsj')
+    [ -n "$journal" ] || fail "no journal was left"
+}
+# The same, until the kill finds no more than half of it in the file.
+killed_early() {
+    for _ in {1..30}; do
+        killed "$1"
+        rm -f "$dir"/looked-at/*
+        cp "$1"* "$dir/looked-at" # looking does not change what is left
+        [ "$(sqlite3 "$dir/looked-at/${1##*/}" "SELECT count(*) FROM ev" 2>/dev/null || echo 0)" -gt 12000 ] || return
+        rm "$1"* "$journal"
+    done
+    fail "no kill came early enough"
+}
+mkdir "$dir/looked-at"
+allocations() { ask "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0"; }
+# says STATUS LINE DATABASE: all readers agree, and the report's first line says why
+says() {
+    local title
+    "$V" report "$3" >"$dir/report" 2>"$dir/err"
+    [ $? = "$1" ] || fail "report $3: not status $1: $(cat "$dir/report" "$dir/err")"
+    head -n 1 "$dir/report" | grep -Eq "^$2" || fail "report $3 begins: $(head -n 1 "$dir/report"), not '$2'"
+    "$V" report --json "$3" >"$dir/json"
+    [ $? = "$1" ] || fail "report --json $3: not status $1"
+    python3 -c "
+import json, sys
+f = json.load(open(sys.argv[1]))['files'][0]
+assert f['complete'] == (sys.argv[2] == '0') and (f['end_line'] is None) == f['complete'], (f['complete'], f['end'], f['end_line'])" \
+        "$dir/json" "$1" || fail "report --json $3 says otherwise"
+    "$V" peak "$3" >"$dir/peak" 2>&1
+    [ $? = "$1" ] || fail "peak $3: not status $1: $(cat "$dir/peak")"
+    [ "$1" = 0 ] || head -n 1 "$dir/peak" | grep -Eq "^$2" || fail "peak $3 begins: $(head -n 1 "$dir/peak")"
+    "$V" diff "$3" "$dir/clean.db" >"$dir/diff" 2>&1
+    [ $? = "$1" ] || fail "diff $3: not status $1: $(cat "$dir/diff")"
+    [ "$1" = 0 ] || ! grep -q '^complete' "$dir/report" || fail "report $3 says complete as well"
+    ! grep -q 'no allocation of device memory is in the file' "$dir/report" || return
+    title=$("$V" plot "$3" 2>"$dir/err" | head -n 1)
+    [ "$1" = 0 ] || grep -Eq "^vramscope: plot: .*: $2" "$dir/err" || fail "plot $3 says nothing: $(cat "$dir/err")"
+    [ "$1" = 0 ] || [[ $title = *INCOMPLETE* || $title = *"still running"* ]] || fail "the picture of $3 is called '$title'"
+}
+gone='INCOMPLETE: its journal .* is gone \(reboot, container\)'
+
+# a clean end
+env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/clean.db" "$tests/prog_exit" return 100 >/dev/null 2>&1
+cp "$dir/clean.db" "$dir/clean2.db"
+says 0 "complete" "$dir/clean2.db"
+"$V" recover "$dir/clean.db" >"$dir/out" || fail "recover of a clean file: $?"
+
+# a kill and its recovery, with what nothing disturbed
+killed "$dir/whole.db"
+says 0 "complete" "$dir/whole.db"
+[ "$(allocations)" = 24000 ] || fail "$(allocations) of 24000 allocations"
+
+# a recovery is killed in front of each of its first changes, and then of ever rarer ones.  What is there when the journal
+# goes at that moment (with its container) is not complete, unless the file says so; what is repeated is.
+killed_early "$dir/run.db"
+mkdir "$dir/kept"
+cp "$journal" "$dir/kept.vsj"
+cp "$dir"/run.db* "$dir/kept"
+stages=0 finished=0 partly=0
+for ((n = 1; ; n += 1 + n / 2)); do
+    rm -f "$dir"/run.db*
+    cp "$dir"/kept/run.db* "$dir"
+    cp "$dir/kept.vsj" "$journal"
+    (LD_PRELOAD=$dir/kill_at.so KILL_AT=$n "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
+    status=$?
+    [ $status != 0 ] || break
+    [ $status = 137 ] || fail "recovery killed at change $n: $status: $(cat "$dir/err")"
+    stages=$((stages + 1))
+    rm -rf "$dir/container" && mkdir "$dir/container" && cp "$dir"/run.db* "$dir/container" # without the journal
+    mv "$journal" "$dir/aside.vsj" 2>/dev/null
+    "$V" report "$dir/container/run.db" >"$dir/report" 2>"$dir/err"
+    status=$?
+    db=$dir/container/run.db
+    case $status in
+    0)  [ "$(allocations)" = 24000 ] || fail "killed at change $n: called complete with $(allocations) of 24000"
+        finished=$((finished + 1)) ;;
+    2)  grep -q "is empty: its process recorded nothing, or its journal is gone" "$dir/err" || fail "killed at change $n: $(cat "$dir/err")" ;;
+    3)  head -n 1 "$dir/report" | grep -Eq "^$gone" || fail "killed at change $n: $(head -n 1 "$dir/report")"
+        [ "$(allocations)" = 0 ] || partly=$((partly + 1)) ;;
+    *)  fail "killed at change $n: report: $status" ;;
+    esac
+    [ ! -e "$dir/aside.vsj" ] || mv "$dir/aside.vsj" "$journal"
+    db=$dir/run.db
+    "$V" report "$db" >"$dir/report" 2>"$dir/err" || fail "repeated after change $n: $(cat "$dir/report" "$dir/err")"
+    [ "$(allocations)" = 24000 ] || fail "repeated after change $n: $(allocations) of 24000"
+    expect_sql "SELECT count(*) FROM loss" 0
+done
+[ $stages -ge 10 ] || fail "only $stages stages"
+[ $finished -ge 1 ] && [ $partly -ge 1 ] && reached=1
+[ "${reached:-}" ] || fail "$stages stages, $partly in the middle, $finished finished"
+
+# the same with a limit on the size of files, as with a full disk: one line says so, and then all is there
+killed_early "$dir/full.db"
+(ulimit -f 400 && exec "$V" report "$db") >"$dir/report" 2>"$dir/err"
+[ $? = 3 ] || fail "a recovery without room: $(cat "$dir/report" "$dir/err")"
+head -n 1 "$dir/report" | grep -q "^INCOMPLETE: its journal $journal can't be merged: $db: " || fail "without room: $(head -n 1 "$dir/report")"
+(ulimit -f 400 && exec "$V" recover) >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] || fail "recover without room: not status 3"
+[ -e "$journal" ] || fail "a recovery without room took the journal away"
+cp "$journal" "$dir/kept.vsj"
+rm "$journal"
+says 3 "$gone" "$db"
+[ "$(allocations)" -lt 24000 ] || fail "a limit of 200 KiB kept nothing back"
+cp "$dir/kept.vsj" "$journal"
+says 0 "complete" "$db"
+[ "$(allocations)" = 24000 ] || fail "with room: $(allocations) of 24000"
+
+# the path of a journal that is gone is another run's by now
+killed_early "$dir/old.db"
+mv "$journal" "$dir/theirs.vsj"
+(ulimit -f 400 && exec "$V" recover "$dir/theirs.vsj") >/dev/null 2>&1 # the file is begun, and names it
+named=$(ask "SELECT value FROM meta WHERE key = 'journal'")
+killed "$dir/new.db"
+mv "$journal" "$named"
+says 3 "$gone" "$dir/old.db"
+[ -e "$named" ] || fail "another run's journal was merged"
+rm -f "$named" "$dir"/theirs.vsj
+
+# a job says it of its ranks
+mkdir "$dir/job"
+for r in 0 1; do RANK=$r WORLD_SIZE=2 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/job/$r.db" "$tests/prog_exit" return 100 >/dev/null 2>&1; done
+"$V" report "$dir/job" >"$dir/report" || fail "a whole job: $?"
+cp "$dir/job/0.db" "$dir/rank0.db"
+cp "$dir/old.db" "$dir/job/2.db"
+"$V" report "$dir/job" >"$dir/report"
+[ $? = 3 ] || fail "a job with an incomplete file: not status 3"
+grep -q "INCOMPLETE: its journal is gone" "$dir/report" || fail "the page of a job does not say it: $(cat "$dir/report")"
+rm "$dir/job"/[02].db
+"$V" report "$dir/job" "$dir/clean.db" >"$dir/report"
+[ $? = 3 ] || fail "a job that lacks a rank: not status 3"
+
+# a process that runs
+LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/live.db" python3 - "$BUILD/sim/libcuda.so.1" >/dev/null 2>&1 <<'PY' &
+import ctypes, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+cuda.cuInit(0)
+device, context, p = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuDeviceGet(ctypes.byref(device), 0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+cuda.cuCtxSetCurrent(context)
+assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0
+time.sleep(60)
+PY
+pid=$!
+db=$dir/live.db
+for ((i = 0; i < 200; i++)); do
+    sleep 0.05
+    [ -s "$db" ] && [ "$(ask 'SELECT count(*) FROM ev')" = 1 ] && break
+done
+says 3 "still running: pid $pid" "$db"
+"$V" recover "$db" >"$dir/out"
+[ $? = 3 ] || fail "recover of a running process's file: not status 3"
+kill -KILL $pid
+wait $pid 2>/dev/null
+says 0 "complete" "$db"
+echo "complete from evidence: killed at $stages moments"

@@ -1,0 +1,111 @@
+#!/bin/bash
+# Every road into the driver that needs no CUDA runtime, on the simulated driver: each program does the same few calls, has
+# exactly these events, and prints what it prints without the shim.  tests/gpu/roads.sh walks the same ones on a GPU.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+src=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
+command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
+sim=$BUILD/sim/libcuda.so.1
+flags=(-O1 -g "-I${include:-/usr/local/cuda/include}")
+
+make_program() { "${CC:-cc}" "${flags[@]}" -o "$dir/$1" "$src/roads.c" "${@:2}" -ldl || fail "$1 does not build"; }
+make_library() { "${CC:-cc}" "${flags[@]}" -shared -fPIC -o "$dir/$1" "$src/plugin.c" "${@:2}" -ldl || fail "$1 does not build"; }
+make_program roads
+make_program roads_linked -DLINKED "$sim"
+make_library plugin_now.so -Wl,-z,now,-z,relro "$sim"
+make_library plugin_lazy.so -Wl,-z,lazy,-z,relro "$sim"
+make_library plugin_plain.so -Wl,-z,lazy,-z,norelro "$sim"
+make_library plugin_weak.so -DPLUGIN_WEAK
+make_library plugin_asks.so -DPLUGIN_ASKS
+"${CC:-cc}" "${flags[@]}" -shared -fPIC -o "$dir/plugin_loads.so" -DPLUGIN_LOADS "$src/plugin.c" "$dir/plugin_asks.so" "$sim" "-Wl,-rpath,$dir" ||
+    fail "plugin_loads.so does not build"
+
+work='alloc|device|cuMemAlloc_v2|1000|0|0
+free|device|cuMemFree_v2|1000|0|0
+alloc|device|cuMemAlloc_v2|2000|0|0
+alloc|pinned|cuMemHostAlloc|4096|-1|0
+alloc|device|cuMemAlloc_v2|17592186044416|0|2
+free|pinned|cuMemFreeHost|4096|-1|0'
+more='alloc|device|cuMemAlloc_v2|3000|0|0
+free|device|cuMemFree_v2|3000|0|0'
+memory="op IN ('alloc', 'free', 'free_failed')"
+
+run_shimmed "$dir/roads_linked" linked
+expect_events "$memory" <<<"$work"
+expect_clean
+for road in dlsym local deepbound global next program proc1 proc2 ptsz "absolute $sim"; do
+    # shellcheck disable=SC2086 # a road and its argument
+    run_shimmed "$dir/roads" $road
+    expect_events "$memory" <<<"$work"
+    expect_clean
+done
+
+# a library that is loaded later and bound to the driver itself, past the global scope
+for library in now lazy plain; do
+    for road in plugin deepbind deepbind-local; do
+        for eager in '' 1; do
+            shim_env=("LD_BIND_NOW=$eager")
+            run_shimmed "$dir/roads" $road "$dir/plugin_$library.so"
+            expect_events "$memory" <<<"$work
+$more"
+            expect_clean
+        done
+    done
+done
+shim_env=()
+
+# one that refers to the driver weakly, where none is: it must not take us for one; and where one is
+run_shimmed "$dir/roads" plugin "$dir/plugin_weak.so"
+grep -qx "no driver" "$run/out" || fail "a weak reference found a driver: $(cat "$run/out")"
+[ ! -e "$db" ] || fail "a program without a driver was recorded"
+run_shimmed "$dir/roads_linked" plugin "$dir/plugin_weak.so"
+expect_events "$memory" <<<"$work
+$more"
+expect_clean
+
+# one that finds the driver only among the libraries of the one that loaded it
+run_shimmed "$dir/roads" plugin "$dir/plugin_loads.so"
+expect_events "$memory" <<<"$work"
+expect_clean
+
+# a second copy of the driver under another name has a state of its own: its calls stay its own, and that is told
+cp "$sim" "$dir/libcuda-copy.so"
+run_shimmed "$dir/roads" twice "$dir/libcuda-copy.so"
+expect_events "$memory" <<<"$work"
+expect_sql "SELECT DISTINCT events || '|' || why FROM loss" "0|not covered: a second CUDA driver in the process, $dir/libcuda-copy.so"
+"$BUILD/bin/vramscope" report "$db" | grep -q "^GAP: .*not covered: a second CUDA driver" || fail "the report is silent about it"
+
+# one whose code itself holds the addresses (text relocations) stays as it is, works, and what goes past us is told
+if [ "$(uname -m)" = x86_64 ]; then
+    make_library plugin_text.so -fno-pic -mcmodel=large -Wl,-z,notext "$sim"
+    run_shimmed "$dir/roads" plugin "$dir/plugin_text.so"
+    expect_events "$memory" <<<"$work
+$more"
+    expect_clean
+    run_shimmed "$dir/roads" deepbind "$dir/plugin_text.so"
+    cat >"$dir/both.c" <<'END'
+#define _GNU_SOURCE
+#include "work.h"
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    CUdeviceptr p;
+    CUcontext context;
+    MUST(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND);
+    MUST(library != NULL && dlsym(library, "plugin_run") != NULL);
+    return cuMemAlloc_v2(&p, 1000) != 0;
+}
+END
+    "${CC:-cc}" "${flags[@]}" "-I$src" -o "$dir/both" "$dir/both.c" "$sim" -ldl || fail "both does not build"
+    run_shimmed "$dir/both" "$dir/plugin_text.so"
+    expect_sql "SELECT count(*) FROM loss WHERE why = 'not covered: cuMemAlloc_v2 as called by $dir/plugin_text.so, whose reference to it cannot be changed'" 1
+fi
+
+# loaded and unloaded by several threads at once, under look-ups of others
+for i in 1 2 3; do cp "$dir/plugin_now.so" "$dir/plugin_$i.so"; done
+for _ in 1 2 3; do
+    shimmed "$tests/prog_rebind" "$dir"/plugin_[123].so
+    [ "$status" = 0 ] || fail "libraries that come and go: status $status"
+done

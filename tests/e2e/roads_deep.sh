@@ -1,9 +1,0 @@
-#!/bin/bash
-# A range that is too deep to be followed is a counted loss, and what is allocated in it is in no other thread's phase.
-# shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/lib.bash"
-
-run_shimmed "$tests/prog_deep"
-expect_sql "SELECT size_bytes >> 20, phase FROM allocation ORDER BY alloc_seq" $'1|none\n2|forward'
-expect_sql "SELECT count(*), sum(events) FROM loss" '1|1'
-expect_sql "SELECT substr(why, 1, 34) FROM loss" 'ranges beyond 64 open on a thread,'
