@@ -3,7 +3,7 @@
 bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
 bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
 bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
-bench_ce.py --markdown OUT.tsv               the tables of docs/results.md, and the targets
+bench_ce.py --markdown OUT.tsv               the tables of docs/measurements/cross_entropy.md, and the targets
 
 The linear cross-entropy, ours and its peers: loss and all gradients in bf16.  Times are of CUDA events around one
 call, all methods in turn within a round, each round beginning with another one, so that a card that lowers its clock

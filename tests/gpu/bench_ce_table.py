@@ -1,4 +1,4 @@
-"""Rows of bench_ce: the file, what is printed, the Markdown of docs/results.md, and which targets are met.
+"""Rows of bench_ce: the file, what is printed, the Markdown of docs/measurements/cross_entropy.md, and which targets are met.
 
 The file is tab-separated, a line a row, its first line the names of COLUMNS; bytes are bytes, times milliseconds, an
 empty field is unknown.  Lines that begin with # say what it was measured on.  Nothing here needs PyTorch.

@@ -2,7 +2,7 @@
 # bench_ring.sh TREE OUT - many threads on one ring, and two million events offered a second, on a machine with cores enough.
 #
 # TESTS is the folder of the bench_* programs (build/release/tests unless set).  Needs many cores and no GPU; what the figures
-# are held against is the H200 machine's (docs/results.md), so elsewhere it is skipped.  Fails where an event has become
+# are held against is the H200 machine's (docs/measurements/cost.md), so elsewhere it is skipped.  Fails where an event has become
 # dearer than those by half, where the bookkeeping of losses does not add up, or where calls were held up beyond the bound.
 set -u
 [ $# = 2 ] || { echo "usage: bench_ring.sh TREE OUT" >&2 && exit 2; }
@@ -19,7 +19,7 @@ failed=0
 } | tee "$out/machine"
 "$tests/bench_ring" 15 | tee "$out/ring" || failed=1
 
-# threads:ns of docs/results.md, each with half as much again
+# threads:ns of docs/measurements/cost.md, each with half as much again
 for limit in 1:43 2:240 8:970; do
     measured=$(awk -v n="${limit%:*}" '$1 == "vs_record," && $2 == n { print $4 }' "$out/ring")
     awk -v m="$measured" -v l="${limit#*:}" -v n="${limit%:*}" 'BEGIN {
