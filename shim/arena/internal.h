@@ -1,5 +1,6 @@
 /*
- * internal.h - what the parts of the arena share.  Who includes it is a part, or a test that looks inside.
+ * internal.h - the functions that the arena's own files share.  Only they include it, and tests that look
+ * inside.
  *
  *      part         knows                                                    file
  *      holes        trees of tiles by size                                   holes.c

@@ -55,9 +55,9 @@ void vs_served_out(void);
 void vs_served_begin(void);
 /* Until nobody is inside who was; false: somebody is for so long that he may never leave. */
 bool vs_served_wait(void);
-/* Exit was called, or when it is cannot be known: the driver may have shut down.  Known for sure once it is
- * watched for, with a context made. Relaxed: who frees in another thread then may as well have come before.
- */
+/* The driver may have shut down: exit was called, or no handler could be registered that would say so.  Valid
+ * from vs_served_watch_exit on, which is called once a context exists.  Relaxed: a free on another thread at
+ * that moment may as well have come before. */
 extern _Atomic bool vs_served_exiting;
 void vs_served_watch_exit(void);
 

@@ -1,7 +1,8 @@
 /*
  * state.h - what the arena is made of: windows, tiles, granules, views, lanes, and places in them.
  *
- * Who includes it is a part of the arena (internal.h has the parts' functions), or a test that looks inside.
+ * Only the arena's own files include it, and tests that look inside.  internal.h has the functions that these
+ * files share.
  *
  * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
  * for one granule.  Every heap has slots_per_heap of them; the addresses of all views are one more window.
@@ -152,7 +153,7 @@ struct ebb {
     uint64_t least, before; /* bytes that lived, in this window of frees and in the last one */
     uint64_t since;         /* bytes freed since the last ebb */
     uint32_t left;          /* frees to the end of the window */
-    bool armed;             /* much lived since the last ebb */
+    bool armed; /* more than half of the range has lived since the last ebb: the next low is one */
     bool now;
 };
 
@@ -321,7 +322,7 @@ static inline bool is_done(const struct lane *q, uint64_t seq)
     return (seq < q->freed ? seq : q->freed) <= q->done;
 }
 
-/* The lowest of some bits, which goes. */
+/* Clears the lowest of the bits, and returns its number. */
 static inline uint32_t next_bit(uint32_t *bits)
 {
     uint32_t bit = (uint32_t)__builtin_ctz(*bits);
