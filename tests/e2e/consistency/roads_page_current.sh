@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 page=${1:-docs/coverage.md}
-rows=$(awk -F' [|] ' '/^## Roads/ { on = 1 } /^### What is told/ { on = 0 } on && /^[|] / && !/---/ { print $2 "|" $3 }' "$page" | tail -n +2)
+rows=$(awk -F' [|] ' '/^## Roads/ { on = 1 } /^### What is reported/ { on = 0 } on && /^[|] / && !/---/ { print $2 "|" $3 }' "$page" | tail -n +2)
 [ "$(wc -l <<<"$rows")" -ge 15 ] || { echo "$page has no table of roads: $rows"; exit 1; }
 missing=0
 no() { echo "$page names $1, which is not there" && missing=1; }
@@ -30,7 +30,7 @@ done
 # it must be able to fail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-for wrong in 's/e2e\/roads_fork/e2e\/roads_forks/' 's/e2e\/host_refused/e2e\/host_refuse/' 's/hooks_dlvsym/hooks_dlxsym/' 's/`forkserver`/`forkservers`/' '/^| linked/,/^| [.].*told/d'; do
+for wrong in 's/e2e\/roads_fork/e2e\/roads_forks/' 's/e2e\/host_refused/e2e\/host_refuse/' 's/hooks_dlvsym/hooks_dlxsym/' 's/`forkserver`/`forkservers`/' '/^| linked/,/^| [.].*reported/d'; do
     sed "$wrong" docs/coverage.md >"$dir/page.md"
     if tests/e2e/consistency/roads_page_current.sh "$dir/page.md" >/dev/null; then
         echo "a page with $wrong would go unnoticed"
