@@ -12,6 +12,8 @@
 
 #include "args.h"
 #include "commands.h"
+#include "frames_text.h"
+#include "journal.h"
 #include "relabel.h"
 #include "report.h"
 #include "shown.h"
@@ -28,7 +30,7 @@ struct options {
 
 static const struct option_row rows[] = {
     {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
-     "one of phase, category, library, stack (default: all four)"},
+     "one of line, phase, category, library, stack (default: all of them)"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
     {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
@@ -40,15 +42,17 @@ static const struct option_row rows[] = {
 
 static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
-    "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by phase of "
-    "birth, by category\n"
-    "(framework blocks, direct driver allocations), by the library that asked, by call stack (innermost "
-    "frame first).\n"
+    "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
+    "program, by phase\n"
+    "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
+    "stack\n"
+    "(innermost frame first).\n"
     "The rows of each table sum to the peak, to the byte.\n"
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
-static const char *const questions[] = {"phase", "category", "library", "stack", NULL};
+static const char *const questions[] = {"line", "phase", "category", "library", "stack", NULL};
+enum { QUESTIONS = sizeof questions / sizeof *questions - 1 };
 static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
 static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
 
@@ -59,15 +63,11 @@ struct page { /* one device, and how to show it */
     const struct oom_report *oom; /* NULL: at the peak */
 };
 
-static const char *file_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path;
-}
-
 static char *group_name(const struct page *p, const struct holder *h, enum holder_by by)
 {
     switch (by) {
+    case BY_LINE:
+        return h->line ? line_text(h->line) : holders_lineless(h);
     case BY_PHASE:
         return xstrdup(h->phase ? h->phase : "unknown");
     case BY_CATEGORY:
@@ -82,23 +82,21 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
 
 /* ---- text ---- */
 
-static void print_stack(struct trace *t, int64_t id)
+/* The program's own line first: the frames inside of it are the framework's. */
+static void print_stack(const struct page *p, const struct holder *h)
 {
     struct trace_frame *frames;
     size_t n;
-    if (!id || trace_stack(t, id, &frames, &n))
+    char *line = stack_line_text(p->t, h->stack);
+    printf("\n      stack %" PRId64 ": %s in %s%s%s\n", h->stack, units_bytes(h->bytes, p->o->bytes).s,
+           units_count(h->count, "allocation").s, *line ? "," : "", line);
+    free(line);
+    if (trace_stack(p->t, h->stack, &frames, &n))
         return;
     for (size_t i = 0; i < n; i++) {
-        const struct trace_frame *f = &frames[i];
-        const char *module = f->module ? file_name(f->module) : "?";
-        printf("        ");
-        if (f->function)
-            printf("%s  (%s)", shown(f->function), shown(module));
-        else
-            printf("%s+0x%" PRIx64, shown(module), (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
-        if (f->file)
-            printf("  %s:%" PRId64, shown(f->file), f->line == UNKNOWN ? 0 : f->line);
-        putchar('\n');
+        char *text = frame_text(&frames[i], true);
+        printf("        %s\n", text);
+        free(text);
     }
     free(frames);
 }
@@ -155,13 +153,19 @@ static void print_groups(const struct page *p, enum holder_by by)
     for (size_t i = 0; by == BY_STACK && i < shown; i++) {
         if (!groups[i].stack)
             continue;
-        printf("\n      stack %" PRId64 ": %s in %s\n", groups[i].stack,
-               units_bytes(groups[i].bytes, p->o->bytes).s, units_count(groups[i].count, "allocation").s);
-        print_stack(p->t, groups[i].stack);
+        print_stack(p, &groups[i]);
     }
     table_free(&table);
     free((char *)header[0]);
     free(groups);
+}
+
+static bool any_line(const struct device_report *d)
+{
+    for (size_t i = 0; i < d->live_count; i++)
+        if (d->live[i].line)
+            return true;
+    return false;
 }
 
 static void page_text(const struct page *p, int only)
@@ -180,8 +184,8 @@ static void page_text(const struct page *p, int only)
         puts(", outside any phase");
     else
         printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
-    for (int by = 0; by < 4; by++)
-        if (only < 0 || by == only)
+    for (int by = 0; by < QUESTIONS; by++)
+        if (by == only || (only < 0 && (by != BY_LINE || any_line(d))))
             print_groups(p, (enum holder_by)by);
     if (only < 0 && p->oom) {
         oom_report_device_text(p->oom, stdout, p->o->bytes);
@@ -202,6 +206,7 @@ static void stack_json(struct trace *t, int64_t id, struct json *j)
     if (id && !trace_stack(t, id, &frames, &n)) {
         for (size_t i = 0; i < n; i++) {
             json_begin(j, NULL, '{');
+            json_text(j, "kind", frames[i].kind == VS_FRAME_PYTHON ? "python" : "native");
             json_text(j, "module", frames[i].module);
             json_int(j, "offset", frames[i].offset);
             json_text(j, "function", frames[i].function);
@@ -227,10 +232,11 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
             json_int(j, "stack", h->stack);
         else
             json_text(j, questions[by],
-                      by == BY_PHASE      ? h->phase
+                      by == BY_LINE       ? h->line
+                      : by == BY_PHASE    ? h->phase
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
-        if (by == BY_LIBRARY || by == BY_STACK) /* of what no call stack was taken */
+        if (by == BY_LINE || by == BY_LIBRARY || by == BY_STACK) /* of what has no line, library, stack */
             json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);
         json_int(j, "allocations", groups[i].count);
@@ -258,7 +264,7 @@ static void page_json(const struct page *p, int only, struct json *j)
     json_int(j, "t_ns", d->allocated->t);
     json_int(j, "step", d->step_at_peak);
     json_text(j, "phase", d->phase_at_peak);
-    for (int by = 0; by < 4; by++)
+    for (int by = 0; by < QUESTIONS; by++)
         if (only < 0 || by == only)
             groups_json(p, (enum holder_by)by, j);
     if (!p->oom) { /* these are about the peak */
@@ -424,7 +430,7 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: which file? vramscope peak FILE");
     int only = question(o.by);
     if (o.by && only < 0)
-        return complain("peak: --by takes phase, category, library or stack, not '%s'", o.by);
+        return complain("peak: --by takes line, phase, category, library or stack, not '%s'", o.by);
     if (moment(o.at) < 0)
         return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
     if (relabel_check(&o.relabel, why, sizeof why))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frames_text.h"
 #include "report.h"
 #include "shown.h"
 #include "table.h"
@@ -89,7 +90,9 @@ static void print_stacks(struct trace *t, const struct growth *g, FILE *out, boo
     for (size_t i = 0; i < g->count && printed < STACKS; i++) {
         if (g->groups[i].stack <= 0)
             continue;
-        fprintf(out, "    the %s a step came from\n", B(g->groups[i].bytes / g->steps));
+        char *line = stack_line_text(t, g->groups[i].stack);
+        fprintf(out, "    the %s a step came from%s\n", B(g->groups[i].bytes / g->steps), line);
+        free(line);
         report_frames_text(t, g->groups[i].stack, FRAMES, out);
         printed++;
     }
@@ -119,6 +122,7 @@ static void group_json(struct trace *t, const struct growth *g, const struct gro
     json_text(j, "category", category_of(p));
     json_text(j, "phase", phase_of(t, p));
     json_text(j, "library", p->stack > 0 ? trace_owner(t, p->stack) : NULL);
+    json_text(j, "line", p->stack > 0 ? trace_line(t, p->stack) : NULL);
     json_int(j, "stack", p->stack > 0 ? p->stack : UNKNOWN);
     json_int(j, "size_bytes", p->bytes);
     json_int(j, "allocations", p->count);

@@ -89,9 +89,6 @@ void report_growth_json(struct trace *t, const struct growth *g, struct json *j)
 void report_savings_text(const struct savings *s, FILE *out, bool exact);
 void report_savings_json(const struct savings *s, struct json *j);
 
-/* The frames of STACK, the MOST innermost ones (report_oom.c). */
-void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out);
-
 /* report_bounds.c */
 void report_bounds_text(const struct trace *t, FILE *out);
 void report_bounds_json(const struct trace *t, struct json *j);

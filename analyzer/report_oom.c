@@ -1,4 +1,5 @@
 /* report_oom.c - see report_oom.h.  Each sentence here is one that the numbers say. */
+#include "frames_text.h"
 #include "report_oom.h"
 
 #include <inttypes.h>
@@ -175,26 +176,6 @@ static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out)
-{
-    struct trace_frame *frames;
-    size_t n;
-    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
-        return;
-    for (size_t i = 0; i < n && i < most; i++) {
-        const char *slash = frames[i].module ? strrchr(frames[i].module, '/') : NULL;
-        const char *module = slash ? slash + 1 : frames[i].module ? frames[i].module : "?";
-        if (frames[i].function)
-            fprintf(out, "        %s  (%s)\n", shown(frames[i].function), shown(module));
-        else
-            fprintf(out, "        %s+0x%" PRIx64 "\n", shown(module),
-                    (uint64_t)(frames[i].offset == UNKNOWN ? 0 : frames[i].offset));
-    }
-    if (n > most)
-        fprintf(out, "        and %s\n", units_count((int64_t)(n - most), "outer frame").s);
-    free(frames);
-}
-
 static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
 {
     const struct trace_oom_kept *o = r->lead;
@@ -309,8 +290,10 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
                 B(held[i].bytes));
         if (held[i].stack <= 0 || (printed && held[i].bytes < r->live_bytes / 100))
             continue; /* crumbs explain nothing */
-        fprintf(out, "%s    %s in %s came from\n", printed++ ? "" : "\n", B(held[i].bytes),
-                units_count(held[i].count, "allocation").s);
+        char *line = stack_line_text(t, held[i].stack);
+        fprintf(out, "%s    %s in %s came from%s\n", printed++ ? "" : "\n", B(held[i].bytes),
+                units_count(held[i].count, "allocation").s, line);
+        free(line);
         report_frames_text(t, held[i].stack, OF_HOLDER, out);
     }
     free(held);
@@ -402,7 +385,7 @@ static void need_json(const struct oom_report *r, struct json *j)
     json_int(j, "residual_and_other_processes_bytes", n->beyond);
 }
 
-static void kept_json(const struct trace_oom_kept *o, struct json *j)
+static void kept_json(const struct trace_oom_kept *o, struct trace *t, struct json *j)
 {
     json_int(j, "seq", o->seq);
     json_int(j, "t_ns", o->t);
@@ -411,6 +394,7 @@ static void kept_json(const struct trace_oom_kept *o, struct json *j)
     json_text(j, "phase", o->phase);
     json_text(j, "thread", o->thread_name);
     json_text(j, "asked_by", o->owner);
+    json_text(j, "line", o->stack > 0 ? trace_line(t, o->stack) : NULL);
     json_int(j, "stack", o->stack);
     json_bool(j, "framework", o->op == OOM_FRAMEWORK);
     json_text(j, "api", o->api);
@@ -455,7 +439,7 @@ void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j
     if (!r->lead)
         return;
     json_begin(j, "out_of_memory", '{');
-    kept_json(r->lead, j);
+    kept_json(r->lead, t, j);
     need_json(r, j);
     json_int(j, "total_bytes", r->total_bytes);
     json_int(j, "steps_after", r->steps_after);

@@ -14,7 +14,7 @@
 #include "base.h"
 #include "trace/event.h"
 
-#define TRACE_SCHEMA 2 /* the schema version that this analyzer reads */
+#define TRACE_SCHEMA 3 /* the schema version that this analyzer reads */
 
 struct trace_process {
     int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;
@@ -142,6 +142,7 @@ struct trace_arena { /* of a device, as of its last sample at t */
 struct trace_live { /* bytes held at the device's allocated peak */
     int64_t device, size, count, stack;
     const char *phase, *category, *owner;
+    const char *line; /* "FILE:LINE FUNCTION", the program's own innermost; NULL without Python frames */
 };
 
 struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */
@@ -196,6 +197,7 @@ struct trace_count {
 struct trace_frame {
     const char *module, *function, *file;
     int64_t offset, line;
+    int64_t kind; /* enum vs_frame_kind */
 };
 
 /* What is known of how the recording ended; everything is in the file after the first two alone. */
@@ -339,6 +341,10 @@ int trace_births(struct trace *t, int64_t device, const struct trace_step_end *s
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
 /* The library that asked by call stack STACK; NULL unknown. */
 const char *trace_owner(struct trace *t, int64_t stack);
+/* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */
+const char *trace_line(struct trace *t, int64_t stack);
+/* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */
+const char *trace_line(struct trace *t, int64_t stack);
 /* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The phase that the device was in when its allocated peak was reached. */

@@ -91,11 +91,24 @@ int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq)
     return value;
 }
 
+static const char *text_of_stack(struct trace *t, const char *sql, int64_t stack)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 1, stack);
+    const char *text = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    sqlite3_finalize(s);
+    return text;
+}
+
 const char *trace_owner(struct trace *t, int64_t stack)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = ?)", 1, stack);
-    const char *owner = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
-    sqlite3_finalize(s);
-    return owner;
+    return text_of_stack(t, "SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = ?)",
+                         stack);
+}
+
+const char *trace_line(struct trace *t, int64_t stack)
+{
+    return text_of_stack(t,
+                         "SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = "
+                         "(SELECT line FROM stack WHERE id = ?)",
+                         stack);
 }

@@ -174,19 +174,20 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
     *out = NULL;
     *n = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) = (struct trace_live){
-            trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2), trace_sql_int(s, 3),
-            trace_sql_text(t, s, 4), trace_sql_text(t, s, 5), trace_sql_text(t, s, 6)};
+        *PUSH(*out, *n) =
+            (struct trace_live){trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2),
+                                trace_sql_int(s, 3),     trace_sql_text(t, s, 4), trace_sql_text(t, s, 5),
+                                trace_sql_text(t, s, 6), trace_sql_text(t, s, 7)};
     return trace_sql_done(t, s, code);
 }
 
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner FROM live_at_peak "
-                  "WHERE device = ? GROUP BY phase, category, owner, stack ORDER BY 2 DESC",
-                  1, device);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line FROM "
+        "live_at_peak WHERE device = ? GROUP BY phase, category, owner, line, stack ORDER BY 2 DESC",
+        1, device);
     return trace_live_rows(t, s, out, n);
 }
 
@@ -215,7 +216,8 @@ int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n
         "WITH RECURSIVE up(id, parent, frame, depth) AS (SELECT id, parent, frame, 0 FROM stack WHERE id = ? "
         "UNION ALL SELECT s.id, s.parent, s.frame, up.depth + 1 FROM stack s JOIN up ON s.id = up.parent "
         "WHERE up.depth < 1024) "
-        "SELECT m.path, f.function, f.file, f.offset, f.line FROM up LEFT JOIN frame f ON f.id = up.frame "
+        "SELECT m.path, f.function, f.file, f.offset, f.line, f.kind FROM up LEFT JOIN frame f ON f.id = "
+        "up.frame "
         "LEFT JOIN module m ON m.id = f.module ORDER BY up.depth",
         1, id);
     int code = SQLITE_ERROR;
@@ -224,7 +226,7 @@ int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(*out, *n) =
             (struct trace_frame){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_text(t, s, 2),
-                                 trace_sql_int(s, 3), trace_sql_int(s, 4)};
+                                 trace_sql_int(s, 3),     trace_sql_int(s, 4),     trace_sql_int(s, 5)};
     return trace_sql_done(t, s, code);
 }
 

@@ -25,7 +25,9 @@ static int by_identity(const void *a, const void *b)
     int order = compare_text(x->category, y->category);
     order = order ? order : compare_text(x->phase, y->phase);
     order = order ? order : compare_text(x->owner, y->owner);
+    order = order ? order : compare_text(x->line, y->line);
     order = order ? order : (int)x->no_stack - (int)y->no_stack;
+    order = order ? order : (int)x->no_native - (int)y->no_native;
     return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
@@ -56,6 +58,11 @@ static size_t melt(struct holder *all, size_t n)
     return kept + 1;
 }
 
+static bool is_framework(const struct trace_live *l)
+{
+    return l->category && !strncmp(l->category, "framework", 9);
+}
+
 static bool has_stack(const struct trace_live *l)
 {
     return l->stack != UNKNOWN && l->stack != 0;
@@ -70,10 +77,27 @@ static void take_category(struct holder *h, const struct trace_live *l)
     }
 }
 
+/* Of a framework's block Python frames are enough by default, and no library is among them. */
+static void take_library(struct holder *h, const struct trace_live *l)
+{
+    h->owner = l->owner;
+    if (!l->owner && has_stack(l) && l->line && is_framework(l)) {
+        h->no_native = true;
+        h->category = l->category;
+    } else if (!l->owner) {
+        take_category(h, l);
+    }
+}
+
 static struct holder identity(const struct trace_live *l, enum holder_by by)
 {
     struct holder h = {.bytes = l->size, .count = l->count};
     switch (by) {
+    case BY_LINE:
+        h.line = l->line;
+        h.category = l->line ? NULL : l->category;
+        h.no_stack = !l->line && !has_stack(l);
+        break;
     case BY_PHASE:
         h.phase = l->phase;
         break;
@@ -81,9 +105,7 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
         h.category = l->category;
         break;
     case BY_LIBRARY:
-        h.owner = l->owner;
-        if (!l->owner)
-            take_category(&h, l);
+        take_library(&h, l);
         break;
     case BY_STACK:
         h.stack = has_stack(l) ? l->stack : 0;
@@ -101,11 +123,6 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
         all[i] = identity(&live[i], by);
     *count = melt(all, n);
     return all;
-}
-
-static bool is_framework(const struct trace_live *l)
-{
-    return l->category && !strncmp(l->category, "framework", 9);
 }
 
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count)
@@ -130,6 +147,8 @@ struct holder *holders_composition(const struct trace_live *live, size_t n, size
 char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n)
 {
     bool framework = h->category && !strncmp(h->category, "framework", 9), any = false;
+    if (h->no_native)
+        return xstrdup("framework (Python frames only: VRAMSCOPE_STACKS=all)");
     if (!h->no_stack)
         return xstrdup("unknown");
     if (h->category && !strcmp(h->category, "before recording"))
@@ -143,4 +162,16 @@ char *holders_nameless(const struct holder *h, const struct trace_live *live, si
                    any         ? ""
                    : framework ? "s: VRAMSCOPE_STACKS=all"
                                : "s: VRAMSCOPE_STACKS=driver");
+}
+
+char *holders_lineless(const struct holder *h)
+{
+    bool framework = h->category && !strncmp(h->category, "framework", 9);
+    if (h->category && !strcmp(h->category, "before recording"))
+        return xstrdup("held before the recording began");
+    return xformat("%s (%s)",
+                   framework     ? "framework"
+                   : h->category ? h->category
+                                 : "unknown",
+                   h->no_stack ? "no call stack" : "no Python line");
 }

@@ -6,13 +6,14 @@
 
 #include "trace.h"
 
-enum holder_by { BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
+enum holder_by { BY_LINE, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 
 struct holder {
-    const char *phase, *category, *owner; /* NULL where the question does not tell them apart */
+    const char *line, *phase, *category, *owner; /* NULL where the question does not tell them apart */
     int64_t stack, bytes, count;
     bool
         no_stack; /* owner is not known because no call stack was taken; else nothing in it names a library */
+    bool no_native; /* ... or because Python frames alone were taken */
 };
 
 /* Groups N rows; the result is sorted by bytes, greatest first, and sums to what the rows sum to.  The caller
@@ -23,9 +24,12 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
  * library. */
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count);
 
-/* How a group without a library is called: where no row of its kind has a call stack, with the option that
- * takes them.  The caller frees it. */
+/* How a group without a library or a line is called: where no row of its kind has what was asked for, with
+ * the option that takes it.  The caller frees it. */
 char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n);
+
+/* The same of a group without a line. */
+char *holders_lineless(const struct holder *h);
 
 int64_t holders_total(const struct trace_live *live, size_t n);
 

@@ -281,6 +281,8 @@ static int check(const struct vs_journal_header *h, uint64_t file_bytes)
         return -EINVAL;
     if (h->format > VS_JOURNAL_FORMAT)
         return -EPROTO;
+    if (h->format != 0 && h->format < VS_JOURNAL_FORMAT)
+        return -ENOTSUP;
     if (h->format == 0 || h->header_bytes != sizeof *h || h->file_bytes != file_bytes)
         return -EINVAL;
     for (int s = 0; s < VS_SECTIONS; s++)

@@ -65,11 +65,26 @@ struct vs_module_row {   /* one mapping of one object file */
     uint32_t reserved[2];
 };
 
-struct vs_frame_row {
-    uint64_t address; /* the return address minus 1, absolute */
-    uint32_t module;  /* module id, 0 = unknown */
-    uint32_t reserved;
+/* What a frame is.  The numbers are those of the database, frame.kind. */
+enum vs_frame_kind {
+    VS_FRAME_ADDRESS = 1, /* an address of code */
+    VS_FRAME_PYTHON = 2   /* a place in Python code: a function, a file and a line */
 };
+
+struct vs_frame_row {
+    union {
+        uint64_t address; /* VS_FRAME_ADDRESS: the return address minus 1, absolute */
+        struct {          /* the others: string ids */
+            uint32_t function, file;
+        };
+    };
+    union {
+        uint32_t module; /* VS_FRAME_ADDRESS: module id, 0 = unknown */
+        uint32_t line;   /* the others: 0 = unknown */
+    };
+    uint32_t kind; /* enum vs_frame_kind */
+};
+_Static_assert(sizeof(struct vs_frame_row) == 16, "both kinds of frame have the same row");
 
 struct vs_stack_row { /* call-stack trie: a stack is the path from this node to the root (parent 0) */
     uint32_t parent;  /* the caller */
@@ -101,9 +116,9 @@ uint64_t vs_journal_process_start(int32_t pid);
 
 /* Opens another process's journal for reading (`writable` = may release what it consumed).  Every offset and
  * count in the file is checked against its size first: a truncated, foreign or damaged file is -EINVAL, a
- * newer format -EPROTO, and never a crash.  What another user wrote is -EPERM: a journal says which file is
- * to be written, and that is for its owner to say.  A symbolic link is not followed (-EINVAL), a FIFO not
- * waited for. */
+ * newer format -EPROTO, an older one -ENOTSUP, and never a crash.  What another user wrote is -EPERM: a
+ * journal says which file is to be written, and that is for its owner to say.  A symbolic link is not
+ * followed (-EINVAL), a FIFO not waited for. */
 int vs_journal_open(struct vs_journal **out, const char *path, bool writable);
 /* The same of the file behind FD, which stays open. */
 int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable);
@@ -145,6 +160,9 @@ void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row);  
 uint32_t vs_journal_module(struct vs_journal *j, const struct vs_module_row *row); /* new row */
 uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
                           uint32_t module); /* interned by (address, module) */
+/* A frame of an interpreter, interned by all that is told of it.  FUNCTION and FILE are string ids. */
+uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
+                                uint32_t file, uint32_t line);
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
 uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
 /* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */

@@ -17,7 +17,7 @@
 #include "journal_dropped.h"
 
 #define VS_JOURNAL_MAGIC  "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
-#define VS_JOURNAL_FORMAT 1u
+#define VS_JOURNAL_FORMAT 2u           /* 1: all frames were addresses */
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX

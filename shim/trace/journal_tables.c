@@ -2,7 +2,7 @@
  * journal_tables.c - the append-only tables beside the ring: rows, strings, and the index that interns them.
  *
  * A row is taken by adding to the table's counter, filled, and published by a release store of one word of it
- * that is never 0 in a full row (a thread's tid, a module's end, a stack node's frame, a string's length + 1,
+ * that is never 0 in a full row (a thread's tid, a frame's kind, a stack node's frame, a string's length + 1,
  * a `reserved` word elsewhere).  A reader that sees that word sees the row.
  *
  * Interning looks the key up in an open-addressing index of row ids, in private memory.  Who does not find it
@@ -59,7 +59,7 @@ static _Atomic uint32_t *published_word(const struct vs_journal *j, enum vs_sect
         [VS_SEC_CONTEXTS] = offsetof(struct vs_context_row, reserved),
         [VS_SEC_DEVICES] = offsetof(struct vs_device_row, reserved),
         [VS_SEC_MODULES] = offsetof(struct vs_module_row, reserved),
-        [VS_SEC_FRAMES] = offsetof(struct vs_frame_row, reserved),
+        [VS_SEC_FRAMES] = offsetof(struct vs_frame_row, kind),
         [VS_SEC_STACKS] = offsetof(struct vs_stack_row, frame),
     };
     return (_Atomic uint32_t *)(j->section[s] + id * vs_journal_row_bytes(s) + at[s]);
@@ -139,9 +139,7 @@ static bool same(const struct vs_journal *j, uint32_t id, const struct key *k)
         return ((const struct vs_device_row *)row)->ordinal ==
                ((const struct vs_device_row *)k->row)->ordinal;
     case VS_SEC_FRAMES:
-        return ((const struct vs_frame_row *)row)->address ==
-                   ((const struct vs_frame_row *)k->row)->address &&
-               ((const struct vs_frame_row *)row)->module == ((const struct vs_frame_row *)k->row)->module;
+        return memcmp(row, k->row, sizeof(struct vs_frame_row)) == 0;
     default:
         return memcmp(row, k->row, sizeof(struct vs_stack_row)) == 0;
     }
@@ -162,7 +160,9 @@ static uint32_t make(struct vs_journal *j, const struct key *k)
 {
     if (k->section == VS_SEC_STRINGS)
         return make_string(j, k);
-    uint32_t word = k->section == VS_SEC_STACKS ? ((const struct vs_stack_row *)k->row)->frame : 1;
+    uint32_t word = k->section == VS_SEC_STACKS   ? ((const struct vs_stack_row *)k->row)->frame
+                    : k->section == VS_SEC_FRAMES ? ((const struct vs_frame_row *)k->row)->kind
+                                                  : 1;
     return add_row(j, k->section, k->row, word);
 }
 
@@ -214,9 +214,18 @@ void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row)
 
 uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address, uint32_t module)
 {
-    struct vs_frame_row row = {.address = address, .module = module};
+    struct vs_frame_row row = {.address = address, .module = module, .kind = VS_FRAME_ADDRESS};
     struct key k = {mix(address, module), VS_SEC_FRAMES, &row, 0};
     return intern(j, &k);
+}
+
+uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
+                                uint32_t file, uint32_t line)
+{
+    struct vs_frame_row row = {.function = function, .file = file, .line = line, .kind = kind};
+    struct key k = {mix((uint64_t)function << 32 | file, (uint64_t)kind << 32 | line), VS_SEC_FRAMES, &row,
+                    0};
+    return function && file ? intern(j, &k) : 0;
 }
 
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)

@@ -79,6 +79,9 @@ static int cannot_open(int rc, const char *path, char *why, size_t n)
     switch (rc) {
     case -EPROTO:
         return say(why, n, rc, path, "was written by a newer vramscope; use that one");
+    case -ENOTSUP:
+        return say(why, n, rc, path,
+                   "was written by a vramscope older than any release; record the run again");
     case -EINVAL:
         return say(why, n, rc, path, "is not a journal of vramscope, or damaged");
     case -EPERM:

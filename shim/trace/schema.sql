@@ -31,13 +31,15 @@
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  tells nobody what it uses of it
 --   owner          the library that asked, NULL unknown
+--   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); NULL:
+--                  no Python code was running, or its frames were not recorded
 --
 -- Start here:
 --   SELECT t_ns, allocated_bytes, reserved_bytes FROM timeline WHERE device = 0;
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
---   SELECT size_bytes, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
+--   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about the file, a key and its value a row: schema_version (2), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about the file, a key and its value a row: schema_version (3), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
@@ -239,10 +241,16 @@ CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, so
 
 -- call stacks as a tree: a row is a frame under its parent, the stack that called it.  The stack of an event is the path from its row outward
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
-  frame INT, owner INT); -- frame: frame.id. owner: string.id of the library that asked, the first outward that is not CUDA's own; NULL unknown
--- code addresses, each an offset in a module; function, file and line are NULL until somebody looked them up
-CREATE TABLE frame(id INTEGER PRIMARY KEY, module INT, offset INT, -- within the module (file address); absolute where module is 0
-  function TEXT, file TEXT, line INT);
+  frame INT,         -- frame.id
+  owner INT,         -- string.id of the library that asked: the first native frame outward that is not CUDA's own; NULL unknown
+  line INT);         -- frame.id of the innermost Python frame of the program's own: outside Python's library, the frameworks (torch, functorch,
+                     -- triton, jax, jaxlib, cupy, numba, rmm, cuda in site-packages or dist-packages), code that torch.compile wrote, and
+                     -- vramscope; where all are inside, of the innermost one.  NULL: no Python frame
+-- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up.  kind 2: Python
+-- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL
+CREATE TABLE frame(id INTEGER PRIMARY KEY, kind INT,
+  module INT, offset INT, -- within the module (file address); absolute where module is 0
+  function TEXT, file TEXT, line INT); -- line NULL: the code has none
 -- the files of code in the process: id, path, build_id (hexadecimal), and where it lay: base and size (bytes of its mapping)
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, base INT, size INT);
 
@@ -433,6 +441,7 @@ CREATE VIEW allocation AS
     CASE a.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = a.phase) END AS phase, a.range AS range, a.stack AS stack,
     CAST(NULL AS TEXT) AS layer,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
+    CASE a.stack WHEN 0 THEN NULL ELSE (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = a.stack)) END AS line,
     CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
@@ -444,6 +453,7 @@ CREATE VIEW allocation AS
     o.t, CAST(NULL AS INT), CASE o.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = o.phase) END, o.range, o.stack,
     CAST(NULL AS TEXT),
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
+    CASE o.stack WHEN 0 THEN NULL ELSE (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = o.stack)) END,
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END
   FROM open_allocation o;
 
@@ -456,7 +466,8 @@ CREATE VIEW leak AS
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END AS address,
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END AS size_bytes,
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
-    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner
+    (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner,
+    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = o.stack)) AS line
   FROM open_allocation o WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak (to known_bytes where that is unknown).  category: 'framework block', 'direct',
@@ -491,6 +502,7 @@ CREATE VIEW live_at_peak AS
          WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
+    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = w.stack)) AS line,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range
   FROM row w;
 
@@ -527,5 +539,6 @@ CREATE VIEW live_at_oom AS
          WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph' WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
+    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = w.stack)) AS line,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range
   FROM row w;

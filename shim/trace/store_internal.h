@@ -5,7 +5,8 @@
  *   store_join.c     whether a database and the journal that is to be merged into it belong together
  *   store_vfs.c      SQLite's system calls
  *   store_records.c  the batch as a database in memory: rows go into `ev` as whole records
- *   store_names.c    what rows refer to: strings, threads, modules, frames, stacks, kinds, phases
+ *   store_names.c    what rows refer to: strings, threads, modules, kinds, phases
+ *   store_stacks.c   call stacks: their frames, who asked, the program's own line
  *   store_batch.c    one transaction
  *   store_live.c     what lives, what lived at the peak; room left
  *   store_oom.c      out-of-memory, and what lived then
@@ -20,7 +21,7 @@
 #include "store.h"
 #include "addresses.h"
 
-#define VS_SCHEMA_VERSION  2
+#define VS_SCHEMA_VERSION  3
 #define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -50,8 +51,8 @@ struct vs_kind {
     X(CONTEXT, "INSERT OR REPLACE INTO context VALUES(?,1,?,?)")                                             \
     X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?,1,?,?,?)")                                             \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
-    X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,NULL,NULL,NULL)")                                     \
-    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?)")                                                  \
+    X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?)")                                                \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?,1,?,?,?,?,?,?,?)")                                          \
     X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
     X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \
@@ -154,6 +155,7 @@ struct vs_store {
     uint64_t contexts[4], devices; /* bits */
     uint32_t next_string;          /* own ids */
     struct vs_table owner_ids;     /* module id -> string id of its file name */
+    struct vs_table users_files;   /* string id of a Python file -> 1 where it is the program's own */
     struct vs_table kind_ids;      /* hash -> id + chain */
     VS_LIST(struct vs_kind, kinds);
     size_t kinds_written;
@@ -201,6 +203,13 @@ void vs_names_forget(struct vs_store *s); /* after a rollback: write them again 
 void vs_names_committed(struct vs_store *s);
 int vs_names_load(struct vs_store *s);
 void vs_names_free(struct vs_store *s);
+
+bool vs_bits_has(const struct vs_bits *b, uint64_t id);
+void vs_bits_add(struct vs_bits *b, uint64_t id);
+
+/* store_stacks.c */
+int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
+bool vs_store_users_file(const char *path);          /* whether a Python file is the program's own */
 
 /* store_live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);

@@ -1,8 +1,8 @@
 /*
  * store_names.c - the rows that other rows refer to, copied out of the journal's tables as they are needed.
  *
- * Strings, frames and stacks are written when something refers to them, threads, contexts, devices and
- * modules as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a
+ * Strings and stacks (store_stacks.c) are written when something refers to them, threads, contexts, devices
+ * and modules as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a
  * rollback these are forgotten and everything is written again, which INSERT OR IGNORE makes harmless.
  */
 #include "store_internal.h"
@@ -15,12 +15,12 @@
 #include "api.h"
 #endif
 
-static bool bit_set(struct vs_bits *b, uint64_t id)
+bool vs_bits_has(const struct vs_bits *b, uint64_t id)
 {
     return id / 64 < b->n && b->words[id / 64] >> (id % 64) & 1;
 }
 
-static void set_bit(struct vs_bits *b, uint64_t id)
+void vs_bits_add(struct vs_bits *b, uint64_t id)
 {
     if (id / 64 >= b->n) {
         size_t n = (id / 64 + 1) * 2;
@@ -73,14 +73,14 @@ int vs_names_static(struct vs_store *s)
 
 static int write_string(struct vs_store *s, uint32_t id)
 {
-    if (!id || bit_set(&s->strings, id))
+    if (!id || vs_bits_has(&s->strings, id))
         return 0;
     const char *text = vs_journal_get_string(s->journal, id, NULL);
     if (!text)
         return 0;
     int rc = vs_sql_run(s, VS_SQL_STRING, "it", (int64_t)id, text);
     if (rc == 0)
-        set_bit(&s->strings, id);
+        vs_bits_add(&s->strings, id);
     return rc;
 }
 
@@ -143,7 +143,7 @@ static int write_phases(struct vs_store *s)
 
 static int write_thread(struct vs_store *s, uint32_t id)
 {
-    if (bit_set(&s->threads, id))
+    if (vs_bits_has(&s->threads, id))
         return 0;
     const struct vs_thread_row *t = vs_journal_get_thread(s->journal, id);
     if (!t)
@@ -153,7 +153,7 @@ static int write_thread(struct vs_store *s, uint32_t id)
     int rc = vs_sql_run(s, VS_SQL_THREAD, "iiti", (int64_t)id, (int64_t)t->tid, name,
                         (int64_t)(t->flags & VS_THREAD_AUTOGRAD));
     if (rc == 0)
-        set_bit(&s->threads, id);
+        vs_bits_add(&s->threads, id);
     return rc;
 }
 
@@ -201,80 +201,6 @@ static int write_appended(struct vs_store *s)
     for (; rc == 0 && vs_journal_get_module(s->journal, s->next_module); s->next_module++)
         rc = write_module(s, s->next_module);
     return rc;
-}
-
-/* ---- stacks ---- */
-
-static bool asks_for_others(const char *name)
-{
-    static const char *const between[] = {"libvramscope", "libcuda.so", "libcudart", "libc.so",
-                                          "libpthread",   "ld-linux",   "libdl.so",  "libcudart_static"};
-    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
-        if (strncmp(name, between[i], strlen(between[i])) == 0)
-            return true;
-    return false;
-}
-
-/* String id of the file name of MODULE; 0 where it is the driver, the runtime, libc or vramscope. */
-static uint32_t owner_of_module(struct vs_store *s, uint32_t module)
-{
-    uint32_t id = vs_table_get(&s->owner_ids, module);
-    if (id != VS_TABLE_NONE)
-        return id;
-    const struct vs_module_row *m = vs_journal_get_module(s->journal, module);
-    const char *path = m ? vs_journal_get_string(s->journal, m->path, NULL) : NULL;
-    const char *name = path && strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    if (!name)
-        return 0;
-    id = asks_for_others(name) ? 0 : s->next_string++;
-    if (id && vs_sql_run(s, VS_SQL_STRING, "it", (int64_t)id, name) < 0)
-        return 0;
-    vs_table_put(&s->owner_ids, module, id);
-    return id;
-}
-
-static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
-{
-    const struct vs_stack_row *node;
-    for (int depth = 0; depth < 512 && (node = vs_journal_get_stack(s->journal, id));
-         depth++, id = node->parent) {
-        const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
-        uint32_t owner = f && f->module ? owner_of_module(s, f->module) : 0;
-        if (owner)
-            return owner;
-    }
-    return 0;
-}
-
-static int write_frame(struct vs_store *s, uint32_t id)
-{
-    const struct vs_frame_row *f;
-    if (!id || bit_set(&s->frames, id) || !(f = vs_journal_get_frame(s->journal, id)))
-        return 0;
-    const struct vs_module_row *m = vs_journal_get_module(s->journal, f->module);
-    int rc = vs_sql_run(s, VS_SQL_FRAME, "iii", (int64_t)id, (int64_t)f->module,
-                        (int64_t)(f->address - (m ? m->base : 0)));
-    if (rc == 0)
-        set_bit(&s->frames, id);
-    return rc;
-}
-
-static int write_stack(struct vs_store *s, uint32_t id)
-{
-    const struct vs_stack_row *node;
-    for (int depth = 0; id && depth < 512 && !bit_set(&s->stacks, id); depth++, id = node->parent) {
-        if (!(node = vs_journal_get_stack(s->journal, id)))
-            return 0;
-        int rc = write_frame(s, node->frame);
-        uint32_t owner = owner_of_stack(s, id);
-        if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_STACK, "iiin", (int64_t)id, (int64_t)node->parent, (int64_t)node->frame,
-                            owner ? (int64_t)owner : (int64_t)-1);
-        if (rc < 0)
-            return rc;
-        set_bit(&s->stacks, id);
-    }
-    return 0;
 }
 
 /* ---- kinds ---- */
@@ -339,9 +265,9 @@ static int names_of_rows(struct vs_store *s, struct vs_output *out)
         struct vs_kind a = kind_of(r), b = last ? kind_of(last) : a;
         r->kind = last && same_kind(&a, &b) ? last->kind : find_kind(s, r);
         last = r;
-        if (r->stack && !bit_set(&s->stacks, r->stack))
-            rc = write_stack(s, r->stack);
-        if (rc == 0 && !bit_set(&s->threads, r->thread))
+        if (r->stack && !vs_bits_has(&s->stacks, r->stack))
+            rc = vs_store_stack(s, r->stack);
+        if (rc == 0 && !vs_bits_has(&s->threads, r->thread))
             rc = write_thread(s, r->thread);
     }
     return rc;
@@ -356,7 +282,7 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
         rc = write_string(s, out->ranges.at[i].name);
         if (rc == 0)
             rc = write_string(s, out->ranges.at[i].domain);
-        if (rc == 0 && !bit_set(&s->threads, out->ranges.at[i].thread))
+        if (rc == 0 && !vs_bits_has(&s->threads, out->ranges.at[i].thread))
             rc = write_thread(s, out->ranges.at[i].thread);
     }
     for (size_t i = 0; rc == 0 && i < out->marks.n; i++)
@@ -364,7 +290,7 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
     for (size_t i = 0; rc == 0 && i < out->pools.n; i++)
         rc = write_string(s, out->pools.at[i].name);
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
-        rc = write_stack(s, out->born.at[i].stack);
+        rc = vs_store_stack(s, out->born.at[i].stack);
     if (rc == 0)
         rc = write_kinds(s);
     return rc == 0 ? write_phases(s) : rc;
@@ -383,6 +309,7 @@ void vs_names_forget(struct vs_store *s)
     clear_bits(&s->frames);
     clear_bits(&s->threads);
     vs_table_free(&s->owner_ids);
+    vs_table_free(&s->users_files);
     memset(s->contexts, 0, sizeof s->contexts);
     s->devices = 0;
     s->next_module = 1;
@@ -399,6 +326,7 @@ void vs_names_free(struct vs_store *s)
     free(s->phases.at);
     free(s->kinds.at);
     vs_table_free(&s->owner_ids);
+    vs_table_free(&s->users_files);
     vs_table_free(&s->kind_ids);
     vs_table_free(&s->phase_ids);
 }

@@ -73,14 +73,19 @@ class Run:
         return self.ranges[-1][0] if self.ranges else 0
 
     def stack(self, frames, owner):
-        """frames: innermost first, (module path, offset, function)."""
-        parent = 0
-        for module, offset, function in reversed(frames):
-            m = self.module_ids.setdefault(module, len(self.module_ids) + 1)
-            f = self.frame_ids.setdefault((m, offset, function), len(self.frame_ids) + 1)
+        """frames: innermost first, (module path, offset, function) or (Python file, line, function)."""
+        parent, line = 0, None
+        for file, place, function in reversed(frames):
+            if file.endswith(".py"):
+                frame = (2, None, None, function, file, place)
+            else:
+                frame = (1, self.module_ids.setdefault(file, len(self.module_ids) + 1), place, function, None, None)
+            f = self.frame_ids.setdefault(frame, len(self.frame_ids) + 1)
+            if file.endswith(".py") and "-packages/torch/" not in file:
+                line = f
             key = (parent, f)
             if key not in self.stack_ids:
-                self.stack_ids[key] = [len(self.stack_ids) + 1, owner]
+                self.stack_ids[key] = [len(self.stack_ids) + 1, owner, line]
             parent = self.stack_ids[key][0]
         return parent
 
@@ -254,11 +259,10 @@ class Run:
                        [(i, apis.index(api) + 1, space, stream, thread, status, managed)
                         for (space, status, thread, managed, api, stream), i in self.kinds.items()])
         db.executemany("INSERT INTO context VALUES(?,1,?,?)", [(d + 1, 0x5000 + d, d) for d in self.tot])
-        for (parent, frame), (sid, owner) in self.stack_ids.items():
-            db.execute("INSERT INTO stack VALUES(?,?,?,?)", (sid, parent, frame, self.string(owner) if owner else None))
+        for (parent, frame), (sid, owner, line) in self.stack_ids.items():
+            db.execute("INSERT INTO stack VALUES(?,?,?,?,?)", (sid, parent, frame, self.string(owner) if owner else None, line))
         db.executemany("INSERT INTO string VALUES(?,?)", [(i, s) for s, i in self.strings.items()])
-        db.executemany("INSERT INTO frame VALUES(?,?,?,?,NULL,NULL)",
-                       [(i, m, off, fn) for (m, off, fn), i in self.frame_ids.items()])
+        db.executemany("INSERT INTO frame VALUES(?,?,?,?,?,?,?)", [(i, *frame) for frame, i in self.frame_ids.items()])
         db.executemany("INSERT INTO module VALUES(?,?,'00',0,0)", [(i, p) for p, i in self.module_ids.items()])
         if args.kind != "thinned":
             db.executemany("INSERT INTO ev VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", self.rows)
@@ -317,6 +321,7 @@ TORCH = "/usr/lib/python3/dist-packages/torch/lib/libtorch_cuda.so"
 C10 = "/usr/lib/python3/dist-packages/torch/lib/libc10_cuda.so"
 CUBLAS = "/usr/local/cuda/lib64/libcublasLt.so.13"
 PYTHON = "/usr/bin/python3.12"
+LINEAR = "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py"
 
 
 def train(run, args):
@@ -328,7 +333,7 @@ def train(run, args):
             run.cost(24, "cuLaunchKernel", d, 20 * MiB)
         for i in range(layers):
             s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x91000 + 16 * i, "at::empty"),
-                           (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
+                           ("/home/ada/model.py", 17, "Model.__init__"), ("/home/ada/train.py", 9, "<module>")], "libtorch_cuda.so")
             run.driver_alloc(d, 256 * MiB, True, s)
             run.block(d, 180 * MiB, s, dt=100000 * slow)
         cublas = run.stack([(CUBLAS, 0x77123, None), (CUBLAS, 0x5200, "cublasLtMatmul"), (TORCH, 0xA0010, "at::mm")],
@@ -342,7 +347,8 @@ def train(run, args):
             run.push("forward")
             for i in range(layers):
                 s = run.stack([(C10, 0x2A10, "c10::cuda::CUDACachingAllocator::malloc"), (TORCH, 0x92000, "at::linear"),
-                               (PYTHON, 0x1000, "_PyEval_EvalFrameDefault")], "libtorch_cuda.so")
+                               (LINEAR, 125, "Linear.forward"), ("/home/ada/model.py", 41, "Model.forward"),
+                               ("/home/ada/train.py", 23, "<module>")], "libtorch_cuda.so")
                 if n == 0:
                     run.driver_alloc(d, 128 * MiB, True, s)
                 acts.append(run.block(d, activation, s, dt=150000 * slow))
@@ -431,7 +437,7 @@ def main():
     p.add_argument("--extra", type=int, default=0, help="MiB more in logits")
     p.add_argument("--start", type=int, default=0, help="seconds after the others")
     p.add_argument("--source", default="nvml_process", help="of the samples")
-    p.add_argument("--schema-version", type=int, default=2)
+    p.add_argument("--schema-version", type=int, default=3)
     p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
     p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")

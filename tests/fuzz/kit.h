@@ -135,6 +135,9 @@ static inline struct vs_journal *kit_journal(const char *path, uint32_t slots, i
     uint32_t module = vs_journal_module(j, &m), stack = 0;
     for (uint64_t a = 0; a < 5; a++)
         stack = vs_journal_stack(j, stack, vs_journal_frame(j, 0x2000 + a, module));
+    stack = vs_journal_stack(j, stack,
+                             vs_journal_named_frame(j, VS_FRAME_PYTHON, vs_journal_string(j, "main", 4),
+                                                    vs_journal_string(j, "/home/ada/train.py", 18), 41));
     stream_init(s, kit_emit, j);
     s->persistent = 10;
     s->activations = 5;

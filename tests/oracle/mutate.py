@@ -10,9 +10,9 @@ import sqlite3
 
 # What nobody else can know: where a process ran, what its files are called, what the driver or the kernel says.
 UNKNOWABLE = {
-    "meta": {"key", "value"}, "process": {"*"}, "device": {"*"}, "op": {"name"}, "api": {"*"}, "frame": {"*"}, "module": {"*"},
+    "meta": {"key", "value"}, "process": {"*"}, "device": {"*"}, "op": {"name"}, "api": {"*"}, "frame": {"module", "offset"}, "module": {"*"},
     "arena_sample": {"*"}, "string": {"id"}, "phase": {"id"}, "space": {"id"}, "thread": {"process", "tid", "autograd"},
-    "context": {"process", "device"}, "stack": {"frame"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
+    "context": {"process", "device"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
     "oom": {"process", "stack", "free_bytes", "free_t_ns", "free_reserved_bytes", "process_used_bytes", "process_used_t_ns", "device_used_bytes",
             "device_used_t_ns"},
     "stretch": {"*"}, "upper_bound": {"*"}, "range_fold": {"*"}, "pool_use": {"*"},
@@ -22,7 +22,7 @@ UNKNOWABLE = {
 }
 # The recorder's own facts: which call it was, when, where from.  Rows of some kinds repeat them, others do not.
 FACTS = {"ev": {"t", "stack", "range", "kind", "device", "op", "size", "address"}, "kind": {"api", "status", "stream", "thread", "context", "space", "managed"},
-         "string": {"text"}, "phase": {"name"}, "stack": {"owner", "parent", "id"}, "thread": {"id", "name"}, "op": {"id"},
+         "string": {"text"}, "phase": {"name"}, "stack": {"owner", "parent", "id", "frame"}, "thread": {"id", "name"}, "op": {"id"},
          "space": {"name"}, "context": {"id", "handle"}, "rng": {"name", "domain", "source", "parent", "flags"},
          "peak": {"t_ns", "seq"}, "peak_live": {"peak_seq"}, "phase_stat": {"t_allocated_ns"}, "mismatch": {"what"},
          "counter": {"name"}, "mark": {"upto_seq", "live_seq"}, "range_peak": {"device", "range"},

@@ -1,5 +1,10 @@
 """recording.py - a database as schema.sql describes it, read into plain Python: numbers in bytes, rows by their keys."""
+import re
 import sqlite3
+
+ADDRESS, PYTHON = 1, 2  # frame.kind
+NOT_THE_PROGRAMS = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
+                              r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
 
 
 class Row:
@@ -35,6 +40,7 @@ class Recording:
         self.threads = {t.id: t for t in self.table("thread")}
         self.contexts = {c.id: c for c in self.table("context")}
         self.stacks = {s.id: s for s in self.table("stack")}
+        self.frames = {f.id: f for f in self.table("frame")}
         self.mark = self.table("mark")[0]
 
     def rows(self, sql, *values):
@@ -61,3 +67,20 @@ class Recording:
         if not stack or stack not in self.stacks:
             return None
         return self.strings.get(self.stacks[stack].owner)
+
+    def frames_of(self, stack):
+        """The frames of a stack, innermost first."""
+        while stack in self.stacks:
+            yield self.frames.get(self.stacks[stack].frame)
+            if self.stacks[stack].parent >= stack:
+                return
+            stack = self.stacks[stack].parent
+
+    def line_frame(self, stack):
+        """The innermost Python frame that is no library's, else the innermost one."""
+        python = [f for f in self.frames_of(stack) if f and f.kind == PYTHON]
+        return next((f for f in python if not NOT_THE_PROGRAMS.search(f.file)), python[0] if python else None)
+
+    def line(self, stack):
+        f = self.line_frame(stack)
+        return f and f"{f.file}{'' if f.line is None else f':{f.line}'} {f.function}"

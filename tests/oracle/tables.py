@@ -1,4 +1,5 @@
 """tables.py - the tables that the recorder keeps beside `ev`, held against what the replay of its rows found."""
+from recording import ADDRESS, PYTHON
 from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, MISSED, OOM, OUTSIDE, OVERHEAD, PHYS_CREATE,
                     PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
 
@@ -259,6 +260,15 @@ class Tables:
                 self.complain(f"stack {s.id}: its parent {s.parent} has no row, or a later one")
             if s.owner and s.owner not in self.r.strings:
                 self.complain(f"stack {s.id}: its owner {s.owner} has no row")
+            line = self.r.line_frame(s.id)
+            self.same(f"stack {s.id} line", s.line, line and line.id)
+            if s.frame not in self.r.frames:
+                self.complain(f"stack {s.id}: its frame {s.frame} has no row")
+        for f in self.r.frames.values():
+            address = f.kind == ADDRESS and f.module is not None and f.offset is not None
+            named = f.kind == PYTHON and f.module is None and f.offset is None and f.function and f.file and (f.line is None or f.line > 0)
+            if not address and not named:
+                self.complain(f"frame {f.id}: is neither a code address nor a named place")
         for o in self.r.table("oom"):
             self.same(f"oom {o.seq} stored", o.stored, 1)
 

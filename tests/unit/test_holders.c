@@ -10,17 +10,17 @@
 #include "analysis/holders.h"
 
 static const struct trace_live live[] = {
-    {0, 100, 1, 5, "forward", "framework", "libtorch_cuda.so"},
-    {0, 50, 2, 5, "forward", "framework", NULL},
-    {0, 70, 1, UNKNOWN, "logits", "framework", NULL},
-    {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13"},
-    {0, 7, 1, 10, NULL, "direct", "libnccl.so.2"},
+    {0, 100, 1, 5, "forward", "framework", "libtorch_cuda.so", "/a/model.py:4 f"},
+    {0, 50, 2, 5, "forward", "framework", NULL, NULL},
+    {0, 70, 1, UNKNOWN, "logits", "framework", NULL, NULL},
+    {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", "/a/model.py:4 f"},
+    {0, 7, 1, 10, NULL, "direct", "libnccl.so.2", NULL},
 };
 enum { ROWS = sizeof live / sizeof *live };
 
 static void every_question_sums_to_the_whole(void **state)
 {
-    for (int by = BY_PHASE; by <= BY_STACK; by++) {
+    for (int by = BY_LINE; by <= BY_STACK; by++) {
         size_t n;
         int64_t sum = 0;
         struct holder *groups = holders_group(live, ROWS, (enum holder_by)by, &n);
@@ -56,8 +56,8 @@ static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(voi
 
 static void without_a_framework_direct_memory_is_told_apart_by_phase(void **state)
 {
-    static const struct trace_live direct[] = {{0, 9, 1, 5, "forward", "direct", "train"},
-                                               {0, 4, 1, 5, "logits", "direct", "train"}};
+    static const struct trace_live direct[] = {{0, 9, 1, 5, "forward", "direct", "train", NULL},
+                                               {0, 4, 1, 5, "logits", "direct", "train", NULL}};
     size_t n;
     struct holder *groups = holders_composition(direct, 2, &n);
     assert_int_equal(n, 2);
@@ -94,12 +94,13 @@ static void expect_name(const struct trace_live *rows, size_t n, size_t row, con
 
 static void without_call_stacks_a_group_says_which_option_takes_them(void **state)
 {
-    static const struct trace_live blocks[] = {{0, 100, 9, 0, "forward", "framework block", NULL},
-                                               {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13"}};
-    static const struct trace_live some[] = {{0, 100, 9, 0, "forward", "framework block", NULL},
-                                             {0, 50, 9, 7, "forward", "framework block", "libtorch_cuda.so"}};
-    static const struct trace_live off[] = {{0, 100, 9, 0, "forward", "direct", NULL},
-                                            {0, 50, 9, UNKNOWN, "none", "before recording", NULL}};
+    static const struct trace_live blocks[] = {{0, 100, 9, 0, "forward", "framework block", NULL, NULL},
+                                               {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", NULL}};
+    static const struct trace_live some[] = {
+        {0, 100, 9, 0, "forward", "framework block", NULL, NULL},
+        {0, 50, 9, 7, "forward", "framework block", "libtorch_cuda.so", NULL}};
+    static const struct trace_live off[] = {{0, 100, 9, 0, "forward", "direct", NULL, NULL},
+                                            {0, 50, 9, UNKNOWN, "none", "before recording", NULL, NULL}};
     expect_name(blocks, 2, 0, "framework (no call stacks: VRAMSCOPE_STACKS=all)");
     expect_name(some, 2, 0, "framework (no call stack)");
     expect_name(off, 2, 0, "direct (no call stacks: VRAMSCOPE_STACKS=driver)");
@@ -108,8 +109,8 @@ static void without_call_stacks_a_group_says_which_option_takes_them(void **stat
 
 static void a_call_stack_that_names_no_library_is_unknown(void **state)
 {
-    static const struct trace_live rows[] = {{0, 100, 9, 4, "forward", "direct", NULL},
-                                             {0, 70, 9, 5, "forward", "framework block", NULL}};
+    static const struct trace_live rows[] = {{0, 100, 9, 4, "forward", "direct", NULL, NULL},
+                                             {0, 70, 9, 5, "forward", "framework block", NULL, NULL}};
     size_t n;
     struct holder *groups = holders_group(rows, 2, BY_LIBRARY, &n);
     char *name = holders_nameless(&groups[0], rows, 2);
@@ -118,6 +119,34 @@ static void a_call_stack_that_names_no_library_is_unknown(void **state)
     assert_string_equal(name, "unknown");
     free(name);
     free(groups);
+}
+
+static void blocks_of_one_line_are_one_group_and_those_without_say_why(void **state)
+{
+    size_t n;
+    struct holder *groups = holders_group(live, ROWS, BY_LINE, &n);
+    assert_int_equal(n, 4);
+    assert_string_equal(groups[0].line, "/a/model.py:4 f");
+    assert_true(groups[0].bytes == 133);
+    const char *const names[] = {NULL, "framework (no call stack)", "framework (no Python line)",
+                                 "direct (no Python line)"};
+    for (size_t i = 1; i < n; i++) {
+        char *name = holders_lineless(&groups[i]);
+        assert_string_equal(name, names[i]);
+        free(name);
+    }
+    free(groups);
+}
+
+static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(void **state)
+{
+    static const struct trace_live rows[] = {{0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f"},
+                                             {0, 70, 9, 5, "forward", "direct", NULL, "/a.py:1 f"}};
+    char *name = name_of_row(rows, 2, BY_LIBRARY, 0), *direct = name_of_row(rows, 2, BY_LIBRARY, 1);
+    assert_string_equal(name, "framework (Python frames only: VRAMSCOPE_STACKS=all)");
+    assert_string_equal(direct, "unknown");
+    free(name);
+    free(direct);
 }
 
 int main(void)
@@ -130,6 +159,8 @@ int main(void)
         cmocka_unit_test(nothing_is_no_group),
         cmocka_unit_test(without_call_stacks_a_group_says_which_option_takes_them),
         cmocka_unit_test(a_call_stack_that_names_no_library_is_unknown),
+        cmocka_unit_test(blocks_of_one_line_are_one_group_and_those_without_say_why),
+        cmocka_unit_test(blocks_with_python_frames_alone_say_which_option_takes_native_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

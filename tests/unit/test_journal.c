@@ -780,6 +780,34 @@ static void foreign_and_truncated_files_are_refused(void **state)
     assert_int_equal(pwrite(fd, &newer, 4, offsetof(struct vs_journal_header, format)), 4);
     close(fd);
     assert_int_equal(vs_journal_open(&j, path, true), -EPROTO);
+    fd = open(path, O_RDWR);
+    uint32_t older = VS_JOURNAL_FORMAT - 1;
+    assert_int_equal(pwrite(fd, &older, 4, offsetof(struct vs_journal_header, format)), 4);
+    close(fd);
+    assert_int_equal(vs_journal_open(&j, path, true), -ENOTSUP);
+}
+
+static void a_named_frame_is_told_from_an_address_and_from_its_other_lines(void **state)
+{
+    struct vs_journal *j = create(64);
+    uint32_t function = vs_journal_string(j, "f", 1), file = vs_journal_string(j, "/m.py", 5);
+    uint32_t frame = vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, 12);
+    /* an address whose bits are the same */
+    uint32_t address = vs_journal_frame(j, (uint64_t)file << 32 | function, 12);
+    assert_int_not_equal(frame, 0);
+    assert_int_not_equal(frame, address);
+    assert_int_not_equal(frame, vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, 13));
+    assert_int_equal(frame, vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, 12));
+    assert_int_equal(vs_journal_named_frame(j, VS_FRAME_PYTHON, 0, file, 12), 0);
+    vs_journal_close(j);
+    assert_int_equal(vs_journal_open(&j, path, false), 0);
+    const struct vs_frame_row *row = vs_journal_get_frame(j, frame);
+    assert_int_equal(row->kind, VS_FRAME_PYTHON);
+    assert_int_equal(row->line, 12);
+    assert_string_equal(vs_journal_get_string(j, row->function, NULL), "f");
+    assert_string_equal(vs_journal_get_string(j, row->file, NULL), "/m.py");
+    assert_int_equal(vs_journal_get_frame(j, address)->kind, VS_FRAME_ADDRESS);
+    vs_journal_close(j);
 }
 
 static void damaged_headers_and_tables_never_crash_a_reader(void **state)
@@ -840,6 +868,7 @@ int main(void)
         T(longjmp_out_of_a_half_written_slot_is_survived),
         T(every_accepted_event_of_every_thread_arrives_once),
         T(threads_interning_the_same_keys_agree_on_the_ids),
+        T(a_named_frame_is_told_from_an_address_and_from_its_other_lines),
         T(rows_are_kept_and_keys_interned),
         T(full_tables_answer_none_and_are_counted),
         T(facts_can_be_set_changed_and_read_after_reopening),

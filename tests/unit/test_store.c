@@ -614,7 +614,7 @@ static void foreign_and_newer_files_are_refused_untouched(void **state)
     sqlite3_exec(db, "UPDATE meta SET value=99 WHERE key='schema_version'", NULL, NULL, NULL);
     assert_int_equal(job_writer(&job), -EPROTO);
     assert_non_null(strstr(job.why, "newer"));
-    sqlite3_exec(db, "UPDATE meta SET value=1 WHERE key='schema_version'", NULL, NULL, NULL);
+    sqlite3_exec(db, "UPDATE meta SET value=2 WHERE key='schema_version'", NULL, NULL, NULL);
     sqlite3_close(db);
     assert_int_equal(job_writer(&job), -EPROTO);
     assert_non_null(strstr(job.why, "older"));
@@ -749,6 +749,64 @@ static void owner_is_the_first_library_that_is_not_cudas(void **state)
     assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE offset=5"), 3);
 }
 
+static uint32_t python_frame(struct job *job, const char *file, uint32_t line, const char *function)
+{
+    return vs_journal_named_frame(job->j, VS_FRAME_PYTHON,
+                                  vs_journal_string(job->j, function, strlen(function)),
+                                  vs_journal_string(job->j, file, strlen(file)), line);
+}
+
+static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
+{
+    static const struct {
+        const char *file;
+        bool users;
+    } files[] = {{"/home/ada/train.py", true},
+                 {"/usr/lib/python3.12/threading.py", false},
+                 {"/venv/lib/python3.12/site-packages/transformers/trainer.py", true},
+                 {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
+                 {"/usr/lib/python3/dist-packages/model/layers.py", true},
+                 {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
+                 {"/tmp/torchinductor_ada/xy/cxy.py", false},
+                 {"<frozen runpy>", false},
+                 {"<stdin>", true}};
+    struct job job;
+    job_open(&job, "line");
+    uint32_t stack = 0;
+    char sql[256];
+    size_t n = sizeof files / sizeof *files;
+    for (size_t i = 0; i < n; i++) {
+        stack = vs_journal_stack(job.j, stack, python_frame(&job, files[i].file, (uint32_t)i + 1, "f"));
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    uint32_t alone = vs_journal_stack(job.j, 0, python_frame(&job, files[1].file, 0, "g"));
+    emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                   .space = VS_SPACE_DEVICE,
+                                   .address = 0x100000,
+                                   .size = 99,
+                                   .stack = vs_journal_stack(job.j, alone, vs_journal_frame(job.j, 5, 0))});
+    job_close(&job);
+    for (size_t i = 0, own = 0; i < n; i++) {
+        own = files[i].users ? i : own;
+        snprintf(sql, sizeof sql, "SELECT line='%s:%zu f' FROM leak WHERE size_bytes=%zu", files[own].file,
+                 own + 1, i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+    }
+    /* none of its own: the innermost; no line, no number */
+    assert_int_equal(ask(job.db, "SELECT line='/usr/lib/python3.12/threading.py g' FROM allocation WHERE "
+                                 "size_bytes=99"),
+                     1);
+    assert_int_equal(
+        ask(job.db, "SELECT count(*) FROM frame WHERE kind=2 AND module IS NULL AND offset IS NULL"),
+        (int)n + 1);
+    assert_int_equal(ask(job.db, "SELECT line IS NULL FROM frame WHERE function='g'"), 1);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE kind=1 AND offset=5"), 1);
+}
+
 /* A number in every range's name: the phases end at 1024, which is said once, and continuing changes nothing.
  */
 static void endless_phase_names_end_in_one_phase(void **state)
@@ -802,6 +860,7 @@ int main(void)
         cmocka_unit_test(readers_see_whole_batches_while_it_runs),
         cmocka_unit_test(network_mode_writes_without_shared_memory),
         cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
+        cmocka_unit_test(line_is_the_innermost_of_the_programs_own_python_code),
         cmocka_unit_test(endless_phase_names_end_in_one_phase),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);

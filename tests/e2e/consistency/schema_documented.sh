@@ -13,19 +13,20 @@ process: id host boot_id pid rank local_rank world_size command start_realtime_n
 device: id process uuid name total_bytes
 thread: id process tid name
 event: process seq t_ns op space device context stream address size_bytes thread phase range stack status framework_bytes direct_bytes allocated_bytes reserved_bytes
-allocation: process alloc_seq free_seq device space address size_bytes t_alloc_ns t_free_ns phase range stack layer owner
+allocation: process alloc_seq free_seq device space address size_bytes t_alloc_ns t_free_ns phase range stack layer owner line
 phase: id name
 range: id process phase parent thread step t_push_ns t_pop_ns
 range_peak: range device allocated_bytes reserved_bytes t_ns
-stack: id parent frame
-frame: id module offset function file line
+stack: id parent frame owner line
+frame: id kind module offset function file line
 module: id path build_id base size
 sample: process t_ns device driver_used_bytes source host_rss_bytes pinned_bytes
 loss: process t_ns events why
 timeline: process t_ns device allocated_bytes reserved_bytes phase
 phase_peak: process device phase ranges seconds allocated_bytes reserved_bytes
-live_at_peak: process device phase category size_bytes
-leak: process device phase category size_bytes
+live_at_peak: process device phase category size_bytes line
+leak: process device phase category size_bytes line
+live_at_oom: process device oom_seq phase category size_bytes line
 """
 text = open(sys.argv[1]).read()
 db = sqlite3.connect(":memory:")
