@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trace/writer.h"
+#include "trace/writer/writer.h"
 
 static void scan_directory(const char *directory, char ***paths, size_t *n)
 {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "leftover.h"
-#include "trace/journal.h"
+#include "trace/journal/journal.h"
 
 static bool is_named_after_process(const char *name)
 {

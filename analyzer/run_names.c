@@ -32,7 +32,7 @@ static bool owner_of(const char *path, struct trace_process *p)
     return closed;
 }
 
-/* The name that the shim gives a process that finds OUTPUT taken (shim/output.c). */
+/* The name that the shim gives a process that finds OUTPUT taken (shim/record/output.c). */
 static char *name_beside(const char *output, const struct trace_process *p)
 {
     const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');

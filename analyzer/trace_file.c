@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "trace_guard.h"
-#include "trace/store_schema.h"
+#include "trace/store/schema.h"
 #include "trace_sql.h"
 
 #define HEAD 100 /* bytes */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hooked_list.py [--check] - writes the list of hooked functions in docs/coverage.md from shim/driver.def.
+"""hooked_list.py [--check] - writes the list of hooked functions in docs/coverage.md from shim/trace/driver.def.
 
 With --check nothing is written: the exit status is 1 where the page is not what it would write.
 """
@@ -8,7 +8,7 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DEFINITIONS, PAGE = os.path.join(TOP, "shim/driver.def"), os.path.join(TOP, "docs/coverage.md")
+DEFINITIONS, PAGE = os.path.join(TOP, "shim/trace/driver.def"), os.path.join(TOP, "docs/coverage.md")
 BEGIN, END = "<!-- hooked functions: made by scripts/hooked_list.py -->", "<!-- end of hooked functions -->"
 ROW = re.compile(r"^VS_API\(\s*\d+,\s*(\w+),\s*(\w+),\s*(\d+)", re.M)
 HEADING = re.compile(r"^/\*\s*(.*?)\s*\*/$", re.M | re.S)
@@ -47,7 +47,7 @@ def main():
         with open(PAGE, "w") as f:
             f.write(wanted)
     elif page != wanted:
-        print("docs/coverage.md does not list what shim/driver.def hooks: run scripts/hooked_list.py")
+        print("docs/coverage.md does not list what shim/trace/driver.def hooks: run scripts/hooked_list.py")
         return 1
     return 0
 

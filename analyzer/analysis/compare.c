@@ -1,5 +1,5 @@
 /* compare.c - see compare.h. */
-#include "analysis/compare.h"
+#include "compare.h"
 
 #include <stdlib.h>
 #include <string.h>

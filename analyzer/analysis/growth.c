@@ -1,5 +1,5 @@
 /* growth.c - see growth.h. */
-#include "analysis/growth.h"
+#include "growth.h"
 
 #include <stdlib.h>
 

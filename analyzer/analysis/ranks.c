@@ -1,5 +1,5 @@
 /* ranks.c - see ranks.h. */
-#include "analysis/ranks.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* savings.c - see savings.h. */
-#include "analysis/savings.h"
+#include "savings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* overlay.c - see overlay.h. */
-#include "plot/overlay.h"
+#include "overlay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/overlay.h"
-#include "plot/script.h"
+#include "overlay.h"
+#include "script.h"
 #include "table.h"
 #include "units.h"
 

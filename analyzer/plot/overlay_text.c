@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/overlay.h"
+#include "overlay.h"
 #include "shown.h"
 #include "table.h"
 #include "units.h"

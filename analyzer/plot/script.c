@@ -1,5 +1,5 @@
 /* script.c - see script.h. */
-#include "plot/script.h"
+#include "script.h"
 
 #include <stdlib.h>
 #include <string.h>

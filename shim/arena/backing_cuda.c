@@ -7,7 +7,7 @@
  */
 #include "backing_cuda.h"
 
-#include "clock.h"
+#include "core/clock.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -12,8 +12,8 @@
  */
 #include "serve.h"
 
-#include "log.h"
-#include "options.h"
+#include "core/log.h"
+#include "core/options.h"
 #include "served.h"
 
 #include <pthread.h>

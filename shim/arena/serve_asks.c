@@ -22,7 +22,7 @@
  *
  * What the arena holds but nobody uses is free to the program that asks how much is.
  */
-#include "log.h"
+#include "core/log.h"
 #include "served.h"
 
 /* The block that holds ADDRESS, and the device whose arena it is of; NULL: an import's, which has none. */

@@ -8,7 +8,7 @@
  * reused when it is reached.  A free waits only where the queue is too long (deferred.c).  It is the default
  * where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  */
-#include "options.h"
+#include "core/options.h"
 #include "served.h"
 
 #include <stdlib.h>

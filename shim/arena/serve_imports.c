@@ -11,7 +11,7 @@
  * the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another one
  * answers in its place, with one line that says what to do.
  */
-#include "log.h"
+#include "core/log.h"
 #include "serve_ipc.h"
 #include "served.h"
 

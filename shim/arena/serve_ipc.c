@@ -14,7 +14,7 @@
  * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
  * the handle: who opens it after that is told that it is invalid.
  */
-#include "log.h"
+#include "core/log.h"
 #include "serve_ipc.h"
 #include "served.h"
 

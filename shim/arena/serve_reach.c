@@ -14,8 +14,8 @@
  */
 #include "served.h"
 
-#include "clock.h"
-#include "log.h"
+#include "core/clock.h"
+#include "core/log.h"
 
 #include <pthread.h>
 #include <time.h>

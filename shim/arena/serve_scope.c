@@ -17,7 +17,7 @@
  * clone.
  */
 #define _GNU_SOURCE
-#include "clock.h"
+#include "core/clock.h"
 #include "hooks/flight.h"
 #include "served.h"
 

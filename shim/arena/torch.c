@@ -19,8 +19,8 @@
 #define _GNU_SOURCE
 #include "torch.h"
 
-#include "log.h"
-#include "options.h"
+#include "core/log.h"
+#include "core/options.h"
 
 #include <errno.h>
 #include <stdio.h>

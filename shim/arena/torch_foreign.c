@@ -7,7 +7,7 @@
  */
 #include "torch.h"
 
-#include "log.h"
+#include "core/log.h"
 
 #define FOREIGN 64
 

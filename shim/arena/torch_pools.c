@@ -24,7 +24,7 @@
 #define _GNU_SOURCE
 #include "torch.h"
 
-#include "log.h"
+#include "core/log.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
  * One pass with one point to come back to: only the last `*` seen ever needs to take one character more, so
  * the cost is at most pattern times text and nothing recurses.
  */
-#include "framework/glob.h"
+#include "glob.h"
 
 /* Matches one [...] against C; *AT enters behind the '[' and leaves behind the ']'.  -1: no ']' follows. */
 static int match_set(const char *pattern, size_t length, size_t *at, unsigned char c)

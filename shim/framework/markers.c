@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "framework/ranges.h"
-#include "record.h"
+#include "ranges.h"
+#include "record/record.h"
 
 VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);

@@ -5,13 +5,13 @@
  * A name is made whole and then put into its slot by one compare-and-swap; who loses that race uses the
  * winner's and leaves its own copy unused (a few bytes, bounded by the number of threads racing).
  */
-#include "framework/names.h"
+#include "names.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "framework/glob.h"
-#include "record.h"
+#include "glob.h"
+#include "record/record.h"
 
 enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024, MAX_RULES = 64 };
 

@@ -7,7 +7,7 @@
  * Returns: a push or pop answers the range's depth in its domain (0 = outermost).  Where nothing is recorded
  * or a pop finds nothing, it answers NVTX_NOT_TRACKED, unless the other tool knows better.
  */
-#include "framework/nvtx.h"
+#include "nvtx.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -8,8 +8,8 @@
 #ifndef VS_FRAMEWORK_NVTX_H
 #define VS_FRAMEWORK_NVTX_H
 
-#include "framework/nvtx_abi.h"
-#include "framework/ranges.h"
+#include "nvtx_abi.h"
+#include "ranges.h"
 
 /* A domain or a registered string; its address is the handle that the program holds.  Never freed: programs
  * use handles after they destroyed the domain, which is harmless without a tool and must stay so. */

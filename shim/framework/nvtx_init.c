@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/nvtx.h"
-#include "log.h"
+#include "nvtx.h"
+#include "core/log.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int InitializeInjectionNvtx2(nvtx_get_export_table *get);

@@ -1,7 +1,7 @@
 /*
  * nvtx_names.c - NVTX's texts: ASCII, wide or registered, and the handles for domains and strings.
  */
-#include "framework/nvtx.h"
+#include "nvtx.h"
 
 #include <stdlib.h>
 #include <string.h>

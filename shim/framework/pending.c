@@ -10,7 +10,7 @@
  * One thread writes at a time.  Others wait for it a little, so that their own events come behind the pushes
  * that they belong to, but never for ever: it may be the very thread that a signal handler interrupted.
  */
-#include "framework/pending.h"
+#include "pending.h"
 
 #include <string.h>
 

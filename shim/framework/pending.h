@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "framework/ranges.h"
-#include "hot.h"
+#include "ranges.h"
+#include "core/hot.h"
 
 struct vs_range_event {
     uint8_t op;          /* VS_OP_RANGE_PUSH or _POP */

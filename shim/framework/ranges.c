@@ -17,7 +17,7 @@
  * A fork child finds the generation cell wiped (MADV_WIPEONFORK, so also after a raw clone) and starts over:
  * the forking thread's open ranges stay open and are written again into the child's own recording.
  */
-#include "framework/ranges.h"
+#include "ranges.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,9 +25,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "framework/pending.h"
-#include "hot.h"
-#include "log.h"
+#include "pending.h"
+#include "core/hot.h"
+#include "core/log.h"
 
 enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "framework/names.h"
-#include "record.h"
+#include "names.h"
+#include "record/record.h"
 
 /* Once, from the library's constructor: before any thread can fork, and early enough for a low-numbered key.
  * RULES is VRAMSCOPE_PHASES and must live on. */

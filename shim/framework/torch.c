@@ -22,9 +22,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "framework/torch.h"
-#include "hot.h"
-#include "record.h"
+#include "torch.h"
+#include "core/hot.h"
+#include "record/record.h"
 
 /* c10::Device is trivially copyable: two bytes in one integer register, as this is. */
 struct c10_device {

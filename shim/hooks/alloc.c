@@ -7,7 +7,7 @@
  */
 #include "cuda.h"
 #include "hook.h"
-#include "sampler.h"
+#include "sample/sampler.h"
 
 /* The host's own memory lies on no device, whatever context is current. */
 static bool on_device(enum vs_space space)

@@ -57,7 +57,7 @@ struct CUdevResourceDesc_st;
  * canonical PLT entry can come between our table and our code. */
 #define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
     CUresult vs_hook_##symbol VS_PARAMS_##n signature;
-#include "driver.def"
+#include "trace/driver.def"
 #undef VS_API
 
 enum vs_stream_kind { VS_STREAM_ANY, VS_STREAM_LEGACY, VS_STREAM_PTSZ };

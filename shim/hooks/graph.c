@@ -27,7 +27,7 @@
 
 #include <sys/mman.h>
 
-#include "trace/journal.h"
+#include "trace/journal/journal.h"
 
 #define EXECS      4096u
 #define NODES_MAX  65536u /* memory nodes of a graph */

@@ -11,7 +11,7 @@
 
 #include "driver.h"
 #include "flight.h"
-#include "record.h"
+#include "record/record.h"
 
 /* Code that may run before a sanitizer's runtime is up: sanitizers look symbols up while they start. */
 #define VS_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))

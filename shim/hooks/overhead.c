@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "clock.h"
-#include "trace/journal.h"
+#include "core/clock.h"
+#include "trace/journal/journal.h"
 
 static uint64_t ring_head(void)
 {

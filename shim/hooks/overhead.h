@@ -17,7 +17,7 @@
 
 #include "hook.h"
 #include "once.h"
-#include "sampler.h"
+#include "sample/sampler.h"
 
 struct vs_cost {
     struct vs_used before;

@@ -17,7 +17,7 @@
 #define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
     {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name},
 const struct vs_row vs_rows[] = {
-#include "driver.def"
+#include "trace/driver.def"
 };
 #undef VS_API
 const size_t vs_row_count = sizeof(vs_rows) / sizeof(vs_rows[0]);

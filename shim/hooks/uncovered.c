@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "hook.h"
-#include "record.h"
+#include "record/record.h"
 
 struct note {
     _Atomic int state; /* 0 free, 1 being written, 2 there */

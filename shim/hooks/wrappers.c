@@ -48,5 +48,5 @@ static void vs_prepare_once(void)
     }                                                                                                        \
     CUresult symbol VS_PARAMS_##n signature                                                                  \
         __attribute__((alias("vs_hook_" #symbol), visibility("default"), nothrow));
-#include "driver.def"
+#include "trace/driver.def"
 #undef VS_API

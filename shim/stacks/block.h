@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../trace/journal.h"
+#include "trace/journal/journal.h"
 
 #define VS_STACK_DEPTH_MAX 256
 #define VS_STACK_OWN_MAX   32 /* frames of ours above the caller's */

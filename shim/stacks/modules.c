@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../record.h"
+#include "record/record.h"
 #include "block.h"
 #include "elfimage.h"
 

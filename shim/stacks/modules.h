@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../trace/journal.h"
+#include "trace/journal/journal.h"
 
 struct vs_object {
     uintptr_t start, end; /* its mapping */

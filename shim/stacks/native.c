@@ -16,7 +16,7 @@
  * interrupted has no return address and is off by that byte.
  */
 #define _GNU_SOURCE
-#include "../record.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,10 +25,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../log.h"
-#include "../options.h"
-#include "../own_stack.h"
-#include "../shelter.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "core/own_stack.h"
+#include "core/shelter.h"
 #include "block.h"
 #include "modules.h"
 #include "stacks.h"

@@ -12,7 +12,7 @@
 enum vs_api {
     VS_API_NONE = 0,
 #define VS_API(number, symbol, ...) VS_API_##symbol = number,
-#include "../driver.def"
+#include "driver.def"
 #undef VS_API
     VS_API_END /* one more than the last row's number: the size of a table indexed by vs_api */
 };
@@ -24,7 +24,7 @@ static inline const char *vs_api_name(uint64_t api)
 #define VS_API(number, symbol, ...)                                                                          \
     case number:                                                                                             \
         return #symbol;
-#include "../driver.def"
+#include "driver.def"
 #undef VS_API
     default:
         return NULL;

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "stream.h"
-#include "trace/journal.h"
-#include "trace/writer.h"
+#include "trace/journal/journal.h"
+#include "trace/writer/writer.h"
 
 static struct vs_journal *journal;
 static uint64_t made, writer_ns, writer_cpu_ns;

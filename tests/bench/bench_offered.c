@@ -25,12 +25,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "core/clock.h"
 #include "hooks/cuda.h"
-#include "options.h"
-#include "output.h"
-#include "recording.h"
-#include "trace/journal.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
+#include "trace/journal/journal.h"
 
 #define LIVE        4096
 #define THREADS_MAX 64

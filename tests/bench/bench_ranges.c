@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock.h"
-#include "event_clock.h"
-#include "options.h"
-#include "output.h"
-#include "recording.h"
+#include "core/clock.h"
+#include "core/event_clock.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
 
 uint32_t standin_range_current(void);
 #define vs_range_current standin_range_current /* the stand-ins bring one; here it is measured */

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock.h"
-#include "event_clock.h"
-#include "options.h"
-#include "output.h"
-#include "recording.h"
+#include "core/clock.h"
+#include "core/event_clock.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
 #include "standins.h"
 
 #define BURST       40000

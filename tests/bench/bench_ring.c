@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "options.h"
-#include "output.h"
-#include "recording.h"
+#include "core/clock.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
 #include "standins.h"
 
 #define BURST       128000

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "record.h"
+#include "core/options.h"
+#include "record/record.h"
 #include "stacks/block.h"
 #include "stacks/stacks.h"
 

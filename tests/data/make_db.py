@@ -4,7 +4,7 @@
     make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--fast]
                [--rank R] [--world N] [--host H] [--gpu N] [--extra MIB] [--leak MIB] [--start SECONDS] [--source S]
 
-A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger.c)
+A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger/ledger.c)
 and into the tables of schema.sql: driver segments that a caching allocator carves, its blocks, a library's
 direct allocations, nested ranges with their peaks, samples, steps.  Everything is deterministic, so the golden
 files beside the tests can be compared byte for byte.

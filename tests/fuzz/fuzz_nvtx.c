@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "framework/nvtx.h"
-#include "record.h"
+#include "record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "framework/glob.h"
 #include "framework/names.h"
-#include "record.h"
+#include "record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

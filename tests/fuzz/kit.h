@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace/journal_format.h"
-#include "trace/writer.h"
+#include "trace/journal/format.h"
+#include "trace/writer/writer.h"
 
 #include "../unit/stream.h"
 

@@ -24,7 +24,7 @@ struct row {
 
 static const struct row rows[] = {
 #define VS_API(number, name, base_name, since, ...) {#name, #base_name, since},
-#include "driver.def"
+#include "trace/driver.def"
 };
 
 static const char *object_of(void *p)

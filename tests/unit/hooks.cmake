@@ -12,11 +12,12 @@ hooks_library(hooks_driver new ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_drive
 hooks_library(hooks_driver_old old ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/fake_driver.c)
 target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
-file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/*.S)
+file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c
+  ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
 add_library(hooks_preload SHARED ${HOOKS_SOURCES} ${CMAKE_CURRENT_SOURCE_DIR}/unit/hooks/record_double.c)
 target_include_directories(hooks_preload PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
 target_compile_options(hooks_preload PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
-target_link_options(hooks_preload PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/exports.map
+target_link_options(hooks_preload PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
   -Wl,-z,nodelete -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined)
 target_link_libraries(hooks_preload PRIVATE dl pthread)
 set_target_properties(hooks_preload PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${HOOKS_DIR})

@@ -1,2 +1,3 @@
-vs_unit_test(journal SOURCES shim/trace/journal.c shim/trace/journal_ring.c shim/trace/journal_dropped.c shim/trace/journal_tables.c)
+vs_unit_test(journal SOURCES shim/trace/journal/journal.c shim/trace/journal/ring.c
+  shim/trace/journal/dropped.c shim/trace/journal/tables.c) # with what they tell tests alone
 target_compile_definitions(test_journal PRIVATE VS_JOURNAL_TESTING)

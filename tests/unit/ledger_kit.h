@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "trace/ledger.h"
+#include "trace/ledger/ledger.h"
 
 #define MIB (1ull << 20)
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "hooks/cuda.h"
-#include "record.h"
-#include "trace/writer.h"
+#include "record/record.h"
+#include "trace/writer/writer.h"
 
 struct vs_writer {
     struct vs_journal *j;

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "recording.h"
-#include "sampler.h"
+#include "core/clock.h"
+#include "record/recording.h"
+#include "sample/sampler.h"
 
 #define UNKNOWN_BYTES VS_BYTES_UNKNOWN
 

@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "event_clock.h"
+#include "core/clock.h"
+#include "core/event_clock.h"
 
 #define MS UINT64_C(1000000)
 

@@ -22,7 +22,7 @@
 #include <sqlite3.h>
 
 #include "stream.h"
-#include "trace/writer.h"
+#include "trace/writer/writer.h"
 
 #define LIMIT (2u << 20)
 

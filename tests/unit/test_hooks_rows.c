@@ -23,7 +23,7 @@ static const struct {
     int version, stream;
 } rows[] = {
 #define VS_API(number, symbol, base, version, stream, ...) {#symbol, #base, version, stream},
-#include "driver.def"
+#include "trace/driver.def"
 #undef VS_API
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "journal_format.h"
+#include "core/clock.h"
+#include "trace/journal/format.h"
 
 extern void (*vs_journal_test_claimed)(uint64_t seq);
 

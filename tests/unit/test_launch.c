@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "launch.h"
+#include "record/launch.h"
 
 #define NO VS_UNKNOWN_NUMBER
 

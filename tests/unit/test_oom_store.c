@@ -18,7 +18,7 @@
 #include <sqlite3.h>
 
 #include "stream.h"
-#include "trace/writer.h"
+#include "trace/writer/writer.h"
 
 static char dir[64];
 

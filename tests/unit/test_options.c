@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "capture.h"
-#include "options.h"
+#include "core/options.h"
 
 static const char *load(const char *entry)
 {
@@ -136,7 +136,7 @@ static void help_lists_every_option(void **state)
 #define OPTION(type, field, name, otherwise, help)                                                           \
     assert_non_null(strstr(said, name));                                                                     \
     assert_non_null(strstr(said, help));
-#include "options.def"
+#include "core/options.def"
 #undef OPTION
 }
 

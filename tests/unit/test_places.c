@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "capture.h"
-#include "options.h"
-#include "output.h"
+#include "core/options.h"
+#include "record/output.h"
 
 static char dir[64];
 

@@ -22,10 +22,10 @@
 #include <cmocka.h>
 
 #include "capture.h"
-#include "clock.h"
-#include "options.h"
-#include "output.h"
-#include "recording.h"
+#include "core/clock.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
 #include "standins.h"
 
 #define CHECK(x)                                                                                             \
@@ -176,7 +176,7 @@ IN_CHILD(nothing_exists_before_the_first_successful_allocation)
     vs_drain_finish();
     CHECK(alloc(1) != VS_SEQ_NONE);
     CHECK(exists(in_dir("run.db")) && vs_record_journal());
-    CHECK(strcmp(vs_journal_fact(vs_record_journal(), "version"), "unknown") == 0);
+    CHECK(strcmp(vs_journal_fact(vs_record_journal(), "version"), VRAMSCOPE_VERSION) == 0);
     CHECK(vs_journal_fact(vs_record_journal(), "command") && vs_journal_fact(vs_record_journal(), "host"));
 }
 

@@ -1,7 +1,7 @@
 /*
  * test_records.c - rows that are copied into `ev` as whole records: every number comes back as it was.
  *
- * The records are encoded by hand (store_records.c), so what SQLite reads is compared with what was put in,
+ * The records are encoded by hand (store/records.c), so what SQLite reads is compared with what was put in,
  * for numbers at every width of the format, behind gaps, and for more rows than one image holds.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "trace/store.h"
+#include "trace/store/store.h"
 
 #define ROWS 30000
 

@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "trace/journal_format.h"
-#include "trace/writer.h"
+#include "trace/journal/format.h"
+#include "trace/writer/writer.h"
 
 enum { EVENTS = 5000, NOBODY = 65534 };
 

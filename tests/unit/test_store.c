@@ -24,8 +24,8 @@
 #include <sqlite3.h>
 
 #include "stream.h"
-#include "trace/store.h"
-#include "trace/writer.h"
+#include "trace/store/store.h"
+#include "trace/writer/writer.h"
 
 static char dir[64];
 

@@ -14,7 +14,7 @@ for command in $("$V" --help | sed -n '/^commands:/,$s/^  \([a-z]*\)  .*/\1/p');
         [ "$option" = help ] || grep -q "Fl -$option" "$page" || no "vramscope-$command.1 lacks --$option"
     done
 done
-sed -n 's/^OPTION([A-Z]*, [a-z_]*, "\([A-Z_]*\)".*/\1/p' "$SRC/shim/options.def" | while read -r name; do
+sed -n 's/^OPTION([A-Z]*, [a-z_]*, "\([A-Z_]*\)".*/\1/p' "$SRC/shim/core/options.def" | while read -r name; do
     grep -q "Ev $name" "$SRC/docs/man/vramscope.5" || echo "$name"
 done | grep . && no "variables that vramscope(5) lacks"
 if command -v mandoc >/dev/null; then

@@ -7,18 +7,18 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 # the check itself must be able to fail: with one function more the page is old
-mkdir -p "$dir/scripts" "$dir/shim" "$dir/docs"
+mkdir -p "$dir/scripts" "$dir/shim/trace" "$dir/docs"
 cp scripts/hooked_list.py "$dir/scripts" && cp docs/coverage.md "$dir/docs"
 {
-    cat shim/driver.def
+    cat shim/trace/driver.def
     echo 'VS_API(999, cuNewFunction, cuNewFunction, 14000, ANY, FREE, (NONE, p), 1, (void *, p))'
-} >"$dir/shim/driver.def"
+} >"$dir/shim/trace/driver.def"
 if "$dir/scripts/hooked_list.py" --check >/dev/null; then
     echo "a new function would go unnoticed"
     exit 1
 fi
 listed=$(sed -n '/hooked functions: made/,/end of hooked/p' docs/coverage.md | grep -o '`cu[A-Za-z0-9_]*`' | sort -u | wc -l)
-rows=$(grep -c '^VS_API(' shim/driver.def)
+rows=$(grep -c '^VS_API(' shim/trace/driver.def)
 [ "$listed" = "$rows" ] || {
     echo "driver.def has $rows functions, the page lists $listed"
     exit 1

@@ -4,7 +4,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 lib=$BUILD/lib/libvramscope.so
-rows=$here/../../../shim/driver.def
+rows=$here/../../../shim/trace/driver.def
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "framework/ranges.h"
-#include "record.h"
+#include "record/record.h"
 
 static char strings[4096][128] = {"-"};
 static unsigned string_count = 1;

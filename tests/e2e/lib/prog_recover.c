@@ -2,7 +2,7 @@
 /* Completes the database of a killed process from its journal, as `vramscope recover` does: prog_recover
  * JOURNAL [DB]. */
 #include <stdio.h>
-#include "trace/writer.h"
+#include "trace/writer/writer.h"
 
 int main(int argc, char **argv)
 {

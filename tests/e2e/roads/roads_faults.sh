@@ -3,7 +3,7 @@
 # recorded with it, and no total is bent.  Then what we ask the driver for ourselves fails: the program sees nothing.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-rows=$(dirname "$0")/../../../shim/driver.def
+rows=$(dirname "$0")/../../../shim/trace/driver.def
 
 # what is alive by the events' own pairing, and by the curves' last values
 consistent() {

@@ -62,7 +62,7 @@ done
 # and those that only pass the call on (PASS): nothing is recorded of it
 served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/tests/simcuda/functions.def")
 refused=$(sed -nE 's/^REFUSE\(([A-Za-z0-9_]+),.*/\1/p' "$root"/tests/simcuda/*.c)
-for symbol in $(sed -nE '/, PASS, /d; s/^VS_API\(([5-9][0-9]|[0-9]{3}), ([A-Za-z0-9_]+),.*/\2/p' "$root/shim/driver.def"); do
+for symbol in $(sed -nE '/, PASS, /d; s/^VS_API\(([5-9][0-9]|[0-9]{3}), ([A-Za-z0-9_]+),.*/\2/p' "$root/shim/trace/driver.def"); do
     grep -qx "$symbol" <<<"$served" || continue
     grep -qx "$symbol" <<<"$refused" && continue
     [[ " ${called[*]} " == *" $symbol "* ]] || fail "$symbol is called by no program under a fault"

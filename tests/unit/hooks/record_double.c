@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "hooks/cuda.h"
-#include "sampler.h"
-#include "trace/journal.h"
+#include "sample/sampler.h"
+#include "trace/journal/journal.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 

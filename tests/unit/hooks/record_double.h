@@ -2,7 +2,7 @@
 #ifndef RECORD_DOUBLE_H
 #define RECORD_DOUBLE_H
 
-#include "record.h"
+#include "record/record.h"
 
 #define VRAMSCOPE_TEST_EVENTS 10000
 

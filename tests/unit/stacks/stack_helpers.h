@@ -31,8 +31,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "record.h"
+#include "core/options.h"
+#include "record/record.h"
 #include "stacks/block.h"
 #include "stacks/modules.h"
 #include "stacks/stacks.h"

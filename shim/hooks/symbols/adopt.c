@@ -1,0 +1,272 @@
+/*
+ * adopt.c - objects that are loaded later: their references go where they would have gone without us, and
+ * where that is the driver, to our wrappers.
+ *
+ * An object that dlopen loads with RTLD_DEEPBIND prefers its own libraries to the global scope: linked with
+ * the driver, it is bound to the driver itself, past our exports.  An object with a weak reference to the
+ * driver, loaded where no driver is, is bound to our export and takes it for a driver.  We do not hook dlopen
+ * (its caller's run path would get lost), so at each look-up by dlsym or dlvsym the loader's count
+ * of loads is compared with the last one seen.  Whoever loads an object looks something up in it next; what
+ * its constructors call before that goes past us.
+ *
+ *      slot holds                        becomes
+ *      the driver's function             its wrapper
+ *      nothing yet (lazy binding)        the wrapper, where the object's own libraries have the driver
+ *      our wrapper, which would have     what it would have been: another library's function, or NULL where
+ *      been something else               the reference is weak
+ *
+ * The list of objects grows at its end: with N objects at the last look and S unloaded since, all from N - S
+ * on may be new.  To look at one twice changes nothing.  An object on the list may still be being bound by
+ * the thread that loads it; so between the count that is remembered and the look, the loader's lock, which
+ * that thread holds, is taken once.  The look itself holds the lock under which objects come and go: nothing
+ * is unloaded meanwhile, and two threads do not write the same pages.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "census.h"
+#include "hooks/hook.h"
+#include "slots.h"
+
+/* What the last look saw; the count of loads is read without a lock.  Zero: too early for any of this.  The
+ * other two are used under the loader's lock alone, which orders them; relaxed, for tools that do not know
+ * it. */
+static struct {
+    _Atomic unsigned long long adds, subs;
+    _Atomic size_t count;
+} seen;
+static size_t startup_objects; /* that many are the global scope for sure */
+
+struct look {
+    unsigned long long adds, subs; /* when it began */
+    size_t count;
+    size_t from; /* the first that may be new, as of SUBS unloaded */
+    bool driver_known, driver_is_global;
+    bool asks_global;   /* a weak reference would be NULL, unless the global scope has grown a definition */
+    bool nobody_global; /* it has not */
+};
+
+struct object { /* that is being looked through */
+    struct vs_census *census;
+    struct look *look;
+    size_t at;
+};
+
+/* ---- what a reference would have been without us ---- */
+
+/* The first definition in the scope of AT or of an object that loaded it; the census's count where none. */
+static size_t definer_in_scopes(struct vs_census *c, size_t at, const char *name)
+{
+    size_t found = vs_census_definer(c, vs_census_scope(c, at), name);
+    for (size_t i = startup_objects; i < c->count && found == c->count; i++) {
+        size_t n = vs_census_scope(c, i);
+        bool holds = false;
+        for (size_t k = 0; k < n; k++)
+            holds = holds || c->scope[k] == at;
+        if (holds)
+            found = vs_census_definer(c, n, name);
+    }
+    return found;
+}
+
+static size_t definer_at_startup(const struct vs_census *c, const char *name)
+{
+    for (size_t i = 0; i < startup_objects && i < c->count; i++)
+        if (i != c->self && c->objects[i].image.symbols != NULL &&
+            vs_image_defines(&c->objects[i].image, name) != 0)
+            return i;
+    return c->count;
+}
+
+static bool learnt_driver_exports(const struct vs_census *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (vs_image_is_driver(&c->objects[i].image) &&
+            vs_driver_owns((const void *)vs_image_defines(&c->objects[i].image, name)))
+            return true;
+    return false;
+}
+
+static uintptr_t address_of(const struct vs_census *c, size_t at, const char *name)
+{
+    return at < c->count ? vs_image_defines(&c->objects[at].image, name) : 0;
+}
+
+/* ---- slots ---- */
+
+static void rebind(const struct object *o, const struct vs_slot *slot, const void *function)
+{
+    uintptr_t value = function != NULL ? (uintptr_t)function + slot->addend : 0;
+    const struct vs_census_object *object = &o->census->objects[o->at];
+    if (!vs_slot_write(&object->image, slot, value) && function != NULL && vs_row_find(slot->name) != NULL &&
+        function == vs_row_find(slot->name)->wrapper)
+        vs_uncovered("%s as called by %.120s, whose reference to it cannot be changed", slot->name,
+                     object->path);
+}
+
+/* A slot with our wrapper in it: is that right? */
+static void check_ours(const struct object *o, const struct vs_slot *slot)
+{
+    struct vs_census *c = o->census;
+    size_t definer = definer_at_startup(c, slot->name);
+    if (definer == c->count && o->look->driver_is_global && learnt_driver_exports(c, slot->name))
+        return;
+    if (definer == c->count)
+        definer = definer_in_scopes(c, o->at, slot->name);
+    uintptr_t found = address_of(c, definer, slot->name);
+    if (definer < c->count && vs_image_is_driver(&c->objects[definer].image))
+        return;
+    /* a strong reference that nothing satisfies would have kept the object out: something that we do not
+     * see does, or it was loaded because of us; it stays */
+    if (found != 0 || (slot->weak && o->look->nobody_global))
+        rebind(o, slot, (const void *)found);
+    else if (slot->weak)
+        o->look->asks_global = true;
+}
+
+/* A slot of the PLT that is bound at its first call; past us only where the object prefers its own libraries,
+ * to us otherwise: the wrapper is right in both cases. */
+static void check_lazy(const struct object *o, const struct vs_slot *slot, const struct vs_row *row)
+{
+    struct vs_census *c = o->census;
+    if (definer_at_startup(c, slot->name) != c->count)
+        return;
+    size_t definer = vs_census_definer(c, vs_census_scope(c, o->at), slot->name);
+    if (vs_driver_owns((const void *)address_of(c, definer, slot->name)))
+        rebind(o, slot, row->wrapper);
+}
+
+static void check_slot(const struct vs_slot *slot, void *context)
+{
+    const struct object *o = context;
+    const struct vs_image *image = &o->census->objects[o->at].image;
+    const struct vs_row *row = vs_row_find(slot->name);
+    uintptr_t value = vs_slot_value(slot);
+    if (row == NULL) {
+        if (vs_driver_owns((const void *)value) && vs_row_of_base(slot->name))
+            vs_uncovered("%s, which this vramscope does not know, is called by a library", slot->name);
+    } else if (value == (uintptr_t)row->wrapper) {
+        check_ours(o, slot);
+    } else if (o->look->driver_known && vs_driver_owns((const void *)value)) {
+        if (value == (uintptr_t)vs_real_of(row->api))
+            rebind(o, slot, row->wrapper);
+    } else if (slot->plt && value >= image->start && value < image->end) {
+        if (o->look->driver_known)
+            check_lazy(o, slot, row);
+    } else {
+        vs_uncovered_driver((const void *)value);
+    }
+}
+
+/* ---- the look ---- */
+
+static size_t first_new(const struct vs_census *c, struct look *look)
+{
+    if (look->from == 0) { /* the first of two looks */
+        size_t gone = (size_t)(look->subs - atomic_load_explicit(&seen.subs, memory_order_relaxed));
+        size_t count = atomic_load_explicit(&seen.count, memory_order_relaxed);
+        look->from = count > gone ? count - gone : 0;
+    }
+    size_t gone = (size_t)(c->subs - look->subs), from = look->from > gone ? look->from - gone : 0;
+    return from > startup_objects ? from : startup_objects;
+}
+
+static void look_through(struct vs_census *c, void *context)
+{
+    struct look *look = context;
+    for (size_t at = first_new(c, look); at < c->count; at++) {
+        struct object o = {c, look, at};
+        const struct vs_image *image = &c->objects[at].image;
+        if (image->symbols != NULL && at != c->self && !vs_image_is_driver(image))
+            vs_slots_visit(image, check_slot, &o);
+    }
+    if (look->adds > atomic_load_explicit(&seen.adds, memory_order_relaxed)) {
+        atomic_store_explicit(&seen.subs, look->subs, memory_order_relaxed);
+        atomic_store_explicit(&seen.count, look->count, memory_order_relaxed);
+        /* release: pairs with the load in vs_adopt_new_objects, which skips what has been done */
+        atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
+    }
+}
+
+/* Stops at the first object where no load has happened since the last look. */
+static int count_loads(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct look *look = data;
+    look->adds = info->dlpi_adds;
+    look->subs = info->dlpi_subs;
+    look->count++;
+    return look->adds == atomic_load_explicit(&seen.adds, memory_order_acquire);
+}
+
+/* Whoever is loading objects now has bound them afterwards. */
+static void wait_for_loads(void)
+{
+    void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (program != NULL)
+        dlclose(program);
+}
+
+static bool driver_is_global(void)
+{
+    bool found = vs_driver_owns(vs_dlsym_real(RTLD_NEXT, "cuInit"));
+    if (!found)
+        dlerror();
+    return found;
+}
+
+void vs_adopt_new_objects(void)
+{
+    struct look look = {0};
+    if (dl_iterate_phdr(count_loads, &look) != 0)
+        return;
+    wait_for_loads();
+    look.driver_known = vs_driver_learn();
+    look.driver_is_global = look.driver_known && driver_is_global();
+    vs_census_take(look_through, &look);
+    if (!look.asks_global)
+        return;
+    look.nobody_global = vs_dlsym_real(RTLD_NEXT, "cuInit") == NULL;
+    dlerror();
+    if (look.nobody_global)
+        vs_census_take(look_through, &look);
+}
+
+VS_NO_SANITIZE bool vs_adopt_ready(void)
+{
+    return atomic_load_explicit(&seen.adds, memory_order_relaxed) != 0;
+}
+
+void vs_adopt_begin(void)
+{
+    struct look look = {0};
+    dl_iterate_phdr(count_loads, &look);
+    startup_objects = look.count;
+    atomic_store_explicit(&seen.count, look.count, memory_order_relaxed);
+    atomic_store_explicit(&seen.subs, look.subs, memory_order_relaxed);
+    atomic_store_explicit(&seen.adds, look.adds, memory_order_release);
+}
+
+/* ---- RTLD_DEFAULT as seen from an object that brings no driver along itself ---- */
+
+struct loaders {
+    const void *caller;
+    bool found;
+};
+
+static void look_at_loaders(struct vs_census *c, void *context)
+{
+    struct loaders *l = context;
+    uintptr_t p = (uintptr_t)l->caller;
+    for (size_t at = 0; at < c->count; at++)
+        if (p >= c->objects[at].image.start && p < c->objects[at].image.end) {
+            size_t definer = definer_in_scopes(c, at, "cuInit");
+            l->found = vs_driver_owns((const void *)address_of(c, definer, "cuInit"));
+        }
+}
+
+bool vs_loaders_find_driver(const void *caller)
+{
+    struct loaders l = {caller, false};
+    vs_census_take(look_at_loaders, &l);
+    return l.found;
+}

@@ -1,0 +1,316 @@
+/*
+ * resolve.c - look-ups by dlsym and dlvsym: which of them we answer, and with what.
+ *
+ * dlsym.S asks vs_dlsym_lookup() about every look-up in the process; it is also the moment at which objects
+ * that came since the last one are looked through (adopt.c).  Names that are not in driver.def
+ * (nearly all) go to the real dlsym by a jump.  For the others the answer is what the caller would have got
+ * without us, and, where that is the loaded driver's function, our wrapper of it:
+ *
+ *   a real handle            the real dlsym's answer.
+ *   RTLD_DEFAULT and the     the global scope without us: what comes before us there, then what comes after
+ *   handle of dlopen(NULL)   us, then the caller's own libraries (not for the handle).
+ *   RTLD_NEXT                from before us: what comes after us.  From elsewhere: our exports are not in the
+ *                            way; the driver's wrapper if the driver is what comes next, else the jump.
+ *
+ *                            The libraries that loaded the caller, and what those are linked with, come last.
+ *
+ * A look-up of a version finds nothing of ours, whose names carry none: where the driver is what it finds,
+ * the wrapper is the answer, else the jump.
+ *
+ * A driver's function that we have no row for, but a name that we know with another suffix, is told
+ * (uncovered.c).
+ *
+ * Limits: dlerror() after a failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the
+ * real one names the caller.  A program that takes the C library's own dlsym by that library's handle and
+ * looks the driver up with it goes past us (answering with ours would send other interposers round in
+ * circles).
+ */
+#define _GNU_SOURCE
+#include "hooks/hook.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "hooks/cuda.h"
+#include "image.h"
+
+struct vs_dlsym_answer {
+    void *address;
+    uintptr_t answered; /* 0: dlsym.S jumps to the real one */
+};
+struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const void *caller);
+
+struct vs_dlsym_answer vs_dlvsym_lookup(void *handle, const char *name, const char *version,
+                                        const void *caller);
+
+/* The real ones; dlsym.S jumps through them. */
+void *vs_dlsym_next, *vs_dlvsym_next;
+
+/* How many objects the program started with: those are the global scope, whatever is loaded later is at best
+ * appended to it. */
+static int startup_objects;
+
+/* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can tell,
+ * since all of them would come by here: the loader's list is read, of which only the part that the program
+ * started with is walked.  AFTER_US false: whoever has it (we were loaded later than libc). */
+VS_NO_SANITIZE static void *walk_for_dlvsym(bool after_us)
+{
+    extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+    struct vs_image image;
+    for (const struct link_map *m = _r_debug.r_map; m != NULL; m = m->l_next) {
+        bool self = m->l_ld == _DYNAMIC;
+        void *found = NULL;
+        if (!self && !after_us && vs_image_of(&image, m->l_addr, m->l_ld))
+            found = (void *)vs_image_defines(&image, "dlvsym");
+        if (found != NULL)
+            return found;
+        after_us = after_us && !self;
+    }
+    return NULL;
+}
+
+VS_NO_SANITIZE static void *find_next_dlvsym(void)
+{
+    void *p = __atomic_load_n(&vs_dlvsym_next, __ATOMIC_RELAXED);
+    if (p == NULL)
+        p = walk_for_dlvsym(true);
+    if (p == NULL)
+        p = walk_for_dlvsym(false);
+    /* relaxed: an address of code that has been mapped since the program started */
+    __atomic_store_n(&vs_dlvsym_next, p, __ATOMIC_RELAXED);
+    return p;
+}
+
+/* As vs_dlsym_real: this library is the caller. */
+VS_NO_SANITIZE static void *dlvsym_real(void *handle, const char *name, const char *version)
+{
+    void *(*real)(void *, const char *, const char *) = find_next_dlvsym();
+    void *answer = real != NULL ? real(handle, name, version) : NULL;
+    __asm__ volatile("" : : "r"(answer));
+    return answer;
+}
+
+/* The next dlsym after ours, likewise.  The version differs between the processors and with glibc 2.34. */
+VS_NO_SANITIZE static void *find_next_dlsym(void)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    void *p = __atomic_load_n(&vs_dlsym_next, __ATOMIC_RELAXED);
+    for (size_t i = 0; p == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
+        p = dlvsym_real(RTLD_NEXT, "dlsym", versions[i]);
+    __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);
+    return p;
+}
+
+VS_NO_SANITIZE void *vs_dlsym_real(void *handle, const char *name)
+{
+    void *(*real)(void *, const char *) = find_next_dlsym();
+    /* not a tail call, so that the real one sees this library as the caller */
+    void *answer = real != NULL ? real(handle, name) : NULL;
+    __asm__ volatile("" : : "r"(answer));
+    return answer;
+}
+
+bool vs_hooks_own(const void *address)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    extern const char _end[] __attribute__((visibility("hidden")));
+    return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+/* The handle of the whole program, as dlopen(NULL) gives it: a look-up there searches the global scope.  It
+ * is the same for the life of the process, so asking twice at once does no harm. */
+static bool is_program_handle(void *handle)
+{
+    static _Atomic(void *) program;
+    void *known = atomic_load_explicit(&program, memory_order_relaxed);
+    if (known == NULL) {
+        known = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+        if (known != NULL)
+            dlclose(known);
+        atomic_store_explicit(&program, known, memory_order_relaxed);
+    }
+    return handle == known;
+}
+
+/* NAME among the caller's own libraries; VERSION NULL: any. */
+static void *find_in_caller(const char *name, const char *version, const void *caller)
+{
+    struct vs_object object;
+    if (!vs_find_object(caller, &object) || object.name[0] == '\0')
+        return NULL;
+    void *handle = dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL)
+        return NULL;
+    void *found = version != NULL ? dlvsym_real(handle, name, version) : vs_dlsym_real(handle, name);
+    dlclose(handle);
+    if (found == NULL)
+        vs_dlsym_real(RTLD_NEXT, name); /* fails once more, for dlerror(): dlclose has wiped it */
+    return found;
+}
+
+/* The global scope without us. */
+static void *find_global(const char *name)
+{
+    void *found = vs_dlsym_real(RTLD_DEFAULT, name);
+    return found != NULL && !vs_hooks_own(found) ? found : vs_dlsym_real(RTLD_NEXT, name);
+}
+
+static struct vs_dlsym_answer answer_with(const struct vs_row *row, void *found)
+{
+    bool drivers = found != NULL && vs_driver_learn() && vs_driver_owns(found);
+    if (found != NULL && !drivers)
+        vs_uncovered_driver(found);
+    return (struct vs_dlsym_answer){drivers ? row->wrapper : found, 1};
+}
+
+/* Whether the driver is what RTLD_NEXT means for CALLER, an object behind us: among its own dependencies, or,
+ * for one of the program's own libraries, later in the global scope. */
+static bool driver_is_next(const char *name, const struct vs_object *caller, const void *return_address)
+{
+    struct vs_object driver;
+    if (!vs_find_driver(&driver) || driver.order == caller->order || !vs_driver_learn())
+        return false;
+    if (vs_driver_owns(find_in_caller(name, NULL, return_address)))
+        return true;
+    return caller->order < startup_objects && caller->order < driver.order &&
+           vs_driver_owns(vs_dlsym_real(RTLD_NEXT, name));
+}
+
+static struct vs_dlsym_answer lookup_next(const struct vs_row *row, const void *caller)
+{
+    struct vs_object from, self;
+    if (!vs_find_object(caller, &from) || !vs_find_object((const void *)vs_dlsym_lookup, &self))
+        return (struct vs_dlsym_answer){NULL, 0};
+    if (from.order > self.order)
+        return driver_is_next(row->symbol, &from, caller) ? (struct vs_dlsym_answer){row->wrapper, 1}
+                                                          : (struct vs_dlsym_answer){NULL, 0};
+    return answer_with(row, vs_dlsym_real(RTLD_NEXT, row->symbol));
+}
+
+static struct vs_dlsym_answer lookup_hooked(const struct vs_row *row, void *handle, const void *caller)
+{
+    if (handle == RTLD_NEXT)
+        return lookup_next(row, caller);
+    if (handle == RTLD_DEFAULT) {
+        void *found = find_global(row->symbol);
+        if (found == NULL)
+            found = find_in_caller(row->symbol, NULL, caller);
+        if (found == NULL && vs_driver_learn() && vs_loaders_find_driver(caller)) {
+            dlerror();
+            found = vs_real_of(row->api);
+        }
+        return answer_with(row, found);
+    }
+    if (is_program_handle(handle))
+        return answer_with(row, find_global(row->symbol));
+    return answer_with(row, vs_dlsym_real(handle, row->symbol));
+}
+
+/* A name that looks like the driver's and is not hooked. */
+static void lookup_other(const char *name)
+{
+    if (vs_row_of_base(name) && vs_driver_learn() && vs_cuda_real(name) != NULL)
+        vs_uncovered("%s, which this vramscope does not know, was looked up", name);
+}
+
+VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const void *caller)
+{
+    const struct vs_dlsym_answer not_ours = {NULL, 0};
+    if (find_next_dlsym() == NULL)
+        return (struct vs_dlsym_answer){NULL, 1};
+    if (!vs_adopt_ready() || name == NULL)
+        return not_ours;
+    int saved = errno;
+    vs_adopt_new_objects();
+    bool candidate = name[0] == 'c' && name[1] == 'u';
+    const struct vs_row *row = candidate ? vs_row_find(name) : NULL;
+    if (candidate && row == NULL)
+        lookup_other(name);
+    struct vs_dlsym_answer answer = row != NULL ? lookup_hooked(row, handle, caller) : not_ours;
+    errno = saved;
+    return answer;
+}
+
+/* Names of ours are not in the way of a look-up with a version. */
+static struct vs_dlsym_answer lookup_version(const struct vs_row *row, void *handle, const char *version,
+                                             const void *caller)
+{
+    bool pseudo = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+    void *found = dlvsym_real(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, row->symbol, version);
+    if (found == NULL && pseudo)
+        found = find_in_caller(row->symbol, version, caller);
+    dlerror(); /* the real one says it again where it fails */
+    bool drivers = found != NULL && vs_driver_learn() && vs_driver_owns(found);
+    return (struct vs_dlsym_answer){drivers ? row->wrapper : NULL, drivers};
+}
+
+/* Another interposer, preloaded before us, that asks for the next dlsym by its version, as they do: ours has
+ * none, and without an answer of ours that one would take libc's. */
+static struct vs_dlsym_answer lookup_next_interposer(const char *name, const void *caller)
+{
+    struct vs_object from, self;
+    /* by names of their own: the loader's idea of dlsym may be the other's */
+    extern const char vs_dlsym_ours[], vs_dlvsym_ours[];
+    const void *ours = strcmp(name, "dlsym") == 0 ? vs_dlsym_ours : vs_dlvsym_ours;
+    bool before = vs_find_object(caller, &from) && vs_find_object((const void *)vs_dlvsym_lookup, &self) &&
+                  from.order < self.order;
+    return (struct vs_dlsym_answer){before ? (void *)ours : NULL, before};
+}
+
+static bool is_look_up(const char *name)
+{
+    return strcmp(name, "dlsym") == 0 || strcmp(name, "dlvsym") == 0;
+}
+
+VS_NO_SANITIZE struct vs_dlsym_answer vs_dlvsym_lookup(void *handle, const char *name, const char *version,
+                                                       const void *caller)
+{
+    const struct vs_dlsym_answer not_ours = {NULL, 0};
+    if (find_next_dlvsym() == NULL)
+        return (struct vs_dlsym_answer){NULL, 1};
+    if (handle == RTLD_NEXT && vs_adopt_ready() && name != NULL && is_look_up(name))
+        return lookup_next_interposer(name, caller);
+    if (!vs_adopt_ready() || name == NULL || version == NULL || name[0] != 'c' || name[1] != 'u')
+        return not_ours;
+    int saved = errno;
+    vs_adopt_new_objects();
+    const struct vs_row *row = vs_row_find(name);
+    struct vs_dlsym_answer answer = row != NULL ? lookup_version(row, handle, version, caller) : not_ours;
+    errno = saved;
+    return answer;
+}
+
+static bool late;
+
+bool vs_hooks_late(void)
+{
+    return late;
+}
+
+/* What is preloaded comes before the C library, and so do a program's own libraries. */
+static int is_behind_libc(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct vs_image image;
+    bool *behind = data;
+    if (!vs_image_read(&image, info))
+        return 0;
+    *behind = image.soname != NULL && strcmp(image.soname, "libc.so.6") == 0;
+    return *behind || ((uintptr_t)&late >= image.start && (uintptr_t)&late < image.end);
+}
+
+void vs_hooks_init(void)
+{
+    dl_iterate_phdr(is_behind_libc, &late);
+    if (late)
+        return;
+    find_next_dlsym();
+    startup_objects = vs_count_objects();
+    vs_unbind_strangers();
+    vs_adopt_begin();
+}
+
+bool vs_cuda_seen(void)
+{
+    return atomic_load_explicit(&vs_hook_called, memory_order_relaxed);
+}

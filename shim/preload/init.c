@@ -1,0 +1,48 @@
+/*
+ * init.c - what happens when the library is loaded, and what is arranged for the end.
+ *
+ * The library is linked -z initfirst: its constructor runs before libc's own, in every process that inherits
+ * LD_PRELOAD, nearly all of which have nothing to do with CUDA.  So it makes no file, no thread and no
+ * allocation, takes the environment from its arguments instead of from libc, and ends within microseconds.
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "arena/serve.h"
+#include "framework/ranges.h"
+#include "hooks/cuda.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "record/output.h"
+#include "record/recording.h"
+#include "stacks/stacks.h"
+
+/* The C++ ABI's registration, which atexit is made from. */
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+static void at_exit(void *unused)
+{
+    vs_drain_finish();
+}
+
+/* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all
+ * libraries' destructors: so it runs after them.  The NULL says that it belongs to no library, else our own
+ * destructors' turn would run it early. */
+static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
+{
+    vs_log_init();
+    vs_options_load(environment);
+    vs_stack_set_depth((unsigned)vs_options.stack_depth);
+    vs_output_init();
+    vs_recording_prepare();
+    vs_ranges_init(vs_options.phases);
+    __cxa_atexit(at_exit, NULL, NULL);
+    if (vs_options.help)
+        vs_options_print();
+    vs_serve_install_always();
+    if (vs_options.allocator == VS_ALLOCATOR_ARENA)
+        vs_serve_install();
+    vs_hooks_init();
+    if (vs_hooks_late()) /* by the driver, as its injection library, or by NVTX: see injection.c */
+        atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);
+}

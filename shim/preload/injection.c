@@ -1,0 +1,83 @@
+/*
+ * injection.c - the last net: the driver itself loads us, at cuInit, where CUDA_INJECTION64_PATH says so.
+ *
+ * A launcher may remove or replace LD_PRELOAD for its workers and leave the rest of the environment alone.
+ * Such a process runs without our hooks, and it is too late to put them in: the CUDA runtime has its
+ * pointers.  What is left is to say so, in one line on stderr and in a database that has the process, no
+ * events, and the gap in table `loss`.  Loaded like that the library does nothing else: no look-up is
+ * answered, no slot is touched, no thread is made.
+ *
+ * In a process that has us preloaded the driver finds the same library again, and there is nothing to say.
+ *
+ * Where the user had an injection library there already, `vramscope run` keeps its path in
+ * VRAMSCOPE_INJECTION_CHAIN: it is loaded and called as the driver would have done.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hooks/cuda.h"
+#include "core/log.h"
+#include "record/recording.h"
+#include "core/shelter.h"
+
+__attribute__((visibility("default"))) int InitializeInjection(void);
+
+#define GAP                                                                                                  \
+    "not covered: this process used the GPU without the library preloaded (LD_PRELOAD was removed or "       \
+    "replaced), nothing of it is recorded; see WORKERS in vramscope-run(1)"
+
+static void call_chain(void)
+{
+    const char *path = secure_getenv("VRAMSCOPE_INJECTION_CHAIN");
+    void *library = path && *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    int (*f)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+    if (f && f != InitializeInjection)
+        f();
+    else if (!f && path && *path)
+        vs_log("injection library %s (VRAMSCOPE_INJECTION_CHAIN): %s; going on without it", path,
+               library ? "has no InitializeInjection" : "cannot be loaded");
+}
+
+/* Another copy of the library may be the one that is preloaded. */
+static bool another_copy_hooks(void)
+{
+    void *found = dlsym(RTLD_DEFAULT, "vramscope_range_push");
+    return found != NULL && !vs_hooks_own(found);
+}
+
+/* The whole recording of a process that cannot be recorded. */
+static void write_gap(void)
+{
+    struct vs_shelter shelter;
+    vs_shelter_enter(&shelter);
+    vs_record_enter_internal();
+    struct vs_journal *j = vs_start(vs_recording);
+    if (j) {
+        vs_journal_set_fact(j, "uncovered0", GAP);
+        vs_drain_here(vs_recording, j);
+        vs_log("pid %ld uses the GPU and is NOT RECORDED: LD_PRELOAD was removed or replaced; start it by "
+               "`vramscope wrap -- COMMAND`; noted in %s",
+               (long)getpid(), vs_recording->database);
+    }
+    vs_record_leave_internal();
+    vs_shelter_leave(&shelter);
+}
+
+int InitializeInjection(void)
+{
+    static atomic_flag called = ATOMIC_FLAG_INIT;
+    int saved = errno;
+    /* relaxed: it only decides who of two is first */
+    if (!atomic_flag_test_and_set_explicit(&called, memory_order_relaxed)) {
+        if (vs_hooks_late() && !another_copy_hooks() && vs_recording_prepare())
+            write_gap();
+        call_chain();
+    }
+    errno = saved;
+    return 1;
+}

@@ -1,0 +1,52 @@
+/*
+ * pause.c - switches all of the recording off and on again, for benchmarks of the recording alone.
+ *
+ *      void vramscope_benchmark_pause(void);
+ *      void vramscope_benchmark_resume(void);
+ *
+ * Steps with and without recording inside one process can be compared to the percent, two processes hardly
+ * can.  In between, every hook goes straight to the real function, the framework's reports and the markers
+ * return at once, nothing is measured or sampled: what is left is that the library is loaded.
+ *
+ * Unlike the record window (vramscope.h) this loses the ends of what was recorded before, so that totals are
+ * right no more, and the database says so from the first pause on.  Hence the two are exported and in no
+ * header.  A process that ends while it is paused leaves its database to be completed by `recover`.
+ *
+ * Both outside any range; they may be called again and again.
+ */
+#include "hooks/hook.h"
+#include "record/recording.h"
+
+__attribute__((visibility("default"))) void vramscope_benchmark_pause(void);
+__attribute__((visibility("default"))) void vramscope_benchmark_resume(void);
+
+void vramscope_benchmark_pause(void)
+{
+    struct vs_recording *r = vs_recording;
+    uint32_t on = VS_RECORDING_ON;
+    if (vs_record_journal() == NULL)
+        return;
+    vs_uncovered(
+        "what happened while a benchmark had paused the recording; from there on totals and peaks are "
+        "those of a part of the program");
+    /* release: pairs with the acquire in resume, which may run on another thread */
+    struct vs_journal *j = atomic_exchange_explicit(&r->journal, NULL, memory_order_acq_rel);
+    if (j != NULL)
+        atomic_store_explicit(&r->paused, j, memory_order_release);
+    vs_record_ahead(NULL); /* or the steps without recording would bear a part of its cost */
+    /* relaxed: the state follows the journal; an event in between goes nowhere either way */
+    atomic_compare_exchange_strong_explicit(&r->state, &on, VS_RECORDING_OFF, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+void vramscope_benchmark_resume(void)
+{
+    struct vs_recording *r = vs_recording;
+    struct vs_journal *j = atomic_exchange_explicit(&r->paused, NULL, memory_order_acq_rel);
+    if (j == NULL)
+        return;
+    vs_record_ahead(j);
+    /* release: as start() in record.c */
+    atomic_store_explicit(&r->journal, j, memory_order_release);
+    atomic_store_explicit(&r->state, VS_RECORDING_ON, memory_order_release);
+}

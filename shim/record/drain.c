@@ -1,0 +1,474 @@
+/*
+ * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
+ *
+ *      every 100 ms (200 ms when idle), or when a quarter of the ring has been filled:
+ *          follow the loader | drain until nothing is left | sample the driver's figures
+ *
+ * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
+ * database can't be written it says so once, keeps everything in the journal and tries again with growing
+ * pauses.
+ *
+ * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and every
+ * library's destructors.  It wakes the thread for a last round, which takes what was recorded until then,
+ * waits two seconds at most, and from then on whoever records an event also drains it (late mode).  Without
+ * the thread (it could not be started, or is gone) the finisher does the last round itself.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/event_clock.h"
+#include "launch.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "output.h"
+#include "core/own_stack.h"
+#include "recording.h"
+#include "core/shelter.h"
+#include "core/procstat.h"
+#include "trace/writer/writer.h"
+
+#define MS            UINT64_C(1000000)
+#define BUSY_NS       (100 * MS)
+#define IDLE_NS       (200 * MS)
+#define ALONE_NS      (500 * MS)
+#define ROUND_NS      (50 * MS)
+#define HELD_NS       (20 * MS)
+#define RETRY_NS      (500 * MS)
+#define RETRY_MAX     (30000 * MS)
+#define FINISH_NS     (2000 * MS)
+#define STRAGGLERS_NS (5 * MS)
+#define STACK_BYTES   (1024 * 1024)
+
+struct drain {
+    struct vs_recording *r;
+    struct vs_journal *j;
+    struct vs_writer *writer; /* NULL until it could be opened */
+    uint64_t next_sample_ns, next_try_ns, retry_ns;
+    uint64_t next_alone_ns;
+    uint32_t simulated_told;
+    bool failure_said;
+};
+
+/* Everything in it belongs to one recording: a fork child's start clears its copy. */
+static struct drain drain;
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+    if (ns == 0)
+        return;
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &t, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- writing ---- */
+
+static void failed(struct drain *d, const char *why)
+{
+    if (!d->failure_said)
+        vs_log(
+            "can't write %s: %s; events stay in %s and are tried again; after the end: vramscope recover %s",
+            d->r->database, why, d->r->journal_path, d->r->journal_path);
+    d->failure_said = true;
+    d->retry_ns = d->retry_ns == 0 ? RETRY_NS : d->retry_ns * 2 > RETRY_MAX ? RETRY_MAX : d->retry_ns * 2;
+    d->next_try_ns = vs_clock_ns() + d->retry_ns;
+}
+
+static int32_t fact_number(const struct vs_journal *j, const char *key)
+{
+    const char *text = vs_journal_fact(j, key);
+    return text ? (int32_t)atoi(text) : VS_UNKNOWN_NUMBER;
+}
+
+static bool open_writer(struct drain *d)
+{
+    char why[256] = "";
+    struct vs_writer_config c = {
+        .path = d->r->database,
+        .max_bytes = vs_options.max_bytes,
+        .version = VRAMSCOPE_VERSION,
+        .host = vs_journal_fact(d->j, "host"),
+        .boot_id = vs_journal_fact(d->j, "boot_id"),
+        .command = vs_journal_fact(d->j, "command"),
+        .pid = getpid(),
+        .rank = fact_number(d->j, "rank"),
+        .local_rank = fact_number(d->j, "local_rank"),
+        .world_size = fact_number(d->j, "world_size"),
+        .simulated = atomic_load(&d->r->simulated) == 2,
+        .journal_path = d->r->journal_path,
+    };
+    if (d->writer)
+        return true;
+    int err = vs_writer_open(&d->writer, &c, d->j, why, sizeof why);
+    if (err == 0)
+        return true;
+    d->writer = NULL;
+    failed(d, *why ? why : strerror(-err));
+    return false;
+}
+
+/* Another writer goes on where the database stands: the ring still has what that lacks. */
+static void mend_writer(struct drain *d)
+{
+    if (!d->writer || !vs_writer_broken())
+        return;
+    vs_writer_close(d->writer, false);
+    d->writer = NULL;
+    d->simulated_told = 0;
+    vs_log("the shared memory beside %s was truncated by somebody; opened the database again",
+           d->r->database);
+}
+
+/* False where there is nothing to complete. */
+static bool note_cut_short(struct drain *d)
+{
+    if (!atomic_load(&d->r->cut_short))
+        return true;
+    vs_log(
+        "the journal %s was truncated by somebody: the recording ends here; %s has what was written before",
+        d->r->journal_path, d->r->database);
+    if (d->writer)
+        vs_writer_loss(
+            d->writer, 0,
+            "not covered: the journal was truncated by another program, and the recording ended there");
+    return d->writer != NULL;
+}
+
+static void tell_simulated(struct drain *d)
+{
+    uint32_t simulated = atomic_load_explicit(&d->r->simulated, memory_order_relaxed);
+    if (simulated != d->simulated_told)
+        vs_writer_set_simulated(d->writer, simulated == 2);
+    d->simulated_told = simulated;
+}
+
+static uint64_t ring_head(const struct vs_journal *j)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.head;
+}
+
+/* Whether everything before sequence GOAL is in the database. */
+static bool reached(const struct vs_journal *j, uint64_t goal)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.tail >= goal;
+}
+
+/* Moves what is there, but not past UNTIL, nor what comes after sequence GOAL: producers may be as fast as we
+ * are.  The number of events, or a negative errno. */
+static long drain_all(struct drain *d, bool final, uint64_t until, uint64_t goal)
+{
+    long n, sum = 0;
+    tell_simulated(d);
+    while ((n = vs_writer_drain(d->writer, final)) > 0) {
+        sum += n;
+        if (vs_clock_ns() >= until || reached(d->j, goal))
+            break;
+    }
+    if (n < 0) {
+        failed(d, strerror((int)-n));
+        return n;
+    }
+    d->retry_ns = 0;
+    return sum;
+}
+
+static bool journal_empty(const struct vs_journal *j)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(j, &s);
+    return s.head == s.tail;
+}
+
+/* ---- the end ---- */
+
+/* Waits a moment for threads that are just writing an event: the last look does not. */
+static long drain_stragglers(struct drain *d, uint64_t until)
+{
+    uint64_t goal = ring_head(d->j); /* what threads go on recording meanwhile delays no exit */
+    long n = drain_all(d, false, until, goal);
+    if (until > vs_clock_ns() + STRAGGLERS_NS)
+        until = vs_clock_ns() + STRAGGLERS_NS;
+    while (n >= 0 && !reached(d->j, goal) && vs_clock_ns() < until) {
+        usleep(500);
+        n = drain_all(d, false, until, goal);
+    }
+    return n;
+}
+
+/* Completes the file: everything in it, one file, the journal gone.  What can't be written keeps the journal,
+ * which readers know how to merge.  Late mode begins before the last look into the ring, so that an event
+ * falls to one of the two. */
+static void finish(struct drain *d)
+{
+    uint64_t until = vs_clock_ns() + FINISH_NS * 3 / 4;
+    mend_writer(d);
+    if (!note_cut_short(d) || !open_writer(d))
+        return;
+    long n = drain_stragglers(d, until);
+    atomic_store(&d->r->late, 1);
+    atomic_store(&d->r->nudge_mask, 0);
+    if (n >= 0)
+        n = drain_all(d, true, until, ring_head(d->j));
+    int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
+    d->writer = NULL;
+    d->simulated_told = 0;
+    if (err)
+        failed(d, strerror(-err));
+    if (n < 0 || err || !journal_empty(d->j))
+        return;
+    unlink(d->r->journal_path);
+    vs_log_verbose("%s is complete", d->r->database);
+}
+
+/* Takes the writer if nobody has it. */
+static bool take_writing(struct vs_recording *r)
+{
+    uint32_t nobody = 0;
+    return atomic_compare_exchange_strong(&r->writing, &nobody, 1);
+}
+
+static void finish_on(void *d)
+{
+    finish(d);
+}
+
+/* The same on a host's thread, which has taken the writer. */
+static void finish_here(struct vs_recording *r)
+{
+    struct vs_shelter shelter;
+    vs_shelter_enter(&shelter);
+    vs_record_enter_internal();
+    vs_on_own_stack(finish_on, &drain);
+    vs_record_leave_internal();
+    atomic_store(&r->writing, 0);
+    vs_shelter_leave(&shelter);
+}
+
+/* After the end: drains on the spot.  Who fails to take the writer leaves the event to who has it, and that
+ * one looks again after letting go. */
+static void drain_late(struct vs_recording *r)
+{
+    int rounds = 0;
+    while (!journal_empty(drain.j) && rounds++ < 3 && take_writing(r))
+        finish_here(r);
+}
+
+/* ---- the thread ---- */
+
+static uint64_t pause_ns(const struct drain *d, long moved)
+{
+    uint64_t now = vs_clock_ns(), ns = moved > 0 ? BUSY_NS : IDLE_NS;
+    struct vs_journal_stats s;
+    vs_journal_stats(d->j, &s);
+    bool can_write = d->writer && d->retry_ns == 0;
+    if (can_write && s.head - s.tail > atomic_load_explicit(&d->r->nudge_mask, memory_order_relaxed))
+        return 0; /* the round was cut short */
+    if (can_write && s.head != s.tail)
+        ns = HELD_NS; /* the ledger waits for what will be said of these */
+    if (vs_options.sample_ms && d->next_sample_ns < now + ns)
+        ns = d->next_sample_ns > now ? d->next_sample_ns - now : 0;
+    return ns;
+}
+
+static void sample(struct drain *d)
+{
+    uint64_t now = vs_clock_ns();
+    if (vs_options.sample_ms == 0 || now < d->next_sample_ns)
+        return;
+    d->next_sample_ns = now + vs_options.sample_ms * MS;
+    atomic_store_explicit(&d->r->host_rss, vs_sampler_rss(), memory_order_relaxed);
+    if (atomic_load_explicit(&d->r->nvml, memory_order_relaxed) != VS_NVML_USED &&
+        vs_journal_get_device(d->j, 1))
+        atomic_store_explicit(&d->r->sample_wanted, 1, memory_order_relaxed);
+}
+
+static long one_round(struct drain *d)
+{
+    vs_modules_refresh(d->j);
+    vs_event_clock_tune();
+    sample(d);
+    mend_writer(d);
+    if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
+        return 0;
+    return drain_all(d, false, vs_clock_ns() + ROUND_NS, UINT64_MAX);
+}
+
+/* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
+ * last thread to call exit, and that must not wait for us for ever.  We end then; the sampler's thread, which
+ * shares the host's descriptors, ends last, so that what the host has still to write at exit can be written.
+ */
+static bool alone(struct drain *d, long moved)
+{
+    struct vs_procstat s;
+    uint64_t now = vs_clock_ns();
+    if (moved || now < d->next_alone_ns)
+        return false;
+    d->next_alone_ns = now + ALONE_NS;
+    return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 1 + (long)atomic_load(&d->r->threads);
+}
+
+/* Where no exit handler has (main called pthread_exit), the last look is taken here.  A sampler that is stuck
+ * in the driver is not waited for: what it says after the end is a late event like others. */
+static void end_sampler(struct vs_recording *r)
+{
+    if (atomic_load(&r->alone))
+        vs_sampler_last_look(r);
+    atomic_store(&r->look, VS_LOOK_END);
+    futex_wake(&r->look);
+    vs_sampler_ring(r);
+}
+
+static void run_rounds(struct drain *d)
+{
+    while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
+        uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
+        long moved = one_round(d);
+        if (atomic_load(&d->r->cut_short))
+            return;
+        if (alone(d, moved)) {
+            atomic_store(&d->r->alone, 1);
+            return;
+        }
+        if (!atomic_load_explicit(&d->r->stop, memory_order_acquire))
+            futex_wait(&d->r->nudge, seen, pause_ns(d, moved));
+    }
+}
+
+/* Descriptors of our own.  What the host opens and closes cannot meet ours, in neither direction: a host that
+ * closes everything closes nothing of ours, and no number that it might be handed is taken by us; a fork
+ * child inherits no database.  (Locks of the host's files belong to its table, and are not touched by closing
+ * our copies.)  Kernels before 5.9 can't: there the store's own care for descriptors has to do. */
+static void own_descriptors(const struct vs_recording *r)
+{
+    if (!atomic_load(&r->keeper) || syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return;
+    vs_log_from_afar();
+    vs_writer_alone();
+}
+
+static void *drain_main(void *arg)
+{
+    struct drain *d = arg;
+    struct vs_recording *r = d->r;
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope");
+    own_descriptors(r);
+    run_rounds(d);
+    end_sampler(r);
+    sample(d);
+    finish(d);
+    atomic_store(&r->writing, 0);
+    atomic_store(&r->drained, 1);
+    futex_wake(&r->drained);
+    if (atomic_load(&r->late))
+        drain_late(r);
+    vs_record_leave_internal();
+    atomic_fetch_sub(&r->threads, 1);
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
+    return NULL;
+}
+
+/* Signals are blocked here already (vs_shelter): the thread inherits that. */
+static int create_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    atomic_fetch_add(&r->threads, 1);
+    int err = pthread_create(&thread, &attr, function, argument);
+    if (err)
+        atomic_fetch_sub(&r->threads, 1);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t *host_signals)
+{
+    drain = (struct drain){.r = r, .j = j};
+    r->sampler_journal = j;
+    r->host_signals = *host_signals;
+    r->pid = getpid();
+    atomic_store(&r->writing, 1); /* the thread has it or, without one, who finishes */
+    if (r->tight)                 /* the end of the process has to do */
+        return;
+    /* The sampler's first: the drain's thread must know whether it will not be the last one. */
+    atomic_store(&r->keeper, create_thread(r, vs_sampler_main, r) == 0);
+    int err = create_thread(r, drain_main, &drain);
+    atomic_store(&r->has_thread, err == 0);
+    if (err) {
+        end_sampler(r);
+        vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
+               strerror(err));
+    }
+}
+
+void vs_drain_here(struct vs_recording *r, struct vs_journal *j)
+{
+    drain = (struct drain){.r = r, .j = j};
+    atomic_store(&r->writing, 1);
+    finish_here(r);
+}
+
+void vs_drain_nudge(struct vs_recording *r)
+{
+    int kept = errno;
+    if (atomic_load_explicit(&r->late, memory_order_relaxed)) {
+        drain_late(r);
+    } else {
+        atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
+        futex_wake(&r->nudge);
+    }
+    errno = kept;
+}
+
+static void wait_drained(struct vs_recording *r)
+{
+    uint64_t until = vs_clock_ns() + FINISH_NS;
+    while (!atomic_load_explicit(&r->drained, memory_order_acquire) && vs_clock_ns() < until)
+        futex_wait(&r->drained, 0, 100 * MS);
+}
+
+void vs_drain_finish(void)
+{
+    struct vs_recording *r = vs_recording;
+    uint32_t running = 0;
+    int kept = errno;
+    vs_record_await_start(r); /* it would leave an empty database and a journal */
+    errno = kept;
+    bool recorded = atomic_load_explicit(&r->journal, memory_order_acquire) || atomic_load(&r->cut_short);
+    if (!recorded || r->pid != getpid() || !atomic_compare_exchange_strong(&r->stop, &running, 1))
+        return;
+    if (atomic_load(&r->has_thread)) {
+        atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);
+        futex_wake(&r->nudge);
+        wait_drained(r);
+    } else {
+        finish_here(r);
+        if (atomic_load(&r->late))
+            drain_late(r);
+    }
+    errno = kept;
+}

@@ -1,0 +1,28 @@
+/*
+ * output.h - where the database and the journal of a process go.
+ */
+#ifndef VS_OUTPUT_H
+#define VS_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/journal/journal.h"
+
+/* Remembers the working directory: relative names mean where the program was started, wherever it goes. */
+void vs_output_init(void);
+
+/* Makes the database's file, empty, under the first name that is free, and puts its absolute name into PATH.
+ * 0 or a negative errno; PATH is then the name that failed. */
+int vs_output_claim(char *path, size_t size);
+
+/* Makes the journal in the first place that is fit for it and puts its name into PATH; likewise. */
+int vs_output_journal(struct vs_journal **out, char *path, size_t size,
+                      const struct vs_journal_config *config);
+
+/* For tests: expands %h %p %r %% of PATTERN, relative names against the start directory.  %r of a process
+ * without a rank is "none". */
+void vs_output_expand(char *path, size_t size, const char *pattern);
+
+#endif

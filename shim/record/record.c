@@ -1,0 +1,365 @@
+/*
+ * record.c - the hot path: from a hook's event to a slot of the journal.
+ *
+ * vs_record is one load of the journal's address (NULL: not recording, or a fork child), one of the thread's
+ * guard, one of the record window, the thread's id from thread-local memory, the range, for allocations the
+ * call stack, the clock, and the append.  Everything else is in functions that are rarely called.
+ *
+ * Thread-local state is 8 bytes of initial-exec TLS: no call, no allocation, good in signal handlers.  An
+ * event from a handler that interrupts vs_record on the same thread finds nothing half done: a slot is
+ * claimed, filled and published by its own append, and the unwinder guards itself.
+ */
+#define _GNU_SOURCE
+#include "record.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/event_clock.h"
+#include "core/hot.h"
+#include "core/options.h"
+#include "core/own_stack.h"
+#include "recording.h"
+#include "core/shelter.h"
+
+#define START_WAIT_S 2
+
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* ---- what is special about an event, by its op ---- */
+
+enum {
+    STARTS = 1,       /* begins a recording when it succeeded */
+    DRIVER_STACK = 2, /* call stack with VRAMSCOPE_STACKS=driver */
+    BLOCK_STACK = 4,  /* ... =all */
+    OWN_RANGE = 8,    /* brings its range (and what else its fields mean) itself */
+    ENDS = 16,        /* ends something: recorded while the window is closed */
+    RSS = 32,         /* wants the host's memory in arg1 */
+};
+
+static const uint8_t traits[256] = {
+    [VS_OP_ALLOC] = STARTS | DRIVER_STACK,
+    [VS_OP_PHYS_CREATE] = STARTS | DRIVER_STACK,
+    [VS_OP_VA_RESERVE] = STARTS | DRIVER_STACK,
+    [VS_OP_GRAPH_NODE] = DRIVER_STACK,
+    [VS_OP_CONTEXT_CREATE] = STARTS | DRIVER_STACK,
+    [VS_OP_MODULE_LOAD] = DRIVER_STACK,
+    [VS_OP_LIMIT] = DRIVER_STACK,
+    [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK,
+    [VS_OP_ARENA_RESERVED] = STARTS,
+    [VS_OP_ARENA_FIGURES] = OWN_RANGE,
+    [VS_OP_BLOCK_OOM] = DRIVER_STACK,
+    [VS_OP_FREE] = ENDS,
+    [VS_OP_FREE_FAILED] = ENDS,
+    [VS_OP_PHYS_RELEASE] = ENDS,
+    [VS_OP_UNMAP] = ENDS,
+    [VS_OP_VA_FREE] = ENDS,
+    [VS_OP_UNBIND] = ENDS,
+    [VS_OP_CONTEXT_DESTROY] = ENDS,
+    [VS_OP_MODULE_UNLOAD] = ENDS,
+    [VS_OP_BLOCK_FREE] = ENDS,
+    [VS_OP_RANGE_PUSH] = OWN_RANGE,
+    [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
+    [VS_OP_RECORD_START] = ENDS,
+    [VS_OP_RECORD_STOP] = ENDS,
+    [VS_OP_SAMPLE] = RSS,
+};
+
+/* ---- state ---- */
+
+struct thread_state {
+    uint32_t generation; /* of the recording that `id` belongs to */
+    uint16_t id;
+    uint16_t internal; /* depth of vs_record_enter_internal */
+};
+
+static __thread struct thread_state self __attribute__((tls_model("initial-exec")));
+
+static struct vs_recording not_prepared;
+VS_HOT struct vs_recording *_Atomic vs_recording = &not_prepared;
+
+/* Of the recording that was started last: what lies behind two pointers is asked for while the first one is
+ * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's.  While
+ * nothing is recorded they lead to memory that is there: asking for an address without any costs a walk
+ * through the page tables, every time. */
+static VS_HOT const void *_Atomic ahead_journal = &not_prepared, *_Atomic ahead_head = &not_prepared;
+
+/* Not on the wiped mapping: a fork child keeps its parent's window, and counts its generation on from it. */
+static _Atomic bool window_opened;
+static VS_HOT _Atomic bool window_closed;
+static _Atomic uint32_t generations;
+
+/* For kernels without MADV_WIPEONFORK: a raw clone is not seen there, fork is. */
+static void wipe_in_child(void)
+{
+    struct vs_recording *r = vs_recording;
+    memset((void *)r, 0, sizeof *r);
+}
+
+bool vs_recording_prepare(void)
+{
+    if (vs_recording != &not_prepared)
+        return true;
+    int kept = errno;
+    size_t bytes = (sizeof(struct vs_recording) + 4095) & ~(size_t)4095;
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED) {
+        errno = kept;
+        return false;
+    }
+    if (madvise(m, bytes, MADV_WIPEONFORK) != 0)
+        pthread_atfork(NULL, NULL, wipe_in_child);
+    struct vs_recording *expected = &not_prepared;
+    /* Two threads at once: the later one's mapping goes. */
+    if (!atomic_compare_exchange_strong(&vs_recording, &expected, m))
+        munmap(m, bytes);
+    errno = kept;
+    return true;
+}
+
+static bool window_is_closed(void)
+{
+    if (unlikely_(!vs_options.enabled) && !atomic_load_explicit(&window_opened, memory_order_relaxed))
+        return true;
+    return unlikely_(atomic_load_explicit(&window_closed, memory_order_relaxed));
+}
+
+/* ---- threads ---- */
+
+/* Twice where a signal handler records in between: two rows of one thread, and no harm. */
+static __attribute__((noinline)) uint16_t new_thread(struct vs_journal *j, uint32_t generation)
+{
+    char name[17] = "";
+    int kept = errno;
+    prctl(PR_GET_NAME, name);
+    uint32_t flags = strncmp(name, "pt_autograd_", 12) == 0 ? VS_THREAD_AUTOGRAD : 0;
+    uint16_t id = vs_journal_thread(j, (uint32_t)syscall(SYS_gettid), flags, name);
+    self.id = id;
+    atomic_signal_fence(memory_order_release); /* id before generation, for our own signal handlers */
+    self.generation = generation;
+    errno = kept;
+    return id;
+}
+
+uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation)
+{
+    return likely_(self.generation == generation) ? self.id : new_thread(j, generation);
+}
+
+void vs_record_enter_internal(void)
+{
+    self.internal++;
+}
+
+void vs_record_leave_internal(void)
+{
+    self.internal--;
+}
+
+bool vs_record_enabled(void)
+{
+    return self.internal == 0 &&
+           atomic_load_explicit(&vs_recording->state, memory_order_relaxed) != VS_RECORDING_OFF;
+}
+
+bool vs_record_takes(void)
+{
+    return vs_record_enabled() && !window_is_closed();
+}
+
+/* ---- starting ---- */
+
+void vs_record_await_start(struct vs_recording *r)
+{
+    uint64_t until = vs_clock_ns() + START_WAIT_S * UINT64_C(1000000000);
+    struct timespec step = {0, 50000000};
+    while (atomic_load_explicit(&r->state, memory_order_acquire) == VS_RECORDING_STARTING &&
+           vs_clock_ns() < until)
+        syscall(SYS_futex, &r->state, FUTEX_WAIT_PRIVATE, VS_RECORDING_STARTING, &step, NULL, 0);
+}
+
+void (*vs_record_at_exit)(void);
+
+static void before_the_end(void *unused)
+{
+    if (vs_record_at_exit)
+        vs_record_at_exit();
+    vs_sampler_last_look(vs_recording);
+}
+
+/* Registered now it runs before the handlers of whatever was there before, the driver among it. */
+static void arrange_last_look(void)
+{
+    static _Atomic bool arranged; /* fork children inherit the handler */
+    if (!atomic_exchange_explicit(&arranged, true, memory_order_relaxed))
+        __cxa_atexit(before_the_end, NULL, NULL);
+}
+
+struct beginning {
+    struct vs_recording *r;
+    struct vs_journal *j; /* out */
+    const sigset_t *host_signals;
+};
+
+static void begin(void *argument)
+{
+    struct beginning *b = argument;
+    b->j = vs_start(b->r);
+    if (!b->j)
+        return;
+    vs_drain_start(b->r, b->j, b->host_signals);
+    arrange_last_look();
+}
+
+void vs_record_ahead(const struct vs_journal *j)
+{
+    const void *nothing = &not_prepared;
+    /* Relaxed: mere hints. */
+    atomic_store_explicit(&ahead_journal, j ? j : nothing, memory_order_relaxed);
+    atomic_store_explicit(&ahead_head, j ? vs_journal_head_line(j) : nothing, memory_order_relaxed);
+}
+
+/* What the hot path finds worked out. */
+static void get_ready(struct vs_recording *r, const struct vs_journal *j)
+{
+    static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK};
+    r->stack_traits = by_option[vs_options.stacks];
+    vs_record_ahead(j);
+}
+
+static void start(struct vs_recording *r)
+{
+    struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
+    vs_guard_install();        /* before: our threads get their signal mask from here */
+    vs_shelter_enter(&shelter);
+    vs_record_enter_internal();
+    struct beginning b = {.r = r, .host_signals = &shelter.signals};
+    vs_on_own_stack(begin, &b);
+    struct vs_journal *j = b.j;
+    if (j)
+        get_ready(r, j);
+    /* Release: who sees the journal sees what was written into it and into *r. */
+    atomic_store_explicit(&r->journal, j, memory_order_release);
+    atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
+    syscall(SYS_futex, &r->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    vs_record_leave_internal();
+    vs_shelter_leave(&shelter);
+}
+
+bool vs_record_start(void)
+{
+    uint32_t none = VS_RECORDING_NONE;
+    if (self.internal || window_is_closed())
+        return false;
+    int kept = errno;
+    if (!vs_recording_prepare())
+        return false;
+    struct vs_recording *r = vs_recording;
+    if (atomic_compare_exchange_strong_explicit(&r->state, &none, VS_RECORDING_STARTING, memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        uint32_t g = atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed) + 1;
+        atomic_store_explicit(&r->generation, g, memory_order_relaxed);
+        start(r);
+    } else {
+        vs_record_await_start(r);
+    }
+    errno = kept;
+    return atomic_load_explicit(&r->state, memory_order_acquire) == VS_RECORDING_ON;
+}
+
+struct vs_journal *vs_record_journal(void)
+{
+    return atomic_load_explicit(&vs_recording->journal, memory_order_acquire);
+}
+
+/* No journal: either EVENT starts the recording, or it goes nowhere. */
+static __attribute__((noinline)) struct vs_journal *journal_for(const struct vs_event *event)
+{
+    uint32_t state = atomic_load_explicit(&vs_recording->state, memory_order_acquire);
+    bool starts = (traits[event->op] & STARTS) && event->status == 0;
+    if (state == VS_RECORDING_OFF || (state == VS_RECORDING_NONE && !starts))
+        return NULL;
+    return vs_record_start() ? vs_record_journal() : NULL;
+}
+
+/* ---- the hot path ---- */
+
+static inline void fetch_ahead(void)
+{
+    const char *head = atomic_load_explicit(&ahead_head, memory_order_relaxed);
+    vs_fetch(atomic_load_explicit(&ahead_journal, memory_order_relaxed));
+    vs_fetch_to_write(head);
+    vs_fetch(head + 64);
+}
+
+VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
+{
+    fetch_ahead();
+    if (unlikely_(self.internal))
+        return VS_SEQ_NONE;
+    /* Acquire: pairs with start(); a journal that is seen is complete. */
+    struct vs_journal *j = atomic_load_explicit(&vs_recording->journal, memory_order_acquire);
+    if (unlikely_(!j) && !(j = journal_for(event)))
+        return VS_SEQ_NONE;
+    unsigned t = traits[event->op];
+    /* With a journal the window has been open: whether it was closed since is all that is left to ask. */
+    if (unlikely_(atomic_load_explicit(&window_closed, memory_order_relaxed)) && !(t & ENDS))
+        return VS_SEQ_NONE;
+    struct vs_recording *r = vs_recording;
+    if (event->thread != VS_THREAD_UNKNOWN)
+        event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
+    if (!(t & OWN_RANGE)) {
+        event->range = vs_range_current(); /* may write ranges that waited, through us: before our own slot */
+        event->stack = unlikely_(t & r->stack_traits) ? vs_stack_capture(j, 0) : 0;
+    }
+    if (unlikely_(t & RSS) && event->arg1 == 0)
+        event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
+    event->t_ns = vs_event_clock_ns();
+    uint64_t seq = vs_journal_append(j, event);
+    if (unlikely_((seq & atomic_load_explicit(&r->nudge_mask, memory_order_relaxed)) == 0))
+        vs_drain_nudge(r);
+    return seq;
+}
+
+/* ---- window, samples, simulated ---- */
+
+void vs_record_window(bool open)
+{
+    struct vs_event event = {.op = open ? VS_OP_RECORD_START : VS_OP_RECORD_STOP,
+                             .device = VS_DEVICE_UNKNOWN};
+    bool was_closed = window_is_closed();
+    atomic_store_explicit(&window_closed, !open, memory_order_relaxed);
+    if (open)
+        atomic_store_explicit(&window_opened, true, memory_order_relaxed);
+    if (was_closed == open && vs_record_journal())
+        vs_record(&event);
+}
+
+void vs_record_simulated(bool simulated)
+{
+    struct vs_recording *r = vs_recording;
+    struct vs_journal *j = vs_record_journal();
+    uint32_t word = simulated ? 2 : 1;
+    if (j && atomic_exchange_explicit(&r->simulated, word, memory_order_relaxed) != word)
+        vs_journal_set_fact(j, "simulated", simulated ? "1" : "0");
+}
+
+bool vs_sample_take_request(void)
+{
+    _Atomic uint32_t *wanted = &vs_recording->sample_wanted;
+    return unlikely_(atomic_load_explicit(wanted, memory_order_relaxed)) &&
+           atomic_exchange_explicit(wanted, 0, memory_order_relaxed);
+}

@@ -1,0 +1,119 @@
+/*
+ * format.h - how a journal lies in its file, and the handle that this process holds of it.
+ *
+ *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks
+ *
+ * Private to journal*.c.  Sections begin at multiples of 4096.  Everything that a reader follows (offsets,
+ * capacities) is copied into the handle when the file has been checked, so that a file changing under us
+ * cannot lead a pointer astray.
+ */
+#ifndef VS_TRACE_JOURNAL_FORMAT_H
+#define VS_TRACE_JOURNAL_FORMAT_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "journal.h"
+#include "dropped.h"
+
+#define VS_JOURNAL_MAGIC  "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
+#define VS_JOURNAL_FORMAT 2u           /* 1: all frames were addresses */
+#define VS_FACTS          32u
+#define VS_PAGE           4096u
+#define VS_STATE_DEAD     UINT64_MAX
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum vs_section {
+    VS_SEC_RING,
+    VS_SEC_STRINGS,
+    VS_SEC_THREADS,
+    VS_SEC_CONTEXTS,
+    VS_SEC_DEVICES,
+    VS_SEC_MODULES,
+    VS_SEC_FRAMES,
+    VS_SEC_STACKS,
+    VS_SECTIONS
+};
+
+struct vs_section_place {
+    uint64_t offset;
+    uint64_t capacity; /* rows, row 0 included; bytes / 8 for strings */
+};
+
+struct vs_fact { /* two string ids; a fact is set when both are */
+    _Atomic uint32_t key, value;
+};
+
+struct vs_journal_header {
+    char magic[8];
+    uint32_t format;
+    uint32_t header_bytes;
+    uint64_t file_bytes;
+    uint64_t start_ns, start_realtime_ns;
+    uint64_t owner_start; /* field 22 of /proc/PID/stat: a reused pid has another */
+    int32_t owner_pid;
+    uint32_t reserved;
+    char boot_id[40];
+    struct vs_section_place place[VS_SECTIONS];
+    struct vs_fact fact[VS_FACTS];
+    char database[4096];
+
+    /* Producers' line: the claim, and whether they drop (read together, so one line). */
+    _Alignas(64) _Atomic uint64_t head;
+    _Atomic uint32_t dropping;
+    /* The consumer's line.  `freed` is what producers read of it: every slot of a sequence below it has been
+     * handed back, so sequences up to freed + slots - 1 may be claimed.  Moves once a release, behind `tail`.
+     */
+    _Alignas(64) _Atomic uint64_t tail;
+    _Atomic uint64_t dead;
+    _Atomic uint64_t freed;
+    _Atomic uint64_t lost_ranges; /* rare; here because there is room, and older journals have a zero */
+    /* Rare counters. */
+    _Alignas(64) _Atomic uint64_t lost;
+    _Atomic uint64_t late;
+    _Atomic uint64_t table_full;
+    _Atomic uint32_t next_range;
+    _Atomic uint64_t untracked; /* from here to `rows`: zeros in older journals */
+    _Atomic uint64_t lost_ends; /* of `lost`: ends, and the places in the ring that they are missing at */
+    _Atomic uint64_t ends_first, ends_last;
+    _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
+};
+
+/* A slot as the ring code sees it: vs_event with its state word atomic. */
+struct vs_slot {
+    _Atomic uint64_t state;
+    unsigned char body[sizeof(struct vs_event) - sizeof(uint64_t)];
+};
+_Static_assert(sizeof(struct vs_slot) == sizeof(struct vs_event), "a slot is an event");
+
+struct vs_index { /* open addressing over row ids; private memory of the owner, never in the file */
+    _Atomic uint32_t *id;
+    uint32_t mask;
+};
+
+struct vs_journal {
+    struct vs_journal_header *header;
+    struct vs_slot *slot;
+    uint64_t mask;             /* ring slots - 1 */
+    struct vs_dropped dropped; /* the owner's; elsewhere nobody appends */
+    /* That was one line: what every event reads. */
+    unsigned char *section[VS_SECTIONS];
+    uint64_t capacity[VS_SECTIONS];
+    struct vs_index index[VS_SECTIONS];
+    size_t file_bytes, handle_bytes;
+    bool writable;
+    /* consumer: the claimed slot at the tail that is waited for */
+    uint64_t stuck_seq, stuck_ns, stuck_seen_ns;
+};
+
+/* Bytes of one row, per section. */
+size_t vs_journal_row_bytes(enum vs_section section);
+
+static inline void *vs_journal_row(const struct vs_journal *j, enum vs_section s, size_t bytes, uint64_t id)
+{
+    return j->section[s] + id * bytes;
+}
+
+#endif

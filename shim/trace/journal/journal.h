@@ -1,0 +1,226 @@
+/*
+ * journal.h - the file-backed memory that events pass through, and that survives the process.
+ *
+ * One file, mapped MAP_SHARED, written by the recording process and read by its drain thread or, after a
+ * SIGKILL, by `vramscope recover`.  What append() has returned for is in the file's pages: only the machine
+ * itself going down can lose it.
+ *
+ *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames |
+ * stacks
+ *
+ * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state` word
+ * says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is an
+ * empty ring.  A producer claims sequence `head` by compare-and-swap only when its slot is free for that lap,
+ * so a full ring consumes no sequence.  A slot claimed and not published within 100 ms
+ * is killed by the consumer and never used again (a late writer may still scribble on it): both sides skip
+ * it, and the lost event is counted.
+ *
+ * Tables.  Append-only, lock-free; an id once returned means the same row for ever.  Row 0 is reserved: id 0
+ * always says "none".  Where a table is full the answer is 0 and `full` is counted in the header.
+ *
+ * Thread-safety: the append and intern functions may be called from any thread and from signal handlers, take
+ * no lock, allocate nothing and make no system call, but for the bounded wait named below.  peek and release
+ * belong to one consumer.
+ */
+#ifndef VS_TRACE_JOURNAL_H
+#define VS_TRACE_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/event.h"
+
+#define VS_JOURNAL_SUFFIX ".vsj"
+#define VS_SEQ_NONE       UINT64_MAX
+
+/* ---- rows of the append-only tables (fixed size, plain data) ---- */
+
+struct vs_thread_row {
+    uint32_t tid;
+    uint32_t flags; /* VS_THREAD_AUTOGRAD ... */
+    char name[24];  /* as PR_GET_NAME gave it at the thread's first event */
+};
+#define VS_THREAD_AUTOGRAD 1u /* name begins "pt_autograd_": without a range its events are `backward` */
+
+struct vs_context_row {
+    uint64_t handle; /* CUcontext */
+    int32_t device;
+    uint32_t reserved;
+};
+
+struct vs_device_row {
+    int32_t ordinal;
+    uint32_t reserved;
+    uint64_t total_bytes;
+    uint8_t uuid[16];
+    char name[96];
+};
+
+struct vs_module_row {   /* one mapping of one object file */
+    uint64_t base;       /* load bias */
+    uint64_t start, end; /* mapped address range */
+    uint32_t path;       /* string id */
+    uint32_t build_id;   /* string id, hexadecimal; 0 = none */
+    uint32_t reserved[2];
+};
+
+/* What a frame is.  The numbers are those of the database, frame.kind. */
+enum vs_frame_kind {
+    VS_FRAME_ADDRESS = 1, /* an address of code */
+    VS_FRAME_PYTHON = 2   /* a place in Python code: a function, a file and a line */
+};
+
+struct vs_frame_row {
+    union {
+        uint64_t address; /* VS_FRAME_ADDRESS: the return address minus 1, absolute */
+        struct {          /* the others: string ids */
+            uint32_t function, file;
+        };
+    };
+    union {
+        uint32_t module; /* VS_FRAME_ADDRESS: module id, 0 = unknown */
+        uint32_t line;   /* the others: 0 = unknown */
+    };
+    uint32_t kind; /* enum vs_frame_kind */
+};
+_Static_assert(sizeof(struct vs_frame_row) == 16, "both kinds of frame have the same row");
+
+struct vs_stack_row { /* call-stack trie: a stack is the path from this node to the root (parent 0) */
+    uint32_t parent;  /* the caller */
+    uint32_t frame;
+};
+
+/* ---- creating, opening ---- */
+
+struct vs_journal_config {
+    uint32_t ring_slots;   /* power of two; 0 = default (1 << 18) */
+    uint32_t string_bytes; /* 0 = default, likewise below */
+    uint32_t threads, contexts, devices, modules, frames, stacks;
+    const char *database; /* absolute path of the database that the drain writes */
+    uint64_t start_ns;    /* CLOCK_MONOTONIC of the run's start */
+    uint64_t start_realtime_ns;
+};
+
+struct vs_journal; /* process-local handle; the memory behind it is the file */
+
+/* Creates PATH (O_EXCL, mode 0600), takes its whole space with posix_fallocate before mapping it (a full disk
+ * is ENOSPC here and never a SIGBUS later) and keeps no descriptor.  0 or a negative errno. */
+int vs_journal_create(struct vs_journal **out, const char *path, const struct vs_journal_config *config);
+
+/* The size that the file of CONFIG will have. */
+size_t vs_journal_bytes(const struct vs_journal_config *config);
+
+/* Start time of process PID in clock ticks since boot (a reused pid has another); 0 = no such process. */
+uint64_t vs_journal_process_start(int32_t pid);
+
+/* Opens another process's journal for reading (`writable` = may release what it consumed).  Every offset and
+ * count in the file is checked against its size first: a truncated, foreign or damaged file is -EINVAL, a
+ * newer format -EPROTO, an older one -ENOTSUP, and never a crash.  What another user wrote is -EPERM: a
+ * journal says which file is to be written, and that is for its owner to say.  A symbolic link is not
+ * followed (-EINVAL), a FIFO not waited for. */
+int vs_journal_open(struct vs_journal **out, const char *path, bool writable);
+/* The same of the file behind FD, which stays open. */
+int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable);
+void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
+/* Where somebody cuts the file short the journal turns into zeros, and TOLD(CONTEXT) is called once or more,
+ * in a signal handler (guard.h).  Every call remains safe and finds nothing. */
+void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *context);
+
+/* ---- producers ---- */
+
+/* Appends one event; `state` is ignored.  Returns its sequence number, or VS_SEQ_NONE when it was dropped:
+ * a full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty.
+ * Ends (frees, releases, pops) have the last eighth of the ring to themselves, and only beyond it are lost,
+ * counted in `lost_ends` too.  The free of an allocation that was dropped is dropped with it, and is no lost
+ * end.  A push or a pop that is dropped is not counted: its caller keeps it and tries again. */
+uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
+
+/* Where the words are that every append reads and changes, to be asked for early (hot.h): this line and the
+ * one behind it. */
+const void *vs_journal_head_line(const struct vs_journal *j);
+
+/* The same without any wait, for the thread that is itself the consumer. */
+uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event);
+
+/* Counts an event of kind OP as lost: a push or a pop that was dropped and could not be kept. */
+void vs_journal_count_lost(struct vs_journal *j, uint8_t op);
+
+/* Whether an event from sequence FROM on, before TO, is one that MATTERS, or cannot be told any more: it is
+ * not published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
+bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
+                    bool (*matters)(uint8_t op, uint8_t space));
+
+uint32_t vs_journal_string(struct vs_journal *j, const char *text,
+                           size_t length); /* interned; <= 4095 bytes kept */
+uint16_t vs_journal_thread(struct vs_journal *j, uint32_t tid, uint32_t flags,
+                           const char *name);                                      /* new row */
+uint8_t vs_journal_context(struct vs_journal *j, uint64_t handle, int32_t device); /* interned by handle */
+void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row);     /* once per ordinal */
+uint32_t vs_journal_module(struct vs_journal *j, const struct vs_module_row *row); /* new row */
+uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
+                          uint32_t module); /* interned by (address, module) */
+/* A frame of an interpreter, interned by all that is told of it.  FUNCTION and FILE are string ids. */
+uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
+                                uint32_t file, uint32_t line);
+uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
+uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
+/* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */
+void vs_journal_untracked(struct vs_journal *j, uint64_t n);
+/* A range was opened that nothing can follow: too deep, or on one thread too many. */
+void vs_journal_lost_range(struct vs_journal *j);
+
+/* ---- consumer ---- */
+
+/* Copies up to MAX published events, in ring order, to OUT and their sequences to SEQ, without handing the
+ * slots back. Stops at the first slot that is claimed but not yet published (killing it once it is 100 ms
+ * old; `final` kills at once: no producer is left).  Repeated calls give the same events until release(). */
+size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final);
+
+/* Whether more ends were lost than *SEEN (which is brought up to date): then the totals may be too high from
+ * sequence *FIRST on, and the last of these ends is missing at *LAST.  Asked after peek(), it knows of every
+ * end that could show in what peek() gave. */
+bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last);
+
+/* Hands back everything up to and including sequence SEQ: call after the database committed it. */
+void vs_journal_release(struct vs_journal *j, uint64_t seq);
+
+struct vs_journal_stats {
+    uint64_t head, tail; /* next sequence to claim; first not yet released */
+    uint64_t lost;       /* events dropped because the ring was full */
+    uint64_t lost_ends;  /* of these: ends of something that is in the ring, or was */
+    uint64_t dead;       /* slots killed */
+    uint64_t table_full; /* rows refused by a full table */
+    uint64_t late;       /* events written too late into a killed slot */
+    uint64_t untracked;  /* see vs_journal_untracked */
+    uint64_t lost_ranges;
+    int32_t pid;
+    uint64_t start_ns, start_realtime_ns;
+};
+void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out);
+const char *vs_journal_database(const struct vs_journal *j);
+/* Whether the process that created the journal still runs (pid and its start time, so a reused pid does not
+ * fool us). */
+bool vs_journal_owner_alive(const struct vs_journal *j);
+/* Whether it was written since this machine was booted. */
+bool vs_journal_this_boot(const struct vs_journal *j);
+/* Facts about the recording process that recover needs to make the `process` row: up to 32 short key/value
+ * strings (host, boot_id, command, rank, local_rank, world_size, simulated, max_bytes, version). Set by the
+ * owner at any time. */
+void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value);
+const char *vs_journal_fact(const struct vs_journal *j, const char *key); /* NULL = not set */
+
+/* Facts that are lines of table `loss` (the writer makes them so): numbered from 0. */
+#define VS_UNCOVERED_FACT  "uncovered%d"
+#define VS_UNCOVERED_FACTS 8
+
+/* ---- reading rows: NULL where the id is 0, out of range or not yet published ---- */
+const char *vs_journal_get_string(const struct vs_journal *j, uint32_t id, size_t *length);
+const struct vs_thread_row *vs_journal_get_thread(const struct vs_journal *j, uint32_t id);
+const struct vs_context_row *vs_journal_get_context(const struct vs_journal *j, uint32_t id);
+const struct vs_device_row *vs_journal_get_device(const struct vs_journal *j, uint32_t id);
+const struct vs_module_row *vs_journal_get_module(const struct vs_journal *j, uint32_t id);
+const struct vs_frame_row *vs_journal_get_frame(const struct vs_journal *j, uint32_t id);
+const struct vs_stack_row *vs_journal_get_stack(const struct vs_journal *j, uint32_t id);
+
+#endif

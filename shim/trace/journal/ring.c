@@ -1,0 +1,427 @@
+/*
+ * ring.c - the ring: many producers, one consumer, no locks, no lost sequence.
+ *
+ * A sequence's slot goes through   free --(head moves: claimed)--> stores --> published --> free for next lap
+ *                                            \--(100 ms, or nobody left)--> dead, for ever
+ *
+ * Claiming moves `head` by compare-and-swap and only when the slot there is free, so a full ring leaves no
+ * hole.  The claim is the last thing before the stores: what can go wrong between the two is a few ns wide.
+ * Publishing is a plain store, so that nothing waits for the slot's line to come from another core.  A writer
+ * that comes back after its slot was killed finds out and its event is counted as late; where the kill comes
+ * between that look and its store, the event is whole, and is taken (if the consumer has not passed yet) or
+ * stays there.  Either way nobody writes into a slot that another may still write into: one that was killed
+ * is used again only when its late writer has published, which is the last thing that a writer does.
+ *
+ * What a full ring drops.  An allocation that is lost makes later totals too low, a free that is lost makes
+ * them too high, and a peak that never was is the worse lie.  So the last eighth of the ring is for ends:
+ *
+ *      | everything                                        7/8 | ends only 8/8 |  then nothing
+ *
+ * The free of an allocation that was dropped is dropped as well (dropped.c).  What is left of
+ * frees is at most what the ledger holds as living, and only where more than an eighth of the ring of those
+ * is freed while the drain stands still does an end get lost.  The header counts these apart and says where.
+ */
+#include "format.h"
+
+#include "core/clock.h"
+#include "core/hot.h"
+
+#define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
+#define KILL_NS           100000000u /* a claim this old is nobody's any more */
+#define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
+#define FETCH_FAR         12u        /* slots ahead */
+#define FETCH_NEAR        2u
+#define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
+
+/* `dropping`: what is not even tried until the ring has emptied a little. */
+enum { DROP_NOTHING, DROP_BEGINNINGS, DROP_ALL };
+
+#ifdef VS_JOURNAL_TESTING
+void (*vs_journal_test_claimed)(uint64_t seq); /* called between claim and publication */
+#endif
+
+static inline struct vs_slot *slot_of(const struct vs_journal *j, uint64_t seq)
+{
+    return &j->slot[seq & j->mask];
+}
+
+/* The state word of a free slot in the lap of SEQ; published is this + 1. */
+static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
+{
+    return seq & ~j->mask;
+}
+
+/* Whether the event ends something, or tells a figure as it is now: lost, it would leave a total too high. */
+static inline bool is_end(uint8_t op)
+{
+    const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
+                          UINT64_C(1) << VS_OP_PHYS_RELEASE | UINT64_C(1) << VS_OP_UNMAP |
+                          UINT64_C(1) << VS_OP_VA_FREE | UINT64_C(1) << VS_OP_POOL_RESERVED |
+                          UINT64_C(1) << VS_OP_UNBIND | UINT64_C(1) << VS_OP_CONTEXT_DESTROY |
+                          UINT64_C(1) << VS_OP_MODULE_UNLOAD | UINT64_C(1) << VS_OP_BLOCK_FREE |
+                          UINT64_C(1) << VS_OP_ARENA_RESERVED | UINT64_C(1) << VS_OP_RANGE_POP |
+                          UINT64_C(1) << VS_OP_RECORD_START | UINT64_C(1) << VS_OP_RECORD_STOP;
+    return op < 64 && ends >> op & 1;
+}
+
+/* The slots that events of this class may fill. */
+static inline uint64_t room(const struct vs_journal *j, bool end)
+{
+    uint64_t slots = j->mask + 1;
+    return end ? slots : slots - slots / 8;
+}
+
+/* Another producer was faster: out of its way for a moment, longer each time. */
+static __attribute__((noinline, cold)) void step_back(unsigned failures)
+{
+    for (unsigned i = 0; i < 1u << (failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS); i++)
+        vs_cpu_relax();
+}
+
+/* Whether the slot of the claimed SEQ is not a dead one.  While none is dead the slot is not even looked at;
+ * the acquire load of `freed` has made those deaths visible that happened before SEQ could be claimed. */
+static inline bool usable(struct vs_journal *j, uint64_t seq)
+{
+    return likely(atomic_load_explicit(&j->header->dead, memory_order_relaxed) == 0) ||
+           atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) == lap_of(j, seq);
+}
+
+/* Claims the next free sequence, or VS_SEQ_NONE where ROOM slots are taken; *FAILURES counts lost races.
+ * Which slots are free is asked of one word that the consumer moves once a batch, not of the slot: the slot's
+ * line comes from another core, and its journey would lie between the load of `head` and the swap, where
+ * every other producer that passes makes the swap fail.
+ * Orders: the acquire load of `freed` pairs with the consumer's release store in vs_journal_release: its
+ * copies of the old events are done, and the slots' state words are of our lap, before our stores.  The swap
+ * of `head` hands out numbers only; the slot's own state word carries all data, so it may be relaxed. */
+static inline uint64_t claim(struct vs_journal *j, uint64_t room, unsigned *failures)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+    while (likely(seq - atomic_load_explicit(&h->freed, memory_order_acquire) < room)) {
+        if (unlikely(!atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
+                                                            memory_order_relaxed))) {
+            step_back((*failures)++);
+            seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+            continue;
+        }
+        if (likely(usable(j, seq)))
+            return seq;
+        if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
+            return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
+        seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+    }
+    return VS_SEQ_NONE;
+}
+
+/* Copies EVENT field by field, each as wide as it was written: a wider load of what has just been stored in
+ * pieces waits until the pieces have left the store buffer.  Atomic (relaxed: publishing orders them) so that
+ * the compiler does not join them again. */
+static inline void fill(struct vs_slot *slot, const struct vs_event *event)
+{
+    struct vs_event *to = (struct vs_event *)(void *)slot;
+#define MOVE(field)                                                                                          \
+    __atomic_store_n(&to->field, __atomic_load_n(&event->field, __ATOMIC_RELAXED), __ATOMIC_RELAXED)
+    MOVE(t_ns);
+    MOVE(address);
+    MOVE(size);
+    MOVE(arg0);
+    MOVE(arg1);
+    MOVE(stack);
+    MOVE(range);
+    MOVE(thread);
+    MOVE(op);
+    MOVE(space);
+    MOVE(device);
+    MOVE(context);
+    MOVE(status);
+#undef MOVE
+}
+
+/* Fills and publishes a claimed slot.  The release store pairs with the consumer's acquire load: who sees
+ * "published" sees the whole event. */
+static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event, bool alone)
+{
+    struct vs_slot *slot = slot_of(j, seq);
+#ifdef VS_JOURNAL_TESTING
+    if (vs_journal_test_claimed)
+        vs_journal_test_claimed(seq);
+#endif
+    fill(slot, event);
+    if (unlikely(!usable(j, seq))) {
+        atomic_fetch_add_explicit(&j->header->late, 1, memory_order_relaxed);
+        return VS_SEQ_NONE;
+    }
+    atomic_store_explicit(&slot->state, lap_of(j, seq) + 1, memory_order_release);
+    /* The line was last touched a lap ago, by another core: have it here before its turn.  Not where others
+     * record too: then it is probably theirs.  The near one is asked for again, for where so much happens
+     * between two events that a line does not stay for the far one's time. */
+    if (likely(alone)) {
+        vs_fetch_to_write(slot_of(j, seq + FETCH_FAR));
+        vs_fetch_to_write(slot_of(j, seq + FETCH_NEAR));
+    }
+    return seq;
+}
+
+/* The kind of event SEQ, which was published in its lap, whether or not the consumer has handed the slot back
+ * since; false: nobody can say.  The acquire load pairs with publish(); the look at `head` after the
+ * fence says that no writer of the next lap has come. */
+static bool kind_of(const struct vs_journal *j, uint64_t seq, uint8_t *op, uint8_t *space)
+{
+    const struct vs_slot *slot = slot_of(j, seq);
+    const struct vs_event *event = (const struct vs_event *)(const void *)slot;
+    uint64_t published = lap_of(j, seq) + 1, handed_back = lap_of(j, seq) + j->mask + 1;
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    if (state != published && state != handed_back)
+        return false;
+    *op = __atomic_load_n(&event->op, __ATOMIC_RELAXED);
+    *space = __atomic_load_n(&event->space, __ATOMIC_RELAXED);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&j->header->head, memory_order_relaxed) <= seq + j->mask + 1;
+}
+
+bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
+                    bool (*matters)(uint8_t op, uint8_t space))
+{
+    uint8_t op, space;
+    for (uint64_t seq = from; seq < to; seq++)
+        if (!kind_of(j, seq, &op, &space) || matters(op, space))
+            return true;
+    return false;
+}
+
+/* Notes that the end of something is lost, and from which sequence on that shows: what is claimed later, by
+ * whoever learns of the freed memory, is at `head` or behind it.  `ends_first` is the first such place since
+ * the consumer last asked, `ends_last` the last.  The count comes last, with release: who sees it (or an
+ * event that its thread or one behind it has published since) sees the places. */
+static void note_lost_end(struct vs_journal_header *h)
+{
+    uint64_t none = 0, at = atomic_load_explicit(&h->head, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(&h->ends_last, memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&h->ends_first, &none, at, memory_order_relaxed,
+                                            memory_order_relaxed);
+    while (last < at && !atomic_compare_exchange_weak_explicit(&h->ends_last, &last, at, memory_order_relaxed,
+                                                               memory_order_relaxed)) {
+    }
+    atomic_fetch_add_explicit(&h->lost_ends, 1, memory_order_release);
+}
+
+void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
+{
+    if (is_end(op))
+        note_lost_end(j->header);
+    atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
+}
+
+static uint64_t drop(struct vs_journal *j, const struct vs_event *event)
+{
+    vs_dropped_add(&j->dropped, event);
+    if (event->op != VS_OP_RANGE_PUSH && event->op != VS_OP_RANGE_POP) /* the caller tries again */
+        vs_journal_count_lost(j, event->op);
+    return VS_SEQ_NONE;
+}
+
+/* Dropping ends when the ring is half empty (of ends: when an eighth is free again): otherwise every single
+ * freed slot would be fought over, and nothing but fragments recorded.  The word is a hint between producers
+ * and guards no data: relaxed. */
+static bool still_dropping(struct vs_journal *j, bool end)
+{
+    struct vs_journal_header *h = j->header;
+    uint32_t level = atomic_load_explicit(&h->dropping, memory_order_relaxed);
+    if (level <= (end ? DROP_BEGINNINGS : DROP_NOTHING))
+        return false;
+    uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&h->head, memory_order_relaxed) - tail;
+    if (used <= (j->mask + 1) / 2)
+        atomic_store_explicit(&h->dropping, DROP_NOTHING, memory_order_relaxed);
+    else if (!end || used > room(j, false))
+        return true;
+    else
+        atomic_store_explicit(&h->dropping, DROP_BEGINNINGS, memory_order_relaxed);
+    return false;
+}
+
+static void begin_dropping(struct vs_journal *j, bool end)
+{
+    uint32_t nothing = DROP_NOTHING;
+    if (end)
+        atomic_store_explicit(&j->header->dropping, DROP_ALL, memory_order_relaxed);
+    else
+        atomic_compare_exchange_strong_explicit(&j->header->dropping, &nothing, DROP_BEGINNINGS,
+                                                memory_order_relaxed, memory_order_relaxed);
+}
+
+/* The ring is full, or was: waits, claims, or gives up. */
+static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, bool end, bool wait)
+{
+    unsigned failures = 0;
+    if (still_dropping(j, end))
+        return VS_SEQ_NONE;
+    uint64_t slots = room(j, end), seq = claim(j, slots, &failures);
+    if (seq != VS_SEQ_NONE || !wait)
+        return seq;
+    uint64_t until = vs_clock_ns() + WAIT_NS;
+    do {
+        for (int i = 0; i < 32; i++)
+            vs_cpu_relax();
+        if ((seq = claim(j, slots, &failures)) != VS_SEQ_NONE)
+            return seq;
+        if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed) > end)
+            return VS_SEQ_NONE; /* another thread has waited already */
+    } while (vs_clock_ns() < until);
+    begin_dropping(j, end);
+    return VS_SEQ_NONE;
+}
+
+/* The free of an allocation that was dropped. */
+static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_journal *j,
+                                                                    const struct vs_event *event)
+{
+    if (!vs_dropped_take(&j->dropped, event))
+        return false;
+    atomic_fetch_add_explicit(&j->header->lost, 1, memory_order_relaxed);
+    return true;
+}
+
+static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *j,
+                                                             const struct vs_event *event, bool wait)
+{
+    uint64_t seq = VS_SEQ_NONE;
+    unsigned failures = 0;
+    bool end = is_end(event->op);
+    if (unlikely(atomic_load_explicit(&j->dropped.count, memory_order_relaxed)) &&
+        goes_with_its_beginning(j, event))
+        return VS_SEQ_NONE;
+    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
+        seq = claim(j, room(j, end), &failures);
+    if (unlikely(seq == VS_SEQ_NONE)) {
+        seq = claim_slow(j, end, wait);
+        if (seq == VS_SEQ_NONE)
+            return drop(j, event);
+    }
+    return publish(j, seq, event, failures == 0);
+}
+
+const void *vs_journal_head_line(const struct vs_journal *j)
+{
+    return &j->header->head;
+}
+
+VS_HOT_CODE uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event)
+{
+    return append(j, event, true);
+}
+
+uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *event)
+{
+    return append(j, event, false);
+}
+
+/* ---- consumer ---- */
+
+/* Whether the unpublished slot at SEQ has been waited for long enough.  Time counts only while we look: a
+ * process that was stopped finds its writers as alive as it left them. */
+static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
+{
+    uint64_t now = vs_clock_ns();
+    if (j->stuck_seq != seq) {
+        j->stuck_seq = seq;
+        j->stuck_ns = 0;
+    } else {
+        uint64_t step = now - j->stuck_seen_ns;
+        j->stuck_ns += step < STUCK_STEP_NS ? step : STUCK_STEP_NS;
+    }
+    j->stuck_seen_ns = now;
+    return j->stuck_ns >= KILL_NS;
+}
+
+/* Marks the claimed slot of SEQ dead, unless its writer has just published; relaxed, as no data goes with it.
+ * (A writer that publishes now wipes the mark out: counted as dead and yet taken, or in the way of nobody.)
+ */
+static void kill_slot(struct vs_journal *j, uint64_t seq)
+{
+    uint64_t expected = lap_of(j, seq);
+    if (atomic_compare_exchange_strong_explicit(&slot_of(j, seq)->state, &expected, VS_STATE_DEAD,
+                                                memory_order_relaxed, memory_order_relaxed))
+        atomic_fetch_add_explicit(&j->header->dead, 1, memory_order_relaxed);
+}
+
+/* What peek does at one slot. */
+enum slot_step { TAKE, SKIP, STOP, AGAIN };
+
+static enum slot_step look(struct vs_journal *j, uint64_t seq, bool final)
+{
+    uint64_t state = atomic_load_explicit(&slot_of(j, seq)->state, memory_order_acquire);
+    if (state == lap_of(j, seq) + 1)
+        return TAKE;
+    if (state != lap_of(j, seq)) /* dead; or damaged, which only a foreign file can be */
+        return SKIP;
+    if (!final && !stuck_too_long(j, seq))
+        return STOP;
+    if (!j->writable)
+        return SKIP;
+    kill_slot(j, seq);
+    return AGAIN;
+}
+
+/* Acquire on the count pairs with note_lost_end.  What is noted between the two looks at `ends_first` and
+ * `lost_ends` is told at once and, with the count, once more: an interval too many, never one too few. */
+bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t count = atomic_load_explicit(&h->lost_ends, memory_order_acquire);
+    if (count <= *seen)
+        return false;
+    *seen = count;
+    *first = j->writable ? atomic_exchange_explicit(&h->ends_first, 0, memory_order_relaxed)
+                         : atomic_load_explicit(&h->ends_first, memory_order_relaxed);
+    *last = atomic_load_explicit(&h->ends_last, memory_order_relaxed);
+    return true;
+}
+
+size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t first = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
+    /* Dead slots are passed without being handed back, hence the second lap; more is a damaged file. */
+    uint64_t span = head - first <= 2 * (j->mask + 1) ? head - first : 0;
+    uint64_t at = first;
+    size_t n = 0;
+    while (n < max && at - first < span) {
+        enum slot_step step = look(j, at, final);
+        if (step == STOP)
+            break;
+        if (step == TAKE) {
+            memcpy(&out[n], slot_of(j, at), sizeof *out);
+            out[n].state = 0;
+            seq[n++] = at;
+        }
+        if (step != AGAIN)
+            at++;
+    }
+    if (n == 0 && at != first && j->writable) { /* nothing but dead slots: they need no release */
+        atomic_store_explicit(&h->tail, at, memory_order_relaxed);
+        atomic_store_explicit(&h->freed, at, memory_order_release);
+    }
+    return n;
+}
+
+/* `tail` moves first: a kill between the two leaves slots that are handed back to nobody, instead of slots
+ * that look unread and are free.  `freed` moves last, and its release store carries the slots' new state
+ * words and orders our copies before the next writer's stores. */
+void vs_journal_release(struct vs_journal *j, uint64_t seq)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
+    uint64_t count = seq + 1 - tail;
+    if (!j->writable || count > 2 * (j->mask + 1))
+        return;
+    atomic_store_explicit(&h->tail, seq + 1, memory_order_relaxed);
+    for (uint64_t s = tail; s != seq + 1; s++) {
+        struct vs_slot *slot = slot_of(j, s);
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+        if (state == lap_of(j, s) + 1)
+            atomic_store_explicit(&slot->state, lap_of(j, s) + j->mask + 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&h->freed, seq + 1, memory_order_release);
+}

@@ -1,0 +1,381 @@
+/*
+ * internal.h - the ledger's state, shared by its files:
+ *
+ *   ledger.c          feeding events, the rows' way out, lists
+ *   pending.c  the look-ahead queue: managed or direct
+ *   totals.c   devices' totals, peaks, what lived at the peak; allocations by address
+ *   alloc.c    driver allocations and frees, failed frees
+ *   vmm.c      physical handles, mappings, reservations
+ *   bind.c     physical memory bound into sparse arrays and multicast objects
+ *   context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here
+ *   arena.c    what our own allocator holds, and its figures
+ *   blocks.c   a framework's blocks, the check of its totals, reclassification
+ *   ranges.c   ranges and their peaks
+ *   phases.c   statistics per phase, zones
+ *   doubt.c    from where to where totals are upper bounds, because ends were lost
+ *   stretch.c  stretches: the units of folding
+ *   oom.c      what lived when memory ran out, and whether that reached the program
+ *   restore.c  continuing a database
+ */
+#ifndef VS_TRACE_LEDGER_INTERNAL_H
+#define VS_TRACE_LEDGER_INTERNAL_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger.h"
+#include "spans.h"
+#include "addresses.h"
+
+#define VS_QUEUE_MAX       65536                 /* events held back at most */
+#define VS_QUEUE_BLIND     1024                  /* while no framework was ever seen */
+#define VS_PENDING_MAX     16384                 /* provisional allocations at most */
+#define VS_PENDING_NS      50000000u             /* age at which a provisional allocation is direct */
+#define VS_RUN_NS          UINT64_C(10000000000) /* no longer for what a thread goes on making piece by piece */
+#define VS_RUN_MAX         16384                 /* events held back for it at most */
+#define VS_MAKERS          64   /* threads whose work with physical memory is followed at once */
+#define VS_UNDO            4096 /* frees that may still turn out to have failed */
+#define VS_UNDO_CALL       64   /* of them by one call: the hooks record no more before it */
+#define VS_RANGES_OPEN_MAX 1024
+#define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
+#define VS_ZONE_EVENTS     1000
+#define VS_ZONE_GAP        256 /* another phase's rows that end a zone */
+#define VS_SPACES_MAX      13
+#define VS_DOUBTS          2    /* totals of a device that can be upper bounds */
+#define VS_MISMATCH_ROWS   1000 /* of one kind and device; after that they are only counted */
+
+struct curve {
+    uint64_t now, peak, peak_seq;
+    int64_t peak_t;
+    bool dirty;
+};
+
+struct device {
+    struct curve curve[VS_CURVE_END];
+    bool active, reported, resync, run_dirty;
+    bool peak_restored;                      /* `gone` came from the database as a whole */
+    struct vs_held held;                     /* of allocated, without `base` */
+    uint64_t base, base_at_peak;             /* bytes that a framework held before the recording began */
+    uint64_t managed_base, managed_base_seq; /* the same of its reserved, and the row that said so */
+    uint64_t pool_live, pool_sampled, direct_driver;
+    uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
+    uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
+    uint64_t arena_unknown_use;           /* and those of other libraries' pools */
+    uint64_t arena_reserved;              /* what it holds, as last told */
+    struct vs_arena_row arena;            /* the parts of a sample of it that have come */
+    uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
+    bool pools_in_doubt, graphs_in_doubt; /* the primary context went: the next figure says if they did */
+    uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
+    int64_t run_t;
+    int64_t diff[2];                      /* mismatch last written: allocated, reserved */
+    VS_LIST(struct vs_alloc, gone);       /* ended since the peak of allocated, alive at it */
+    uint64_t count[VS_COUNT_END];         /* see VS_COUNTS */
+    uint32_t mismatches[VS_MISMATCH_END]; /* rows written */
+    uint32_t last_phase, last_stat;       /* the phase_dev used last */
+    uint32_t counts_dirty;                /* bit per counter */
+    uint8_t doubt;                        /* doubt.c: the parts that are too high, perhaps */
+    struct vs_doubt_row doubt_row[VS_DOUBTS];
+};
+
+struct entry { /* a living allocation */
+    struct vs_alloc a;
+    uint64_t alias;      /* second handle of the same physical memory, 0 none */
+    uint32_t refs, maps; /* of an IMPORTED allocation: how often it was opened beyond the first time */
+    uint8_t context;     /* journal context id that owns it, 0 none */
+};
+
+struct saved_map {
+    uint64_t start, end;
+    struct entry phys;
+};
+
+struct undo { /* a free, as long as it may still be reported as failed */
+    uint64_t ring_seq, seq, address, end;
+    uint64_t number; /* of its thread's ends */
+    uint16_t thread;
+    uint8_t op;
+    struct entry entry;
+    struct saved_map *maps; /* of an UNMAP; else bindings: object and key stand for start and end */
+    size_t n_maps;
+    struct ended *ended; /* what ended with it */
+    size_t n_ended;
+};
+
+struct passage {    /* what a thread has done: whether a free of it can still be under way */
+    uint64_t other; /* ring sequence of its last event that ends nothing */
+    uint64_t ends;  /* how many it has recorded */
+};
+
+struct ended { /* an allocation or module that went with its context, physical memory that went with what held
+                * it, and the row that said so; 0: none did */
+    struct entry entry;
+    uint64_t seq;
+};
+
+struct object { /* a living context, module or library */
+    uint64_t handle, seq, size;
+    uint8_t op, context;
+    int8_t device;
+};
+
+struct bound {
+    uint64_t object, key;
+    uint32_t index; /* into entries */
+};
+
+struct range_peak {
+    uint64_t allocated, reserved;
+    int64_t t;
+};
+
+struct open_range {
+    struct vs_range_row row;
+    bool dirty;
+    struct range_peak *peak; /* [VS_LEDGER_DEVICES] */
+};
+
+struct phase {
+    uint64_t ranges;
+    int64_t ns;
+    int64_t open_ns; /* what the outermost ranges that are open have had so far */
+    bool dirty;
+};
+
+struct phase_dev {
+    struct vs_phase_row row; /* ranges and ns come from struct phase */
+    struct vs_zone_row zone;
+    bool dirty, zone_open, zone_dirty;
+};
+
+enum verdict { VERDICT_NONE, VERDICT_PENDING, VERDICT_DIRECT, VERDICT_MANAGED, VERDICT_UNKNOWN_USE };
+
+static inline enum vs_managed vs_managed_by(enum verdict v)
+{
+    return v == VERDICT_MANAGED ? VS_MANAGED : v == VERDICT_UNKNOWN_USE ? VS_UNKNOWN_USE : VS_NOT_MANAGED;
+}
+
+struct held {
+    struct vs_event event;
+    uint64_t ring_seq;
+    enum verdict verdict;
+};
+
+struct pending { /* a provisional allocation in the queue */
+    uint64_t position, address, size, t_ns;
+    uint16_t thread;
+    uint8_t context; /* that owns it, as in struct entry */
+    bool phys, mapped;
+    bool released; /* physical memory that nothing had mapped: nobody can have used it */
+    bool let_go;   /* its handle is gone: only mappings hold it */
+    uint64_t map_start[4], map_end[4];
+    int maps;
+};
+
+struct maker { /* a thread that makes and maps physical memory, since its last report */
+    uint16_t thread;
+    uint64_t t_ns;    /* of its latest event of that kind */
+    uint64_t refused; /* bytes of the piece that the driver refused it; 0: none */
+};
+
+struct oom { /* one out-of-memory in one role */
+    struct vs_oom_row row;
+    VS_LIST(struct vs_alloc, gone); /* ended since, alive then */
+    bool restored;                  /* `gone` came from the database as a whole */
+    uint64_t retry_seq;             /* VS_OOM_OPEN_LAST: the same request, granted later */
+    uint64_t retry_address;
+};
+
+struct said { /* the last sample of a device, by kind: this process's, the whole device's */
+    uint64_t used;
+    int64_t t;
+};
+
+struct ooms {
+    VS_LIST(struct oom, at);
+    struct said said[VS_LEDGER_DEVICES][2];
+    unsigned open;    /* threads that were refused and have not shown yet what came of it */
+    uint64_t version; /* counts changes */
+};
+
+struct vs_ledger {
+    struct vs_ledger_config config;
+    struct vs_output *out; /* of the call in progress */
+    uint64_t seq, ring_seq, current_ring_seq;
+    int64_t t;     /* of the last row */
+    bool finished; /* no event comes any more; what was open is closed, and its time kept */
+    uint64_t step;
+    int level; /* of thinning */
+    bool restoring, track_live, framework_seen;
+
+    struct device device[VS_LEDGER_DEVICES];
+    int devices; /* highest index in use + 1 */
+    struct curve space[VS_SPACES_MAX];
+    uint64_t doubt_from, doubt_to; /* ring sequences between which ends were lost; from 0: noted already */
+    uint64_t lost_to;              /* where anything was lost, the last time; 0: nothing yet */
+
+    VS_LIST(struct entry, entries);
+    uint32_t vacant; /* free entries: index + 1, linked by a.next */
+    size_t live;
+    struct vs_table blocks, allocs, handles, phys_seq; /* -> index into entries */
+    VS_LIST(uint32_t, fresh);
+    struct vs_spans direct_spans, maps, reservations;
+    struct vs_table pools; /* pool handle -> index into pool */
+    VS_LIST(
+        struct pool_sample {
+            uint64_t bytes;
+            int device;
+            bool graph;
+        },
+        pool);
+    VS_LIST(struct bound, bound);
+    VS_LIST(struct object, objects);
+    struct undo *undo;       /* ring of VS_UNDO */
+    struct passage *passage; /* by thread: pages that no thread touches are never there */
+    uint64_t undo_next;
+
+    VS_LIST(struct held, queue); /* a ring: size is a power of two, n unused */
+    uint64_t queue_head, queue_tail;
+    VS_LIST(struct pending, pending);
+    struct maker maker[VS_MAKERS]; /* by thread */
+    uint64_t newest_ns;
+
+    VS_LIST(struct open_range, open);
+    struct {
+        uint32_t id, phase;
+    } range_cache[VS_RANGE_CACHE];
+    VS_LIST(struct phase, phase);
+    VS_LIST(struct phase_dev, stat);
+    struct vs_stretch_row stretch;
+    struct ooms oom;
+    struct vs_table stats; /* device << 32 | phase -> index into stat */
+};
+
+/* ledger.c */
+void vs_row_begin(struct vs_ledger *l, struct vs_row *r,
+                  const struct vs_event *e); /* takes the next number */
+bool vs_has_api(uint8_t op);                 /* arg1 is the entry point */
+uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e);
+void vs_row_end(struct vs_ledger *l, struct vs_row *r); /* totals, peaks, zones, out */
+void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict);
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
+                 uint64_t theirs);
+
+/* pending.c */
+/* What is known of an event at its birth. */
+enum verdict vs_verdict_at_birth(const struct vs_event *e);
+/* Since when nothing has been heard that could decide the oldest provisional allocation; there is one. */
+uint64_t vs_pending_since(const struct vs_ledger *l);
+bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
+                     uint64_t ring_seq);  /* false: apply it now */
+void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
+void vs_pending_resolve_all(struct vs_ledger *l);
+
+/* totals.c */
+/* Whether the device has had memory of unknown use: then what is allocated on it is a lower bound. */
+static inline bool vs_use_unknown(const struct device *d)
+{
+    return d->curve[VS_CURVE_UNKNOWN_USE].peak > 0;
+}
+int vs_device_index(int ordinal);
+struct device *vs_device(struct vs_ledger *l, int ordinal);
+void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what);
+void vs_uncount(struct vs_ledger *l, int ordinal, enum vs_count what);
+void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t);
+void vs_device_totals(struct vs_ledger *l, struct vs_row *r);
+void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_t seq, int64_t t);
+uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since);
+void vs_entry_remove(struct vs_ledger *l, uint32_t index); /* from the slab; tables are the caller's */
+void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
+void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a);
+void vs_entry_from(const struct vs_row *r, struct entry *e);
+bool vs_in_allocated(const struct vs_alloc *a);
+void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add);
+
+/* alloc.c */
+void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
+void vs_apply_free(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
+struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
+struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address);
+struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address);
+void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index);
+void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entry, uint64_t seq);
+void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys);
+
+/* vmm.c */
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
+void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
+void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
+void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);
+
+void vs_phys_drop(struct vs_ledger *l, uint32_t index);
+uint32_t vs_phys_of(struct vs_ledger *l, uint64_t handle, uint64_t restored_mate);
+uint32_t vs_phys_mapped_at(struct vs_ledger *l, uint64_t address);
+void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint32_t index);
+uint32_t vs_phys_revive(struct vs_ledger *l, const struct entry *saved);
+
+/* bind.c */
+void vs_apply_bind(struct vs_ledger *l, const struct vs_event *e, uint64_t restored_mate);
+void vs_apply_unbind(struct vs_ledger *l, const struct vs_event *e);
+void vs_bind_undo(struct vs_ledger *l, struct undo *u);
+void vs_bind_object_gone(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint64_t object);
+
+/* context.c */
+void vs_apply_object(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_moved(struct vs_ledger *l, const struct vs_event *e);
+void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r); /* before the bindings */
+/* A pool's or the graphs' figure, which was BEFORE: the first one after a primary context's end says whether
+ * their allocations went with it. */
+void vs_context_reserve_told(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before);
+void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t);
+void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
+
+/* arena.c */
+void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
+
+/* blocks.c */
+void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
+void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);
+/* ADDRESS is a caching allocator's: its reservation is, and all that is mapped there. */
+void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, uint64_t address);
+
+/* oom.c */
+void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */
+void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember */
+void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
+void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
+void vs_oom_free(struct vs_ledger *l);
+
+/* doubt.c */
+void vs_doubt_begin(struct vs_ledger *l);                        /* the present place is past doubt_from */
+void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a change of its device's totals */
+/* After the comparison with a framework's report (device.diff). */
+void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);
+
+/* restore.c */
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a);
+
+/* ranges.c */
+void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);
+uint32_t vs_range_phase(struct vs_ledger *l, uint32_t range);
+void vs_ranges_fold(struct vs_ledger *l);
+void vs_ranges_end_batch(struct vs_ledger *l);
+void vs_ranges_finish(struct vs_ledger *l);
+struct open_range *vs_range_open_slot(struct vs_ledger *l);
+struct open_range *vs_range_find(struct vs_ledger *l, uint32_t id);
+
+/* phases.c */
+struct phase *vs_phase(struct vs_ledger *l, uint32_t phase);
+struct phase_dev *vs_phase_dev(struct vs_ledger *l, int index, uint32_t phase);
+void vs_phase_row(struct vs_ledger *l, const struct vs_row *r);
+void vs_phase_peak(struct vs_ledger *l, int index, uint32_t phase, const struct range_peak *p);
+void vs_zones_close(struct vs_ledger *l);
+void vs_phases_end_batch(struct vs_ledger *l);
+
+/* stretch.c */
+void vs_stretch_row(struct vs_ledger *l, const struct vs_row *r, bool written);
+void vs_stretch_end_batch(struct vs_ledger *l);
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * ledger.c - the ledger's front: takes events in, lets rows out.  The state and the other files are described
+ * in internal.h, the rules in ledger.h.
+ */
+#include "internal.h"
+
+struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
+{
+    struct vs_ledger *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->config = *config;
+    l->undo = calloc(VS_UNDO, sizeof *l->undo);
+    l->passage = calloc(VS_THREAD_UNKNOWN + 1, sizeof *l->passage);
+    if (!l->undo || !l->passage) {
+        free(l->undo);
+        free(l->passage);
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void vs_ledger_free(struct vs_ledger *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < VS_UNDO; i++) {
+        free(l->undo[i].maps);
+        free(l->undo[i].ended);
+    }
+    for (size_t i = 0; i < l->open.size; i++)
+        free(l->open.at[i].peak);
+    for (int i = 0; i < VS_LEDGER_DEVICES; i++)
+        free(l->device[i].gone.at);
+    struct vs_table *tables[] = {&l->blocks, &l->allocs, &l->handles, &l->phys_seq, &l->pools, &l->stats};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        vs_table_free(tables[i]);
+    struct vs_spans *spans[] = {&l->direct_spans, &l->maps, &l->reservations};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        vs_spans_free(spans[i]);
+    void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at, l->open.at,
+                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at, l->passage};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        free(lists[i]);
+    vs_oom_free(l);
+    free(l);
+}
+
+/* ---- output ---- */
+
+void vs_output_clear(struct vs_output *out)
+{
+    out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
+    out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
+        out->counts.n = out->doubts.n = out->pools.n = 0;
+    out->born.n = out->died.n = out->stretches.n = 0;
+    out->dropped = out->no_memory = 0;
+}
+
+void vs_output_free(struct vs_output *out)
+{
+    void *lists[] = {out->rows.at,   out->ranges.at,    out->range_peaks.at, out->zones.at,  out->samples.at,
+                     out->steps.at,  out->marks.at,     out->mismatches.at,  out->amends.at, out->phases.at,
+                     out->peaks.at,  out->counts.at,    out->born.at,        out->died.at,   out->arenas.at,
+                     out->doubts.at, out->stretches.at, out->pools.at};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        free(lists[i]);
+    *out = (struct vs_output){0};
+}
+
+/* ---- rows ---- */
+
+static bool is_block(uint8_t op)
+{
+    return op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_OOM;
+}
+
+bool vs_has_api(uint8_t op)
+{
+    return op >= VS_OP_ALLOC && op <= VS_OP_OVERHEAD && op != VS_OP_MAP && op != VS_OP_FREE_FAILED &&
+           op != VS_OP_POOL_RESERVED && op != VS_OP_BIND && op != VS_OP_UNBIND && !is_block(op);
+}
+
+/* The event's own second number, which the database shows as `stream`. */
+static uint64_t second_number(const struct vs_event *e)
+{
+    switch (e->op) {
+    case VS_OP_ALLOC:
+    case VS_OP_FREE:
+    case VS_OP_GRAPH_NODE:
+    case VS_OP_CONTEXT_CREATE:
+    case VS_OP_CONTEXT_DESTROY:
+    case VS_OP_MODULE_LOAD:
+    case VS_OP_LIMIT:
+    case VS_OP_OVERHEAD:
+        return e->arg0;
+    case VS_OP_BIND:
+    case VS_OP_UNBIND:
+        return e->arg1;
+    default:
+        return 0;
+    }
+}
+
+uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e)
+{
+    uint32_t phase = e->range ? vs_range_phase(l, e->range) : VS_PHASE_NONE;
+    if (phase == VS_PHASE_NONE && (e->op < VS_OP_RANGE_PUSH || e->op >= VS_OP_RECLASSIFY) &&
+        l->config.is_autograd && l->config.is_autograd(l->config.context, e->thread))
+        return VS_PHASE_BACKWARD;
+    return phase;
+}
+
+void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *e)
+{
+    *r = (struct vs_row){.seq = ++l->seq,
+                         .t = (int64_t)e->t_ns - l->config.start_ns,
+                         .address = e->address,
+                         .size = e->size,
+                         .phase = vs_event_phase(l, e),
+                         .range = e->range,
+                         .stack = e->stack,
+                         .thread = e->thread,
+                         .status = e->status,
+                         .op = e->op,
+                         .space = e->space,
+                         .context = e->context,
+                         .device = e->device};
+    l->t = r->t;
+    if (is_block(e->op)) { /* most events are, and have no api */
+        r->stream = e->space == VS_SPACE_ARENA ? e->arg1 : 0;
+        return;
+    }
+    if (vs_has_api(e->op))
+        r->api = (uint16_t)e->arg1;
+    r->stream = second_number(e);
+}
+
+/* What a writer that continues the file cannot do without: the driver's events. */
+static bool essential(const struct vs_row *r)
+{
+    if (r->op == VS_OP_FREE_MISSED)
+        return r->space != VS_SPACE_NONE; /* not a block's */
+    return r->op < VS_OP_BLOCK_ALLOC || r->op >= VS_OP_RECLASSIFY ||
+           (r->op >= VS_OP_LIMIT && r->op <= VS_OP_ARENA_RESERVED);
+}
+
+static bool is_written(const struct vs_ledger *l, const struct vs_row *r)
+{
+    return l->level < 2 || (l->level == 2 && essential(r));
+}
+
+void vs_row_end(struct vs_ledger *l, struct vs_row *r)
+{
+    vs_device_totals(l, r);
+    if (l->restoring)
+        return;
+    if (vs_device(l, r->device)->doubt)
+        vs_doubt_look(l, r);
+    if (r->op < VS_OP_RANGE_PUSH || r->op >= VS_OP_RECLASSIFY)
+        vs_phase_row(l, r);
+    bool written = is_written(l, r);
+    if (written)
+        vs_list_push(&l->out->rows, l->out->no_memory, *r);
+    else
+        l->out->dropped++;
+    vs_stretch_row(l, r, written);
+}
+
+void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch what, uint64_t ours,
+                 uint64_t theirs)
+{
+    if (l->restoring || vs_device(l, r->device)->mismatches[what]++ >= VS_MISMATCH_ROWS)
+        return;
+    vs_list_push(&l->out->mismatches, l->out->no_memory,
+                 (struct vs_mismatch_row){r->seq, ours, theirs, r->t, r->device, what});
+}
+
+/* ---- events ---- */
+
+static void apply_sample(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    vs_row_end(l, &r);
+    vs_oom_sample(l, e, r.t);
+    if (!l->restoring && l->level < 2 && e->arg0 != VS_SAMPLE_OOM && e->arg0 != VS_SAMPLE_OOM_PROCESS)
+        vs_list_push(&l->out->samples, l->out->no_memory,
+                     (struct vs_sample_row){r.seq, r.t, e->size, e->arg1, e->address, r.reserved, e->device,
+                                            (uint32_t)e->arg0});
+}
+
+/* No row: it changes nothing that is counted here. */
+static void apply_pool_use(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (!l->restoring && l->level < 3)
+        vs_list_push(&l->out->pools, l->out->no_memory,
+                     (struct vs_pool_row){(int64_t)e->t_ns - l->config.start_ns, e->size, e->arg0, e->arg1,
+                                          (uint32_t)e->address, e->device});
+}
+
+static void apply_step(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    l->step += e->arg0 + 1; /* the calls before it that have no event, and its own */
+    vs_row_end(l, &r);
+    if (!l->restoring && l->level < 2)
+        vs_list_push(&l->out->steps, l->out->no_memory, (struct vs_step_row){l->step, r.seq, r.t});
+}
+
+/* Marks, the record window and kinds of a newer shim: a row, no totals. */
+static void apply_other(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    if (e->op == VS_OP_RECORD_START)
+        for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* while nothing was recorded the framework went on */
+            l->device[i].resync = true;
+    if (e->op == VS_OP_MARK && !l->restoring && l->level < 2)
+        vs_list_push(&l->out->marks, l->out->no_memory,
+                     (struct vs_mark_row){r.seq, r.t, (uint32_t)e->address, (uint32_t)e->arg1, e->thread});
+    vs_row_end(l, &r);
+}
+
+static bool ends(uint8_t op)
+{
+    return op == VS_OP_FREE || op == VS_OP_FREE_FAILED || op == VS_OP_PHYS_RELEASE || op == VS_OP_UNMAP ||
+           op == VS_OP_VA_FREE || op == VS_OP_UNBIND || op == VS_OP_CONTEXT_DESTROY ||
+           op == VS_OP_MODULE_UNLOAD;
+}
+
+void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
+{
+    if (!ends(e->op))
+        l->passage[e->thread].other = l->current_ring_seq;
+    if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
+        vs_doubt_begin(l);
+    switch (e->op) {
+    case VS_OP_ALLOC:
+        vs_apply_alloc(l, e, vs_managed_by(verdict));
+        break;
+    case VS_OP_FREE:
+        vs_apply_free(l, e);
+        break;
+    case VS_OP_FREE_FAILED:
+        vs_apply_free_failed(l, e);
+        break;
+    case VS_OP_POOL_RESERVED:
+        vs_apply_pool(l, e);
+        break;
+    case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
+        vs_apply_vmm(l, e, vs_managed_by(verdict));
+        break;
+    case VS_OP_ARENA_RESERVED:
+        vs_apply_arena_reserved(l, e);
+        break;
+    case VS_OP_ARENA_FIGURES:
+        vs_apply_arena_figures(l, e);
+        break;
+    case VS_OP_BIND:
+        vs_apply_bind(l, e, 0);
+        break;
+    case VS_OP_UNBIND:
+        vs_apply_unbind(l, e);
+        break;
+    case VS_OP_CONTEXT_CREATE ... VS_OP_MODULE_UNLOAD:
+        vs_apply_object(l, e);
+        break;
+    case VS_OP_LIMIT:
+    case VS_OP_OVERHEAD:
+        vs_apply_moved(l, e);
+        break;
+    case VS_OP_BLOCK_ALLOC ... VS_OP_BLOCK_OOM:
+        vs_apply_block(l, e);
+        break;
+    case VS_OP_RANGE_PUSH ... VS_OP_RANGE_POP:
+        vs_apply_range(l, e);
+        break;
+    case VS_OP_SAMPLE:
+        apply_sample(l, e);
+        break;
+    case VS_OP_POOL_USE:
+        apply_pool_use(l, e);
+        break;
+    case VS_OP_STEP:
+        apply_step(l, e);
+        break;
+    default:
+        apply_other(l, e);
+    }
+    if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open) /* nearly never */
+        vs_oom_event(l, e, verdict);
+}
+
+void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
+                    struct vs_output *out)
+{
+    l->out = out;
+    if (vs_pending_take(l, event, ring_seq)) {
+        vs_pending_run(l);
+        return;
+    }
+    l->current_ring_seq = ring_seq;
+    vs_ledger_apply(l, event, vs_verdict_at_birth(event));
+    l->ring_seq = ring_seq;
+}
+
+void vs_ledger_lost(struct vs_ledger *l, uint64_t last)
+{
+    l->lost_to = last;
+}
+
+void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out)
+{
+    l->out = out;
+    vs_pending_resolve_all(l);
+    vs_pending_run(l);
+}
+
+size_t vs_ledger_held(const struct vs_ledger *l)
+{
+    return l->queue_tail - l->queue_head;
+}
+
+int64_t vs_ledger_held_since(const struct vs_ledger *l)
+{
+    /* what is held is held back by the oldest provisional allocation, which stands before all of it */
+    return l->pending.n ? (int64_t)vs_pending_since(l) : INT64_MAX;
+}
+
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l)
+{
+    return l->ring_seq;
+}
+
+uint64_t vs_ledger_seq(const struct vs_ledger *l)
+{
+    return l->seq;
+}
+
+void vs_ledger_set_thinning(struct vs_ledger *l, int level)
+{
+    l->level = level;
+}

@@ -1,0 +1,409 @@
+/*
+ * ledger.h - ordered events in, finished rows out: totals, pairing, classification, range peaks.
+ *
+ *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
+ *
+ * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain thread,
+ * `vramscope recover` and the tests cannot disagree.  What it must know of names it asks through two
+ * functions.
+ *
+ * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
+ * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
+ * and blocks that the arena gave in the driver's place) that no caching allocator manages.  allocated is
+ * their sum.  managed: driver allocations that a caching allocator carves.  unknown use: those of libraries
+ * whose pools report nothing: of these allocated has nothing, so it is a lower bound.  reserved = managed +
+ * unknown use + direct + what pools keep beyond their allocations: max(last sample of every pool, live pool
+ * bytes), so an allocation that the last sample does not cover raises it and the next sample corrects it;
+ * graphs' memory likewise. The arena's blocks lie in what the arena holds, which counts as reserved once,
+ * managed blocks or not; it is told before the block that needed it, so max() with the blocks matters only
+ * where that event was lost.
+ *
+ * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
+ * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
+ * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical memory
+ * that a framework's thread makes one after the other wait until it stops.  What an event says was asked for
+ * by a caching allocator's own code (VS_ASKER_CARVER) is managed at once.
+ *
+ * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED, FREE_MISSED and
+ * CONTEXT_FREED are rows of the ledger's own making and take numbers as all others do.
+ *
+ * Memory: where an allocation fails the event is counted (VS_COUNT_NO_MEMORY) and what it would have changed
+ * is missing; nothing crashes.
+ */
+#ifndef VS_TRACE_LEDGER_H
+#define VS_TRACE_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/event.h"
+#include "core/list.h"
+
+#define VS_LEDGER_DEVICES 65 /* 0 = unknown (and ordinals beyond 63), else ordinal + 1 */
+
+/* the first rows of table `phase`, known to both sides */
+enum {
+    VS_PHASE_NONE,
+    VS_PHASE_FORWARD,
+    VS_PHASE_LOGITS,
+    VS_PHASE_BACKWARD,
+    VS_PHASE_OPTIMIZER,
+    VS_PHASE_FIRST_FREE
+};
+
+struct vs_ledger;
+
+struct vs_ledger_config {
+    int64_t start_ns; /* becomes time 0 */
+    void *context;    /* for the two functions; NULL functions answer "none" and "no" */
+    uint32_t (*phase_of)(void *context, uint32_t name); /* journal string -> phase id */
+    bool (*is_autograd)(void *context, uint16_t thread);
+    uint32_t stretch_min, stretch_max; /* events (stretch.c); 0 = as where there is room */
+};
+
+/* ---- rows ---- */
+
+/* Whether an allocation is carved up by somebody else: kind.managed of the database. */
+enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
+
+struct vs_row { /* one row of `ev` */
+    uint64_t seq;
+    int64_t t;
+    uint64_t address, size, mate, framework, direct, reserved;
+    uint64_t stream; /* of what has none its own second number: see column kind.stream in schema.sql */
+    uint32_t phase, range, stack, kind;
+    uint16_t api, thread, status;
+    uint8_t op, space, context, managed;
+    int8_t device;
+    bool dropped; /* thinned: counted everywhere, not written */
+};
+
+struct vs_range_row {
+    uint32_t id, phase, name, domain, parent, step;
+    uint16_t thread;
+    uint8_t source;
+    bool outermost, cross_thread; /* outermost: no open range around it has its phase */
+    bool lost;                    /* it was closed because its pop was lost */
+    uint64_t first_seq;
+    int64_t t_push, t_pop; /* t_pop -1: open, or its pop was not seen */
+};
+
+struct vs_range_peak_row {
+    uint32_t range;
+    int device;
+    uint64_t allocated, reserved;
+    int64_t t;
+};
+
+/* Who held a device's `allocated`: bytes by the phase that they were born in, blocks of a framework and
+ * direct allocations.  Phases from VS_HELD_PHASES - 1 on share the last place. */
+#define VS_HELD_PHASES 16
+struct vs_held {
+    uint64_t framework[VS_HELD_PHASES], direct[VS_HELD_PHASES];
+};
+
+struct vs_zone_row {
+    uint64_t first_seq, last_seq;
+    int64_t t_first, t_last, max_t, min_t, max_reserved_t, min_reserved_t;
+    uint64_t min_allocated, max_allocated, min_reserved, max_reserved;
+    uint64_t reserved_at_max, reserved_at_min; /* of allocated */
+    uint64_t last_framework, last_direct, last_reserved;
+    uint32_t phase, events;
+    int device;
+    struct vs_held held; /* when allocated was greatest */
+};
+
+struct vs_stretch_row { /* of the run: what is folded as one (stretch.c) */
+    uint64_t first_seq, last_seq;
+    int64_t t_first, t_last;
+    uint64_t first_step, last_step;  /* under way when it began and when it ended, from 1 */
+    uint64_t steps, ranges, samples; /* that ended in it; taken in it */
+    uint64_t unwritten;              /* events without a row from the start */
+    uint64_t bytes;                  /* that it takes in the file, about */
+    bool open;                       /* more events come */
+};
+
+struct vs_sample_row {
+    uint64_t seq;
+    int64_t t;
+    uint64_t used, rss, pinned, reserved;
+    int device;
+    uint32_t source;
+};
+
+struct vs_arena_row { /* a sample of the arena's figures */
+    int64_t t;
+    int device;
+    uint64_t figure[VS_FIGURE_END];
+};
+
+struct vs_pool_row { /* what a library's pool said of itself; VS_BYTES_UNKNOWN: it does not say */
+    int64_t t;
+    uint64_t used, peak, held;
+    uint32_t name;
+    int device;
+};
+
+struct vs_step_row {
+    uint64_t step, seq;
+    int64_t t;
+};
+
+struct vs_mark_row {
+    uint64_t seq;
+    int64_t t;
+    uint32_t name, source;
+    uint16_t thread;
+};
+
+/* `what` of a mismatch; the database shows the text */
+#define VS_MISMATCHES(X)                                                                                     \
+    X(ALLOCATED, "allocated") /* framework's allocated total against ours; equal again: a row too */         \
+    X(RESERVED, "reserved")   /* framework's reserved total against our managed reserved */                  \
+    X(LATE_ALLOCATED, "started late: allocated") /* the framework had bytes before: adopted */               \
+    X(LATE_RESERVED, "started late: reserved")                                                               \
+    X(FREE_MISSED, "free missed") /* an address handed out again while it lived */
+
+enum vs_mismatch {
+#define X(NAME, text) VS_MISMATCH_##NAME,
+    VS_MISMATCHES(X)
+#undef X
+        VS_MISMATCH_END
+};
+
+struct vs_mismatch_row {
+    uint64_t seq, ours, theirs;
+    int64_t t;
+    int device;
+    enum vs_mismatch what;
+};
+
+struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY (an alloc), FREE_FAILED (a
+                         free) */
+    uint64_t seq, by;
+    uint8_t op;
+};
+
+struct vs_phase_row { /* upsert of phase_stat */
+    int device;
+    uint32_t phase;
+    uint64_t ranges, events, allocated, reserved, end_allocated; /* allocated: VS_BYTES_UNKNOWN likewise */
+    int64_t ns, open_ns, t_allocated;                            /* ns -1: unknown */
+};
+
+#define VS_CURVES(X)                                                                                         \
+    X(ALLOCATED, "allocated")                                                                                \
+    X(RESERVED, "reserved")                                                                                  \
+    X(FRAMEWORK, "framework")                                                                                \
+    X(DIRECT, "direct")                                                                                      \
+    X(MANAGED, "managed_reserved")                                                                           \
+    X(UNKNOWN_USE, "unknown_use") /* held by libraries' pools, whose use is unknown */
+
+enum vs_curve {
+#define X(NAME, text) VS_CURVE_##NAME,
+    VS_CURVES(X)
+#undef X
+        VS_CURVE_END
+};
+
+struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + space for the others (device
+                        -1) */
+    int device;
+    int curve;
+    uint64_t peak, seq, end; /* VS_BYTES_UNKNOWN: of allocated, where memory of unknown use was there */
+    uint64_t known;          /* what of peak is known then */
+    int64_t t;
+};
+
+struct vs_doubt_row { /* upsert of upper_bound; curve is ALLOCATED or RESERVED */
+    int device;
+    enum vs_curve curve;
+    uint64_t from_seq, to_seq; /* to_seq 0: still so */
+    int64_t t_from, t_to;
+};
+
+/* counters per device (device -1 where they belong to none); the database shows the text */
+#define VS_COUNTS(X)                                                                                         \
+    X(REPORTS, "framework reports")                                                                          \
+    X(BLOCK_ALLOCS, "framework allocations")                                                                 \
+    X(BLOCK_FREES, "framework frees")                                                                        \
+    X(MISMATCHED, "framework reports in mismatch")                                                           \
+    X(UNKNOWN_FREE, "unknown frees") /* of what was never seen: from before the recording, or a closed       \
+                                        window; no mismatch, and nothing where the driver refused them */    \
+    X(FREE_MISSED, "missed frees")                                                                           \
+    X(FAILED_ALLOC, "failed allocations")                                                                    \
+    X(FAILED_FREE, "failed frees")                                                                           \
+    X(OOM, "out of memory")                                                                                  \
+    X(RECLASSIFIED, "reclassified")                                                                          \
+    X(LOST_POP, "lost range pops")                                                                           \
+    X(REFUSED, "driver out of memory")                                                                       \
+    X(REFUSED_ABSORBED, "driver out of memory absorbed")      /* the framework tried again, and got it */    \
+    X(REFUSED_REPORTED, "driver out of memory then reported") /* the framework gave up: its own report */    \
+    X(NO_MEMORY, "not tracked: vramscope out of memory")
+
+enum vs_count {
+#define X(NAME, text) VS_COUNT_##NAME,
+    VS_COUNTS(X)
+#undef X
+        VS_COUNT_END
+};
+
+struct vs_count_row {
+    int device;
+    enum vs_count what;
+    uint64_t value;
+};
+
+/* Which out-of-memory a vs_oom_row tells of (oom.c). */
+enum {
+    VS_OOM_FIRST = 1, /* of those of its device that reached the program */
+    VS_OOM_LAST = 2,
+    VS_OOM_LARGEST = 4,
+    VS_OOM_OPEN_FIRST = 8, /* the driver refused; whether a framework lives with that is not known yet: the */
+    VS_OOM_OPEN_LAST = 16  /* first and the last refusal of a thread's row of them */
+};
+
+struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq */
+    uint64_t seq, requested;
+    uint64_t framework, direct, managed, reserved, base; /* base: as in vs_ledger_each_at_peak */
+    uint64_t pinned, registered;
+    uint64_t refusals;     /* of the driver: this one and those right before it, for the same request */
+    uint64_t asked_driver; /* bytes that the driver refused; 0: it was not asked */
+    uint64_t step;         /* under way, from 1 */
+    uint64_t free_bytes, process_used, device_used; /* VS_BYTES_UNKNOWN: no figure */
+    uint64_t unknown_use;                           /* of reserved: held by libraries' pools */
+    uint64_t reserved_then;                         /* of the moment when free_bytes was asked */
+    int64_t t, free_t, process_used_t, device_used_t;
+    uint32_t phase, range, stack;
+    uint16_t api, thread;
+    uint8_t op, space, roles, context;
+    int device;
+};
+
+/* One living allocation: a framework block (op BLOCK_ALLOC) or a driver allocation (ALLOC, PHYS_CREATE). */
+struct vs_alloc {
+    uint64_t seq, address, size;
+    uint64_t since; /* the ledger's own: seq, or the row that took back a free of it that failed */
+    int64_t t;
+    uint32_t phase, range, stack;
+    int8_t device;
+    uint8_t op, space, managed; /* managed: enum vs_managed */
+    uint8_t fresh;              /* the ledger's own: not yet in table live */
+    uint32_t next;              /* the ledger's own */
+};
+
+/* What a batch has to write.  The ledger appends; the store reads; vs_output_clear empties it after the
+ * commit, so that a batch that failed to commit can be committed again as it stands. */
+struct vs_output {
+    VS_LIST(struct vs_row, rows);
+    VS_LIST(struct vs_range_row, ranges);
+    VS_LIST(struct vs_range_peak_row, range_peaks);
+    VS_LIST(struct vs_zone_row, zones);
+    VS_LIST(struct vs_stretch_row, stretches);
+    VS_LIST(struct vs_sample_row, samples);
+    VS_LIST(struct vs_arena_row, arenas);
+    VS_LIST(struct vs_pool_row, pools);
+    VS_LIST(struct vs_step_row, steps);
+    VS_LIST(struct vs_mark_row, marks);
+    VS_LIST(struct vs_mismatch_row, mismatches);
+    VS_LIST(struct vs_amend_row, amends);
+    VS_LIST(struct vs_phase_row, phases);
+    VS_LIST(struct vs_peak_row, peaks);
+    VS_LIST(struct vs_count_row, counts);
+    VS_LIST(struct vs_doubt_row, doubts);
+    VS_LIST(struct vs_alloc, born); /* vs_ledger_track_live: what table live gains and loses by this batch */
+    VS_LIST(uint64_t, died);
+    uint64_t dropped; /* rows not written because of thinning */
+    uint64_t no_memory;
+};
+
+void vs_output_clear(struct vs_output *out);
+void vs_output_free(struct vs_output *out);
+
+/* ---- use ---- */
+
+struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config); /* NULL: no memory */
+void vs_ledger_free(struct vs_ledger *l);
+
+/* Takes the next event in the ring's order; rows that are certain appear in OUT. */
+void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
+                    struct vs_output *out);
+/* Ends (frees, pops) were lost: the totals may be too high from the event at ring sequence FIRST on, and the
+ * last of those ends is missing at LAST.  Before the events from FIRST on are fed. */
+void vs_ledger_lost_ends(struct vs_ledger *l, uint64_t first, uint64_t last);
+/* Anything was lost among the events that are fed next, up to ring sequence LAST. */
+void vs_ledger_lost(struct vs_ledger *l, uint64_t last);
+/* Decides what is still provisional: no more is known, or nobody wants to wait. */
+void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out);
+size_t vs_ledger_held(const struct vs_ledger *l);       /* events in the look-ahead queue */
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l); /* of the last event whose row is out; 0 = none */
+uint64_t vs_ledger_seq(const struct vs_ledger *l);      /* the last row's number */
+int64_t
+vs_ledger_held_since(const struct vs_ledger *l); /* t_ns: nothing has been heard since of what holds */
+
+/* Adds to OUT what changed since the last call: open ranges and their peaks, zones, statistics. */
+void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out);
+/* The ranges that are still open stay so (t_pop -1): nothing more comes. */
+void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out);
+
+/* What is written of the next events: 0 and 1 every row, 2 the driver's events alone, 3 nothing but
+ * aggregates (from 2 on there is no room although everything old is folded). */
+void vs_ledger_set_thinning(struct vs_ledger *l, int level);
+/* From now on OUT's `born` and `died` say how table live changes. */
+void vs_ledger_track_live(struct vs_ledger *l, bool on);
+
+/* Calls EACH for every living allocation (ascending within blocks and within driver allocations is not
+ * promised). */
+void vs_ledger_each_live(const struct vs_ledger *l, void (*each)(void *context, const struct vs_alloc *a),
+                         void *context);
+size_t vs_ledger_live_count(const struct vs_ledger *l);
+
+/* What was alive at the peak of `allocated`, per device (ordinal): the blocks and direct allocations whose
+ * sizes add up to it, and with op 0 the bytes that a framework held before the recording began. */
+struct vs_peak_info {
+    int device;
+    uint64_t seq, bytes;
+    uint64_t reserved_seq; /* where `reserved` was greatest */
+    int64_t t;
+};
+size_t vs_ledger_peaks(const struct vs_ledger *l, struct vs_peak_info *out, size_t max);
+void vs_ledger_each_at_peak(const struct vs_ledger *l, int device,
+                            void (*each)(void *context, const struct vs_alloc *a), void *context);
+
+/* The out-of-memory events that are kept, one row each however many roles it has; how many, at most MAX.
+ * _version counts their changes, from 0 in a fresh ledger or one that continues a database. */
+size_t vs_ledger_ooms(const struct vs_ledger *l, struct vs_oom_row *out, size_t max);
+size_t vs_ledger_oom_seqs(const struct vs_ledger *l, uint64_t *out, size_t max); /* their events alone */
+uint64_t vs_ledger_ooms_version(const struct vs_ledger *l);
+/* What was alive then on its device: of `allocated`, so that the sizes and `base` add up to framework +
+ * direct; of no device (-1: host memory) everything that belongs to none. */
+void vs_ledger_each_at_oom(const struct vs_ledger *l, uint64_t seq,
+                           void (*each)(void *context, const struct vs_alloc *a), void *context);
+
+/* Whether range ID is open: its pop may still come. */
+bool vs_ledger_range_open(const struct vs_ledger *l, uint32_t id);
+
+/* ---- continuing a database (see restore.c for the order of calls) ---- */
+
+void vs_ledger_restore_peak(struct vs_ledger *l, const struct vs_peak_row *row);
+void vs_ledger_restore_oom(struct vs_ledger *l, const struct vs_oom_row *row); /* beside restore_peak */
+void vs_ledger_restore_begin(struct vs_ledger *l);
+void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row);
+void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block);
+void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a);
+void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a);
+void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row); /* last of its source */
+void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row);
+void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row);
+void vs_ledger_restore_stretch(struct vs_ledger *l, const struct vs_stretch_row *row); /* the open one */
+void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row);
+void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row);
+void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row);
+void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row);
+void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row);
+void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row); /* one that is still so */
+/* SEQ and T: of the last row. */
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, int64_t t, uint64_t ring_seq, uint64_t step);
+
+#endif

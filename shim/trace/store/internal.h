@@ -1,0 +1,231 @@
+/*
+ * internal.h - the store's state, shared by its files:
+ *
+ *   open.c     opening, creating, settings, closing
+ *   join.c     whether a database and the journal that is to be merged into it belong together
+ *   vfs.c      SQLite's system calls
+ *   records.c  the batch as a database in memory: rows go into `ev` as whole records
+ *   names.c    what rows refer to: strings, threads, modules, kinds, phases
+ *   stacks.c   call stacks: their frames, who asked, the program's own line
+ *   batch.c    one transaction
+ *   live.c     what lives, what lived at the peak; room left
+ *   oom.c      out-of-memory, and what lived then
+ *   restore.c  a ledger that continues the database
+ *   fold*.c    keeping the file below its limit (fold.h)
+ */
+#ifndef VS_TRACE_STORE_INTERNAL_H
+#define VS_TRACE_STORE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "store.h"
+#include "trace/ledger/addresses.h"
+
+#define VS_SCHEMA_VERSION  3
+#define VS_APPLICATION_ID  0x76736370         /* "vscp" */
+#define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
+#define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
+#define VS_FILE_SHARE(max) ((max) / 100 * 82) /* of the limit: beyond it more is folded than estimated */
+#define VS_OOMS_MAX        256                /* kept: three a device, two a thread that was refused */
+#define VS_PHASES_MAX      1024               /* phases, VS_PHASE_REST among them */
+#define VS_PHASE_REST      "other phases"
+
+struct vs_bits { /* ids that are written */
+    uint64_t *words;
+    size_t n;
+};
+
+struct vs_kind {
+    uint64_t stream;
+    uint16_t api, thread, status;
+    uint8_t space, context, managed;
+};
+
+#define VS_QUESTION(NAME, column) ",?"
+
+/* X(name, sql) */
+#define VS_STATEMENTS(X)                                                                                     \
+    X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
+    X(PHASE, "INSERT OR IGNORE INTO phase VALUES(?,?)")                                                      \
+    X(THREAD, "INSERT OR REPLACE INTO thread VALUES(?,1,?,?,?)")                                             \
+    X(CONTEXT, "INSERT OR REPLACE INTO context VALUES(?,1,?,?)")                                             \
+    X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?,1,?,?,?)")                                             \
+    X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
+    X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?)")                                                \
+    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?,1,?,?,?,?,?,?,?)")                                          \
+    X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
+    X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \
+             "reserved) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                                                \
+    X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?,1,?,?,?,?,?,?,?,?,?,?,?)")                                 \
+    X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
+    X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
+    X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?,?)")                                                \
+    X(ARENA, "INSERT INTO arena_sample VALUES(1,?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")                      \
+    X(POOL_USE, "INSERT INTO pool_use VALUES(1,?,?,?,?,?,?)")                                                \
+    X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
+    X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
+    X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
+    X(UPPER_BOUND, "INSERT OR REPLACE INTO upper_bound VALUES(1,?,?,?,?,?,?)")                               \
+    X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                   \
+    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?,?)")                         \
+    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?,?)")                                           \
+    X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
+    X(LOSS, "INSERT INTO loss VALUES(1,?,?,?)")                                                              \
+    X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
+    X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
+    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
+    X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
+    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")      \
+    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
+    X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
+    X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
+    X(EV_GONE, "DELETE FROM ev WHERE rowid = ?")                                                             \
+    X(AMEND_GONE, "DELETE FROM amend WHERE seq = ?")                                                         \
+    X(FREE_AMENDED, "SELECT 1 FROM amend WHERE seq = ? AND op = 3")                                          \
+    X(FOLD_READ, "SELECT rowid,op,device,kind,address,size,range,mate FROM ev WHERE rowid BETWEEN ? AND ?")  \
+    X(FOLD_SPAN, "DELETE FROM ev WHERE rowid BETWEEN ? AND ?")                                               \
+    X(FOLD_ZONES, "SELECT first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,"       \
+                  "max_allocated_t,min_reserved,max_reserved,last_framework,last_direct,last_reserved,"      \
+                  "events,min_allocated_t,max_reserved_t,min_reserved_t,reserved_at_max,reserved_at_min,"    \
+                  "held FROM zone WHERE first_seq BETWEEN ? AND ? ORDER BY first_seq")                       \
+    X(FOLD_ZONES_GONE, "DELETE FROM zone WHERE first_seq BETWEEN ? AND ?")                                   \
+    X(FOLD_SAMPLES, "SELECT seq,device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 WHEN "   \
+                    "'nvml_device' THEN 3 ELSE 0 END,driver_used_bytes,driver_used_bytes-reserved_bytes,"    \
+                    "host_rss_bytes,pinned_bytes FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")        \
+    X(SAMPLE_GONE, "DELETE FROM sample WHERE seq = ?")                                                       \
+    X(FOLD_STEPS, "DELETE FROM step WHERE seq BETWEEN ?1 AND ?2 AND seq < (SELECT max(seq) FROM step WHERE " \
+                  "seq BETWEEN ?1 AND ?2)")                                                                  \
+    X(FOLD_MOMENTS, "DELETE FROM moment WHERE seq BETWEEN ? AND ? AND source <> 3")                          \
+    X(RANGE_READ, "SELECT phase,name,flags,first_seq,t_push,t_pop,domain FROM rng WHERE id = ?")             \
+    X(RANGE_PEAK_READ, "SELECT device,allocated_bytes,reserved_bytes,t_ns FROM range_peak WHERE range = ?")  \
+    X(RANGE_GONE, "DELETE FROM rng WHERE id = ?")                                                            \
+    X(RANGE_PEAK_GONE, "DELETE FROM range_peak WHERE range = ?")                                             \
+    X(FOLD_RANGES,                                                                                           \
+      "SELECT phase,name,domain,device,ranges,ns,allocated_bytes,t_ns,reserved_bytes FROM range_fold "       \
+      "WHERE stretch BETWEEN ? AND ? ORDER BY stretch,phase,name,domain,device")                             \
+    X(FOLD_RANGES_GONE, "DELETE FROM range_fold WHERE stretch BETWEEN ? AND ?")                              \
+    X(FOLD_RANGE, "INSERT OR REPLACE INTO range_fold VALUES(?,?,?,?,?,?,?,?,?,?)")                           \
+    X(STRETCH, "INSERT OR REPLACE INTO stretch VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                             \
+    X(STRETCH_FOLDED, "UPDATE stretch SET folded = ? WHERE first_seq = ?")                                   \
+    X(STRETCH_JOIN,                                                                                          \
+      "UPDATE stretch SET (last_seq,t_last,last_step,steps,ranges,samples,folded,unwritten,bytes) = "        \
+      "(SELECT "                                                                                             \
+      "b.last_seq,b.t_last,b.last_step,stretch.steps+b.steps,stretch.ranges+b.ranges,stretch.samples+"       \
+      "b.samples,stretch.folded+b.folded,stretch.unwritten+b.unwritten,stretch.bytes+b.bytes FROM stretch "  \
+      "b "                                                                                                   \
+      "WHERE b.first_seq = ?2) WHERE first_seq = ?1")                                                        \
+    X(STRETCH_EXTEND, "UPDATE stretch SET "                                                                  \
+                      "last_seq=?2,t_last=?3,last_step=?4,steps=steps+?5,ranges=ranges+?6,samples=samples+?" \
+                      "7,unwritten=unwritten+?8,bytes=bytes+?9 WHERE first_seq=?1")                          \
+    X(STRETCH_GONE, "DELETE FROM stretch WHERE first_seq = ?")                                               \
+    X(STRETCHES, "SELECT first_seq,last_seq,t_first,t_last,first_step,last_step,folded,bytes,"               \
+                 "CASE WHEN folded > 0 THEN (SELECT count(*) FROM zone z WHERE z.first_seq BETWEEN "         \
+                 "a.first_seq AND a.last_seq) + (SELECT count(*) FROM sample p WHERE p.seq BETWEEN "         \
+                 "a.first_seq AND a.last_seq) + (SELECT count(*) FROM range_fold r WHERE r.stretch = "       \
+                 "a.first_seq) ELSE 0 END FROM stretch a WHERE folded IS NOT NULL ORDER BY first_seq")       \
+    X(THINNED, "UPDATE loss SET events = ? WHERE why LIKE 'thinned, not lost%'")
+
+enum vs_statement {
+#define X(NAME, sql) VS_SQL_##NAME,
+    VS_STATEMENTS(X)
+#undef X
+        VS_SQL_END
+};
+
+struct vs_store_loss_row {
+    int64_t t;
+    uint64_t events;
+    char *why;
+};
+
+struct vs_store {
+    sqlite3 *db;
+    struct vs_journal *journal;
+    struct vs_store_config config; /* its texts are not kept */
+    bool fresh, wal;
+    uint64_t log_bytes; /* where the WAL is folded in, if no reader is in the way */
+    sqlite3_stmt *sql[VS_SQL_END];
+
+    unsigned char *image; /* the attached database `batch` */
+    uint64_t last_ev;     /* highest rowid of ev */
+
+    struct vs_bits strings, stacks, frames, threads;
+    uint32_t next_module;
+    uint64_t contexts[4], devices; /* bits */
+    uint32_t next_string;          /* own ids */
+    struct vs_table owner_ids;     /* module id -> string id of its file name */
+    struct vs_table users_files;   /* string id of a Python file -> 1 where it is the program's own */
+    struct vs_table kind_ids;      /* hash -> id + chain */
+    VS_LIST(struct vs_kind, kinds);
+    size_t kinds_written;
+    VS_LIST(char *, phases); /* names, by id */
+    size_t phases_written;
+    struct vs_table phase_ids; /* journal string -> phase */
+
+    VS_LIST(struct vs_store_loss_row, losses);
+    uint64_t live_seq, thinned_from, thinned;
+    uint64_t peak_seq[VS_LEDGER_DEVICES];       /* whose peak_live is written */
+    uint64_t oom_version, oom_set[VS_OOMS_MAX]; /* as committed; whose oom_live is written */
+    size_t oom_sets;
+    struct vs_fold *fold;
+    bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty;
+};
+
+/* open.c */
+int vs_sqlite_errno(struct vs_store *s, int rc);
+int vs_store_exec(struct vs_store *s, const char *sql);
+int64_t vs_store_number(struct vs_store *s, const char *sql,
+                        int64_t otherwise); /* first column of the first row */
+
+/* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
+int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which); /* NULL: it cannot be made */
+/* One row of N integers. */
+int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
+
+/* join.c: 0, or -ESTALE with the reason in WHY */
+int vs_store_join(struct vs_store *s, char *why, size_t why_size);
+
+/* records.c */
+int vs_records_open(struct vs_store *s);
+int vs_records_unkey(struct vs_store *s);
+size_t vs_records_fill(struct vs_store *s, const struct vs_row *row, size_t n); /* how many went in */
+int64_t vs_x512(uint64_t bytes);
+int64_t vs_x2m(uint64_t bytes);
+uint64_t vs_from_x512(int64_t value);
+bool vs_size_unknown(const struct vs_row *row);
+
+/* names.c */
+int vs_names_static(struct vs_store *s); /* op, space, api */
+int vs_names_for_batch(struct vs_store *s, struct vs_output *out);
+void vs_names_forget(struct vs_store *s); /* after a rollback: write them again */
+void vs_names_committed(struct vs_store *s);
+int vs_names_load(struct vs_store *s);
+void vs_names_free(struct vs_store *s);
+
+bool vs_bits_has(const struct vs_bits *b, uint64_t id);
+void vs_bits_add(struct vs_bits *b, uint64_t id);
+
+/* stacks.c */
+int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
+bool vs_store_users_file(const char *path);          /* whether a Python file is the program's own */
+
+/* live.c */
+int vs_live_write(struct vs_store *s, const struct vs_commit *c);
+int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
+uint64_t vs_store_used(struct vs_store *s);
+
+/* oom.c */
+int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
+int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
+
+/* fold.c */
+int vs_fold_open(struct vs_store *s);
+int vs_fold_load(struct vs_store *s);
+int vs_fold_commit(struct vs_store *s, const struct vs_commit *c); /* after all else of the batch */
+void vs_fold_forget(struct vs_store *s);                           /* after a rollback: load it again */
+bool vs_fold_stuck(const struct vs_store *s);                      /* nothing is left to fold */
+void vs_fold_free(struct vs_store *s);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * live.c - the tables of what lives and of what lived at the peak, and the room that is left.
+ *
+ * Table live is written anew now and then and at the end.  peak_live is written at the end, and before a
+ * stretch that lies after the peak is folded (fold.c): until then the events tell what lived.  Where
+ * there is no room for the two the events go on telling.  Once rows are left out for lack of room, every
+ * commit changes table live by what was born and what died, because nothing else would tell after a kill.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROW_BYTES 72 /* of live and peak_live, with room for pages that are not full */
+
+struct each {
+    struct vs_store *s;
+    struct vs_peak_info peak;
+    int rc;
+};
+
+static void put_live(void *context, const struct vs_alloc *a)
+{
+    struct each *e = context;
+    if (e->rc == 0)
+        e->rc = vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiii", (int64_t)a->seq, (int64_t)a->op,
+                           (int64_t)a->device, (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t,
+                           (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed);
+}
+
+static void put_at_peak(void *context, const struct vs_alloc *a)
+{
+    struct each *e = context;
+    if (e->rc == 0)
+        e->rc = vs_sql_run(e->s, VS_SQL_PEAK_LIVE, "iiiiiiiiiii", (int64_t)e->peak.device, (int64_t)a->seq,
+                           (int64_t)e->peak.seq, a->t, (int64_t)a->op, (int64_t)a->space, (int64_t)a->address,
+                           (int64_t)a->size, (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack);
+}
+
+static int write_anew(struct vs_store *s, const struct vs_commit *c)
+{
+    struct each e = {.s = s, .rc = vs_store_exec(s, "DELETE FROM live")};
+    vs_ledger_each_live(c->ledger, put_live, &e);
+    return e.rc;
+}
+
+static int write_changes(struct vs_store *s, const struct vs_output *out)
+{
+    struct each e = {.s = s};
+    for (size_t i = 0; e.rc == 0 && i < out->died.n; i++)
+        e.rc = vs_sql_run(s, VS_SQL_LIVE_GONE, "i", (int64_t)out->died.at[i]);
+    for (size_t i = 0; i < out->born.n; i++)
+        put_live(&e, &out->born.at[i]);
+    return e.rc;
+}
+
+static int write_peak(struct vs_store *s, const struct vs_commit *c, const struct vs_peak_info *peak)
+{
+    struct each e = {.s = s, .peak = *peak};
+    e.rc = vs_sql_run(s, VS_SQL_PEAK_LIVE_GONE, "i", (int64_t)peak->device);
+    vs_ledger_each_at_peak(c->ledger, peak->device, put_at_peak, &e);
+    return e.rc;
+}
+
+/* Of the peaks before row SEQ. */
+static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
+{
+    struct vs_peak_info peaks[VS_LEDGER_DEVICES];
+    size_t n = vs_ledger_peaks(c->ledger, peaks, VS_LEDGER_DEVICES);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *written = &s->peak_seq[peaks[i].device + 1];
+        bool wanted = peaks[i].seq < seq && *written != peaks[i].seq;
+        int rc = wanted ? write_peak(s, c, &peaks[i]) : 0;
+        if (!wanted)
+            continue;
+        if (rc < 0)
+            return rc;
+        *written = peaks[i].seq;
+    }
+    return 0;
+}
+
+/* Whether LIVING rows more might pass the limit: then these tables are given up, and it is said. */
+static bool no_room(struct vs_store *s, size_t living)
+{
+    return s->config.max_bytes && vs_store_used(s) + living * ROW_BYTES + 65536 > s->config.max_bytes;
+}
+
+/* Nor is any detail folded to make room for what the events tell as well. */
+static bool not_worth_it(struct vs_store *s, size_t living)
+{
+    return s->config.max_bytes &&
+           vs_store_used(s) + living * ROW_BYTES + 65536 > VS_FILE_SHARE(s->config.max_bytes);
+}
+
+static int give_up(struct vs_store *s)
+{
+    if (s->live_incomplete)
+        return 0;
+    s->live_incomplete = true;
+    return vs_sql_run(s, VS_SQL_META, "ti", "live_incomplete", (int64_t)1);
+}
+
+int vs_live_write(struct vs_store *s, const struct vs_commit *c)
+{
+    size_t living = vs_ledger_live_count(c->ledger);
+    int rc = 0;
+    s->live_written = false;
+    if (c->level && no_room(s, c->live ? living : c->out->born.n))
+        return give_up(s);
+    if (c->live && (c->level || !not_worth_it(s, living))) {
+        rc = write_anew(s, c);
+        s->live_written = true;
+    } else if (c->level && !s->live_incomplete) {
+        rc = write_changes(s, c->out);
+    }
+    if (rc == 0 && (c->peak_live || c->level)) {
+        if (!c->level && not_worth_it(s, living))
+            return 0;
+        if (no_room(s, living))
+            return give_up(s);
+        rc = write_peaks(s, c, UINT64_MAX);
+    }
+    return rc;
+}
+
+/* Where there is no room for them what lived at the peak will not be known in full: the view shows less. */
+int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
+{
+    return no_room(s, vs_ledger_live_count(c->ledger)) ? 0 : write_peaks(s, c, seq);
+}
+
+/* ---- room ---- */
+
+uint64_t vs_store_used(struct vs_store *s)
+{
+    int64_t pages = vs_store_number(s, "PRAGMA page_count", 0),
+            spare = vs_store_number(s, "PRAGMA freelist_count", 0);
+    return (uint64_t)(pages - spare) * 4096;
+}
+
+static uint64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* By SQLite's own name for the log: the host may have changed its directory. */
+uint64_t vs_store_log_held(struct vs_store *s)
+{
+    const char *file = s->wal ? sqlite3_db_filename(s->db, "main") : NULL;
+    uint64_t log = file ? file_bytes(sqlite3_filename_wal(file)) : 0;
+    return log > 4 * s->log_bytes ? log : 0;
+}
+
+size_t vs_store_batch(const struct vs_store *s)
+{
+    uint64_t n = s->config.max_bytes / VS_EVENT_BYTES / 64;
+    return !s->config.max_bytes || n > 4096 ? 4096 : n < 256 ? 256 : (size_t)n;
+}
+
+/* Small where the file is: folding is done in stretches of the events. */
+uint32_t vs_store_stretch(const struct vs_store *s)
+{
+    uint64_t n = s->config.max_bytes / 4096;
+    return !s->config.max_bytes || n > 16384 ? 16384 : n < 1024 ? 1024 : (uint32_t)n;
+}
+
+int vs_store_level(struct vs_store *s)
+{
+    uint64_t max = s->config.max_bytes;
+    if (!max)
+        return 0;
+    /* what the next batch may still take counts as taken */
+    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES;
+    if (used >= max / 100 * 98)
+        return 3;
+    if (used >= max / 100 * 90 && vs_fold_stuck(s))
+        return 2;
+    return s->thinned_from ? 1 : 0;
+}

@@ -1,0 +1,377 @@
+/*
+ * names.c - the rows that other rows refer to, copied out of the journal's tables as they are needed.
+ *
+ * Strings and stacks (stacks.c) are written when something refers to them, threads, contexts, devices
+ * and modules as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a
+ * rollback these are forgotten and everything is written again, which INSERT OR IGNORE makes harmless.
+ */
+#include "internal.h"
+#include "trace/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool vs_bits_has(const struct vs_bits *b, uint64_t id)
+{
+    return id / 64 < b->n && b->words[id / 64] >> (id % 64) & 1;
+}
+
+void vs_bits_add(struct vs_bits *b, uint64_t id)
+{
+    if (id / 64 >= b->n) {
+        size_t n = (id / 64 + 1) * 2;
+        uint64_t *words = realloc(b->words, n * sizeof *words);
+        if (!words)
+            return; /* written again next time: only slower */
+        memset(words + b->n, 0, (n - b->n) * sizeof *words);
+        b->words = words;
+        b->n = n;
+    }
+    b->words[id / 64] |= 1ull << (id % 64);
+}
+
+static void clear_bits(struct vs_bits *b)
+{
+    if (b->words)
+        memset(b->words, 0, b->n * sizeof *b->words);
+}
+
+/* ---- what never changes ---- */
+
+int vs_names_static(struct vs_store *s)
+{
+    char sql[128];
+    int rc = 0;
+#define X(n, NAME, text)                                                                                     \
+    if (rc == 0) {                                                                                           \
+        snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO " VS_INTO " VALUES(%d,'%s')", n, text);             \
+        rc = vs_store_exec(s, sql);                                                                          \
+    }
+#define VS_INTO "op"
+    VS_OPS(X)
+#undef VS_INTO
+#define VS_INTO "space"
+    VS_SPACES(X)
+#undef VS_INTO
+#undef X
+    for (int i = 1; rc == 0 && i < VS_API_END; i++) {
+        if (!vs_api_name((uint64_t)i))
+            continue;
+        snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO api VALUES(%d,'%s')", i, vs_api_name((uint64_t)i));
+        rc = vs_store_exec(s, sql);
+    }
+    return rc;
+}
+
+/* ---- strings and phases ---- */
+
+static int write_string(struct vs_store *s, uint32_t id)
+{
+    if (!id || vs_bits_has(&s->strings, id))
+        return 0;
+    const char *text = vs_journal_get_string(s->journal, id, NULL);
+    if (!text)
+        return 0;
+    int rc = vs_sql_run(s, VS_SQL_STRING, "it", (int64_t)id, text);
+    if (rc == 0)
+        vs_bits_add(&s->strings, id);
+    return rc;
+}
+
+static uint32_t known_phase(const struct vs_store *s, const char *name)
+{
+    uint32_t i = 0;
+    while (i < s->phases.n && strcmp(s->phases.at[i], name) != 0)
+        i++;
+    return i;
+}
+
+/* A program that puts a number into each range's name would make a phase an iteration, for days: everything
+ * kept per phase has a bound, and what is beyond it is one phase. */
+static uint32_t find_phase(struct vs_store *s, const char *name)
+{
+    uint32_t i = known_phase(s, name);
+    if (i < s->phases.n)
+        return i;
+    if (s->phases.n + 1 >= VS_PHASES_MAX && strcmp(name, VS_PHASE_REST) != 0) {
+        if ((i = known_phase(s, VS_PHASE_REST)) < s->phases.n)
+            return i;
+        vs_store_loss(s, 0, 0, "too many phase names: later ones are counted as phase '" VS_PHASE_REST "'");
+        name = VS_PHASE_REST;
+    }
+    uint64_t failed = 0;
+    char *copy = strdup(name);
+    if (copy)
+        vs_list_push(&s->phases, failed, copy);
+    if (!copy || failed) {
+        free(copy);
+        return VS_PHASE_NONE;
+    }
+    return (uint32_t)s->phases.n - 1;
+}
+
+uint32_t vs_store_phase(struct vs_store *s, uint32_t name)
+{
+    uint32_t id = vs_table_get(&s->phase_ids, name);
+    if (id != VS_TABLE_NONE)
+        return id;
+    const char *text = vs_journal_get_string(s->journal, name, NULL);
+    if (!text)
+        return VS_PHASE_NONE;
+    id = find_phase(s, text);
+    vs_table_put(&s->phase_ids, name, id); /* without memory: looked for again */
+    return id;
+}
+
+static int write_phases(struct vs_store *s)
+{
+    for (size_t i = s->phases_written; i < s->phases.n; i++) {
+        int rc = vs_sql_run(s, VS_SQL_PHASE, "it", (int64_t)i, s->phases.at[i]);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- threads, contexts, devices, modules ---- */
+
+static int write_thread(struct vs_store *s, uint32_t id)
+{
+    if (vs_bits_has(&s->threads, id))
+        return 0;
+    const struct vs_thread_row *t = vs_journal_get_thread(s->journal, id);
+    if (!t)
+        return 0;
+    char name[sizeof t->name + 1];
+    snprintf(name, sizeof name, "%.*s", (int)sizeof t->name, t->name);
+    int rc = vs_sql_run(s, VS_SQL_THREAD, "iiti", (int64_t)id, (int64_t)t->tid, name,
+                        (int64_t)(t->flags & VS_THREAD_AUTOGRAD));
+    if (rc == 0)
+        vs_bits_add(&s->threads, id);
+    return rc;
+}
+
+static int write_context(struct vs_store *s, uint32_t id)
+{
+    const struct vs_context_row *c;
+    if (id == 0 || id >= 256 || s->contexts[id / 64] >> (id % 64) & 1 ||
+        !(c = vs_journal_get_context(s->journal, id)))
+        return 0;
+    s->contexts[id / 64] |= 1ull << (id % 64);
+    return vs_sql_run(s, VS_SQL_CONTEXT, "iii", (int64_t)id, (int64_t)c->handle, (int64_t)c->device);
+}
+
+static int write_device(struct vs_store *s, uint32_t id)
+{
+    const struct vs_device_row *d;
+    if (s->devices >> id & 1 || !(d = vs_journal_get_device(s->journal, id)))
+        return 0;
+    s->devices |= 1ull << id;
+    char uuid[41], name[sizeof d->name + 1];
+    const uint8_t *u = d->uuid;
+    snprintf(uuid, sizeof uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
+    snprintf(name, sizeof name, "%.*s", (int)sizeof d->name, d->name);
+    return vs_sql_run(s, VS_SQL_DEVICE, "itti", (int64_t)d->ordinal, uuid, name, (int64_t)d->total_bytes);
+}
+
+static int write_module(struct vs_store *s, uint32_t id)
+{
+    const struct vs_module_row *m = vs_journal_get_module(s->journal, id);
+    return vs_sql_run(
+        s, VS_SQL_MODULE, "ittii", (int64_t)id, vs_journal_get_string(s->journal, m->path, NULL),
+        vs_journal_get_string(s->journal, m->build_id, NULL), (int64_t)m->base, (int64_t)(m->end - m->start));
+}
+
+/* Whatever was appended since the last batch. */
+static int write_appended(struct vs_store *s)
+{
+    int rc = 0;
+    for (uint32_t id = 1; rc == 0 && id < 64; id++)
+        rc = write_device(s, id);
+    for (uint32_t id = 1; rc == 0 && id < 256 && vs_journal_get_context(s->journal, id); id++)
+        rc = write_context(s, id);
+    for (; rc == 0 && vs_journal_get_module(s->journal, s->next_module); s->next_module++)
+        rc = write_module(s, s->next_module);
+    return rc;
+}
+
+/* ---- kinds ---- */
+
+static struct vs_kind kind_of(const struct vs_row *r)
+{
+    return (struct vs_kind){r->stream, r->api, r->thread, r->status, r->space, r->context, r->managed};
+}
+
+static bool same_kind(const struct vs_kind *a, const struct vs_kind *b)
+{
+    return a->stream == b->stream && a->api == b->api && a->thread == b->thread && a->status == b->status &&
+           a->space == b->space && a->context == b->context && a->managed == b->managed;
+}
+
+static uint64_t kind_key(const struct vs_kind *k)
+{
+    uint64_t low = (uint64_t)k->thread << 48 | (uint64_t)k->api << 32 | (uint64_t)k->status << 16 |
+                   k->context << 8 | k->space << 1 | k->managed;
+    return low ^ k->stream * 0x9E3779B97F4A7C15u;
+}
+
+/* The id of the row's kind, from 1; equal keys of unequal kinds take the next key. */
+static uint32_t find_kind(struct vs_store *s, const struct vs_row *r)
+{
+    struct vs_kind k = kind_of(r);
+    uint64_t key = kind_key(&k);
+    uint32_t id;
+    while ((id = vs_table_get(&s->kind_ids, key)) != VS_TABLE_NONE && !same_kind(&s->kinds.at[id - 1], &k))
+        key++;
+    if (id != VS_TABLE_NONE)
+        return id;
+    uint64_t failed = 0;
+    vs_list_push(&s->kinds, failed, k);
+    id = (uint32_t)s->kinds.n;
+    if (failed || vs_table_put(&s->kind_ids, key, id) < 0)
+        return 0;
+    return id;
+}
+
+static int write_kinds(struct vs_store *s)
+{
+    for (size_t i = s->kinds_written; i < s->kinds.n; i++) {
+        const struct vs_kind *k = &s->kinds.at[i];
+        int rc = vs_sql_run(s, VS_SQL_KIND, "iiiiiiii", (int64_t)i + 1, (int64_t)k->api, (int64_t)k->space,
+                            (int64_t)k->context, (int64_t)k->stream, (int64_t)k->thread, (int64_t)k->status,
+                            (int64_t)k->managed);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- a batch ---- */
+
+static int names_of_rows(struct vs_store *s, struct vs_output *out)
+{
+    const struct vs_row *last = NULL;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < out->rows.n; i++) {
+        struct vs_row *r = &out->rows.at[i];
+        struct vs_kind a = kind_of(r), b = last ? kind_of(last) : a;
+        r->kind = last && same_kind(&a, &b) ? last->kind : find_kind(s, r);
+        last = r;
+        if (r->stack && !vs_bits_has(&s->stacks, r->stack))
+            rc = vs_store_stack(s, r->stack);
+        if (rc == 0 && !vs_bits_has(&s->threads, r->thread))
+            rc = write_thread(s, r->thread);
+    }
+    return rc;
+}
+
+int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
+{
+    int rc = write_appended(s);
+    if (rc == 0)
+        rc = names_of_rows(s, out);
+    for (size_t i = 0; rc == 0 && i < out->ranges.n; i++) {
+        rc = write_string(s, out->ranges.at[i].name);
+        if (rc == 0)
+            rc = write_string(s, out->ranges.at[i].domain);
+        if (rc == 0 && !vs_bits_has(&s->threads, out->ranges.at[i].thread))
+            rc = write_thread(s, out->ranges.at[i].thread);
+    }
+    for (size_t i = 0; rc == 0 && i < out->marks.n; i++)
+        rc = write_string(s, out->marks.at[i].name);
+    for (size_t i = 0; rc == 0 && i < out->pools.n; i++)
+        rc = write_string(s, out->pools.at[i].name);
+    for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
+        rc = vs_store_stack(s, out->born.at[i].stack);
+    if (rc == 0)
+        rc = write_kinds(s);
+    return rc == 0 ? write_phases(s) : rc;
+}
+
+void vs_names_committed(struct vs_store *s)
+{
+    s->kinds_written = s->kinds.n;
+    s->phases_written = s->phases.n;
+}
+
+void vs_names_forget(struct vs_store *s)
+{
+    clear_bits(&s->strings);
+    clear_bits(&s->stacks);
+    clear_bits(&s->frames);
+    clear_bits(&s->threads);
+    vs_table_free(&s->owner_ids);
+    vs_table_free(&s->users_files);
+    memset(s->contexts, 0, sizeof s->contexts);
+    s->devices = 0;
+    s->next_module = 1;
+}
+
+void vs_names_free(struct vs_store *s)
+{
+    free(s->strings.words);
+    free(s->stacks.words);
+    free(s->frames.words);
+    free(s->threads.words);
+    for (size_t i = 0; i < s->phases.n; i++)
+        free(s->phases.at[i]);
+    free(s->phases.at);
+    free(s->kinds.at);
+    vs_table_free(&s->owner_ids);
+    vs_table_free(&s->users_files);
+    vs_table_free(&s->kind_ids);
+    vs_table_free(&s->phase_ids);
+}
+
+/* ---- continuing a database ---- */
+
+static int load_kinds(struct vs_store *s)
+{
+    sqlite3_stmt *q;
+    int rc = sqlite3_prepare_v2(
+        s->db, "SELECT api,space,context,stream,thread,status,managed FROM kind ORDER BY id", -1, &q, NULL);
+    while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+        struct vs_row r = {.api = (uint16_t)sqlite3_column_int(q, 0),
+                           .space = (uint8_t)sqlite3_column_int(q, 1),
+                           .context = (uint8_t)sqlite3_column_int(q, 2),
+                           .stream = (uint64_t)sqlite3_column_int64(q, 3),
+                           .thread = (uint16_t)sqlite3_column_int(q, 4),
+                           .status = (uint16_t)sqlite3_column_int(q, 5),
+                           .managed = (uint8_t)sqlite3_column_int(q, 6)};
+        find_kind(s, &r);
+    }
+    sqlite3_finalize(q);
+    return vs_sqlite_errno(s, rc);
+}
+
+static int load_phases(struct vs_store *s)
+{
+    static const char *const known[] = {"none", "forward", "logits", "backward", "optimizer"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        find_phase(s, known[i]);
+    sqlite3_stmt *q;
+    int rc = sqlite3_prepare_v2(s->db, "SELECT name FROM phase ORDER BY id", -1, &q, NULL);
+    while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
+        find_phase(s, (const char *)sqlite3_column_text(q, 0));
+    sqlite3_finalize(q);
+    return vs_sqlite_errno(s, rc);
+}
+
+int vs_names_load(struct vs_store *s)
+{
+    int rc = load_phases(s);
+    if (rc == 0 && !s->fresh)
+        rc = load_kinds(s);
+    s->next_module = 1;
+    s->next_string =
+        (uint32_t)vs_store_number(s, "SELECT max(id)+1 FROM string WHERE id >= 1073741824", VS_OWN_STRINGS);
+    if (s->next_string < VS_OWN_STRINGS)
+        s->next_string = VS_OWN_STRINGS;
+    if (!s->fresh)
+        vs_names_committed(s);
+    s->phases_written = 0; /* killed before its first commit, a database has not even the known ones */
+    return rc;
+}

@@ -1,0 +1,119 @@
+/*
+ * oom.c - the out-of-memory events that the ledger keeps, and what lived then.
+ *
+ * The few rows of `oom` are written anew with each commit that brings another.  What lived is found among the
+ * events as long as none after it is folded (view live_at_oom).  It is written out before that happens, at
+ * the end, and, while rows are left out for lack of room, with the commit that brings the out-of-memory
+ * itself.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define ROW_BYTES 72 /* of oom_live, as in live.c */
+
+struct each {
+    struct vs_store *s;
+    uint64_t seq;
+    int64_t rows;
+    int rc;
+};
+
+static void count_row(void *context, const struct vs_alloc *a)
+{
+    ((struct each *)context)->rows++;
+}
+
+static void put_row(void *context, const struct vs_alloc *a)
+{
+    struct each *e = context;
+    if (e->rc == 0)
+        e->rc = vs_sql_run(e->s, VS_SQL_OOM_LIVE, "iiiiiiiiii", (int64_t)e->seq, (int64_t)a->seq, a->t,
+                           (int64_t)a->op, (int64_t)a->space, (int64_t)a->address, (int64_t)a->size,
+                           (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack);
+}
+
+static bool is_written(const struct vs_store *s, uint64_t seq)
+{
+    for (size_t i = 0; i < s->oom_sets; i++)
+        if (s->oom_set[i] == seq)
+            return true;
+    return false;
+}
+
+/* Its rows in oom_live, where there is room for them: else the row of `oom` says that they are not there. */
+static int write_set(struct vs_store *s, const struct vs_ledger *l, uint64_t seq)
+{
+    struct each e = {.s = s, .seq = seq};
+    vs_ledger_each_at_oom(l, seq, count_row, &e);
+    uint64_t bytes = (uint64_t)e.rows * ROW_BYTES + 65536;
+    if (s->oom_sets == VS_OOMS_MAX || (s->config.max_bytes && vs_store_used(s) + bytes > s->config.max_bytes))
+        return 0;
+    vs_ledger_each_at_oom(l, seq, put_row, &e);
+    if (e.rc == 0)
+        s->oom_set[s->oom_sets++] = seq;
+    return e.rc;
+}
+
+static int put_oom(struct vs_store *s, const struct vs_oom_row *o)
+{
+    return vs_sql_run(s, VS_SQL_OOM, "iiiiiiiniiiiiiiiiiiiiiiininninii", (int64_t)o->seq, (int64_t)o->roles,
+                      o->t, (int64_t)o->device, (int64_t)o->op, (int64_t)o->space, (int64_t)o->context,
+                      o->api ? (int64_t)o->api : (int64_t)-1, (int64_t)o->thread, (int64_t)o->phase,
+                      (int64_t)o->range, (int64_t)o->stack, (int64_t)o->step, (int64_t)o->requested,
+                      (int64_t)o->asked_driver, (int64_t)o->refusals, (int64_t)o->framework,
+                      (int64_t)o->direct, (int64_t)o->managed, (int64_t)o->unknown_use, (int64_t)o->reserved,
+                      (int64_t)o->base, (int64_t)o->pinned, (int64_t)o->registered, (int64_t)o->free_bytes,
+                      o->free_t, (int64_t)o->reserved_then, (int64_t)o->process_used, o->process_used_t,
+                      (int64_t)o->device_used, o->device_used_t, (int64_t)is_written(s, o->seq));
+}
+
+/* Sets of what is no longer kept go. */
+static void forget_sets(struct vs_store *s, const struct vs_oom_row *rows, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->oom_sets; i++)
+        for (size_t k = 0; k < n; k++)
+            if (rows[k].seq == s->oom_set[i]) {
+                s->oom_set[kept++] = s->oom_set[i];
+                break;
+            }
+    s->oom_sets = kept;
+}
+
+static int write_rows(struct vs_store *s, const struct vs_oom_row *rows, size_t n)
+{
+    int rc = vs_store_exec(s, "DELETE FROM oom");
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = put_oom(s, &rows[i]);
+    return rc == 0 ? vs_store_exec(s, "DELETE FROM oom_live WHERE oom_seq NOT IN (SELECT seq FROM oom)") : rc;
+}
+
+int vs_oom_write(struct vs_store *s, const struct vs_commit *c)
+{
+    struct vs_oom_row rows[VS_OOMS_MAX];
+    size_t n = vs_ledger_ooms(c->ledger, rows, VS_OOMS_MAX), before = s->oom_sets;
+    bool changed = vs_ledger_ooms_version(c->ledger) != s->oom_version, sets = c->peak_live || c->level;
+    int rc = 0;
+    if (!changed && !sets)
+        return 0;
+    forget_sets(s, rows, n);
+    for (size_t i = 0; rc == 0 && sets && i < n; i++)
+        if (!is_written(s, rows[i].seq))
+            rc = write_set(s, c->ledger, rows[i].seq);
+    if (rc == 0 && (changed || s->oom_sets != before))
+        rc = write_rows(s, rows, n);
+    return rc;
+}
+
+/* Before a stretch that ends with row SEQ is folded. */
+int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
+{
+    struct vs_oom_row rows[VS_OOMS_MAX];
+    size_t n = vs_ledger_ooms(c->ledger, rows, VS_OOMS_MAX), before = s->oom_sets;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (rows[i].seq < seq && !is_written(s, rows[i].seq))
+            rc = write_set(s, c->ledger, rows[i].seq);
+    return rc == 0 && s->oom_sets != before ? write_rows(s, rows, n) : rc;
+}

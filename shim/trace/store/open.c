@@ -1,0 +1,388 @@
+/*
+ * open.c - opening, creating and closing the database.
+ *
+ * An existing file is looked at before anything is changed in it: the application id in its header and the
+ * schema version in `meta` say whether it is ours.  Then WAL with synchronous=OFF (readers see whole batches
+ * at any moment); on network file systems, where shared memory between machines is not to be had, an
+ * exclusively locked file with a truncated rollback journal.  Closing turns it back into one plain file.
+ */
+#include "internal.h"
+#include "schema.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* ---- small calls ---- */
+
+int vs_sqlite_errno(struct vs_store *s, int rc)
+{
+    int system = s && s->db ? sqlite3_system_errno(s->db) : 0;
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return 0;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_READONLY:
+        return -EROFS;
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+    case SQLITE_ERROR:
+        return -EINVAL;
+    case SQLITE_CANTOPEN:
+        return system > 0 ? -system : -EACCES;
+    default:
+        return system == ENOSPC || system == EDQUOT || system == EFBIG || system == EROFS ? -system : -EIO;
+    }
+}
+
+int vs_store_exec(struct vs_store *s, const char *sql)
+{
+    return vs_sqlite_errno(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
+}
+
+int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise)
+{
+    sqlite3_stmt *q;
+    int64_t value = otherwise;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+        return otherwise;
+    if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
+        value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return value;
+}
+
+static int prepare(struct vs_store *s, enum vs_statement which)
+{
+    static const char *const text[] = {
+#define X(NAME, sql) sql,
+        VS_STATEMENTS(X)
+#undef X
+    };
+    return vs_sqlite_errno(
+        s, sqlite3_prepare_v3(s->db, text[which], -1, SQLITE_PREPARE_PERSISTENT, &s->sql[which], NULL));
+}
+
+static void bind(sqlite3_stmt *q, int at, char type, va_list *list)
+{
+    if (type == 't') {
+        sqlite3_bind_text(q, at, va_arg(*list, const char *), -1, SQLITE_STATIC); /* NULL binds NULL */
+        return;
+    }
+    int64_t value = va_arg(*list, int64_t);
+    if (type == 'n' && value < 0)
+        sqlite3_bind_null(q, at);
+    else
+        sqlite3_bind_int64(q, at, value);
+}
+
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which)
+{
+    return s->sql[which] || prepare(s, which) == 0 ? s->sql[which] : NULL;
+}
+
+int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...)
+{
+    int rc = s->sql[which] ? 0 : prepare(s, which);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *q = s->sql[which];
+    va_list list;
+    va_start(list, types);
+    for (int i = 0; types[i]; i++)
+        bind(q, i + 1, types[i], &list);
+    va_end(list);
+    sqlite3_step(q);
+    return vs_sqlite_errno(s, sqlite3_reset(q));
+}
+
+int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n)
+{
+    int rc = s->sql[which] ? 0 : prepare(s, which);
+    for (int i = 0; rc == 0 && i < n; i++)
+        sqlite3_bind_int64(s->sql[which], i + 1, values[i]);
+    if (rc < 0)
+        return rc;
+    sqlite3_step(s->sql[which]);
+    return vs_sqlite_errno(s, sqlite3_reset(s->sql[which]));
+}
+
+/* ---- where the file lies ---- */
+
+static bool on_network(const char *path)
+{
+    static const uint32_t types[] = {
+        0x6969,     /* NFS */
+        0xFF534D42, /* CIFS */
+        0xFE534D42, /* SMB2 */
+        0x65735546, /* FUSE: sshfs, gcsfuse, ... */
+        0x0BD00BD0, /* Lustre */
+        0x00C36400, /* Ceph */
+        0x47504653, /* GPFS */
+        0x19830326, /* BeeGFS */
+        0x5346414F, /* AFS */
+        0x01021997, /* 9p */
+        0x7461636F, /* OCFS2 */
+        0x01161970, /* GFS2 */
+    };
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash)
+        slash[slash == directory] = '\0';
+    struct statfs fs;
+    if (statfs(slash ? directory : ".", &fs) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if ((uint32_t)fs.f_type == types[i])
+            return true;
+    return false;
+}
+
+/* ---- is it ours ---- */
+
+static int say(char *why, size_t why_size, int rc, const char *path, const char *what)
+{
+    if (rc < 0)
+        snprintf(why, why_size, "%s: %s", path, what);
+    return rc;
+}
+
+static int check_ours(struct vs_store *s, char *why, size_t n)
+{
+    const char *path = s->config.path;
+    int rc = vs_store_exec(s, "SELECT 1 FROM sqlite_master LIMIT 1");
+    if (rc == -EINVAL)
+        return say(why, n, rc, path, "is not a database of vramscope; name another output file");
+    if (rc < 0)
+        return say(why, n, rc, path, sqlite3_errmsg(s->db));
+    if (vs_store_number(s, "SELECT count(*) FROM sqlite_master", 0) == 0) {
+        s->fresh = true;
+        return 0;
+    }
+    if (vs_store_number(s, "PRAGMA application_id", 0) != VS_APPLICATION_ID)
+        return say(why, n, -EINVAL, path, "is a database of another program; name another output file");
+    int64_t version = vs_store_number(s, "SELECT value FROM meta WHERE key='schema_version'", 0);
+    if (version > VS_SCHEMA_VERSION)
+        return say(why, n, -EPROTO, path, "was written by a newer vramscope; use that one");
+    if (version < VS_SCHEMA_VERSION)
+        return say(why, n, -EPROTO, path,
+                   "was written by a vramscope older than any release; record again into another file");
+    if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) !=
+        s->config.start_realtime_ns)
+        return say(why, n, s->config.recovered_file ? -ESTALE : -EINVAL, path,
+                   "holds another run; name another output file");
+    return 0;
+}
+
+/* ---- settings ---- */
+
+static int settings(struct vs_store *s)
+{
+    int rc = vs_store_exec(
+        s,
+        "PRAGMA page_size=4096; PRAGMA synchronous=OFF; PRAGMA secure_delete=OFF; PRAGMA temp_store=MEMORY;"
+        "PRAGMA cache_spill=OFF; PRAGMA foreign_keys=OFF");
+    if (rc == 0 && !s->wal)
+        return vs_store_exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE");
+    if (rc == 0)
+        rc = vs_store_exec(s, "PRAGMA journal_mode=WAL");
+    /* small files get a small WAL, so that both together stay near the limit as well */
+    uint64_t pages = s->config.max_bytes ? s->config.max_bytes / 4096 / 16 : 1000;
+    int checkpoint = pages > 1000 ? 1000 : pages < 32 ? 32 : (int)pages;
+    char sql[96];
+    s->log_bytes = (uint64_t)checkpoint * 4096;
+    /* a reader that stays in one transaction makes the WAL grow, and thinning would not help: fewer rows, but
+     * table live with each commit.  It is told (vs_store_log_held); when the reader has gone the file shrinks
+     * again */
+    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d; PRAGMA journal_size_limit=%d", checkpoint,
+             checkpoint * 2 * 4096);
+    return rc == 0 ? vs_store_exec(s, sql) : rc;
+}
+
+static int limit_size(struct vs_store *s)
+{
+    if (!s->config.max_bytes)
+        return 0;
+    char sql[96];
+    snprintf(sql, sizeof sql, "PRAGMA max_page_count=%" PRIu64, s->config.max_bytes / 4096);
+    return vs_store_exec(s, sql);
+}
+
+/* ---- a new database ---- */
+
+static int number_or_null(int32_t value, char *out, size_t n)
+{
+    return value == INT32_MIN ? snprintf(out, n, "NULL") : snprintf(out, n, "%d", value);
+}
+
+static int insert_process(struct vs_store *s)
+{
+    const struct vs_store_config *c = &s->config;
+    char rank[16], local_rank[16], world_size[16];
+    number_or_null(c->rank, rank, sizeof rank);
+    number_or_null(c->local_rank, local_rank, sizeof local_rank);
+    number_or_null(c->world_size, world_size, sizeof world_size);
+    char *sql = sqlite3_mprintf("INSERT INTO process VALUES(1,%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host,
+                                c->boot_id, c->pid, rank, local_rank, world_size, c->command,
+                                (long long)c->start_realtime_ns, c->simulated);
+    int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
+    sqlite3_free(sql);
+    return rc;
+}
+
+static int insert_meta(struct vs_store *s)
+{
+    const struct vs_store_config *c = &s->config;
+    char *sql = sqlite3_mprintf(
+        "INSERT INTO meta VALUES('schema_version',%d),('version',%Q),('start_realtime_ns',%lld),"
+        "('start_monotonic_ns',%lld),"
+        "('max_bytes',%lld),('clean_end',0);INSERT INTO mark VALUES(1,0,NULL,0)",
+        VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
+        (long long)c->start_monotonic_ns, (long long)c->max_bytes);
+    int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
+    sqlite3_free(sql);
+    if (rc == 0 && c->journal_path)
+        rc = vs_sql_run(s, VS_SQL_META, "tt", "journal", c->journal_path);
+    return rc;
+}
+
+static int create(struct vs_store *s)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA application_id=%d", VS_APPLICATION_ID);
+    int rc = vs_store_exec(s, "BEGIN IMMEDIATE");
+    if (rc == 0)
+        rc = vs_store_exec(s, sql);
+    if (rc == 0)
+        rc = vs_store_exec(s, vs_schema_sql);
+    if (rc == 0)
+        rc = vs_records_unkey(s);
+    if (rc == 0)
+        rc = vs_names_static(s);
+    if (rc == 0)
+        rc = insert_process(s);
+    if (rc == 0)
+        rc = insert_meta(s);
+    return rc == 0 ? vs_store_exec(s, "COMMIT") : rc;
+}
+
+static void load_state(struct vs_store *s)
+{
+    s->last_ev = (uint64_t)vs_store_number(s, "SELECT max(seq) FROM ev", 0);
+    s->live_seq = (uint64_t)vs_store_number(s, "SELECT live_seq FROM mark", 0);
+    s->thinned_from = (uint64_t)vs_store_number(s, "SELECT value FROM meta WHERE key='thinned_from_seq'", 0);
+    s->thinned =
+        (uint64_t)vs_store_number(s, "SELECT sum(events) FROM loss WHERE why LIKE 'thinned, not lost%'", 0);
+    s->thinned_written = s->thinned_from != 0;
+    s->amends = vs_store_number(s, "SELECT 1 FROM amend LIMIT 1", 0) != 0;
+    s->live_incomplete = vs_store_number(s, "SELECT value FROM meta WHERE key='live_incomplete'", 0) != 0;
+}
+
+static int start(struct vs_store *s, char *why, size_t n)
+{
+    int rc = check_ours(s, why, n);
+    if (rc == 0 && s->config.recovered_file)
+        rc = vs_store_join(s, why, n);
+    if (rc < 0)
+        return rc;
+    rc = settings(s);
+    if (rc == 0)
+        rc = vs_fold_open(s);
+    if (rc == 0)
+        rc = vs_records_open(s);
+    if (rc == 0 && s->fresh)
+        rc = create(s);
+    if (rc == 0)
+        rc = limit_size(s);
+    if (rc == 0)
+        rc = vs_names_load(s);
+    if (rc == 0)
+        load_state(s);
+    return say(why, n, rc, s->config.path, rc < 0 && s->db ? sqlite3_errmsg(s->db) : "");
+}
+
+static void release(struct vs_store *s)
+{
+    for (int i = 0; i < VS_SQL_END; i++)
+        sqlite3_finalize(s->sql[i]);
+    sqlite3_close_v2(s->db);
+    free(s->image);
+    vs_names_free(s);
+    vs_fold_free(s);
+    for (size_t i = 0; i < s->losses.n; i++)
+        free(s->losses.at[i].why);
+    free(s->losses.at);
+    free(s);
+}
+
+int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+                  char *why, size_t why_size)
+{
+    struct vs_store *s = calloc(1, sizeof *s);
+    if (!s)
+        return say(why, why_size, -ENOMEM, config->path, "out of memory");
+    s->config = *config;
+    s->journal = journal;
+    s->wal = !config->network && !on_network(config->path);
+    int flags = config->recovered_file ? SQLITE_OPEN_NOFOLLOW : SQLITE_OPEN_CREATE;
+    int rc = vs_vfs_install();
+    if (rc == 0)
+        rc = vs_sqlite_errno(s, sqlite3_open_v2(config->path, &s->db,
+                                                flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, "unix"));
+    if (rc == 0 && config->recovered_file && !vs_vfs_holds(config->recovered_file))
+        rc = -ESTALE; /* another file has its name by now */
+    if (rc < 0) {
+        say(why, why_size, rc, config->path, strerror(-rc));
+    } else {
+        sqlite3_busy_timeout(s->db, 250);
+        rc = start(s, why, why_size);
+    }
+    if (rc < 0) {
+        release(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static int write_end(struct vs_store *s, int64_t end_ns)
+{
+    char sql[192];
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE; UPDATE process SET end_ns=%" PRId64
+             "; UPDATE meta SET value=1 WHERE key='clean_end'; COMMIT",
+             end_ns);
+    return vs_store_exec(s, sql);
+}
+
+int vs_store_close(struct vs_store *s, int64_t end_ns)
+{
+    int rc = end_ns >= 0 ? write_end(s, end_ns) : 0;
+    for (int i = 0; i < VS_SQL_END; i++) {
+        sqlite3_finalize(s->sql[i]);
+        s->sql[i] = NULL;
+    }
+    int mode = s->wal ? vs_store_exec(s, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE")
+                      : vs_store_exec(s, "PRAGMA journal_mode=DELETE; PRAGMA locking_mode=NORMAL");
+    release(s);
+    /* a reader that still looks keeps the WAL: the last one to close folds it in */
+    return rc == 0 && mode != -EBUSY ? mode : rc;
+}

@@ -1,0 +1,71 @@
+/*
+ * store.h - the only writer of the database: batches of finished rows in, one transaction each.
+ *
+ * Everything is written inside one transaction per batch, the mark included, so a kill at any moment leaves
+ * whole batches.  A commit that fails is rolled back and may be repeated with the same batch.
+ *
+ * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
+ * -EINVAL (not our file), -ESTALE (not this journal's).  Not thread-safe.
+ */
+#ifndef VS_TRACE_STORE_H
+#define VS_TRACE_STORE_H
+
+#include <sys/stat.h>
+
+#include "trace/journal/journal.h"
+#include "trace/ledger/ledger.h"
+
+struct vs_store;
+
+struct vs_store_config {
+    const char *path;
+    uint64_t max_bytes; /* 0 = unbounded */
+    const char *version, *host, *boot_id, *command, *journal_path;
+    int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown */
+    int64_t start_realtime_ns, start_monotonic_ns;
+    bool simulated;
+    const struct stat *recovered_file; /* see writer.h */
+    bool network; /* as on a network file system: no shared memory, no readers while running */
+};
+
+/* Creates or continues the database.  A database of another run is -EINVAL.  WHY gets one line. */
+int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+                  char *why, size_t why_size);
+
+/* Loads what the database holds into a fresh ledger (nothing where it is new). */
+int vs_store_load(struct vs_store *s, struct vs_ledger *l);
+
+/* phase id of a name of the journal, made on first use */
+uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
+
+/* How many events a batch should have: few where max_bytes is small, because a batch goes in whole. */
+size_t vs_store_batch(const struct vs_store *s);
+
+/* Bytes of the write-ahead log where a reader's open transaction keeps it from being folded in, else 0. */
+uint64_t vs_store_log_held(struct vs_store *s);
+
+/* How many events a stretch has at most (ledger/stretch.c). */
+uint32_t vs_store_stretch(const struct vs_store *s);
+
+/* Which rows there is room for now (vs_ledger_set_thinning). */
+int vs_store_level(struct vs_store *s);
+
+void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why);
+uint64_t vs_store_lost(struct vs_store *s, const char *why); /* events in its loss rows so far */
+void vs_store_set_simulated(struct vs_store *s, bool simulated);
+
+struct vs_commit {
+    struct vs_output *out;
+    const struct vs_ledger *ledger;
+    uint64_t seq, ring_seq;
+    bool live;      /* write table live anew */
+    bool peak_live; /* and what lived at the peaks */
+    bool merged;    /* nothing will follow: a killed process's journal is at its end */
+    int level;      /* of thinning that the rows were made with */
+};
+int vs_store_commit(struct vs_store *s, const struct vs_commit *c);
+
+/* END_NS: since the start; -1 = the process did not end in good order.  Frees S in every case. */
+int vs_store_close(struct vs_store *s, int64_t end_ns);
+
+#endif

@@ -1,0 +1,201 @@
+/*
+ * recover.c - completes a database from the journal that a killed process left.
+ *
+ * The same writer as in the process itself continues after the database's mark; what the process row needs is
+ * told by the journal's facts.  Two recoveries cannot meet: the journal file carries a lock, which the kernel
+ * gives back however the holder ends.
+ *
+ * A recovery may itself be killed.  The journal loses nothing before the database has it, and the file stays
+ * until the transaction is committed that says that everything is there; whoever comes next goes on.
+ */
+#define _GNU_SOURCE
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "writer.h"
+
+#define LOCK_TRIES 100 /* of 50 ms: as long as a large journal takes */
+#define LOCK_PAUSE 50000000
+
+static int say(char *why, size_t n, int rc, const char *path, const char *what)
+{
+    snprintf(why, n, "%s: %s", path, what);
+    return rc;
+}
+
+/* ---- the journal ---- */
+
+/* Waits for another recovery, whose end is the end of this journal as well. */
+static int take_lock(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const struct timespec pause = {0, LOCK_PAUSE};
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES)
+            return -errno;
+        nanosleep(&pause, NULL);
+    }
+    return -EAGAIN;
+}
+
+static bool leads_to(const char *path, int fd)
+{
+    struct stat a, b;
+    return lstat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* The journal opened and locked, and still under its name; or a negative errno. */
+static int open_locked(const char *path, struct vs_journal **j)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ELOOP ? -EINVAL : -errno;
+    int rc = vs_journal_open_fd(j, fd, true);
+    if (rc == 0) {
+        rc = take_lock(fd);
+        if (rc == 0 && !leads_to(path, fd))
+            rc = -ENOENT; /* the other recovery has finished */
+        if (rc < 0)
+            vs_journal_close(*j);
+    }
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return rc;
+}
+
+static int cannot_open(int rc, const char *path, char *why, size_t n)
+{
+    switch (rc) {
+    case -EPROTO:
+        return say(why, n, rc, path, "was written by a newer vramscope; use that one");
+    case -ENOTSUP:
+        return say(why, n, rc, path,
+                   "was written by a vramscope older than any release; record the run again");
+    case -EINVAL:
+        return say(why, n, rc, path, "is not a journal of vramscope, or damaged");
+    case -EPERM:
+    case -EACCES:
+        return say(why, n, -EPERM, path, "belongs to another user, who can recover it");
+    case -EAGAIN:
+        return say(why, n, rc, path, "is being recovered by another process: try again later");
+    default:
+        return say(why, n, rc, path, strerror(-rc));
+    }
+}
+
+/* ---- the database ---- */
+
+static int32_t number_fact(const struct vs_journal *j, const char *key, int32_t otherwise)
+{
+    const char *text = vs_journal_fact(j, key);
+    char *end;
+    if (!text || !*text)
+        return otherwise;
+    long value = strtol(text, &end, 10);
+    return *end ? otherwise : (int32_t)value;
+}
+
+static struct vs_writer_config config_of(const struct vs_journal *j, const char *journal,
+                                         const struct recover_place *place)
+{
+    struct vs_journal_stats stats;
+    vs_journal_stats(j, &stats);
+    const char *max_bytes = vs_journal_fact(j, "max_bytes");
+    return (struct vs_writer_config){.path = place->path,
+                                     .recovered_file = &place->file,
+                                     .journal_path = journal,
+                                     .max_bytes = max_bytes ? strtoull(max_bytes, NULL, 10) : 0,
+                                     .version = vs_journal_fact(j, "version"),
+                                     .host = vs_journal_fact(j, "host"),
+                                     .boot_id = vs_journal_fact(j, "boot_id"),
+                                     .command = vs_journal_fact(j, "command"),
+                                     .pid = stats.pid,
+                                     .rank = number_fact(j, "rank", INT32_MIN),
+                                     .local_rank = number_fact(j, "local_rank", INT32_MIN),
+                                     .world_size = number_fact(j, "world_size", INT32_MIN),
+                                     .simulated = number_fact(j, "simulated", 0) != 0};
+}
+
+static bool empty(const struct vs_journal *j)
+{
+    struct vs_journal_stats stats;
+    vs_journal_stats(j, &stats);
+    return stats.head == stats.tail;
+}
+
+static bool held_nothing(const struct vs_journal *j)
+{
+    struct vs_journal_stats stats;
+    vs_journal_stats(j, &stats);
+    return stats.head == 1;
+}
+
+static long drain_all(struct vs_writer *w)
+{
+    long n;
+    do
+        n = vs_writer_drain(w, true);
+    while (n > 0);
+    return n < 0 ? n : vs_writer_taken(w);
+}
+
+static long merge(struct vs_journal *j, const char *journal, const struct recover_place *place, char *why,
+                  size_t n)
+{
+    struct vs_writer_config config = config_of(j, journal, place);
+    struct vs_writer *w;
+    int rc = vs_writer_open(&w, &config, j, why, n);
+    if (rc < 0)
+        return rc;
+    vs_writer_set_simulated(w, config.simulated);
+    long events = drain_all(w);
+    if (events >= 0 && !empty(j))
+        events = -EIO; /* damaged: what is left can't be read */
+    if (events < 0)
+        say(why, n, (int)events, place->path, strerror((int)-events));
+    else
+        vs_writer_merged(w);
+    rc = vs_writer_close(w, false);
+    if (rc < 0 && events >= 0)
+        events = say(why, n, rc, place->path, strerror(-rc));
+    return events;
+}
+
+static long recover(struct vs_journal *j, const char *journal, const char *database, char *why, size_t n)
+{
+    struct recover_place place;
+    if (vs_journal_owner_alive(j))
+        return say(why, n, -EBUSY, journal, "belongs to a process that still runs");
+    if (!database && held_nothing(j) && access(vs_journal_database(j), F_OK) != 0)
+        return say(why, n, -ENODATA, journal, "never held an event, and its database is gone");
+    int rc = recover_place(&place, j, journal, database, why, n);
+    return rc < 0 ? rc : merge(j, journal, &place, why, n);
+}
+
+long vs_recover(const char *journal_path, const char *database, char *why, size_t why_size)
+{
+    struct vs_journal *j;
+    char path[PATH_MAX];
+    int fd = open_locked(journal_path, &j);
+    if (fd < 0)
+        return cannot_open(fd, journal_path, why, why_size);
+    long events = -ENOENT;
+    if (realpath(journal_path, path)) /* the database gets a name that holds in every directory */
+        events = recover(j, path, database, why, why_size);
+    if ((events >= 0 || events == -ENODATA) && leads_to(path, fd))
+        unlink(path);
+    vs_journal_close(j);
+    close(fd);
+    return events;
+}

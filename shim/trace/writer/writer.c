@@ -1,0 +1,448 @@
+/*
+ * writer.c - see writer.h.
+ *
+ * A round: peek, feed the ledger what it has not seen, commit what came out, release what is committed.
+ * Events that the ledger still holds back stay in the ring too and are peeked again, so peeking starts by
+ * skipping what was fed.  A batch that failed to commit is kept as it is and committed first next time; until
+ * then nothing new is taken.
+ */
+#include "writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "trace/ledger/ledger.h"
+#include "trace/store/store.h"
+#include "trace/store/vfs.h"
+
+#define LIVE_EVERY 250000 /* rows between two rewrites of table live, at least */
+#define HOLD_NS    50000000
+#define LOSS_NS    1000000000
+#define LOG_TOLD   (UINT64_C(64) << 20)
+
+enum { LOST_FULL, LOST_DEAD, LOST_TABLE, LOST_LATE, LOST_GRAPHS, LOST_ENDS, LOST_RANGES, LOSSES };
+
+struct vs_writer {
+    struct vs_journal *journal;
+    struct vs_store *store;
+    struct vs_ledger *ledger;
+    struct vs_output out;
+    bool pending; /* OUT holds a batch that is not committed */
+    int pending_level;
+    uint64_t pending_ring_seq; /* the ledger's when OUT was finished */
+    struct vs_event *events;
+    uint64_t *seqs;
+    size_t room;
+    uint64_t fed;                              /* ring sequence of the last event given to the ledger */
+    long taken;                                /* events given to it since opening */
+    uint64_t live_seq;                         /* row at which table live was last rewritten */
+    uint64_t lost[LOSSES], lost_seen;          /* in rows; last seen */
+    uint64_t ends_seen, holes_seen, gaps_seen; /* what the ledger was told of: ends, dead slots, anything */
+    int64_t loss_t[LOSSES];
+    bool log_told;      /* that a reader holds the log */
+    uint64_t log_limit; /* bytes from which on that is told, where LOG_TOLD is more */
+    int uncovered;      /* facts of that kind that have their rows */
+    int64_t start_ns, last_t;
+    int level;
+    bool grown;  /* since the level was chosen; an idle round asks SQLite nothing */
+    bool merged; /* see vs_writer_merged */
+};
+
+/* ---- what the ledger asks ---- */
+
+static uint32_t phase_of(void *context, uint32_t name)
+{
+    return vs_store_phase(((struct vs_writer *)context)->store, name);
+}
+
+static bool is_autograd(void *context, uint16_t thread)
+{
+    const struct vs_thread_row *t = vs_journal_get_thread(((struct vs_writer *)context)->journal, thread);
+    return t && t->flags & VS_THREAD_AUTOGRAD;
+}
+
+/* ---- losses that the journal counted ---- */
+
+static const char *const loss_text[LOSSES] = {
+    [LOST_FULL] = "the ring was full (VRAMSCOPE_RING_EVENTS)",
+    [LOST_DEAD] = "a thread ended while it wrote an event",
+    [LOST_TABLE] = "a table of names or stacks was full: later ones are missing, their events are not",
+    [LOST_LATE] = "written too late into a slot that was given up",
+    [LOST_GRAPHS] =
+        "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
+    [LOST_ENDS] = ("the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
+                   "high from there on (VRAMSCOPE_RING_EVENTS)"),
+    [LOST_RANGES] = ("ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was "
+                     "allocated in them has the phase of the range around them, or none"),
+};
+
+/* A database that is continued has rows of what was lost before. */
+static void load_losses(struct vs_writer *w)
+{
+    for (size_t i = 0; i < LOSSES; i++)
+        w->lost[i] = vs_store_lost(w->store, loss_text[i]);
+    w->ends_seen = w->lost[LOST_ENDS];
+    w->holes_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
+    w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->holes_seen;
+}
+
+/* What went past the recording, each once; how much that was is not known.  (A database that is continued
+ * gets the same rows again, which readers show as one.) */
+static void note_uncovered(struct vs_writer *w)
+{
+    char key[24];
+    while (w->uncovered < VS_UNCOVERED_FACTS) {
+        snprintf(key, sizeof key, VS_UNCOVERED_FACT, w->uncovered);
+        const char *why = vs_journal_fact(w->journal, key);
+        if (why == NULL)
+            break;
+        vs_store_loss(w->store, w->last_t, 0, why);
+        w->uncovered++;
+    }
+}
+
+/* Rows for what was lost since the last look; at most one a second of each kind. */
+static bool note_losses(struct vs_writer *w, bool now)
+{
+    struct vs_journal_stats s;
+    vs_journal_stats(w->journal, &s);
+    const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
+                                    [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
+                                    [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
+                                    [LOST_RANGES] = s.lost_ranges};
+    bool any = s.lost > w->lost_seen;
+    note_uncovered(w);
+    w->lost_seen = s.lost;
+    for (size_t i = 0; i < LOSSES; i++) {
+        if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
+            continue;
+        if (i != LOST_TABLE ||
+            !w->lost[i]) /* that counts requests, the same name again and again: no events */
+            vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_text[i]);
+        w->lost[i] = total[i];
+        w->loss_t[i] = w->last_t;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- open, free ---- */
+
+static void writer_free(struct vs_writer *w)
+{
+    vs_ledger_free(w->ledger);
+    vs_output_free(&w->out);
+    free(w->events);
+    free(w->seqs);
+    free(w);
+}
+
+static struct vs_store_config store_config(const struct vs_writer_config *c,
+                                           const struct vs_journal_stats *stats)
+{
+    return (struct vs_store_config){.path = c->path,
+                                    .max_bytes = c->max_bytes,
+                                    .version = c->version,
+                                    .host = c->host,
+                                    .boot_id = c->boot_id,
+                                    .command = c->command,
+                                    .journal_path = c->journal_path,
+                                    .recovered_file = c->recovered_file,
+                                    .pid = c->pid,
+                                    .rank = c->rank,
+                                    .local_rank = c->local_rank,
+                                    .world_size = c->world_size,
+                                    .start_realtime_ns = (int64_t)stats->start_realtime_ns,
+                                    .start_monotonic_ns = (int64_t)stats->start_ns,
+                                    .simulated = c->simulated};
+}
+
+static int start(struct vs_writer *w, char *why, size_t why_size)
+{
+    uint32_t stretch = vs_store_stretch(w->store);
+    w->ledger = vs_ledger_new(&(struct vs_ledger_config){.start_ns = w->start_ns,
+                                                         .context = w,
+                                                         .phase_of = phase_of,
+                                                         .is_autograd = is_autograd,
+                                                         .stretch_min = stretch / 16,
+                                                         .stretch_max = stretch});
+    int rc = w->ledger ? vs_store_load(w->store, w->ledger) : -ENOMEM;
+    if (rc < 0) {
+        snprintf(why, why_size, "cannot continue the database: %s", strerror(-rc));
+        return rc;
+    }
+    w->fed = vs_ledger_ring_seq(w->ledger);
+    w->live_seq = vs_ledger_seq(w->ledger);
+    w->grown = true;
+    load_losses(w);
+    if (w->fed) /* committed before the kill, not yet handed back */
+        vs_journal_release(w->journal, w->fed);
+    return 0;
+}
+
+int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+                   char *why, size_t why_size)
+{
+    struct vs_journal_stats stats;
+    struct vs_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        snprintf(why, why_size, "%s: out of memory", config->path);
+        return -ENOMEM;
+    }
+    vs_journal_stats(journal, &stats);
+    w->journal = journal;
+    w->start_ns = (int64_t)stats.start_ns;
+    w->log_limit = config->max_bytes ? config->max_bytes : UINT64_MAX;
+    struct vs_store_config sc = store_config(config, &stats);
+    int rc = vs_store_open(&w->store, &sc, journal, why, why_size);
+    if (rc == 0) {
+        rc = start(w, why, why_size);
+        if (rc < 0)
+            vs_store_close(w->store, -1);
+    }
+    if (rc < 0) {
+        writer_free(w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+/* ---- a round ---- */
+
+static bool make_room(struct vs_writer *w, size_t room)
+{
+    if (room <= w->room)
+        return true;
+    struct vs_event *events = realloc(w->events, room * sizeof *events);
+    if (events)
+        w->events = events;
+    uint64_t *seqs = realloc(w->seqs, room * sizeof *seqs);
+    if (seqs)
+        w->seqs = seqs;
+    if (!events || !seqs)
+        return false;
+    w->room = room;
+    return true;
+}
+
+/* Tells the ledger what is missing among the events up to LAST that it is about to get.  Of an event that was
+ * claimed and never published nobody knows what it was: it may have been an end. */
+static void tell_losses(struct vs_writer *w, uint64_t last)
+{
+    struct vs_journal_stats s;
+    uint64_t from, to;
+    if (vs_journal_lost_ends(w->journal, &w->ends_seen, &from, &to))
+        vs_ledger_lost_ends(w->ledger, from ? from : w->fed + 1, to);
+    vs_journal_stats(w->journal, &s);
+    if (s.dead + s.late > w->holes_seen)
+        vs_ledger_lost_ends(w->ledger, w->fed + 1, last);
+    w->holes_seen = s.dead + s.late;
+    if (s.lost + w->holes_seen > w->gaps_seen)
+        vs_ledger_lost(w->ledger, last);
+    w->gaps_seen = s.lost + w->holes_seen;
+}
+
+static long feed(struct vs_writer *w, bool final)
+{
+    size_t want = vs_ledger_held(w->ledger) + vs_store_batch(w->store);
+    if (!make_room(w, want))
+        return -ENOMEM;
+    size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
+    while (first < n && w->seqs[first] <= w->fed)
+        first++;
+    tell_losses(w, n ? w->seqs[n - 1] : w->fed);
+    for (size_t i = first; i < n; i++)
+        vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
+    if (n > first) {
+        w->fed = w->seqs[n - 1];
+        w->last_t = (int64_t)w->events[n - 1].t_ns - w->start_ns;
+    }
+    w->taken += (long)(n - first);
+    return (long)(n - first);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* Whether nobody should wait any longer for what the ledger holds back. */
+static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses)
+{
+    if (!vs_ledger_held(w->ledger))
+        return false;
+    if (losses) /* the ring is full of what is held back */
+        return true;
+    return fed == 0 && (final || now_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
+}
+
+static int commit(struct vs_writer *w, bool live, bool peaks)
+{
+    struct vs_commit c = {.out = &w->out,
+                          .ledger = w->ledger,
+                          .seq = vs_ledger_seq(w->ledger),
+                          .ring_seq = w->pending_ring_seq,
+                          .live = live,
+                          .peak_live = peaks,
+                          .merged = w->merged,
+                          .level = w->pending_level};
+    int rc = vs_store_commit(w->store, &c);
+    if (rc < 0)
+        return rc;
+    w->pending = false;
+    w->grown = true;
+    vs_output_clear(&w->out);
+    if (w->pending_ring_seq)
+        vs_journal_release(w->journal, w->pending_ring_seq);
+    if (live)
+        w->live_seq = c.seq;
+    return 0;
+}
+
+/* Once, when it passes the limit of the whole: why there is a long log beside the database. */
+static void note_held_log(struct vs_writer *w)
+{
+    uint64_t log = w->log_told ? 0 : vs_store_log_held(w->store);
+    if (log == 0 || log < (w->log_limit < LOG_TOLD ? w->log_limit : LOG_TOLD))
+        return;
+    vs_store_loss(w->store, w->last_t, 0,
+                  "a reader kept a transaction open: until it ended the log beside the database (-wal) grew, "
+                  "past VRAMSCOPE_MAX_BYTES if need be");
+    w->log_told = true;
+}
+
+/* The level of thinning that the next events get.  Where it begins, table live is written once as a whole. */
+static bool choose_level(struct vs_writer *w)
+{
+    if (!w->grown)
+        return false;
+    w->grown = false;
+    int level = vs_store_level(w->store);
+    bool begins = level > 0 && w->level == 0;
+    note_held_log(w);
+    if (begins)
+        vs_ledger_track_live(w->ledger, true);
+    w->level = level;
+    vs_ledger_set_thinning(w->ledger, level);
+    return begins;
+}
+
+/* The limit of the file, not the disk, is in the way: the batch goes in without its single rows. */
+static void thin_pending(struct vs_writer *w)
+{
+    w->out.dropped += w->out.rows.n;
+    w->out.rows.n = w->out.ranges.n = w->out.range_peaks.n = w->out.zones.n = 0;
+    w->out.samples.n = w->out.pools.n = w->out.marks.n = w->out.steps.n = 0;
+    for (size_t i = 0; i < w->out.stretches.n; i++)
+        w->out.stretches.at[i].unwritten += 1; /* of some, or all, of its events */
+    w->pending_level = 3;
+}
+
+static int commit_pending(struct vs_writer *w)
+{
+    if (!w->pending)
+        return 0;
+    uint64_t living = vs_ledger_live_count(w->ledger); /* many: no oftener than they could all have changed */
+    bool live = vs_ledger_seq(w->ledger) - w->live_seq >= (living > LIVE_EVERY ? living : LIVE_EVERY) &&
+                w->level == 0;
+    int rc = commit(w, live, false);
+    if (rc != -ENOSPC || vs_store_level(w->store) < 3)
+        return rc;
+    thin_pending(w);
+    return commit(w, false, false);
+}
+
+/* From the first thinned batch on table live must be right: it is written before that batch is made. */
+static int begin_thinning(struct vs_writer *w)
+{
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    return commit(w, true, true);
+}
+
+long vs_writer_drain(struct vs_writer *w, bool final)
+{
+    int rc = commit_pending(w);
+    if (rc < 0)
+        return rc;
+    int level = w->level;
+    if (choose_level(w) && (rc = begin_thinning(w)) < 0) {
+        w->level = level;
+        w->grown = true;
+        return rc;
+    }
+    bool losses = note_losses(w, false);
+    long fed = feed(w, final);
+    if (fed < 0)
+        return fed;
+    bool flush = waited_enough(w, fed, final, losses);
+    if (flush)
+        vs_ledger_flush(w->ledger, &w->out);
+    if (fed == 0 && !flush && !losses)
+        return 0;
+    vs_ledger_end_batch(w->ledger, &w->out);
+    w->pending = true;
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    rc = commit_pending(w);
+    return rc < 0 ? rc : fed ? fed : (long)flush;
+}
+
+bool vs_writer_broken(void)
+{
+    return vs_vfs_gone();
+}
+
+void vs_writer_alone(void)
+{
+    vs_vfs_alone();
+}
+
+long vs_writer_taken(const struct vs_writer *w)
+{
+    return w->taken;
+}
+
+void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)
+{
+    vs_store_loss(w->store, w->last_t, events, why);
+}
+
+void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
+{
+    vs_store_set_simulated(w->store, simulated);
+}
+
+/* ---- the end ---- */
+
+void vs_writer_merged(struct vs_writer *w)
+{
+    w->merged = true;
+}
+
+static int write_rest(struct vs_writer *w)
+{
+    int rc = commit_pending(w);
+    if (rc < 0)
+        return rc;
+    note_losses(w, true);
+    vs_ledger_finish(w->ledger, &w->out);
+    w->pending_level = w->level;
+    w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
+    return commit(w, true, true);
+}
+
+int vs_writer_close(struct vs_writer *w, bool clean)
+{
+    int rc = write_rest(w);
+    int64_t end = now_ns() - w->start_ns;
+    int closed = vs_store_close(w->store, clean && rc == 0 ? end : -1);
+    writer_free(w);
+    return rc < 0 ? rc : closed;
+}

@@ -1,0 +1,88 @@
+/*
+ * writer.h - ledger and store together: takes events out of a journal and makes database rows of them.
+ *
+ *      journal --peek--> ledger (totals, pairing, peaks) --rows--> store (SQLite) --commit--> release -->
+ * journal
+ *
+ * The drain thread of a recording process and `vramscope recover` run exactly this code, so a recovered file
+ * cannot differ from one that ended well.  An event is handed back to the ring only after its row is
+ * committed, and the commit carries the ring's sequence (table mark): a kill between the two repeats nothing
+ * and loses nothing.
+ *
+ * Not thread-safe: one thread drives a writer.
+ */
+#ifndef VS_TRACE_WRITER_H
+#define VS_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "trace/journal/journal.h"
+
+struct vs_writer;
+
+struct vs_writer_config {
+    const char *path; /* database; created where it is absent or empty, otherwise continued after its mark */
+    uint64_t max_bytes;  /* VRAMSCOPE_MAX_BYTES; 0 = unbounded */
+    const char *version; /* of the tool */
+    /* the row of `process`; unknown numbers are INT32_MIN, unknown texts NULL */
+    const char *host, *boot_id, *command;
+    int32_t pid, rank, local_rank, world_size;
+    bool simulated;
+    const char *journal_path; /* written to meta of a new database */
+    /* Of a recovery, else NULL: the file that PATH must lead to when it has been opened.  A database that has
+     * been begun must name the journal and be no older than it (store/join.c). */
+    const struct stat *recovered_file;
+};
+
+/* 0 or a negative errno (-EROFS, -ENOSPC, -EPROTO for a database of a newer schema, -EINVAL for a foreign
+ * file); WHY gets one line. */
+int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+                   char *why, size_t why_size);
+
+/* Moves what the journal has into the database: at most one batch (a few thousand events, one transaction).
+ * FINAL: no producer is left, nothing is waited for.  Returns the events taken, 0 = nothing there, or a
+ * negative errno (the batch was rolled back and stays in the journal: calling again later repeats it). */
+long vs_writer_drain(struct vs_writer *w, bool final);
+
+/* Whether the writer can write nothing more and is to be closed and opened again: see vs_vfs_gone.  What it
+ * has not committed is still in the journal. */
+bool vs_writer_broken(void);
+
+/* The calling thread has descriptors that nobody else opens or closes, and all signals blocked, for good:
+ * there a write costs no other system call. */
+void vs_writer_alone(void);
+
+/* The events taken since it was opened. */
+long vs_writer_taken(const struct vs_writer *w);
+
+/* Something was lost or went wrong: a row in `loss`, written with the next batch. */
+void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why);
+
+/* Whether the process turned out to run on the simulated driver (known only after the driver was asked). */
+void vs_writer_set_simulated(struct vs_writer *w, bool simulated);
+
+/* Everything that the journal will ever hold has been drained: the transaction of vs_writer_close says so
+ * (meta.journal_merged). */
+void vs_writer_merged(struct vs_writer *w);
+
+/* Writes what is still open.  CLEAN: the process ended in good order (process.end_ns, meta.clean_end); then
+ * checkpoint, back to journal_mode=DELETE: one file, complete.  Frees W in every case. */
+int vs_writer_close(struct vs_writer *w, bool clean);
+
+/* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the
+ * journal file when it is empty.  DATABASE NULL = as the journal says.  Returns the number of events
+ * recovered or a negative errno, WHY as above; among them
+ *   -EBUSY, the recording process lives;
+ *   -EAGAIN, another recovery holds the journal's lock, for seconds;
+ *   -ENOENT, there is no such journal (any more);
+ *   -EPERM, journal or database belong to another user, and nothing is written for anybody else;
+ *   -ESTALE, journal and database do not belong together;
+ *   -ENODATA, no event was ever in it, and its database is gone: the journal has been removed.
+ * It may be killed at any moment, or meet a full disk, and be repeated: the database names its journal from
+ * its first transaction on, and says that it is merged to its end in the last one. */
+long vs_recover(const char *journal_path, const char *database, char *why, size_t why_size);
+
+#endif
