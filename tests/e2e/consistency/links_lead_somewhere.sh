@@ -19,7 +19,7 @@ def anchors(path):
 
 pages = []
 for folder, below, names in os.walk("."):
-    below[:] = [name for name in below if name not in (".git", "build", "shared")]
+    below[:] = [name for name in below if name[0] != "." and name not in ("build", "shared")]
     pages += [os.path.normpath(os.path.join(folder, name)) for name in names if name.endswith(".md")]
 bad = links = 0
 for page in sorted(pages):
