@@ -17,6 +17,8 @@ Prints the loss of each step and the step's time; --facts FILE writes them with 
 
 import argparse
 import json
+import os
+import sys
 import time
 
 import torch
@@ -25,12 +27,10 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from linear_cross_entropy import check, linear_cross_entropy
-
-try:
-    from vramscope import phase
-except ImportError:  # not under vramscope
-    from contextlib import nullcontext as phase
+HERE = os.path.dirname(os.path.realpath(__file__))  # `vramscope run` finds these by itself
+sys.path += [os.path.join(HERE, "../python"), os.path.join(HERE, "../shim/framework/python")]  # installed, source tree
+from linear_cross_entropy import check, linear_cross_entropy  # noqa: E402
+from vramscope import phase  # noqa: E402
 
 # ---- the model, as in Hugging Face's modeling_llama: what it keeps for the backward is what theirs keeps ----
 

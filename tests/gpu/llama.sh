@@ -15,7 +15,7 @@ python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/n
     echo "no GPU, or no PyTorch for python3"
     exit 77
 }
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$examples
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$examples:$tree/share/vramscope/python
 work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-llama.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 tsv=$out/llama.tsv
@@ -77,7 +77,7 @@ echo "after the token counts: $SECONDS s"
 
 # nothing from here on is timed: side by side
 if has binding; then
-    EXAMPLES=$examples timeout --kill-after=5 150 python3 "$here/../e2e/cross_entropy/cross_entropy_binding.py" cuda >"$work/binding.log" 2>&1 &
+    BINDING=$tree/share/vramscope/python timeout --kill-after=5 150 python3 "$here/../e2e/cross_entropy/cross_entropy_binding.py" cuda >"$work/binding.log" 2>&1 &
     binding=$!
 fi
 if has losses; then

@@ -1,7 +1,7 @@
-"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - examples/linear_cross_entropy.py is F.cross_entropy for autograd.
+"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - linear_cross_entropy.py is F.cross_entropy for autograd.
 
 Losses and gradients against PyTorch in double precision, and the manners that people expect of a function in PyTorch:
-retain_graph, tied weights, autocast, checkpointing, strides, streams, errors.  EXAMPLES names the folder of the binding.
+retain_graph, tied weights, autocast, checkpointing, strides, streams, errors.  BINDING names its folder.
 """
 import itertools
 import os
@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.environ.get("EXAMPLES") or os.path.join(HERE, "../../../examples"))
+sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
 import linear_cross_entropy as L  # noqa: E402
-from cross_entropy_binding_kit import DEVICE, TOLERANCE, close, distance, gradients, labels_for, leaf, raises, reference  # noqa: E402
+import linear_cross_entropy_library as library_of  # noqa: E402
+from cross_entropy_binding_kit import DEVICE, TOLERANCE, close, distance, gradients, labels_for, leaf, main, raises, reference  # noqa: E402
 from linear_cross_entropy import linear_cross_entropy  # noqa: E402
 
 
@@ -166,12 +167,12 @@ def test_differentiating_twice_is_refused():
 
 def wants_of(function):
     """What the library was asked for while FUNCTION ran: the `wants` of each call."""
-    asked, run = [], L._run
-    L._run = lambda wants, *rest: asked.append(wants) or run(wants, *rest)
+    asked, run = [], L.run
+    L.run = lambda wants, *rest: asked.append(wants) or run(wants, *rest)
     try:
         function()
     finally:
-        L._run = run
+        L.run = run
     return asked
 
 
@@ -201,12 +202,12 @@ def test_a_weight_changed_before_a_later_backward_is_noticed():
 
 def test_the_gradient_is_handed_over_without_a_copy():
     x, w, y = leaf(64, 32, dtype=torch.bfloat16), leaf(100, 32, dtype=torch.bfloat16), labels_for(64, vocab=100)
-    made, run = [], L._run
-    L._run = lambda *args: made.append(run(*args)) or made[-1]
+    made, run = [], L.run
+    L.run = lambda *args: made.append(run(*args)) or made[-1]
     try:
         loss = linear_cross_entropy(x, w, y)
     finally:
-        L._run = run
+        L.run = run
     addresses = [t.data_ptr() for t in made.pop()[1:3]]
     loss.backward()
     assert [x.grad.data_ptr(), w.grad.data_ptr()] == addresses
@@ -386,21 +387,21 @@ def test_labels_out_of_range_poison_their_token_and_are_told():
 
 
 def test_old_plans_make_way_for_new_ones():
-    w, most = leaf(50, 16), L.MOST_PLANS
+    w, most = leaf(50, 16), library_of.MOST_PLANS
     linear_cross_entropy(leaf(3, 16), w, labels_for(3, vocab=50))
-    library = L._libraries[torch.device(DEVICE.type, 0 if DEVICE.type == "cuda" else None) if DEVICE.index is None else DEVICE]
-    L.MOST_PLANS = len(library.plans)
+    library = library_of._libraries[torch.device(DEVICE.type, 0 if DEVICE.type == "cuda" else None) if DEVICE.index is None else DEVICE]
+    library_of.MOST_PLANS = len(library.plans)
     try:
         for n in range(200, 240):
             x, y = leaf(n, 16), labels_for(n, vocab=50)
             close([linear_cross_entropy(x, w, y)], [reference(x, w, y)[0]])
-        assert len(library.plans) == L.MOST_PLANS
+        assert len(library.plans) == library_of.MOST_PLANS
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
             linear_cross_entropy(leaf(333, 16), w, labels_for(333, vocab=50))
         assert len(library.retired) <= 1, len(library.retired)
     finally:
-        L.MOST_PLANS = most
+        library_of.MOST_PLANS = most
 
 
 def test_threads_do_not_disturb_each_other():
@@ -541,21 +542,5 @@ def test_gpu_graph_of_a_backward_and_of_later_gradients():
     L.check(DEVICE)
 
 
-def main():
-    pattern, failed, count = sys.argv[2] if len(sys.argv) > 2 else "", 0, 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or pattern not in name or "_gpu_" in name and DEVICE.type != "cuda":
-            continue
-        count += 1
-        try:
-            test()
-            print("ok  ", name[5:].replace("_", " "), flush=True)
-        except Exception:
-            failed += 1
-            print("FAIL", name[5:].replace("_", " "), traceback.format_exc(), sep="\n", flush=True)
-    print(f"{DEVICE}, PyTorch {torch.__version__}: {count - failed} passed, {failed} failed")
-    return bool(failed) or not count
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(globals()))

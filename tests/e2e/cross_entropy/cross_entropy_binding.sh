@@ -12,14 +12,15 @@ export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMP
 trap 'rm -rf "$dir"' EXIT
 LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$here/cross_entropy_binding.py" cpu || exit 1
 
-mkdir -p "$dir/tree/lib" "$dir/tree/share/vramscope/examples" "$dir/source/examples" "$dir/source/build/release/lib"
+python_in_tree=$dir/tree/share/vramscope/python python_in_source=$dir/source/shim/framework/python
+mkdir -p "$dir/tree/lib" "$python_in_tree" "$python_in_source" "$dir/source/build/release/lib"
 failed=0
 # found DIRECTORY PATTERN: the library that the binding in DIRECTORY finds
 found() {
-    cp "$here/../../../examples/linear_cross_entropy.py" "$1"
+    cp "$here"/../../../shim/framework/python/linear_cross_entropy*.py "$1"
     local got
-    got=$(cd / && PYTHONPATH=$1 "$python" -c 'import linear_cross_entropy as l
-try: print(l._find())
+    got=$(cd / && PYTHONPATH=$1 "$python" -c 'import linear_cross_entropy_library as l
+try: print(l.find())
 except l.Error as error: print(error)')
     # shellcheck disable=SC2254 # a pattern
     case $got in
@@ -28,9 +29,9 @@ except l.Error as error: print(error)')
     esac
 }
 touch "$dir/tree/lib/liblinear_cross_entropy.so" "$dir/source/build/release/lib/liblinear_cross_entropy.so"
-found "$dir/tree/share/vramscope/examples" "$dir/tree/lib/liblinear_cross_entropy.so"
-found "$dir/source/examples" "$dir/source/build/release/lib/liblinear_cross_entropy.so"
+found "$python_in_tree" "$dir/tree/lib/liblinear_cross_entropy.so"
+found "$python_in_source" "$dir/source/build/release/lib/liblinear_cross_entropy.so"
 rm "$dir/source/build/release/lib/liblinear_cross_entropy.so"
-found "$dir/source/examples" '*is not at */source/build/release/lib/*: build it, or name it in LCE_LIBRARY'
-LCE_LIBRARY=/nowhere.so found "$dir/source/examples" '*is not at /nowhere.so: build it*'
+found "$python_in_source" '*is not at */source/build/release/lib/*: build it, or name it in LCE_LIBRARY'
+LCE_LIBRARY=/nowhere.so found "$python_in_source" '*is not at /nowhere.so: build it*'
 exit $failed

@@ -1,5 +1,6 @@
 """cross_entropy_binding_kit.py - inputs, the reference in double precision, and comparisons for cross_entropy_binding.py."""
 import sys
+import traceback
 
 import torch
 import torch.nn.functional as F
@@ -56,11 +57,28 @@ def gradients(*tensors):
     return [None if t is None else t.grad for t in tensors]
 
 
-def raises(kind, words, function, *args, **options):
+def raises(kind, words, function, *args, lines=False, **options):
     try:
         function(*args, **options)
     except kind as error:
         assert words in str(error), f"the error says {str(error)!r}, not {words!r}"
-        assert "\n" not in str(error) or kind is RuntimeError, "the error has more than one line"
+        assert "\n" not in str(error) or lines or kind is RuntimeError, "the error has more than one line"
     else:
         raise AssertionError(f"no {kind.__name__} with {words!r}")
+
+
+def main(tests):
+    """Runs those of TESTS, the globals of a file, whose name has the pattern; those for a GPU only there."""
+    pattern, failed, count = sys.argv[2] if len(sys.argv) > 2 else "", 0, 0
+    for name, test in list(tests.items()):
+        if not name.startswith("test_") or pattern not in name or "_gpu_" in name and DEVICE.type != "cuda":
+            continue
+        count += 1
+        try:
+            test()
+            print("ok  ", name[5:].replace("_", " "), flush=True)
+        except Exception:
+            failed += 1
+            print("FAIL", name[5:].replace("_", " "), traceback.format_exc(), sep="\n", flush=True)
+    print(f"{DEVICE}, PyTorch {torch.__version__}: {count - failed} passed, {failed} failed")
+    return bool(failed) or not count

@@ -7,7 +7,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../../../examples"), os.path.join(HERE, "../../gpu")]
+sys.path[:0] = [os.path.join(HERE, "../../../examples"), os.path.join(HERE, "../../../shim/framework/python"), os.path.join(HERE, "../../gpu")]
 import llama_estimate as E  # noqa: E402
 
 GIB, MIB = 1 << 30, 1 << 20

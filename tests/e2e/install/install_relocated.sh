@@ -17,7 +17,7 @@ tree=$work/else/where
 for file in bin/vramscope bin/train_lm lib/libvramscope.so include/vramscope.h share/vramscope/python/vramscope.py \
     lib/liblinear_cross_entropy.so include/linear_cross_entropy.h lib/pkgconfig/linear_cross_entropy.pc \
     share/man/man3/linear_cross_entropy.3 share/vramscope/examples/linear_cross_entropy.c \
-    share/vramscope/examples/linear_cross_entropy.py share/vramscope/examples/torch_llama.py share/vramscope/python/sitecustomize.py share/vramscope/examples/queries.sql share/man/man1/vramscope.1 share/man/man5/vramscope.5; do
+    share/vramscope/python/linear_cross_entropy.py share/vramscope/examples/torch_llama.py share/vramscope/python/sitecustomize.py share/vramscope/examples/queries.sql share/man/man1/vramscope.1 share/man/man5/vramscope.5; do
     [ -s "$tree/$file" ] || no "not installed: $file"
 done
 find "$tree" -name 'libcuda*' | grep . && no "the simulated driver was installed"

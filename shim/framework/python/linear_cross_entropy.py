@@ -1,0 +1,355 @@
+"""linear_cross_entropy - the loss of an output layer in PyTorch, without ever holding all the logits.
+
+    from linear_cross_entropy import check, linear_cross_entropy
+
+    loss = linear_cross_entropy(hidden, head.weight, labels)
+    loss.backward()
+
+takes the place of
+
+    loss = F.cross_entropy(F.linear(hidden, head.weight).float().flatten(0, 1), labels.flatten())
+
+It calls liblinear_cross_entropy.so, whose header has the formulas.  CPU tensors work too, slowly.
+
+How: with reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and
+kept; backward multiplies them in place by what comes from above.  With `none`, or with `main_grad`, what comes from
+above is needed first: the loss comes from the forward and the gradients from the backward, at the price of the logits'
+product a second time.  Who knows it beforehand says so (`upstream`), and pays nothing twice in either case.
+Nothing here waits for the GPU, but for check().  The workspace comes from PyTorch's allocator and goes back with the call.
+
+The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph
+without a break (but for `main_grad`, which the operator does not have).
+
+A label out of range makes its token's loss and gradient NaN, and sets a flag on the device that check() reads.
+"""
+
+import torch
+from torch.autograd import forward_ad
+
+from linear_cross_entropy_library import (
+    BROKEN_PROMISE, DTYPES, F32_ACCUMULATE, F32_LOGITS, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LABEL_DTYPES, LOSS, MODES,
+    REDUCTIONS, Error, Options, check, library_for, on, run, workspace_size,
+)  # fmt: skip
+
+__all__ = ["linear_cross_entropy", "check", "workspace_bytes", "Error"]
+
+# ---- the operator: loss, dinput, dweight and dbias, an empty tensor for each that is not in `wants` ----
+
+NAME = "vramscope::linear_cross_entropy"
+SCHEMA = """linear_cross_entropy(Tensor input, Tensor weight, Tensor? bias, Tensor labels, Tensor? class_weights,
+    Tensor? upstream, int wants, str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap,
+    SymInt max_counted, str mode, int budget, int flags, ScalarType grad_dtype) -> (Tensor, Tensor, Tensor, Tensor)"""
+INPUTS = 6 + 1 + len(Options._fields)
+KEPT_PROMISE = "linear_cross_entropy_kept_promise(Tensor upstream, Tensor promise) -> Tensor"
+
+
+def _real(input, weight, bias, labels, class_weights, upstream, wants, *options):
+    results = run(wants, Options(*options), input, weight, bias, labels, class_weights, upstream)
+    return tuple(_nothing(input, what, options) if result is None else result for what, result in enumerate(results))
+
+
+def _nothing(input, what, options):
+    dtype = (torch.float32, input.dtype, options[-1], options[-1])[what]
+    return torch.empty(0, dtype=dtype, device=input.device)
+
+
+def _fake(input, weight, bias, labels, class_weights, upstream, wants, *options):
+    """The shapes and types of what _real gives."""
+    shapes = labels.shape if options[0] == "none" else (), input.shape, weight.shape, None if bias is None else bias.shape
+    results = [_nothing(input, what, options) for what in range(4)]
+    return tuple(result.new_empty(shapes[what]) if wants >> what & 1 else result for what, result in enumerate(results))
+
+
+def _setup(ctx, inputs, output):
+    """Keeps the gradients, where they were made in the forward; else what they are made of.
+
+    Gradients made in the forward are for a gradient from above of 1, or for the one that was promised.
+    """
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*output[1 if inputs[6] & LOSS else 0 :])
+    ctx.wants, ctx.options, ctx.promised = inputs[6], inputs[7:], inputs[5] is not None
+    ctx.save_for_backward(*([inputs[5], *output[1:]] if ctx.wants != LOSS else inputs[:5]))
+
+
+def _backward(ctx, upstream, *_):
+    rest = (None,) * (INPUTS - 3)
+    if upstream is None:
+        return None, None, None, *rest
+    _refuse_second_derivative()
+    bits, needs = (GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), ctx.needs_input_grad[:3]
+    if ctx.wants == LOSS:
+        wants = sum(bit for bit, need in zip(bits, needs) if need)
+        upstream = upstream.float().contiguous()
+        gradients = torch.ops.vramscope.linear_cross_entropy(*ctx.saved_tensors, upstream, wants, *ctx.options)[1:]
+    else:
+        promise, *gradients = ctx.saved_tensors
+        needs = [need and ctx.wants & bit for bit, need in zip(bits, needs)]
+        gradients = _finished([gradient if need else None for gradient, need in zip(gradients, needs)], upstream, promise)
+    return *(gradient if need else None for gradient, need in zip(gradients, needs)), *rest
+
+
+def _refuse_second_derivative():
+    """Where the gradients are to be differentiated in turn, PyTorch would take them for constants."""
+    if torch.is_grad_enabled():
+        raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
+
+
+def _finished(gradients, upstream, promise):
+    """GRADIENTS (None: not there) that were made with the loss, for what now comes from above."""
+    keep = _keeps_graph(upstream)
+    if promise is None:
+        return [_scaled(gradient, upstream, keep) for gradient in gradients]
+    # one NaN is enough to be noticed; the weight's gradient is a large one to go over
+    first = next((i for i, gradient in enumerate(gradients) if gradient is not None), None)
+    nan = torch.ops.vramscope.linear_cross_entropy_kept_promise(upstream, promise)
+    return [_scaled(gradient, nan, keep) if i == first else gradient for i, gradient in enumerate(gradients)]
+
+
+def _keeps_graph(upstream):
+    """Whether backward may come again, so that what is kept for it must stay as it is; where it is traced, too."""
+    ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return ask() if ask and type(upstream) is torch.Tensor else True
+
+
+def _scaled(gradient, factor, keep):
+    """GRADIENT times FACTOR, in place unless it is to be kept.
+
+    In fp32, and without a copy in fp32: on the GPU a factor of as many dimensions as the gradient does that (one without
+    would be rounded to 16 bits first), on the CPU one without.
+    """
+    if gradient is None:
+        return None
+    factor = factor.reshape([1] * gradient.dim() if gradient.is_cuda else [])
+    return (gradient * factor).to(gradient.dtype) if keep else gradient.mul_(factor)
+
+
+def _kept_promise(upstream, promise):
+    """1 where UPSTREAM is what was promised; else NaN, and check() says so."""
+    broken = (upstream != promise.reshape(upstream.shape)).any()
+    with on(upstream.device):
+        library_for(upstream.device).flag.bitwise_or_(broken.to(torch.int32) * BROKEN_PROMISE)
+    return torch.where(broken, float("nan"), 1.0)
+
+
+def _register():
+    registry = torch.library.Library("vramscope", "FRAGMENT")
+    registry.define(SCHEMA)
+    registry.define(KEPT_PROMISE)
+    for device in ("CPU", "CUDA"):
+        registry.impl("linear_cross_entropy", _real, device)
+        registry.impl("linear_cross_entropy_kept_promise", _kept_promise, device)
+    torch.library.register_fake(NAME, _fake, lib=registry)
+    torch.library.register_fake(NAME + "_kept_promise", lambda upstream, promise: upstream.new_empty(()).float(), lib=registry)
+    torch.library.register_autograd(NAME, _backward, setup_context=_setup, lib=registry)
+    return registry
+
+
+if "_registry" not in globals():  # importlib.reload finds the operator as it is
+    _registry = _register()
+
+
+# ---- gradients that go to main_grad: no operator, because what it writes is nothing that a graph hands over ----
+
+
+class _IntoMainGrad(torch.autograd.Function):
+    """The loss in the forward, and the gradients too where a promise is there; else in the backward."""
+
+    @staticmethod
+    def forward(ctx, wants, options, sums, promise, *tensors):
+        ctx.wants, ctx.options, ctx.sums = wants & ~LOSS, options, sums
+        ctx.promised = promise is not None
+        if not ctx.promised:
+            ctx.save_for_backward(*tensors)
+            return run(LOSS, options, *tensors, None)[0]
+        loss, dinput, *_ = run(wants, options, *tensors, promise, *sums)
+        ctx.save_for_backward(promise, dinput)
+        return loss
+
+    @staticmethod
+    def backward(ctx, upstream):
+        _refuse_second_derivative()
+        if ctx.promised:
+            promise, dinput = ctx.saved_tensors
+            dinput = _finished([dinput], upstream, promise)[0]
+        else:
+            dinput = run(ctx.wants, ctx.options, *ctx.saved_tensors, upstream.float().contiguous(), *ctx.sums)[1]
+        return None, None, None, None, dinput, None, None, None, None
+
+
+def _main_grad(name, tensor, dtype):
+    total = getattr(tensor, "main_grad", None)
+    if total is None:
+        _refuse(f"main_grad is asked for, and {name} has no attribute main_grad")
+    dense = total.is_contiguous() or total.dim() == 2 and total.stride(1) == 1
+    if total.shape != tensor.shape or total.device != tensor.device or not dense or total.data_ptr() % 16:
+        _refuse(f"{name}.main_grad must be a tensor as {name} is, with dense rows")
+    if total.dtype not in (torch.float32, dtype):
+        _refuse(f"{name}.main_grad is {total.dtype}; it must be float32 or {dtype}")
+    return total.detach()
+
+
+@torch.compiler.disable
+def _into_main_grad(wants, options, promise, input, weight, bias, labels, class_weights):
+    needs = wants & GRAD_WEIGHT, wants & GRAD_BIAS
+    if needs[1] and not needs[0]:
+        _refuse("main_grad of weight and bias must both be there, in the same type")
+    sums = [_main_grad(n, t, input.dtype) if need else None for n, t, need in zip(("weight", "bias"), (weight, bias), needs)]
+    if sums[1] is not None and sums[1].dtype != sums[0].dtype:
+        _refuse("main_grad of weight and bias must both be there, in the same type")
+    options = options._replace(grad_dtype=sums[0].dtype)
+    return _IntoMainGrad.apply(wants, options, sums, promise, input, weight, bias, labels, class_weights)
+
+
+# ---- what the caller sees ----
+
+
+def _refuse(what):
+    raise ValueError(f"linear_cross_entropy: {what}")
+
+
+def _check_tensors(input, weight, labels, bias, class_weights):
+    if input.device.type not in ("cpu", "cuda"):
+        _refuse(f"input is on {input.device}; only cpu and cuda are supported")
+    if weight.dim() != 2 or input.dim() < 1 or input.size(-1) != weight.size(1):
+        _refuse(f"input is {list(input.shape)} and weight {list(weight.shape)}; they must be [..., H] and [V, H]")
+    if labels.shape != input.shape[:-1]:
+        _refuse(f"labels are {list(labels.shape)}; for this input they must be {list(input.shape[:-1])}")
+    if labels.dtype not in LABEL_DTYPES:
+        _refuse(f"labels are {labels.dtype}; they must be int64 or int32")
+    for name, vector in (("bias", bias), ("class_weights", class_weights)):
+        if vector is not None and vector.shape != weight.shape[:1]:
+            _refuse(f"{name} is {list(vector.shape)}; it must be [{weight.size(0)}]")
+    for name, tensor in (("weight", weight), ("labels", labels), ("bias", bias), ("class_weights", class_weights)):
+        if tensor is not None and tensor.device != input.device:
+            _refuse(f"{name} is on {tensor.device} and input on {input.device}; they must be on the same device")
+
+
+def _refuse_transforms(*tensors):
+    """Under torch.func and forward-mode differentiation the operator would be asked for what it does not have."""
+    if torch.compiler.is_compiling():
+        return
+    dual = forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors if t is not None)
+    if dual or torch._C._functorch.peek_interpreter_stack() is not None:
+        _refuse("torch.func and forward-mode derivatives are not supported; call .backward(), or use F.cross_entropy there")
+
+
+def _compute_dtype(input, weight, bias):
+    """The type to compute in: autocast's, where that is on, as for F.linear; else that of all three."""
+    kind = input.device.type
+    named = [(name, t.dtype) for name, t in (("input", input), ("weight", weight), ("bias", bias)) if t is not None]
+    for name, dtype in named:
+        if dtype not in DTYPES:
+            _refuse(f"{name} is {dtype}; it must be float32, float16 or bfloat16")
+    if torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    for name, dtype in named:
+        if dtype != input.dtype:
+            _refuse(f"{name} is {dtype} and input {input.dtype}; they must be of one type outside of autocast")
+    return input.dtype
+
+
+class _MeanOverRanks(torch.autograd.Function):
+    """A sharded weight as it is; its gradient, a sum over ranks by then, divided by their number."""
+
+    @staticmethod
+    def forward(ctx, weight, ranks):
+        ctx.ranks = ranks
+        return weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / ctx.ranks, None
+
+
+def _whole(name, tensor):
+    """TENSOR itself; a DTensor gathered, whose gradient will be the ranks' mean, scattered as its values are."""
+    if tensor is None or not hasattr(tensor, "full_tensor"):
+        return tensor
+    from torch.distributed.tensor import Partial
+
+    if name not in ("weight", "bias"):
+        _refuse(f"{name} is a DTensor; give each rank its own part (to_local)")
+    mesh = tensor.device_mesh
+    return _MeanOverRanks.apply(tensor, mesh.size()).full_tensor(grad_placements=[Partial()] * mesh.ndim)
+
+
+def _promised(upstream, loss_shape, device):
+    if upstream is None:
+        return None
+    if not isinstance(upstream, torch.Tensor):
+        return torch.full(loss_shape, float(upstream), dtype=torch.float32, device=device)
+    if upstream.numel() != loss_shape.numel() or upstream.device != device:
+        _refuse(f"upstream is {list(upstream.shape)} on {upstream.device}; it must be as the loss, on {device}")
+    return upstream.detach().float().contiguous()
+
+
+def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
+    for name, value, known in (("reduction", reduction, REDUCTIONS), ("mode", mode, MODES)):
+        if value not in known:
+            _refuse(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+    flags = F32_LOGITS if f32_logits and dtype != torch.float32 else 0
+    return flags | (F32_ACCUMULATE if f32_accumulate else 0)
+
+
+def linear_cross_entropy(
+    input, weight, labels, bias=None, *,
+    class_weights=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0,
+    upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
+):  # fmt: skip
+    """cross_entropy(input @ weight.T + bias, labels), in fp32, without holding the logits.
+
+    input [..., H], weight [V, H], bias [V] in float32, float16 or bfloat16; labels [...] in int64 or int32.  Under
+    autocast they are computed with in its type, as F.linear does; the weight's gradient then is exact to the weight's own.
+    class_weights, ignore_index, reduction, label_smoothing are those of F.cross_entropy; z_loss q adds q lse^2 a token;
+    softcap c makes the logits c tanh(logits / c).
+
+    A weight that is a DTensor is gathered for the call; its gradient is the mean over the ranks of its mesh, as with FSDP2,
+    and comes back sharded.  Inside of a module that fully_shard wraps the weight is whole already.
+
+    upstream     a promise: the gradient that this loss will get (a number or a tensor; 1 where you call loss.backward();
+                 a GradScaler's scale).  Gradients are computed with it and not multiplied afterwards.  If another comes, the
+                 input's gradient is NaN and check() says so
+    main_grad    weight.main_grad (and bias.main_grad), float32 or as the weight, is added to; weight.grad stays as it is.
+                 In the backward; with `upstream` already in the forward, so not inside of gradient checkpointing.
+                 torch.compile breaks its graph there, and with fullgraph=True refuses it
+    max_counted  a promise: at most so many labels are not ignore_index; the others then cost nothing
+    mode         auto, fast, lean, naive; `budget`: the most bytes of workspace (None: as the mode has it)
+    f32_logits   a chunk's logits in fp32 where the types are of 16 bits: exact gradients also where the softmax is peaked
+    f32_accumulate   sums the weight's gradient over the chunks in fp32 and rounds once (4 H V bytes more)
+    """
+    _refuse_transforms(input, weight, bias)
+    tensors = (("input", input), ("weight", weight), ("labels", labels), ("bias", bias), ("class_weights", class_weights))
+    input, weight, labels, bias, class_weights = (_whole(name, tensor) for name, tensor in tensors)
+    _check_tensors(input, weight, labels, bias, class_weights)
+    dtype = _compute_dtype(input, weight, bias)
+    flags = _choices(reduction, mode, f32_logits, f32_accumulate, dtype)
+    rows, label_row = input.reshape(-1, weight.size(1)).to(dtype), labels.reshape(-1)
+    if weight.dtype != torch.float32 and not main_grad:  # an fp32 weight is rounded in the call, and its gradient is not
+        weight = weight.to(dtype)
+    if bias is not None and not main_grad:
+        bias = bias.to(weight.dtype)
+    needs = [t is not None and t.requires_grad and torch.is_grad_enabled() for t in (input, weight, bias)]
+    wants = LOSS | sum(bit for bit, needed in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if needed)
+    promise = _promised(upstream, label_row.shape if reduction == "none" else torch.Size(), input.device)
+    grad_dtype = torch.float32 if weight.dtype == torch.float32 else dtype
+    options = Options(reduction, int(ignore_index), float(label_smoothing), float(z_loss), float(softcap), max_counted, mode,
+                      int(budget or 0), flags, grad_dtype)  # fmt: skip
+    if main_grad and wants & (GRAD_WEIGHT | GRAD_BIAS):
+        loss = _into_main_grad(wants, options, promise, rows, weight, bias, label_row, class_weights)
+    else:
+        now = LOSS if promise is None and reduction == "none" else wants
+        given = rows, weight, bias, label_row, class_weights, None if wants == LOSS else promise
+        loss = torch.ops.vramscope.linear_cross_entropy(*given, now, *options)[0]
+    return loss.reshape(labels.shape) if reduction == "none" else loss
+
+
+def workspace_bytes(tokens, hidden, vocab, dtype=torch.bfloat16, device="cuda", mode="auto", budget=None, bias=False,
+                    f32_logits=False):  # fmt: skip
+    """What a training call with otherwise default options allocates while it runs, beyond the gradients; exactly."""
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    flags = _choices("mean", mode, f32_logits, False, dtype)
+    options = Options("mean", -100, 0.0, 0.0, 0.0, 0, mode, int(budget or 0), flags, dtype)
+    wants = LOSS | GRAD_INPUT | GRAD_WEIGHT | (GRAD_BIAS if bias else 0)
+    return workspace_size(wants, options, dtype, tokens, hidden, vocab, device)

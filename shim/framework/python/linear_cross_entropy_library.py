@@ -1,0 +1,303 @@
+"""linear_cross_entropy_library - liblinear_cross_entropy.so for PyTorch's tensors, by ctypes: nothing to compile.
+
+`run` is one lce_run: it plans, allocates what the call writes and its workspace from PyTorch's allocator, and puts the
+work on the current stream.  It knows nothing of autograd; linear_cross_entropy.py does.  The library is found in the
+tree that this file lies in, built or installed; LCE_LIBRARY names another.
+
+For each device the library is opened once.  Plans are kept by what they are for, and read only: threads share them.
+Nothing here waits for the GPU, but for check().
+"""
+
+import ctypes as C
+import os
+import threading
+from collections import OrderedDict
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import torch
+
+DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
+REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
+LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
+ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
+BAD_LABEL, TOO_MANY, BROKEN_PROMISE = 1, 2, 4  # the error flag's bits; the last is set here, not by the library
+MOST_PLANS = 256
+
+
+class Error(RuntimeError):
+    """What the library says, or that it cannot be found."""
+
+
+# ---- the C interface ----
+
+
+def _fields(names, type_):
+    return [(name, type_) for name in names.split()]
+
+
+class _Problem(C.Structure):
+    _fields_ = (
+        _fields("size wants flags", C.c_uint32)
+        + _fields("dtype label_dtype grad_weight_dtype reduction", C.c_int32)
+        + _fields("proposals", C.c_uint32)
+        + _fields("tokens hidden vocab input_stride weight_stride grad_input_stride grad_weight_stride", C.c_int64)
+        + _fields("ignore_index max_counted", C.c_int64)
+        + _fields("label_smoothing z_loss softcap grad_weight_beta", C.c_float)
+    )
+
+
+class _Buffers(C.Structure):
+    _fields_ = (
+        _fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
+        + _fields("error_flag workspace", C.c_void_p)
+        + _fields("workspace_size", C.c_size_t)
+    )
+
+
+class _Info(C.Structure):
+    _fields_ = (
+        _fields("mode chunks", C.c_int32)
+        + _fields("chunk_tokens", C.c_int64)
+        + _fields("workspace_size logits_size gemm_size", C.c_uint64)
+        + _fields("slab_columns", C.c_int64)
+    )
+
+
+def _places():
+    """Where the library may lie: what the user says; in the tree whose share/vramscope/python this is, installed or
+    built; the builds of a source tree."""
+    named = os.environ.get("LCE_LIBRARY")
+    if named:
+        return [named]
+    here, source = (os.path.dirname(path) for path in (os.path.abspath(__file__), os.path.realpath(__file__)))
+    folders = [os.path.join(here, "../../../lib")]
+    folders += [os.path.join(source, "../../../build", preset, "lib") for preset in ("release", "debug")]
+    return [os.path.normpath(os.path.join(folder, "liblinear_cross_entropy.so")) for folder in folders]
+
+
+def find():
+    places = _places()
+    for place in places:
+        if os.path.exists(place):
+            return place
+    raise Error(f"liblinear_cross_entropy.so is not at {' nor at '.join(places)}: build it, or name it in LCE_LIBRARY")
+
+
+def _bind(path):
+    try:
+        library = C.CDLL(path)
+    except OSError as error:
+        raise Error(f"{path} cannot be loaded: {error}") from None
+    pointer = C.c_void_p
+    for name, arguments, result in (
+        ("lce_open", [C.c_int, C.POINTER(pointer)], C.c_int),
+        ("lce_problem_init", [C.POINTER(_Problem)], None),
+        ("lce_plan_create", [pointer, C.POINTER(_Problem), C.c_int, C.c_uint64, C.POINTER(pointer)], C.c_int),
+        ("lce_plan_destroy", [pointer], None),
+        ("lce_plan_info", [pointer], C.POINTER(_Info)),
+        ("lce_run", [pointer, C.POINTER(_Buffers), pointer], C.c_int),
+        ("lce_message", [], C.c_char_p),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
+    return library
+
+
+# ---- a device's library and its plans ----
+
+
+class _Plan:
+    """One plan, and the streams that its work was put on: it is to live until that is done."""
+
+    def __init__(self, handle, info):
+        self.handle, self.info = handle, info
+        self.streams, self.captured = set(), False
+
+    def used(self, stream):
+        if stream is not None:
+            self.streams.add(stream)
+            self.captured = self.captured or torch.cuda.is_current_stream_capturing()
+
+
+class _Library:
+    """The library opened for one device.  Plans are kept by what they are for; the oldest go when there are many."""
+
+    def __init__(self, c, device):
+        self.c, self.device, self.cuda = c, device, device.type == "cuda"
+        self.plans, self.retired, self.lock = OrderedDict(), [], threading.Lock()
+        self.handle = C.c_void_p()
+        self.check(c.lce_open(int(self.cuda), C.byref(self.handle)))
+        with torch.inference_mode(False):  # check() writes to it outside of any
+            self.flag = torch.zeros(1, dtype=torch.int32, device=device)
+
+    def check(self, status):
+        if status:
+            raise Error(self.c.lce_message().decode())
+
+    def plan(self, fields, mode, budget):
+        key = (fields, mode, budget)
+        with self.lock:
+            plan = self.plans.pop(key, None) or self._create(dict(fields), mode, budget)
+            self.plans[key] = plan
+            if len(self.plans) > MOST_PLANS:
+                self._retire()
+            return plan
+
+    def _create(self, fields, mode, budget):
+        problem = _Problem()
+        self.c.lce_problem_init(C.byref(problem))
+        for name, value in fields.items():
+            setattr(problem, name, value)
+        handle = C.c_void_p()
+        self.check(self.c.lce_plan_create(self.handle, C.byref(problem), mode, budget, C.byref(handle)))
+        return _Plan(handle, self.c.lce_plan_info(handle).contents)
+
+    def _retire(self):
+        """Takes the plan out that was not used for the longest time, and destroys those whose work is done."""
+        if self.cuda and torch.cuda.is_current_stream_capturing():
+            return  # no event may be asked now
+        plan = self.plans.popitem(last=False)[1]
+        if not plan.captured:  # a graph may replay its work at any time
+            self.retired.append((plan, [stream.record_event() for stream in plan.streams]))
+        done = [entry for entry in self.retired if all(event.query() for event in entry[1])]
+        for entry in done:
+            self.retired.remove(entry)
+            self.c.lce_plan_destroy(entry[0].handle)
+
+
+_c = None
+_libraries = {}
+_opening = threading.Lock()
+_seen = threading.local()
+
+
+def on(device):
+    """A context in which DEVICE is the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def library_for(device):
+    """The library for DEVICE, which is current.  On a thread that is new to CUDA, makes its context current."""
+    global _c
+    if device.type == "cuda" and device not in _seen.__dict__.setdefault("devices", set()):
+        torch.cuda.Event().record()
+        _seen.devices.add(device)
+    with _opening:
+        if device not in _libraries:
+            _c = _c or _bind(find())
+            _libraries[device] = _Library(_c, device)
+        return _libraries[device]
+
+
+def check(device=None):
+    """Raises ValueError if a call on DEVICE (default: every device) had bad labels or a broken promise; waits for it."""
+    wanted = None if device is None else torch.device(device)
+    bits = 0
+    for where, library in list(_libraries.items()):
+        if wanted is None or where.type == wanted.type and wanted.index in (None, where.index):
+            bits |= int(library.flag.item())
+            library.flag.zero_()
+    words = {
+        BAD_LABEL: "a label was neither ignore_index nor in 0 .. vocabulary - 1",
+        TOO_MANY: "more tokens counted than max_counted promised",
+        BROKEN_PROMISE: "the gradient from above was not the promised `upstream`",
+    }
+    if bits:
+        raise ValueError("linear_cross_entropy: since the last check() " + "; ".join(words[b] for b in words if bits & b))
+
+
+# ---- one call ----
+
+
+class Options(NamedTuple):
+    """What a problem is beside its tensors, in types that an operator of PyTorch can take."""
+
+    reduction: str
+    ignore_index: int
+    label_smoothing: float
+    z_loss: float
+    softcap: float
+    max_counted: int
+    mode: str
+    budget: int
+    flags: int
+    grad_dtype: torch.dtype  # of dweight and dbias
+
+
+def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
+    """The fields of a problem, in a form that can be a key.  STRIDES: of input, weight and dweight."""
+    fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
+    fields["dtype"], fields["label_dtype"] = DTYPES[dtype], LABEL_DTYPES[labels]
+    fields["grad_weight_dtype"], fields["reduction"] = DTYPES[options.grad_dtype], REDUCTIONS[options.reduction]
+    fields["vocab"], fields["hidden"] = weight_shape
+    fields["input_stride"], fields["weight_stride"], fields["grad_weight_stride"] = strides
+    tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"  # as F.linear: when it runs
+    fields["flags"] = options.flags | (ALLOW_TF32 if tf32 else 0)
+    for name in "ignore_index max_counted label_smoothing z_loss softcap".split():
+        fields[name] = getattr(options, name)
+    return tuple(fields.items())
+
+
+def _rows(matrix, dtype):
+    """MATRIX as the library reads it: of the type, its rows dense and aligned.  Itself where it is so already."""
+    matrix = matrix.detach().to(dtype)
+    if matrix.stride(1) != 1 and matrix.size(1) > 1 or matrix.stride(0) < matrix.size(1) or matrix.data_ptr() % 16:
+        return matrix.clone(memory_format=torch.contiguous_format)
+    return matrix
+
+
+def _vector(vector, dtype):
+    if vector is None:
+        return None
+    vector = vector.detach().to(dtype).contiguous()
+    return vector.clone() if vector.data_ptr() % 16 else vector
+
+
+def _stride(matrix):
+    return max(matrix.stride(0), matrix.size(1))  # of a single row PyTorch says anything
+
+
+def _address(tensor):
+    return None if tensor is None else tensor.data_ptr()
+
+
+def run(wants, options, input, weight, bias, labels, class_weights, upstream, weight_sum=None, bias_sum=None):
+    """One lce_run: the loss, and the gradients of input, weight and bias; None for each that is not in WANTS.
+
+    Where WEIGHT_SUM is given, the gradients of weight and bias are added to it and to BIAS_SUM, and are these.
+    """
+    with on(input.device):
+        library = library_for(input.device)
+        dtype, device = input.dtype, input.device
+        x, w, b = _rows(input, dtype), _rows(weight, dtype), _vector(bias, dtype)
+        labels, class_weights = labels.contiguous(), _vector(class_weights, torch.float32)
+        adds = weight_sum is not None and bool(wants & GRAD_WEIGHT)
+        loss = dx = dw = db = None
+        if wants & LOSS:
+            loss = torch.empty(labels.shape if options.reduction == "none" else (), dtype=torch.float32, device=device)
+        if wants & GRAD_INPUT:
+            dx = torch.empty(input.shape, dtype=dtype, device=device)
+        if wants & GRAD_WEIGHT:
+            dw = weight_sum if adds else torch.empty(weight.shape, dtype=options.grad_dtype, device=device)
+        if wants & GRAD_BIAS:
+            db = bias_sum if adds else torch.empty(bias.shape, dtype=options.grad_dtype, device=device)
+        strides = _stride(x), _stride(w), 0 if dw is None else _stride(dw)
+        fields = _problem(wants, options, dtype, labels.dtype, labels.numel(), weight.shape, strides, float(adds))
+        plan = library.plan(fields, MODES[options.mode], options.budget)
+        size = plan.info.workspace_size
+        workspace = torch.empty(size, dtype=torch.uint8, device=device)
+        order = x, w, b, labels, class_weights, upstream, loss, dx, dw, db, library.flag, workspace
+        stream = torch.cuda.current_stream(device) if library.cuda else None
+        plan.used(stream)
+        buffers = _Buffers(*map(_address, order), size)
+        library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
+        return loss, dx, dw, db
+
+
+def workspace_size(wants, options, dtype, tokens, hidden, vocab, device):
+    """The bytes that a `run` of dense matrices allocates for its workspace."""
+    fields = _problem(wants, options, dtype, torch.int64, tokens, (vocab, hidden), (hidden, hidden, hidden), 0.0)
+    with on(device):
+        return library_for(device).plan(fields, MODES[options.mode], options.budget).info.workspace_size

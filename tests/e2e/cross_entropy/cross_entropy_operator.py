@@ -1,0 +1,173 @@
+"""cross_entropy_operator.py [cpu|cuda] [PATTERN] - the loss as an operator of PyTorch: what torch.compile, torch.func, autocast
+and torch.library's own checks ask of one.  BINDING names the folder of linear_cross_entropy.py.
+"""
+import itertools
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
+import linear_cross_entropy as L  # noqa: E402
+from cross_entropy_binding_kit import DEVICE, close, distance, gradients, labels_for, leaf, main, raises, reference  # noqa: E402
+from linear_cross_entropy import linear_cross_entropy  # noqa: E402
+
+EVERY = L.LOSS | L.GRAD_INPUT | L.GRAD_WEIGHT | L.GRAD_BIAS
+
+
+def arguments(reduction, wants, dtype=torch.float32, biased=True, upstream=None, **tensors):
+    x, w, b = leaf(6, 16, dtype=dtype), leaf(40, 16, dtype=dtype), leaf(40, dtype=dtype) if biased else None
+    x, w = tensors.get("x", x), tensors.get("w", w)
+    return x, w, b, labels_for(6, vocab=40, ignored=0.2), None, upstream, wants, *L.Options(reduction, -100, 0.1, 0.0, 3.0, 0, "auto", 0, 0, dtype)
+
+
+def test_torch_library_finds_nothing_wrong_with_the_operator():
+    operator, check = torch.ops.vramscope.linear_cross_entropy.default, torch.library.opcheck
+    for reduction in L.REDUCTIONS:
+        check(operator, arguments(reduction, L.LOSS))
+    for dtype, biased in ((torch.float32, True), (torch.bfloat16, False)):
+        check(operator, arguments("sum", EVERY if biased else EVERY & ~L.GRAD_BIAS, dtype, biased))
+    check(operator, arguments("mean", L.LOSS | L.GRAD_INPUT, w=torch.randn(40, 16, device=DEVICE)))
+    check(operator, arguments("mean", EVERY & ~L.LOSS, upstream=torch.ones((), device=DEVICE)))
+    check(operator, arguments("none", EVERY, upstream=torch.ones(6, device=DEVICE), x=leaf(6, 40)[:, 3:19]))
+    kept = torch.ops.vramscope.linear_cross_entropy_kept_promise.default
+    check(kept, (torch.ones((), device=DEVICE), torch.ones((), device=DEVICE)))
+
+
+# ---- torch.compile ----
+
+
+def compiled(function, backend="aot_eager", **options):
+    torch._dynamo.reset()
+    return torch.compile(function, backend=backend, fullgraph=True, **options)
+
+
+def step(x, w, b, y, **options):
+    return linear_cross_entropy(x.tanh(), w, y, b, **options) * 0.5
+
+
+def test_a_whole_step_is_one_graph():
+    choices = {}, {"reduction": "sum", "softcap": 4.0}, {"reduction": "none"}, {"upstream": 0.5, "z_loss": 1e-3}, {"class_weights": torch.rand(40, device=DEVICE)}
+    for backend, dtype, some in (("aot_eager", torch.float32, choices), ("inductor", torch.bfloat16, choices[:1])):
+        for options in some:
+            x, w, b, y = leaf(3, 5, 16, dtype=dtype), leaf(40, 16, dtype=dtype), leaf(40, dtype=dtype), labels_for(3, 5, vocab=40, ignored=0.2)
+            loss = compiled(step, backend)(x, w, b, y, **options)
+            loss.sum().backward()
+            got = gradients(x, w, b)
+            x.grad = w.grad = b.grad = None
+            want = step(x, w, b, y, **options)
+            want.sum().backward()
+            close([loss, *got], [want.detach().double().cpu(), *(g.double().cpu() for g in gradients(x, w, b))], dtype, f"{backend} {options}")
+    L.check()
+
+
+def test_one_graph_serves_every_number_of_tokens():
+    frames = []
+
+    def count(module, inputs):
+        frames.append(module)
+        return module.forward
+
+    w, b = leaf(40, 16), leaf(40)
+    function = compiled(step, count, dynamic=True)
+    for tokens in (5, 9, 33, 64):
+        x, y = leaf(tokens, 16), labels_for(tokens, vocab=40)
+        assert torch.allclose(function(x, w, b, y), step(x, w, b, y))
+    assert len(frames) == 1, len(frames)
+
+
+def test_autocast_and_no_grad_inside_a_compiled_function():
+    x, w, b, y = leaf(9, 16), leaf(40, 16), leaf(40), labels_for(9, vocab=40)
+
+    def function(x, w, b, y):
+        with torch.autocast(DEVICE.type, torch.bfloat16):
+            return linear_cross_entropy(x, w, y, b)
+
+    loss = compiled(function)(x, w, b, y)
+    loss.backward()
+    got = gradients(x, w, b)
+    close([loss, *got], reference(x.bfloat16(), w.bfloat16(), y, b.bfloat16()), torch.bfloat16)
+    assert [g.dtype for g in got] == [torch.float32] * 3
+    with torch.no_grad():
+        assert torch.allclose(compiled(step)(x, w, b, y), step(x, w, b, y))
+
+
+def test_the_graph_keeps_gradients_and_no_logits():
+    """What a compiled forward keeps for its backward: nothing of tokens times classes."""
+    kept = []
+    x, w, y = leaf(64, 16), leaf(1000, 16), labels_for(64, vocab=1000)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(tuple(t.shape)) or t, lambda t: t):
+        compiled(lambda x, w, y: linear_cross_entropy(x.tanh(), w, y))(x, w, y).backward()
+    assert kept and (64, 1000) not in kept and max(map(len, kept)) <= 2, kept
+
+
+def test_main_grad_breaks_the_graph_and_works():
+    x, w, y = leaf(9, 16), leaf(40, 16), labels_for(9, vocab=40)
+    w.main_grad = torch.zeros_like(w)
+    function = lambda x, w, y: linear_cross_entropy(x.tanh(), w, y, main_grad=True) * 0.5
+    raises(Exception, "linear_cross_entropy", compiled(function), x, w, y, lines=True)
+    torch._dynamo.reset()
+    torch.compile(function, backend="aot_eager")(x, w, y).backward()
+    want = reference(x.tanh(), w, y)
+    close([None, None, w.main_grad], [None, None, want[2] * 0.5])
+
+
+# ---- refusals ----
+
+
+def test_torch_func_is_refused_in_one_line():
+    x, w, y = leaf(9, 16), leaf(40, 16), labels_for(9, vocab=40)
+    for transform in (torch.func.grad, torch.func.jacrev, torch.func.hessian):
+        raises(ValueError, "torch.func and forward-mode", transform(lambda h: linear_cross_entropy(h, w, y)), x)
+    raises(ValueError, "torch.func and forward-mode", torch.vmap(lambda h: linear_cross_entropy(h, w, y[:1])), x[:, None])
+    raises(ValueError, "torch.func and forward-mode", torch.func.jvp, lambda h: linear_cross_entropy(h, w, y), (x,), (x,))
+    with torch.autograd.forward_ad.dual_level():
+        raises(ValueError, "torch.func and forward-mode", linear_cross_entropy, torch.autograd.forward_ad.make_dual(x, x), w, y)
+        assert linear_cross_entropy(x, w, y).item() > 0
+
+
+def test_a_second_derivative_is_refused_in_one_line():
+    x, w, y = leaf(9, 16), leaf(40, 16), labels_for(9, vocab=40)
+    for options in ({}, {"reduction": "none"}, {"upstream": 1.0}):
+        loss = linear_cross_entropy(x, w, y, **options).sum()
+        raises(L.Error, "cannot be differentiated twice", torch.autograd.grad, loss, (x, w), create_graph=True)
+
+
+# ---- types ----
+
+
+def test_autocast_takes_the_types_that_linear_and_cross_entropy_take():
+    y = labels_for(9, vocab=40)
+    kinds = (torch.float32, torch.bfloat16, torch.float16)
+    for input, weight, bias, auto in itertools.product(kinds, kinds, kinds, (torch.bfloat16, torch.float16)):
+        x, w, b = leaf(9, 16, dtype=input), leaf(40, 16, dtype=weight), leaf(40, dtype=bias)
+        with torch.autocast(DEVICE.type, auto):
+            loss, want = linear_cross_entropy(x, w, y, b), F.cross_entropy(F.linear(x, w, b), y)
+        assert loss.dtype == want.dtype == torch.float32
+        loss.backward()
+        got = gradients(x, w, b)
+        assert [g.dtype for g in got] == [input, weight, bias]
+        for g, exact in zip((loss, *got), reference(x.to(auto), w.to(auto), y, b.to(auto))):
+            assert distance(g, exact) < 1.2e-2, f"{input} {weight} {bias} {auto}"  # rounded to autocast's type and to its own
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        raises(ValueError, "input is torch.float64; it must be", linear_cross_entropy, leaf(9, 16, dtype=torch.float64), leaf(40, 16), y)
+    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=False):
+        raises(ValueError, "of one type outside of autocast", linear_cross_entropy, leaf(9, 16), leaf(40, 16, dtype=torch.bfloat16), y)
+
+
+def test_fake_tensors_run_it_without_the_library():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x, w = torch.empty(5, 7, 16, device=DEVICE, requires_grad=True), torch.empty(40, 16, device=DEVICE, requires_grad=True)
+        y = torch.empty(5, 7, dtype=torch.int64, device=DEVICE)
+        for reduction, shape in (("mean", ()), ("none", (5, 7))):
+            loss = linear_cross_entropy(x, w, y, reduction=reduction)
+            loss.sum().backward()
+            assert loss.shape == shape and loss.dtype == torch.float32 and w.grad.shape == w.shape
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))

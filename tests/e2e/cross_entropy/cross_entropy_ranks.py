@@ -1,0 +1,166 @@
+"""cross_entropy_ranks.py [cpu|cuda] [PATTERN] - the loss where two processes train together: DDP, FSDP2, sharded weights.
+
+Each test runs in both processes, on data of their own, and holds the gradients against PyTorch's loss in one process that
+has all the data.  BINDING names the folder of linear_cross_entropy.py.
+"""
+import os
+import sys
+import tempfile
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
+from cross_entropy_binding_kit import DEVICE, distance, main, raises  # noqa: E402
+from linear_cross_entropy import linear_cross_entropy  # noqa: E402
+
+RANKS, TOKENS, HIDDEN, VOCAB = 2, 12, 16, 50
+
+
+class Model(nn.Module):
+    """An embedding, a layer, and an output layer; its loss FUSED or PyTorch's.  TIED: embedding and output share a weight."""
+
+    def __init__(self, fused=True, tied=False):
+        super().__init__()
+        torch.manual_seed(3)
+        self.embed, self.layer, self.head = nn.Embedding(VOCAB, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, VOCAB)
+        self.fused = fused
+        if tied:
+            self.head.weight = self.embed.weight
+
+    def forward(self, ids, labels):
+        hidden = self.layer(self.embed(ids)).tanh()
+        if self.fused:
+            return linear_cross_entropy(hidden, self.head.weight, labels, self.head.bias)
+        return F.cross_entropy(self.head(hidden).float(), labels)
+
+
+def here():
+    return torch.device("cuda", dist.get_rank()) if DEVICE.type == "cuda" else DEVICE
+
+
+def mesh(*shape):
+    return init_device_mesh(DEVICE.type, shape)
+
+
+def data(rank, step=0):
+    return torch.randint(VOCAB, (2, TOKENS), generator=torch.Generator().manual_seed(100 + rank + 10 * step))
+
+
+def mine(step=0):
+    return data(dist.get_rank(), step).to(here())
+
+
+def together(tied=False, steps=1, dtype=torch.float32):
+    """The gradients, the mean over ranks and steps, that one process gets without any of what is tested."""
+    model = Model(fused=False, tied=tied).to(dtype)
+    for step in range(steps):
+        for rank in range(RANKS):
+            (model(*data(rank, step)) / RANKS / steps).backward()
+    return {name: p.grad.double() for name, p in model.named_parameters()}
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def agree(model, want, limit=2e-5):
+    for name, parameter in model.named_parameters():
+        error = distance(whole(parameter.grad), want[name.removeprefix("module.")])
+        assert error < limit, f"the gradient of {name} is off by {error:.1e}"
+
+
+def test_ddp_with_accumulation_and_tied_weights():
+    for tied in (False, True):
+        ids = [here().index] if DEVICE.type == "cuda" else None
+        model = DistributedDataParallel(Model(tied=tied).to(here()), device_ids=ids)
+        model(*mine()).backward()
+        agree(model, together(tied))
+        model.zero_grad(set_to_none=True)
+        with model.no_sync():
+            (model(*mine(0)) / 2).backward()
+        (model(*mine(1)) / 2).backward()
+        agree(model, together(tied, 2))
+
+
+def test_fsdp2_around_the_whole_model():
+    for tied in (False, True):
+        model = fully_shard(Model(tied=tied).to(here()), mesh=mesh(RANKS))
+        model(*mine()).backward()
+        assert isinstance(model.head.weight.grad, DTensor) and model.head.weight.grad.placements == (Shard(0),)
+        agree(model, together(tied))
+
+
+def test_fsdp2_with_compute_in_bf16():
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    model = fully_shard(Model().to(here()), mesh=mesh(RANKS), mp_policy=policy)
+    model(*mine()).backward()
+    assert model.head.weight.grad.dtype == torch.float32
+    agree(model, together(), 2e-2)
+
+
+def test_a_weight_that_is_sharded_where_the_loss_is_called():
+    """As FSDP2 leaves it outside of the wrapped module's forward: gathered, and the gradient comes back as FSDP2's do."""
+    layouts = ((mesh(RANKS), [Shard(0)]), (mesh(RANKS), [Shard(1)]), (mesh(RANKS), [Replicate()]), (mesh(1, RANKS), [Replicate(), Shard(0)]))
+    for where, placements in layouts:
+        for reduction in ("mean", "none"):
+            model = Model().to(here())
+            ids, labels = mine()
+            hidden = model.layer(model.embed(ids)).tanh()
+            weight = nn.Parameter(distribute_tensor(model.head.weight.detach(), where, placements))
+            bias = nn.Parameter(distribute_tensor(model.head.bias.detach(), where, [Replicate()] * where.ndim))
+            linear_cross_entropy(hidden, weight, labels, bias, reduction=reduction).mean().backward()
+            want = together()
+            assert weight.grad.placements == tuple(placements), weight.grad.placements
+            for name, parameter in (("head.weight", weight), ("head.bias", bias)):
+                error = distance(parameter.grad.full_tensor(), want[name])
+                assert error < 2e-5, f"{placements}, {reduction}: {name} is off by {error:.1e}"
+    sharded = distribute_tensor(hidden.detach(), mesh(RANKS), [Shard(0)])
+    raises(ValueError, "input is a DTensor; give each rank its own part", linear_cross_entropy, sharded, weight, labels)
+
+
+def test_a_compiled_model_under_ddp_and_fsdp2():
+    torch._dynamo.reset()
+    inner = torch.compile(Model().to(here()), backend="aot_eager", fullgraph=True)
+    ids = [here().index] if DEVICE.type == "cuda" else None
+    model = DistributedDataParallel(inner, device_ids=ids)
+    model(*mine()).backward()
+    agree(inner._orig_mod, together())
+    torch._dynamo.reset()
+    model = fully_shard(Model().to(here()), mesh=mesh(RANKS))
+    torch.compile(model, backend="aot_eager")(*mine()).backward()
+    agree(model, together())
+
+
+def process(rank, folder):
+    if DEVICE.type == "cuda":
+        torch.cuda.set_device(rank)
+    torch.set_num_threads(1)
+    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60))
+    if rank:
+        sys.stdout = open(os.devnull, "w")
+    failed = main(process.tests)
+    dist.destroy_process_group()
+    sys.exit(failed)
+
+
+process.tests = globals()
+
+if __name__ == "__main__":
+    if DEVICE.type == "cuda" and torch.cuda.device_count() < RANKS:
+        print(f"skipped: {RANKS} GPUs are needed, and {torch.cuda.device_count()} here")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as meeting:
+        try:
+            mp.spawn(process, (meeting,), RANKS)
+        except mp.ProcessExitedException as error:
+            sys.exit(f"FAIL: {error}")
