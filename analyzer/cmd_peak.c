@@ -13,7 +13,7 @@
 #include "args.h"
 #include "commands.h"
 #include "frames_text.h"
-#include "journal.h"
+#include "trace/journal/journal.h"
 #include "relabel.h"
 #include "report.h"
 #include "shown.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "journal.h"
+#include "trace/journal/journal.h"
 #include "shown.h"
 #include "units.h"
 

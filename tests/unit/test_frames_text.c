@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "frames_text.h"
-#include "journal.h"
+#include "trace/journal/journal.h"
 
 /* what needs a database is not asked here */
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)
