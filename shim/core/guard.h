@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Has accesses to N bytes at AT survive that the file behind them is cut short: they find zeros, and
+/* Lets accesses to the N bytes at AT survive a truncation of the file behind them: they find zeros, and
  * TOLD(CONTEXT) is called, in a signal handler.  Where the handler is not in place, or there are too many
  * such pieces, nothing changes. */
 void vs_guard_add(void *at, size_t n, void (*told)(void *context), void *context);
@@ -14,7 +14,7 @@ void vs_guard_remove(const void *at); /* before it is unmapped */
 /* Puts the handler in place, if the host leaves SIGBUS to its default. */
 void vs_guard_install(void);
 
-/* Whether it was: then nobody of ours blocks the signal. */
+/* Whether it is in place: then no thread of ours blocks the signal. */
 bool vs_guard_installed(void);
 
 #endif

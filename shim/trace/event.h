@@ -77,8 +77,8 @@
      */                                                                                                      \
     X(24, OVERHEAD, "overhead")                                                                              \
     /* the physical memory that the device's arena holds, exactly: size = those bytes, arg0 = of them idle,  \
-     * arg1 = those of blocks that were freed and are not yet reusable.  Told before the event of a block    \
-     * that needed it; of frees after them */                                                                \
+     * arg1 = those of blocks that were freed and are not yet reusable.  Recorded before the event of a      \
+     * block that needed it, and after frees */                                                              \
     X(25, ARENA_RESERVED, "arena_reserved")                                                                  \
     /* the arena's figures at a moment, in several events: range = number of the sample, stack = which part, \
      * address, size, arg0, arg1 = figures 4 * part to 4 * part + 3 of enum vs_arena_figure.  No row of ev   \
@@ -141,8 +141,8 @@ enum vs_space {
 #undef X
 };
 
-/* Whose code asked for driver memory, as far as the address that the call returns to tells (hooks/asker.c):
- * in the upper bits of arg1, whose lower 16 are the api. */
+/* Whose code asked for driver memory, as far as the address that the call returns to shows it
+ * (hooks/asker.c): in the upper bits of arg1, whose lower 16 are the api. */
 enum vs_asker {
     VS_ASKER_UNKNOWN = 0,
     VS_ASKER_CARVER = 1, /* a caching allocator that reports its blocks: everything it asks for is managed */
@@ -247,7 +247,7 @@ struct vs_event {
     uint16_t thread; /* journal thread id (from 1) */
     uint8_t op;      /* enum vs_op */
     uint8_t space;   /* enum vs_space */
-    int8_t device;   /* CUDA ordinal within the process, VS_DEVICE_UNKNOWN where it can't be told */
+    int8_t device;   /* CUDA ordinal within the process, VS_DEVICE_UNKNOWN where it is not known */
     uint8_t context; /* journal context id (from 1), 0 = none */
     uint16_t status; /* CUresult of the real call, 0 = success */
 };

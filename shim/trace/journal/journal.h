@@ -136,8 +136,8 @@ void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *c
  * end.  A push or a pop that is dropped is not counted: its caller keeps it and tries again. */
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
 
-/* Where the words are that every append reads and changes, to be asked for early (hot.h): this line and the
- * one behind it. */
+/* The address of the words that every append reads and changes, to be prefetched (hot.h): this cache line and
+ * the next. */
 const void *vs_journal_head_line(const struct vs_journal *j);
 
 /* The same without any wait, for the thread that is itself the consumer. */
@@ -146,8 +146,8 @@ uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *even
 /* Counts an event of kind OP as lost: a push or a pop that was dropped and could not be kept. */
 void vs_journal_count_lost(struct vs_journal *j, uint8_t op);
 
-/* Whether an event from sequence FROM on, before TO, is one that MATTERS, or cannot be told any more: it is
- * not published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
+/* Whether an event from sequence FROM on, before TO, is one that MATTERS, or is not known any more: it is not
+ * published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
 bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
                     bool (*matters)(uint8_t op, uint8_t space));
 
@@ -167,7 +167,7 @@ uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
 uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
 /* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */
 void vs_journal_untracked(struct vs_journal *j, uint64_t n);
-/* A range was opened that nothing can follow: too deep, or on one thread too many. */
+/* A range was opened that cannot be tracked: it is too deep, or on one thread too many. */
 void vs_journal_lost_range(struct vs_journal *j);
 
 /* ---- consumer ---- */

@@ -27,7 +27,7 @@
 #include "core/hot.h"
 
 #define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
-#define KILL_NS           100000000u /* a claim this old is nobody's any more */
+#define KILL_NS           100000000u /* a claim this old belongs to a thread that will not finish it */
 #define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
 #define FETCH_FAR         12u        /* slots ahead */
 #define FETCH_NEAR        2u
@@ -51,7 +51,7 @@ static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
     return seq & ~j->mask;
 }
 
-/* Whether the event ends something, or tells a figure as it is now: lost, it would leave a total too high. */
+/* Whether the event ends something, or states a current figure: without it a total would stay too high. */
 static inline bool is_end(uint8_t op)
 {
     const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
@@ -71,7 +71,7 @@ static inline uint64_t room(const struct vs_journal *j, bool end)
     return end ? slots : slots - slots / 8;
 }
 
-/* Another producer was faster: out of its way for a moment, longer each time. */
+/* Another producer was faster: waits for a moment, longer each time. */
 static __attribute__((noinline, cold)) void step_back(unsigned failures)
 {
     for (unsigned i = 0; i < 1u << (failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS); i++)
@@ -107,7 +107,7 @@ static inline uint64_t claim(struct vs_journal *j, uint64_t room, unsigned *fail
         if (likely(usable(j, seq)))
             return seq;
         if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
-            return VS_SEQ_NONE; /* a graveyard: full from now on, rather than round and round */
+            return VS_SEQ_NONE; /* most slots are dead: the ring counts as full */
         seq = atomic_load_explicit(&h->head, memory_order_relaxed);
     }
     return VS_SEQ_NONE;
@@ -152,9 +152,9 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
         return VS_SEQ_NONE;
     }
     atomic_store_explicit(&slot->state, lap_of(j, seq) + 1, memory_order_release);
-    /* The line was last touched a lap ago, by another core: have it here before its turn.  Not where others
-     * record too: then it is probably theirs.  The near one is asked for again, for where so much happens
-     * between two events that a line does not stay for the far one's time. */
+    /* The slot's cache line was last touched a lap ago, by another core, so it is prefetched before its turn.
+     * Not where other threads record as well: one of them will probably take that slot.  The near slot is
+     * prefetched again, because its line may have been evicted if much happened since the last event. */
     if (likely(alone)) {
         vs_fetch_to_write(slot_of(j, seq + FETCH_FAR));
         vs_fetch_to_write(slot_of(j, seq + FETCH_NEAR));

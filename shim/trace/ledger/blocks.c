@@ -118,7 +118,7 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
     vs_curve_update(c, theirs, r->seq, r->t);
 }
 
-/* Not where the blocks are our own allocator's: what that holds it tells itself. */
+/* Not where the blocks are our own allocator's: it records itself what it holds. */
 static bool tells_reserved(const struct vs_event *e)
 {
     return e->space != VS_SPACE_ARENA;

@@ -93,7 +93,7 @@ static int by_seq(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* In the order of their births: that of the entries depends on what a continued ledger was told. */
+/* In the order of their births: the order of the entries depends on how a continued ledger was restored. */
 static void end_allocations(struct vs_ledger *l, const struct vs_event *e, struct undo *u,
                             const struct ending *end)
 {

@@ -61,7 +61,7 @@ struct device {
     uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
     uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
     uint64_t arena_unknown_use;           /* and those of other libraries' pools */
-    uint64_t arena_reserved;              /* what it holds, as last told */
+    uint64_t arena_reserved;              /* what it holds, as last recorded */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
     bool pools_in_doubt, graphs_in_doubt; /* the primary context went: the next figure says if they did */
@@ -263,7 +263,8 @@ void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch w
 /* pending.c */
 /* What is known of an event at its birth. */
 enum verdict vs_verdict_at_birth(const struct vs_event *e);
-/* Since when nothing has been heard that could decide the oldest provisional allocation; there is one. */
+/* The time of the last event that could have decided the oldest provisional allocation.  There must be one.
+ */
 uint64_t vs_pending_since(const struct vs_ledger *l);
 bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
                      uint64_t ring_seq);  /* false: apply it now */

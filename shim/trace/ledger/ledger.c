@@ -326,7 +326,7 @@ size_t vs_ledger_held(const struct vs_ledger *l)
 
 int64_t vs_ledger_held_since(const struct vs_ledger *l)
 {
-    /* what is held is held back by the oldest provisional allocation, which stands before all of it */
+    /* the oldest provisional allocation stands before all events that are held back */
     return l->pending.n ? (int64_t)vs_pending_since(l) : INT64_MAX;
 }
 

@@ -71,7 +71,7 @@ struct vs_row { /* one row of `ev` */
     uint64_t seq;
     int64_t t;
     uint64_t address, size, mate, framework, direct, reserved;
-    uint64_t stream; /* of what has none its own second number: see column kind.stream in schema.sql */
+    uint64_t stream; /* where there is none, the second number: column kind.stream in schema.sql */
     uint32_t phase, range, stack, kind;
     uint16_t api, thread, status;
     uint8_t op, space, context, managed;
@@ -255,7 +255,7 @@ struct vs_count_row {
     uint64_t value;
 };
 
-/* Which out-of-memory a vs_oom_row tells of (oom.c). */
+/* Which out-of-memory a vs_oom_row describes (oom.c). */
 enum {
     VS_OOM_FIRST = 1, /* of those of its device that reached the program */
     VS_OOM_LAST = 2,
@@ -336,11 +336,11 @@ void vs_ledger_lost_ends(struct vs_ledger *l, uint64_t first, uint64_t last);
 void vs_ledger_lost(struct vs_ledger *l, uint64_t last);
 /* Decides what is still provisional: no more is known, or nobody wants to wait. */
 void vs_ledger_flush(struct vs_ledger *l, struct vs_output *out);
-size_t vs_ledger_held(const struct vs_ledger *l);       /* events in the look-ahead queue */
-uint64_t vs_ledger_ring_seq(const struct vs_ledger *l); /* of the last event whose row is out; 0 = none */
-uint64_t vs_ledger_seq(const struct vs_ledger *l);      /* the last row's number */
-int64_t
-vs_ledger_held_since(const struct vs_ledger *l); /* t_ns: nothing has been heard since of what holds */
+size_t vs_ledger_held(const struct vs_ledger *l);        /* events in the look-ahead queue */
+uint64_t vs_ledger_ring_seq(const struct vs_ledger *l);  /* of the last event whose row is out; 0 = none */
+uint64_t vs_ledger_seq(const struct vs_ledger *l);       /* the last row's number */
+int64_t vs_ledger_held_since(const struct vs_ledger *l); /* t_ns of the last event that could have decided
+                                                            what holds the others back */
 
 /* Adds to OUT what changed since the last call: open ranges and their peaks, zones, statistics. */
 void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out);

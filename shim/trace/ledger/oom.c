@@ -107,7 +107,7 @@ static void decide_reached(struct vs_ledger *l, size_t last)
     close_open(l, first, last);
 }
 
-/* A framework lives with it (WHAT = absorbed), or has said so itself (reported). */
+/* The framework went on without it (WHAT = absorbed), or reported the failure itself (reported). */
 static void decide_inner(struct vs_ledger *l, size_t last, enum vs_count what)
 {
     const struct vs_oom_row *row = &l->oom.at.at[last].row;

@@ -183,7 +183,7 @@ struct open_range *vs_range_open_slot(struct vs_ledger *l)
     return o;
 }
 
-/* Of a thread that is not known only the chain of parents tells, as far as it is open. */
+/* Of an unknown thread only the chain of parents is known, as far as those ranges are open. */
 static bool parent_of_phase(struct vs_ledger *l, const struct vs_range_row *row)
 {
     uint32_t id = row->parent;

@@ -74,7 +74,7 @@ static bool makes_alloc(uint8_t op)
     return op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE || op == VS_OP_BLOCK_ALLOC;
 }
 
-/* The phase stands in the row: the ranges that told it may be long closed. */
+/* The phase stands in the row: the ranges that gave it may be long closed. */
 static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
 {
     struct vs_table *table = row->op == VS_OP_ALLOC         ? &l->allocs

@@ -198,7 +198,7 @@ static void give_entry(struct vs_ledger *l, uint32_t index)
 
 /* Keeps E, which counts from row SINCE on, under its address in TABLE (whose old entry, if any, the caller
  * has ended).  One whose free failed was missing from the totals meanwhile, and so is no part of what lived
- * then; of what lived before its free the lists of what is gone since still tell. */
+ * then; what lived before its free is still in the lists of what has gone since. */
 uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since)
 {
     uint32_t index = take_entry(l);

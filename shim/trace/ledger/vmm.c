@@ -191,8 +191,8 @@ static bool managed(const struct entry *e)
     return e->a.space == VS_SPACE_DEVICE && e->a.managed == VS_MANAGED;
 }
 
-/* A reservation holds a caching allocator's memory or none of it: one that holds its blocks, or a piece that
- * is known for its own, tells of all others that are mapped there. */
+/* A reservation holds a caching allocator's memory alone, or none of it.  So one piece in it that holds the
+ * allocator's blocks, or is known to be its own, decides for all that is mapped there. */
 static void learn_from_reservation(struct vs_ledger *l, const struct vs_event *e, uint32_t index)
 {
     const struct vs_span *home = vs_spans_at(&l->reservations, e->address);

@@ -9,7 +9,7 @@
 
 #define EACH(list, item) for (size_t i_ = 0; rc == 0 && i_ < (list).n && ((item) = &(list).at[i_], 1); i_++)
 
-/* A row behind a gap: its number has to be told. */
+/* A row behind a gap: its number has to be given. */
 static int write_at(struct vs_store *s, const struct vs_row *r)
 {
     bool unknown = vs_size_unknown(r); /* 'n': negative is NULL, and a known size may be stored negative */

@@ -102,7 +102,7 @@ static int write_stretch(struct vs_store *s, const struct vs_stretch_row *r)
 
 /* ---- which one is worth least ---- */
 
-struct wanted { /* what speaks for stretches now */
+struct wanted { /* what is in favour of keeping stretches in full, as of now */
     struct vs_peak_info peak[VS_LEDGER_DEVICES];
     size_t peaks;
 };
@@ -118,7 +118,7 @@ static bool has(const struct vs_stretch *a, uint64_t seq)
     return a->first_seq <= seq && seq <= a->last_seq;
 }
 
-/* Whether row SEQ is in the stretch or, where STEPS are told, in a step that is. */
+/* Whether row SEQ is in the stretch or, with STEPS, in a step of which a part is in the stretch. */
 static bool in_step_of(struct vs_fold *f, const struct vs_stretch *a, uint64_t seq, bool steps)
 {
     const struct vs_stretch *b = has(a, seq) || !steps ? NULL : vs_fold_stretch_of(f, seq);
@@ -173,7 +173,7 @@ static size_t choose(struct vs_fold *f, const struct wanted *w, uint64_t limit)
 
 /* ---- one stretch ---- */
 
-/* From here on the events no longer tell what lived at a peak or an out-of-memory before LAST_SEQ. */
+/* From here on the events no longer show what lived at a peak or an out-of-memory before LAST_SEQ. */
 static int write_sets(struct vs_store *s, const struct vs_commit *c, uint64_t last_seq)
 {
     int rc = vs_live_peaks_before(s, c, last_seq);

@@ -49,7 +49,7 @@ struct vs_fold {
     /* of the stretch that is being folded */
     uint64_t first;
     bool skipped;               /* an older one is in full */
-    uint64_t ooms[VS_OOMS_MAX]; /* out-of-memory events that the file tells of */
+    uint64_t ooms[VS_OOMS_MAX]; /* out-of-memory events that the file describes */
     size_t oom_count;
     VS_LIST(uint8_t, keep);
     VS_LIST(uint64_t, gone);   /* older rows that go */

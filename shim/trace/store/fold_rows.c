@@ -126,7 +126,7 @@ static bool is_block_end(uint8_t op)
     return op == VS_OP_BLOCK_FREE;
 }
 
-/* Whether the file tells of an out-of-memory between the two. */
+/* Whether the file describes an out-of-memory between the two. */
 static bool spans_oom(const struct vs_fold *f, uint64_t alloc, uint64_t end)
 {
     for (size_t i = 0; i < f->oom_count; i++)
@@ -391,7 +391,7 @@ int vs_fold_rows(struct vs_store *s, const struct vs_commit *c, const struct vs_
 
 /* ---- a file that is continued ---- */
 
-/* What stayed of a folded stretch: its rows, none of which goes, tell what is to be remembered of it. */
+/* What stayed of a folded stretch: none of its rows goes, and they say what is to be remembered of it. */
 int vs_fold_load_rows(struct vs_store *s, const struct vs_stretch *stretch)
 {
     struct vs_fold *f = s->fold;

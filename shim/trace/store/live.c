@@ -81,13 +81,14 @@ static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t s
     return 0;
 }
 
-/* Whether LIVING rows more might pass the limit: then these tables are given up, and it is said. */
+/* Whether LIVING rows more might pass the limit: then these tables are given up, and meta.live_incomplete
+ * says so. */
 static bool no_room(struct vs_store *s, size_t living)
 {
     return s->config.max_bytes && vs_store_used(s) + living * ROW_BYTES + 65536 > s->config.max_bytes;
 }
 
-/* Nor is any detail folded to make room for what the events tell as well. */
+/* Nor is any detail folded to make room for rows that the events show as well. */
 static bool not_worth_it(struct vs_store *s, size_t living)
 {
     return s->config.max_bytes &&

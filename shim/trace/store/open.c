@@ -207,9 +207,9 @@ static int settings(struct vs_store *s)
     int checkpoint = pages > 1000 ? 1000 : pages < 32 ? 32 : (int)pages;
     char sql[96];
     s->log_bytes = (uint64_t)checkpoint * 4096;
-    /* a reader that stays in one transaction makes the WAL grow, and thinning would not help: fewer rows, but
-     * table live with each commit.  It is told (vs_store_log_held); when the reader has gone the file shrinks
-     * again */
+    /* a reader that stays in one transaction makes the WAL grow, and thinning would not help: it saves rows,
+     * but writes table live with each commit.  It is reported (vs_store_log_held); when the reader has gone
+     * the file shrinks again */
     snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d; PRAGMA journal_size_limit=%d", checkpoint,
              checkpoint * 2 * 4096);
     return rc == 0 ? vs_store_exec(s, sql) : rc;

@@ -40,10 +40,10 @@ struct vs_writer {
     long taken;                                /* events given to it since opening */
     uint64_t live_seq;                         /* row at which table live was last rewritten */
     uint64_t lost[LOSSES], lost_seen;          /* in rows; last seen */
-    uint64_t ends_seen, holes_seen, gaps_seen; /* what the ledger was told of: ends, dead slots, anything */
+    uint64_t ends_seen, holes_seen, gaps_seen; /* that the ledger knows: ends, dead slots, any losses */
     int64_t loss_t[LOSSES];
-    bool log_told;      /* that a reader holds the log */
-    uint64_t log_limit; /* bytes from which on that is told, where LOG_TOLD is more */
+    bool log_told;      /* a row says that a reader holds the log */
+    uint64_t log_limit; /* bytes of the log from which on that is reported, where LOG_TOLD is more */
     int uncovered;      /* facts of that kind that have their rows */
     int64_t start_ns, last_t;
     int level;
@@ -229,8 +229,8 @@ static bool make_room(struct vs_writer *w, size_t room)
     return true;
 }
 
-/* Tells the ledger what is missing among the events up to LAST that it is about to get.  Of an event that was
- * claimed and never published nobody knows what it was: it may have been an end. */
+/* Reports to the ledger what is missing among the events up to LAST, which it gets next.  An event that was
+ * claimed and never published may have been an end: its kind is not known. */
 static void tell_losses(struct vs_writer *w, uint64_t last)
 {
     struct vs_journal_stats s;
@@ -272,7 +272,7 @@ static int64_t now_ns(void)
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* Whether nobody should wait any longer for what the ledger holds back. */
+/* Whether what the ledger holds back has waited long enough. */
 static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses)
 {
     if (!vs_ledger_held(w->ledger))
