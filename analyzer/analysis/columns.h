@@ -12,7 +12,7 @@
 #ifndef VS_COLUMNS_H
 #define VS_COLUMNS_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 struct column {
     int64_t allocated_min, allocated_max, allocated_last, reserved_min, reserved_max, reserved_last;

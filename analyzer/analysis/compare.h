@@ -9,7 +9,7 @@
 #ifndef VS_COMPARE_H
 #define VS_COMPARE_H
 
-#include "base.h"
+#include "base/base.h"
 
 enum compare_side { SIDE_A, SIDE_B };
 

@@ -25,7 +25,7 @@
 #ifndef VS_GROWTH_H
 #define VS_GROWTH_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 enum { GROWTH_QUARTERS = 4 };
 

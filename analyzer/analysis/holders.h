@@ -4,7 +4,7 @@
 #ifndef VS_HOLDERS_H
 #define VS_HOLDERS_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 enum holder_by { BY_LINE, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 

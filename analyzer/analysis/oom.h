@@ -6,7 +6,7 @@
 #ifndef VS_ANALYSIS_OOM_H
 #define VS_ANALYSIS_OOM_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 /* The memory that a framework carves blocks from, less the blocks. */
 struct oom_gaps {

@@ -9,7 +9,7 @@
 #ifndef VS_RANKS_H
 #define VS_RANKS_H
 
-#include "base.h"
+#include "base/base.h"
 
 struct rank_phase {
     char *name;

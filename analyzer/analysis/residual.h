@@ -19,7 +19,7 @@
 #ifndef VS_RESIDUAL_H
 #define VS_RESIDUAL_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 enum residual_part {
     PART_CONTEXT, /* of contexts that lived then */

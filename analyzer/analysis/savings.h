@@ -28,7 +28,7 @@
 #ifndef VS_SAVINGS_H
 #define VS_SAVINGS_H
 
-#include "trace.h"
+#include "read/trace.h"
 
 struct savings {
     bool known;

@@ -10,8 +10,8 @@
 
 #include "label.h"
 #include "script.h"
-#include "table.h"
-#include "units.h"
+#include "base/table.h"
+#include "base/units.h"
 
 #define OTHERS     "other phases"
 #define FOLDED     "folded: least to greatest"

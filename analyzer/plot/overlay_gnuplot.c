@@ -10,8 +10,8 @@
 
 #include "overlay.h"
 #include "script.h"
-#include "table.h"
-#include "units.h"
+#include "base/table.h"
+#include "base/units.h"
 
 struct drawing {
     const struct picture *p;

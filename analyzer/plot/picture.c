@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "analysis/residual.h"
-#include "shown.h"
-#include "units.h"
+#include "base/shown.h"
+#include "base/units.h"
 
 /* Lightness beside each (L* of CIELAB): the usual phases differ by 12 and more. */
 static const struct {

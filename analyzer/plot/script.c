@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shown.h"
+#include "base/shown.h"
 
 #define RESERVED_FILL  "#d3d7da"
 #define RESERVED_LINE  "#7d868e"

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "picture.h"
-#include "shown.h"
-#include "table.h"
-#include "units.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
 
 #define AXIS 10 /* characters left of the drawing */
 

@@ -6,7 +6,7 @@
  */
 #include "spoil_sql.h"
 
-#include "commands.h"
+#include "base/commands.h"
 
 typedef int command_fn(int argc, char **argv);
 

@@ -11,7 +11,7 @@
 
 #include "kit.h"
 
-#include "elf_names.h"
+#include "read/elf_names.h"
 #include "stacks/elfimage.h"
 
 enum { RAW = 1, MEMORY = 2 };

@@ -1,5 +1,4 @@
-include(${CMAKE_SOURCE_DIR}/analyzer/symbols.cmake)
-vs_unit_test(symbols SOURCES analyzer/symbols.c analyzer/elf_names.c analyzer/trace_guard.c LIBS ${VS_SYMBOLS_LIBRARIES})
+vs_unit_test(symbols LIBS room_read)
 target_include_directories(test_symbols PRIVATE ${CMAKE_SOURCE_DIR}/analyzer)
 target_compile_definitions(test_symbols PRIVATE ${VS_SYMBOLS_DEFINITIONS} SCHEMA="${CMAKE_SOURCE_DIR}/shim/trace/schema.sql")
 target_link_options(test_symbols PRIVATE -Wl,--build-id)

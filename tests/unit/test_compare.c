@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "analysis/compare.h"
-#include "units.h"
+#include "base/units.h"
 
 static void rows_join_by_name_and_sum_within_a_side(void **state)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "frames_text.h"
+#include "show/report/frames.h"
 #include "trace/journal/journal.h"
 
 /* what needs a database is not asked here */

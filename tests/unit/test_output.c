@@ -7,11 +7,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "args.h"
-#include "json.h"
-#include "shown.h"
-#include "table.h"
-#include "units.h"
+#include "base/args.h"
+#include "base/json.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
 
 static void bytes_round_to_three_digits_and_never_show_1024(void **state)
 {

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "elf_names.h"
-#include "symbols.h"
+#include "read/elf_names.h"
+#include "read/symbols.h"
 
 static char exe[4096], build_id[130], directory[] = "/tmp/vramscope-symbols-XXXXXX", path[128];
 static uintptr_t bias;

@@ -1,0 +1,31 @@
+/*
+ * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/ and doctor/; cli/main.c has
+ * the table of them.
+ *
+ * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage, bad
+ * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or nobody can
+ * tell whether it is complete.
+ */
+#ifndef VS_COMMANDS_H
+#define VS_COMMANDS_H
+
+enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
+
+/* Of several files, the status that says most: what could not be used at all goes before what lacks
+ * something. */
+static inline int exit_worse(int a, int b)
+{
+    static const int weight[] = {0, 2, 3, 1};
+    return weight[a] > weight[b] ? a : b;
+}
+
+int cmd_run(int argc, char **argv);
+int cmd_wrap(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_peak(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_recover(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * diff.c - `vramscope diff`: two runs phase by phase.
+ */
+#include "base/args.h"
+#include "base/commands.h"
+#include "show/diff/diff.h"
+
+struct options {
+    bool json, bytes;
+    struct relabel relabel;
+};
+
+static const struct option_row rows[] = {
+    RELABEL_ROWS(struct options, relabel),
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-diff(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "diff", "[options] A B",
+    "What changed from run A to run B: per device the peak, each phase's peaks of allocated and reserved\n"
+    "memory, who held the bytes at the two peaks, time and allocations, and what the driver used beyond.\n"
+    "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.\n"
+    "Exit status 3: shown, but of one of them events or ranks are missing, or its end may be.",
+    rows, false};
+
+int cmd_diff(int argc, char **argv)
+{
+    struct options o = {0};
+    struct diff d;
+    struct json j;
+    char **operands, why[512];
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n != 2)
+        return complain("diff: give two runs, not %d: vramscope diff A.db B.db", n);
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("diff: %s", why);
+    int status = diff_load(&d, operands[0], operands[1], &o.relabel);
+    json_open(&j, stdout);
+    if (!status && o.json) {
+        diff_json(&d, &j);
+        json_close(&j);
+    } else if (!status) {
+        diff_text(&d, stdout, o.bytes);
+    }
+    if (status)
+        status = EXIT_USAGE;
+    else if (!diff_is_whole(&d))
+        status = EXIT_INCOMPLETE;
+    diff_free(&d);
+    return status;
+}

@@ -1,0 +1,92 @@
+/*
+ * main.c - the `vramscope` command: finds the subcommand in one table and hands over.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+
+static const struct {
+    const char *name;
+    int (*function)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"run", cmd_run, "run a program and record its GPU memory"},
+    {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
+    {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
+    {"peak", cmd_peak, "who held the bytes at the peak: phase, category, library, call stack"},
+    {"diff", cmd_diff, "what changed from one run to another, phase by phase"},
+    {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
+    {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
+    {"doctor", cmd_doctor, "check that this machine can record"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int print_help(void)
+{
+    puts("usage: vramscope COMMAND [options] ...\n\n"
+         "What made a GPU training job's memory peak: record it, then ask.\n\n"
+         "  vramscope run -o run.db -- python train.py\n"
+         "  vramscope report run.db\n"
+         "  vramscope plot run.db -o run.png\n\n"
+         "commands:");
+    for (int i = 0; i < COMMANDS; i++)
+        printf("  %-9s %s\n", commands[i].name, commands[i].help);
+    puts("\nexit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or nobody "
+         "can\n"
+         "tell; run and wrap end as their command does");
+    puts("\n'vramscope COMMAND --help' says more, as do the man pages (man vramscope).");
+    return EXIT_GOOD;
+}
+
+static int unknown(const char *word)
+{
+    const char *names[COMMANDS + 1];
+    for (int i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    names[COMMANDS] = NULL;
+    const char *near = args_nearest(word, names);
+    if (near)
+        return complain("unknown command '%s': did you mean '%s'?", word, near);
+    return complain("unknown command '%s': 'vramscope --help' lists them", word);
+}
+
+static int run_command(int argc, char **argv)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[0], commands[i].name))
+            return commands[i].function(argc, argv);
+    return unknown(argv[0]);
+}
+
+/* What was printed must have arrived: a full disk under `> report.txt` is an error, a closed pipe is not
+ * ours. */
+static int finish(int status)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return status ? status : complain("the output can't be written: is the disk full?");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!*word) {
+        print_help();
+        return EXIT_USAGE;
+    }
+    char help[] = "--help", *of_command[] = {argc > 2 ? argv[2] : NULL, help, NULL};
+    if (!strcmp(word, "help") && *of_command)
+        return finish(run_command(2, of_command));
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+        return finish(print_help());
+    if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+        puts("vramscope " VRAMSCOPE_VERSION);
+        return finish(EXIT_GOOD);
+    }
+    if (*word == '-')
+        return complain("unknown option '%s': 'vramscope --help' lists the commands", word);
+    return finish(run_command(argc - 1, argv + 1));
+}

@@ -1,0 +1,444 @@
+/*
+ * peak.c - `vramscope peak`: who held the bytes at the moment when a device's allocated memory was
+ * greatest, or (--at oom) when memory ran out.
+ *
+ * The groups of every question sum to the peak to the byte; where they don't, the difference is a row of its
+ * own.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "show/report/frames.h"
+#include "trace/journal/journal.h"
+#include "analysis/relabel.h"
+#include "show/report/report.h"
+#include "base/shown.h"
+#include "read/symbols.h"
+#include "base/table.h"
+#include "base/units.h"
+
+struct options {
+    bool json, bytes;
+    const char *by, *at;
+    int64_t top, device;
+    struct relabel relabel;
+};
+
+static const struct option_row rows[] = {
+    {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
+     "one of line, phase, category, library, stack (default: all of them)"},
+    {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
+     "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
+    {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
+    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
+    RELABEL_ROWS(struct options, relabel),
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "peak", "[options] FILE...|DIR",
+    "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
+    "program, by phase\n"
+    "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
+    "stack\n"
+    "(innermost frame first).\n"
+    "The rows of each table sum to the peak, to the byte.\n"
+    "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
+    rows, false};
+
+static const char *const questions[] = {"line", "phase", "category", "library", "stack", NULL};
+enum { QUESTIONS = sizeof questions / sizeof *questions - 1 };
+static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
+static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
+
+struct page { /* one device, and how to show it */
+    struct trace *t;
+    const struct options *o;
+    const struct device_report *d;
+    const struct oom_report *oom; /* NULL: at the peak */
+};
+
+static char *group_name(const struct page *p, const struct holder *h, enum holder_by by)
+{
+    switch (by) {
+    case BY_LINE:
+        return h->line ? line_text(h->line) : holders_lineless(h);
+    case BY_PHASE:
+        return xstrdup(h->phase ? h->phase : "unknown");
+    case BY_CATEGORY:
+        return xstrdup(h->category ? h->category : "unknown");
+    case BY_LIBRARY:
+        return h->owner ? xstrdup(h->owner) : holders_nameless(h, p->d->live, p->d->live_count);
+    case BY_STACK:
+        break;
+    }
+    return h->stack ? xformat("stack %" PRId64, h->stack) : holders_nameless(h, p->d->live, p->d->live_count);
+}
+
+/* ---- text ---- */
+
+/* The program's own line first: the frames inside of it are the framework's. */
+static void print_stack(const struct page *p, const struct holder *h)
+{
+    struct trace_frame *frames;
+    size_t n;
+    char *line = stack_line_text(p->t, h->stack);
+    printf("\n      stack %" PRId64 ": %s in %s%s%s\n", h->stack, units_bytes(h->bytes, p->o->bytes).s,
+           units_count(h->count, "allocation").s, *line ? "," : "", line);
+    free(line);
+    if (trace_stack(p->t, h->stack, &frames, &n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        char *text = frame_text(&frames[i], true);
+        printf("        %s\n", text);
+        free(text);
+    }
+    free(frames);
+}
+
+static void group_row(struct table *table, const char *name, int64_t bytes, int64_t count, int64_t whole,
+                      bool exact)
+{
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_bytes(bytes, exact).s);
+    table_cell(table, "%s", units_share(bytes, whole).s);
+    if (count == UNKNOWN)
+        table_cell(table, "%s", "");
+    else
+        table_cell(table, "%" PRId64, count);
+}
+
+/* The rows beyond --top, what the file can't tell, and the sum. */
+static void closing_rows(struct table *table, const struct page *p, int64_t shown, int64_t held,
+                         size_t hidden)
+{
+    int64_t peak = p->d->allocated->bytes;
+    char *more = xformat("%zu more", hidden);
+    if (hidden)
+        group_row(table, more, held - shown, UNKNOWN, peak, p->o->bytes);
+    if (held != peak)
+        group_row(table, "not in the file (unknown)", peak - held, UNKNOWN, peak, p->o->bytes);
+    free(more);
+    table_rule(table);
+    group_row(table,
+              p->d->allocated->at_least ? "known of it"
+              : p->oom                  ? "allocated then"
+                                        : "peak allocated",
+              peak, UNKNOWN, peak, p->o->bytes);
+}
+
+static void print_groups(const struct page *p, enum holder_by by)
+{
+    const char *header[] = {xformat("by %s", questions[by]), "held", "share", "allocations"};
+    struct table table;
+    size_t n;
+    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
+    size_t shown = p->o->top && (size_t)p->o->top < n ? (size_t)p->o->top : n;
+    int64_t sum = 0;
+    table_init(&table, "<>>>", header);
+    for (size_t i = 0; i < shown; i++) {
+        char *name = group_name(p, &groups[i], by);
+        group_row(&table, name, groups[i].bytes, groups[i].count, p->d->allocated->bytes, p->o->bytes);
+        sum += groups[i].bytes;
+        free(name);
+    }
+    closing_rows(&table, p, sum, p->d->held_bytes, n - shown);
+    putchar('\n');
+    table_print(&table, stdout, 2);
+    for (size_t i = 0; by == BY_STACK && i < shown; i++) {
+        if (!groups[i].stack)
+            continue;
+        print_stack(p, &groups[i]);
+    }
+    table_free(&table);
+    free((char *)header[0]);
+    free(groups);
+}
+
+static bool any_line(const struct device_report *d)
+{
+    for (size_t i = 0; i < d->live_count; i++)
+        if (d->live[i].line)
+            return true;
+    return false;
+}
+
+static void page_text(const struct page *p, int only)
+{
+    const struct device_report *d = p->d;
+    char *oom = p->oom ? oom_report_line(p->oom, p->o->bytes) : NULL;
+    if (oom)
+        printf("%s\n", oom);
+    free(oom);
+    printf("device %" PRId64 ": %s %s %s, %s", d->device, units_bytes(d->allocated->bytes, p->o->bytes).s,
+           d->allocated->at_least ? "known to be allocated, beside pools whose use is unknown," : "allocated",
+           p->oom ? "when memory ran out" : "at the peak", units_time(d->allocated->t).s);
+    if (d->step_at_peak != UNKNOWN)
+        printf(", step %" PRId64, d->step_at_peak);
+    if (d->phase_at_peak && !strcmp(d->phase_at_peak, "none"))
+        puts(", outside any phase");
+    else
+        printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
+    for (int by = 0; by < QUESTIONS; by++)
+        if (by == only || (only < 0 && (by != BY_LINE || any_line(d))))
+            print_groups(p, (enum holder_by)by);
+    if (only < 0 && p->oom) {
+        oom_report_device_text(p->oom, stdout, p->o->bytes);
+    } else if (only < 0) {
+        report_growth_text(p->t, &d->growth, stdout, p->o->bytes);
+        report_savings_text(&d->savings, stdout, p->o->bytes);
+        report_residual_text(&d->residual, stdout, p->o->bytes);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void stack_json(struct trace *t, int64_t id, struct json *j)
+{
+    struct trace_frame *frames;
+    size_t n;
+    json_begin(j, "frames", '[');
+    if (id && !trace_stack(t, id, &frames, &n)) {
+        for (size_t i = 0; i < n; i++) {
+            json_begin(j, NULL, '{');
+            json_text(j, "kind", frames[i].kind == VS_FRAME_PYTHON ? "python" : "native");
+            json_text(j, "module", frames[i].module);
+            json_int(j, "offset", frames[i].offset);
+            json_text(j, "function", frames[i].function);
+            json_text(j, "file", frames[i].file);
+            json_int(j, "line", frames[i].line);
+            json_end(j);
+        }
+        free(frames);
+    }
+    json_end(j);
+}
+
+static void groups_json(const struct page *p, enum holder_by by, struct json *j)
+{
+    size_t n;
+    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
+    char *name = xformat("by_%s", questions[by]);
+    json_begin(j, name, '[');
+    for (size_t i = 0; i < n && (!p->o->top || i < (size_t)p->o->top); i++) {
+        const struct holder *h = &groups[i];
+        json_begin(j, NULL, '{');
+        if (by == BY_STACK)
+            json_int(j, "stack", h->stack);
+        else
+            json_text(j, questions[by],
+                      by == BY_LINE       ? h->line
+                      : by == BY_PHASE    ? h->phase
+                      : by == BY_CATEGORY ? h->category
+                                          : h->owner);
+        if (by == BY_LINE || by == BY_LIBRARY || by == BY_STACK) /* of what has no line, library, stack */
+            json_text(j, "category", h->category);
+        json_int(j, "size_bytes", groups[i].bytes);
+        json_int(j, "allocations", groups[i].count);
+        if (by == BY_STACK)
+            stack_json(p->t, groups[i].stack, j);
+        json_end(j);
+    }
+    json_end(j);
+    free(name);
+    free(groups);
+}
+
+static void page_json(const struct page *p, int only, struct json *j)
+{
+    const struct device_report *d = p->d;
+    json_begin(j, NULL, '{');
+    json_text(j, "at", p->oom ? "oom" : "peak");
+    if (p->oom)
+        oom_report_json(p->oom, p->t, j);
+    json_int(j, "device", d->device);
+    json_int(j, "allocated_bytes", trace_peak_bytes(d->allocated));
+    json_int(j, "known_bytes", d->allocated->bytes);
+    json_int(j, "held_bytes", d->held_bytes);
+    json_int(j, "reserved_then_bytes", d->reserved_at_peak);
+    json_int(j, "t_ns", d->allocated->t);
+    json_int(j, "step", d->step_at_peak);
+    json_text(j, "phase", d->phase_at_peak);
+    for (int by = 0; by < QUESTIONS; by++)
+        if (only < 0 || by == only)
+            groups_json(p, (enum holder_by)by, j);
+    if (!p->oom) { /* these are about the peak */
+        report_growth_json(p->t, &d->growth, j);
+        report_savings_json(&d->savings, j);
+        report_residual_json(&d->residual, j);
+    }
+    json_end(j);
+}
+
+/* ---- a file ---- */
+
+static void show_device(const struct report *r, const struct device_report *d, const struct options *o,
+                        int only, struct json *j)
+{
+    struct page p = {.t = r->trace, .o = o, .d = d};
+    if (!d->allocated)
+        return;
+    if (j)
+        page_json(&p, only, j);
+    else
+        page_text(&p, only);
+}
+
+static int show_devices(const struct report *r, const struct options *o, int only, struct json *j)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < r->device_count; i++) {
+        if (o->device != UNKNOWN && r->devices[i].device != o->device)
+            continue;
+        if (!j && shown)
+            putchar('\n');
+        shown++;
+        show_device(r, &r->devices[i], o, only, j);
+    }
+    if (!shown && o->device != UNKNOWN)
+        return complain("%s has nothing on device %" PRId64, r->trace->path, o->device);
+    if (!shown && !j)
+        puts(trace_no_device(r->trace));
+    return EXIT_GOOD;
+}
+
+static int moment(const char *at)
+{
+    for (int i = 0; at && moments[i]; i++)
+        if (!strcmp(at, moments[i]))
+            return i;
+    return at ? -1 : 0;
+}
+
+/* The same page of the moment when memory ran out: what lived then, as it were the peak. */
+static void show_oom(const struct oom_report *oom, struct trace *t, const struct options *o, int only,
+                     struct json *j)
+{
+    const struct trace_oom_kept *lead = oom->lead;
+    int64_t bytes = lead->device < 0 ? oom->live_bytes : lead->framework + lead->direct;
+    struct trace_peak then = {.device = lead->device, .bytes = bytes, .seq = lead->seq, .t = lead->t};
+    struct device_report d = {.device = lead->device,
+                              .allocated = &then,
+                              .reserved_at_peak = lead->reserved,
+                              .step_at_peak = lead->step,
+                              .phase_at_peak = lead->phase,
+                              .live = oom->live,
+                              .live_count = oom->live_count,
+                              .held_bytes = oom->live_bytes};
+    struct page p = {.t = t, .o = o, .d = &d, .oom = oom};
+    if (j)
+        page_json(&p, only, j);
+    else
+        page_text(&p, only);
+}
+
+static int at_oom(struct trace *t, int64_t role, const struct options *o, int only, struct json *j)
+{
+    struct oom_report oom;
+    int status = EXIT_GOOD;
+    if (oom_report_load(&oom, t, role))
+        status = complain("%s", t->why);
+    else if (oom.lead)
+        show_oom(&oom, t, o, only, j);
+    else if (!j)
+        puts("memory never ran out: vramscope peak shows the peak");
+    oom_report_free(&oom);
+    return status;
+}
+
+static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several)
+{
+    struct trace t;
+    struct report r;
+    if (relabel_open(&t, file, &o->relabel))
+        return complain("%s", t.why);
+    if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
+        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        vs_symbols_fill(file, why, sizeof why);
+    }
+    t.oom_total = 0; /* not asked here */
+    int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
+    if (j) {
+        json_begin(j, NULL, '{');
+        report_file_json(&t, j);
+        json_begin(j, "devices", '[');
+    } else if (several) {
+        printf("== %s\n", shown(trace_rank_label(&t, file)));
+    }
+    if (!j && t.end_line)
+        printf("%s\n", shown(t.end_line));
+    int at = moment(o->at);
+    if (!status)
+        status = at > 0 ? at_oom(&t, moment_role[at], o, only, j) : show_devices(&r, o, only, j);
+    if (!j && r.lost_events)
+        printf("\nLOST: %s; the peak may have been higher%s\n", units_count(r.lost_events, "event").s,
+               t.bound_count ? ", or lower" : "");
+    if (!j)
+        report_bounds_text(&t, stdout);
+    if (j) {
+        json_end(j);
+        json_end(j);
+    }
+    if (!trace_whole(&t))
+        status = exit_worse(status, EXIT_INCOMPLETE);
+    report_free(&r);
+    trace_close(&t);
+    return status;
+}
+
+static int question(const char *by)
+{
+    for (int i = 0; by && questions[i]; i++)
+        if (!strcmp(by, questions[i]))
+            return i;
+    return -1;
+}
+
+static int show_all(char *const *files, size_t n, const struct options *o, int only)
+{
+    struct json j;
+    int status = EXIT_GOOD;
+    json_open(&j, stdout);
+    if (o->json) {
+        json_begin(&j, NULL, '{');
+        json_begin(&j, "files", '[');
+    }
+    for (size_t i = 0; i < n; i++)
+        status = exit_worse(status, show_file(files[i], o, only, o->json ? &j : NULL, n > 1));
+    if (o->json) {
+        json_end(&j);
+        json_end(&j);
+        json_close(&j);
+    }
+    return status;
+}
+
+int cmd_peak(int argc, char **argv)
+{
+    struct options o = {.top = 10, .device = UNKNOWN};
+    char **operands, why[512];
+    size_t count;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("peak: which file? vramscope peak FILE");
+    int only = question(o.by);
+    if (o.by && only < 0)
+        return complain("peak: --by takes line, phase, category, library or stack, not '%s'", o.by);
+    if (moment(o.at) < 0)
+        return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("peak: %s", why);
+    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = show_all(files, count, &o, only);
+    trace_free_files(files, count);
+    return status;
+}

@@ -1,0 +1,120 @@
+/*
+ * report.c - `vramscope report`: one file as a page, several as the ranks of a job.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "show/ranks/ranks.h"
+#include "analysis/relabel.h"
+#include "show/report/report.h"
+
+struct options {
+    bool json, bytes;
+    struct relabel relabel;
+};
+
+static const struct option_row rows[] = {
+    RELABEL_ROWS(struct options, relabel),
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-report(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "report", "[options] FILE...|DIR",
+    "What a run used: per device and phase the time, the peaks of allocated and reserved memory, what the\n"
+    "peak was made of, what would lower it and by how much at most, what the driver uses beyond it, and\n"
+    "whether anything was lost. Several files, or a directory of them, are the ranks of a job: a row each,\n"
+    "who is missing, who peaked highest, and each phase over all ranks.\n"
+    "Exit status 3: shown, but events or ranks are missing, or the end of a run is not known to be there.",
+    rows, false};
+
+/* What has been read of all files, for the page of the ranks. */
+struct ranks {
+    struct rank_file *files;
+    size_t count;
+};
+
+static void free_ranks(struct ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        ranks_free_file(&ranks->files[i]);
+    free(ranks->files);
+}
+
+/* Opens file I, and shows it as a page or as JSON; of several only the rank's part is kept. */
+static int show(char *const *files, size_t n, size_t i, const struct options *o, struct ranks *ranks,
+                struct json *j)
+{
+    struct trace t;
+    struct report r;
+    if (relabel_open(&t, files[i], &o->relabel))
+        return complain("%s", t.why);
+    t.label = trace_label(files, n, i);
+    int status = EXIT_GOOD;
+    if (!j && n > 1 ? report_load_brief(&r, &t) : report_load(&r, &t)) {
+        status = complain("%s", t.why);
+    } else {
+        *PUSH(ranks->files, ranks->count) = ranks_file_of(&r);
+        status = trace_whole(&t) ? EXIT_GOOD : EXIT_INCOMPLETE;
+        if (j)
+            report_json(&r, j);
+        else if (n == 1)
+            report_text(&r, stdout, o->bytes);
+    }
+    report_free(&r);
+    trace_close(&t);
+    return status;
+}
+
+static int show_json(char *const *files, size_t n, const struct options *o)
+{
+    struct ranks ranks = {0};
+    struct json j;
+    int status = EXIT_GOOD;
+    json_open(&j, stdout);
+    json_begin(&j, NULL, '{');
+    json_begin(&j, "files", '[');
+    for (size_t i = 0; i < n; i++)
+        status = exit_worse(status, show(files, n, i, o, &ranks, &j));
+    json_end(&j);
+    if (!ranks_json(ranks.files, ranks.count, &j))
+        status = exit_worse(status, EXIT_INCOMPLETE);
+    json_end(&j);
+    json_close(&j);
+    free_ranks(&ranks);
+    return status;
+}
+
+static int show_text(char *const *files, size_t n, const struct options *o)
+{
+    struct ranks ranks = {0};
+    int status = EXIT_GOOD;
+    for (size_t i = 0; i < n; i++)
+        status = exit_worse(status, show(files, n, i, o, &ranks, NULL));
+    if (n > 1 && ranks.count && !ranks_text(ranks.files, ranks.count, stdout, o->bytes))
+        status = exit_worse(status, EXIT_INCOMPLETE);
+    free_ranks(&ranks);
+    return status;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct options o = {0};
+    char **operands, why[512];
+    size_t count;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("report: which file? vramscope report FILE...");
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("report: %s", why);
+    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = o.json ? show_json(files, count, &o) : show_text(files, count, &o);
+    trace_free_files(files, count);
+    return status;
+}

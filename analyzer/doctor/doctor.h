@@ -1,0 +1,46 @@
+/*
+ * doctor.h - what `vramscope doctor` is made of: findings, the checks that make them, and the children in
+ * which anything that may crash or hang is done.
+ */
+#ifndef VS_DOCTOR_H
+#define VS_DOCTOR_H
+
+#include "base/base.h"
+
+enum verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL }; /* works, works with less, does not work */
+
+struct finding {
+    enum verdict verdict;
+    char *topic, *found, *todo; /* todo NULL = nothing to do */
+};
+
+struct doctor {
+    struct finding *findings;
+    size_t count;
+    const char *output; /* directory that a recording would go to */
+    bool quick;         /* no GPU context, no Python */
+};
+
+/* `todo` says what the user can do, "" or NULL = nothing. */
+void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Runs ARGV (ARGV[0] is looked up in PATH) with ENVIRONMENT ("NAME=value", NULL last; NULL = none) added and
+ * without LD_PRELOAD otherwise; stdout and stderr go to OUT.  Its exit status, 128 + signal, 124 = took
+ * longer than SECONDS, 127 = no such program. */
+int doctor_command(const char *const argv[], const char *const environment[], int seconds, char *out,
+                   size_t size);
+
+/* Runs FUNCTION in a forked child; its findings come back.  False where it crashed or took longer than
+ * SECONDS: WHY says. */
+bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int seconds, char *why,
+                  size_t why_size);
+
+/* ---- the checks, in the order in which they are shown ---- */
+void doctor_shim(struct doctor *d);   /* shim.c: the library and what it needs of libc and kernel */
+void doctor_places(struct doctor *d); /* places.c: where journal and database go, what else is preloaded */
+void doctor_gpu(struct doctor *d);    /* gpu.c: driver, devices, NVML, and in the same child: */
+void doctor_arena(struct doctor *d, void *cuda, int devices); /* arena.c: our own allocator */
+void doctor_tools(struct doctor *d); /* tools.c: gnuplot, SQLite, Python and PyTorch */
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * shim.c - is the library there, can it be preloaded, will it find its unwinder, does this libc and
+ * kernel have what it builds on?
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "elf_dynamic.h"
+#include "run/place.h"
+
+/* Libraries that every process has anyway. */
+static bool needs_only_libc(const char *needed)
+{
+    static const char *const allowed[] = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0",
+                                          "ld-linux-x86-64.so.2"};
+    char copy[1024], *save = NULL;
+    snprintf(copy, sizeof copy, "%s", needed);
+    for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+        bool ok = false;
+        for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+            ok |= strcmp(name, allowed[i]) == 0;
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* The proof that a preload works: under it this very command prints the shim's own table of options. */
+static void check_preload(struct doctor *d, const char *shim)
+{
+    static char out[65536];
+    char *preload = xformat("LD_PRELOAD=%s", shim);
+    const char *const argv[] = {"/proc/self/exe", "--version",
+                                NULL}; /* this command: surely there, surely not static */
+    const char *const environment[] = {preload, "VRAMSCOPE_HELP=1", NULL};
+    int status = doctor_command(argv, environment, 20, out, sizeof out);
+    bool loaded = strstr(out, "VRAMSCOPE_OUTPUT") != NULL;
+    out[strcspn(out, "\n")] = 0;
+    if (status == 0 && strstr(out, "cannot be preloaded"))
+        doctor_say(d, DOCTOR_FAIL, "preload", "install vramscope anew for this machine", "%s", out);
+    else if (status == 0 && loaded)
+        doctor_say(d, DOCTOR_OK, "preload", NULL, "a program starts and ends under LD_PRELOAD");
+    else if (status == 0)
+        doctor_say(d, DOCTOR_FAIL, "preload", "LD_PRELOAD is ignored here: is the loader glibc's?",
+                   "the library was not loaded into a program");
+    else
+        doctor_say(d, DOCTOR_FAIL, "preload",
+                   "run LD_PRELOAD=FILE vramscope --version and report what it says",
+                   "a program under LD_PRELOAD ended with status %d: %s", status, out);
+    free(preload);
+}
+
+static void check_library(struct doctor *d, const char *shim)
+{
+    char needed[1024];
+    if (access(shim, R_OK) != 0) {
+        doctor_say(d, DOCTOR_FAIL, "shim", "install vramscope with its lib/ beside its bin/", "%s: %s", shim,
+                   strerror(errno));
+        return;
+    }
+    if (!elf_needed(shim, needed, sizeof needed))
+        doctor_say(d, DOCTOR_FAIL, "shim", "install vramscope anew", "%s is no shared library", shim);
+    else
+        doctor_say(d, needs_only_libc(needed) ? DOCTOR_OK : DOCTOR_WARN, "shim",
+                   needs_only_libc(needed) ? NULL
+                                           : "build it without sanitizers: it drags libraries into the host",
+                   "%s needs %s", shim, needed);
+    check_preload(d, shim);
+}
+
+static void load_unwinder(struct doctor *d)
+{
+    char *path = place_of("lib/vramscope/libvramscope-unwind.so");
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle && dlsym(handle, "unw_backtrace"))
+        doctor_say(d, DOCTOR_OK, "call stacks", NULL, "private libunwind at %s", path);
+    else
+        doctor_say(d, DOCTOR_WARN, "call stacks",
+                   "install lib/vramscope/ beside the library; without it there are no call stacks", "%s",
+                   handle ? path : dlerror());
+    free(path);
+}
+
+static void check_unwinder(struct doctor *d)
+{
+    char why[256];
+    if (!doctor_child(d, load_unwinder, 10, why, sizeof why))
+        doctor_say(d, DOCTOR_WARN, "call stacks",
+                   "install vramscope anew; without it there are no call stacks",
+                   "loading the private libunwind: %s", why);
+}
+
+static void check_libc(struct doctor *d)
+{
+    const char *version = gnu_get_libc_version();
+    if (dlsym(RTLD_DEFAULT, "_dl_find_object"))
+        doctor_say(d, DOCTOR_OK, "glibc", NULL, "%s, with _dl_find_object: stacks need no lock", version);
+    else
+        doctor_say(d, DOCTOR_WARN, "glibc", "glibc 2.35 or newer gives call stacks",
+                   "%s, without _dl_find_object: no call stacks", version);
+}
+
+static void check_kernel(struct doctor *d)
+{
+    struct utsname u;
+    int major = 0, minor = 0;
+    uname(&u);
+    sscanf(u.release, "%d.%d", &major, &minor);
+    if (strcmp(u.machine, "x86_64") != 0)
+        doctor_say(d, DOCTOR_FAIL, "processor", "x86-64 is what this version supports", "%s", u.machine);
+    if (major > 4 || (major == 4 && minor >= 14))
+        doctor_say(d, DOCTOR_OK, "kernel", NULL, "%s %s", u.sysname, u.release);
+    else
+        doctor_say(d, DOCTOR_WARN, "kernel", "use 4.14 or newer, or do not fork while recording",
+                   "%s %s has no MADV_WIPEONFORK: a raw clone could write into its parent's recording",
+                   u.sysname, u.release);
+}
+
+void doctor_shim(struct doctor *d)
+{
+    char *shim = place_of("lib/libvramscope.so");
+    check_library(d, shim);
+    check_unwinder(d);
+    check_libc(d);
+    check_kernel(d);
+    free(shim);
+}

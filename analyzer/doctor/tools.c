@@ -1,0 +1,120 @@
+/*
+ * tools.c - what vramscope works with but does not need: gnuplot, sqlite3, Python and PyTorch.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "elf_dynamic.h"
+#include "read/symbols.h"
+
+static void check_gnuplot(struct doctor *d)
+{
+    static char out[65536];
+    static const char *const wanted[] = {"pngcairo", "svg", "pdfcairo"};
+    const char *const list[] = {"gnuplot", "-e", "set terminal", NULL}, *const version[] = {
+                                                                            "gnuplot", "--version", NULL};
+    char missing[128] = "", name[64];
+    int status = doctor_command(list, NULL, 10, out, sizeof out);
+    if (status == 127) {
+        doctor_say(d, DOCTOR_WARN, "gnuplot",
+                   "apt-get install gnuplot-nox; plot -o FILE.gp and plots in text work without",
+                   "not found: no png, svg, pdf");
+        return;
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        size_t used = strlen(missing);
+        snprintf(name, sizeof name, " %s ", wanted[i]);
+        if (!strstr(out, name))
+            snprintf(missing + used, sizeof missing - used, " %s", wanted[i]);
+    }
+    doctor_command(version, NULL, 10, out, sizeof out);
+    out[strcspn(out, "\n")] = 0;
+    if (missing[0])
+        doctor_say(d, DOCTOR_WARN, "gnuplot", "install a gnuplot with cairo (Debian: gnuplot-nox)",
+                   "%s, without%s", out, missing);
+    else
+        doctor_say(d, DOCTOR_OK, "gnuplot", NULL, "%s, png, svg and pdf", out);
+}
+
+static void check_sqlite(struct doctor *d)
+{
+    static char out[4096];
+    const char *const argv[] = {"sqlite3", "--version", NULL};
+    int status = doctor_command(argv, NULL, 10, out, sizeof out);
+    out[strcspn(out, " \n")] = 0;
+    if (status == 0)
+        doctor_say(d, DOCTOR_OK, "SQLite", NULL, "built in: %s; sqlite3 command: %s", vs_sqlite_version(),
+                   out);
+    else
+        doctor_say(d, DOCTOR_OK, "SQLite",
+                   "apt-get install sqlite3, or Python's sqlite3 module, for queries of your own",
+                   "built in: %s; no sqlite3 command", vs_sqlite_version());
+}
+
+/* The names that libvramscope.so exports for the caching allocator to call. */
+#define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+static const char *const oom_reports[] = {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+                                          "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE"};
+
+static void check_torch(struct doctor *d, const char *version, const char *directory)
+{
+    char *library = xformat("%s/lib/libc10_cuda.so", directory);
+    char needed[2048];
+    bool oom = elf_imports(library, oom_reports[0]) || elf_imports(library, oom_reports[1]);
+    if (!elf_needed(library, needed, sizeof needed))
+        doctor_say(d, DOCTOR_WARN, "PyTorch", "install a CUDA build of PyTorch",
+                   "%s, without libc10_cuda.so: a CPU build", version);
+    else if (!elf_imports(library, REPORT))
+        doctor_say(d, DOCTOR_WARN, "PyTorch",
+                   "only its driver allocations are seen: use a version from 2.0 on, or report this one",
+                   "%s reports its blocks under a name that vramscope does not know", version);
+    else if (!oom)
+        doctor_say(d, DOCTOR_WARN, "PyTorch", "everything but out-of-memory events is recorded",
+                   "%s reports its blocks; its out-of-memory report has an unknown name", version);
+    else
+        doctor_say(d, DOCTOR_OK, "PyTorch", NULL, "%s reports its blocks: tensors are seen one by one",
+                   version);
+    free(library);
+}
+
+/* torch is looked up, not imported: that takes seconds and may initialise a GPU. */
+static void check_python(struct doctor *d)
+{
+    static char out[8192];
+    const char *const argv[] = {
+        "python3", "-c",
+        "import sys, importlib.util, importlib.metadata as m, os\n"
+        "print(sys.version.split()[0]); print(sys.executable)\n"
+        "s = importlib.util.find_spec('torch')\n"
+        "if s and s.origin: print(m.version('torch')); print(os.path.dirname(s.origin))\n",
+        NULL};
+    char *line[4] = {NULL}, *save = NULL;
+    int n = 0, status = doctor_command(argv, NULL, 30, out, sizeof out);
+    if (status == 127) {
+        doctor_say(d, DOCTOR_OK, "Python", NULL,
+                   "no python3: programs in other languages are recorded as well");
+        return;
+    }
+    for (char *text = strtok_r(out, "\n", &save); text && n < 4; text = strtok_r(NULL, "\n", &save))
+        line[n++] = text;
+    if (status != 0 || n < 2) {
+        doctor_say(d, DOCTOR_WARN, "Python", "check that python3 -c pass works",
+                   "python3 ended with status %d", status);
+        return;
+    }
+    doctor_say(d, DOCTOR_OK, "Python", NULL, "%s, %s", line[0], line[1]);
+    if (n == 4)
+        check_torch(d, line[2], line[3]);
+    else
+        doctor_say(d, DOCTOR_OK, "PyTorch", NULL, "not installed in this Python");
+}
+
+void doctor_tools(struct doctor *d)
+{
+    check_gnuplot(d);
+    check_sqlite(d);
+    if (!d->quick)
+        check_python(d);
+}

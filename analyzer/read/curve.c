@@ -1,0 +1,166 @@
+/*
+ * curve.c - a device's totals over time, without reading every event of a long run.
+ *
+ * `zone` holds extremes per about 1000 events.  A zone that is shorter than what the caller can show (COARSE
+ * ns, one column of a plot) is handed over as it is; of longer ones the single events are read.  Zones of one
+ * device overlap (there is one row of them per phase), so stretches come in no particular order and an event
+ * may be seen twice: extremes don't mind.  Of a folded stretch there are its zones alone, however long.
+ */
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "trace/event.h"
+#include "sql.h"
+
+struct zone {
+    int64_t first_seq, last_seq;
+    struct trace_point p;
+};
+
+/* The schema's compact bytes; what no memory can hold is 0. */
+static int64_t bytes(int64_t x, int64_t unit)
+{
+    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
+        return 0;
+    return x < 0 ? -x : x * unit;
+}
+
+static void zone_from_row(struct sqlite3_stmt *s, struct zone *z)
+{
+    int64_t v[13];
+    for (int i = 0; i < 13; i++)
+        v[i] = trace_sql_amount(s, i);
+    *z = (struct zone){v[0],
+                       v[1],
+                       {.t = v[2],
+                        .t_last = v[3],
+                        .allocated_min = v[4],
+                        .allocated_max = v[5],
+                        .t_max = v[6],
+                        .reserved_min = v[7],
+                        .reserved_max = v[8],
+                        .allocated_last = v[9] + v[10],
+                        .reserved_last = v[11],
+                        .phase = (int)v[12],
+                        .folded = trace_sql_int(s, 13) != UNKNOWN}};
+}
+
+static int load_zones(struct trace *t, int64_t device, struct zone **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT first_seq, last_seq, t_first, t_last, min_allocated, max_allocated, max_allocated_t, "
+        "min_reserved, max_reserved, "
+        "last_framework, last_direct, last_reserved, phase, stretch FROM zone WHERE device = ? ORDER BY "
+        "first_seq",
+        1, device);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        zone_from_row(s, PUSH(*out, *n));
+    return trace_sql_done(t, s, code);
+}
+
+static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
+{
+    int64_t allocated = bytes(sqlite3_column_int64(s, 1), 512) + bytes(sqlite3_column_int64(s, 2), 512);
+    int64_t reserved = bytes(sqlite3_column_int64(s, 3), 2097152), when = trace_sql_amount(s, 0);
+    *p = (struct trace_point){when,      when,     when,     allocated, allocated,
+                              allocated, reserved, reserved, reserved,  sqlite3_column_int(s, 4),
+                              false};
+}
+
+#define EVENT_COLUMNS "SELECT t, framework, direct, reserved, phase, seq FROM ev WHERE device = ? "
+
+/* The single events from sequence FIRST to LAST. */
+static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t last, trace_visit *visit,
+                        void *context)
+{
+    struct sqlite3_stmt *s = trace_sql(t, EVENT_COLUMNS "AND seq BETWEEN ? AND ? AND (op < 30 OR op >= 50)",
+                                       3, device, first, last);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct trace_point p;
+        point_from_row(s, &p);
+        visit(context, &p);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+static int visit_zones(struct trace *t, int64_t device, const struct zone *zones, size_t n, int64_t coarse,
+                       int64_t from, int64_t to, trace_visit *visit, void *context)
+{
+    int64_t first = 0, last = -1; /* a stretch of events still to read: neighbours and overlaps in one go */
+    for (size_t i = 0; i < n; i++) {
+        const struct zone *z = &zones[i];
+        if (z->p.t_last < from || z->p.t > to)
+            continue;
+        bool shown = z->p.folded || (z->p.t_last - z->p.t <= coarse && z->p.t >= from && z->p.t_last <= to);
+        if (shown || t->unwritten)
+            visit(context, &z->p);
+        if (shown)
+            continue;
+        if (last >= first && z->first_seq <= last + 1) {
+            last = z->last_seq > last ? z->last_seq : last;
+            continue;
+        }
+        if (last >= first && visit_events(t, device, first, last, visit, context))
+            return -1;
+        first = z->first_seq;
+        last = z->last_seq;
+    }
+    return last >= first ? visit_events(t, device, first, last, visit, context) : 0;
+}
+
+/* The totals at FROM: what the last event before it left. */
+static int find_before(struct trace *t, int64_t device, int64_t from, const struct zone *zones, size_t n,
+                       struct trace_point *before)
+{
+    *before = (struct trace_point){.t = from, .t_last = from};
+    if (from <= t->t_first)
+        return 0;
+    int64_t limit =
+        INT64_MAX; /* the last event before FROM stands in or before the first zone that ends after it */
+    for (size_t i = 0; i < n; i++)
+        if (zones[i].p.t_last >= from && zones[i].p.t < from)
+            limit = zones[i].last_seq;
+    for (size_t i = 0; limit == INT64_MAX && i < n; i++)
+        if (zones[i].p.t >= from)
+            limit = zones[i].first_seq;
+    struct sqlite3_stmt *s = trace_sql(
+        t, EVENT_COLUMNS "AND seq <= ? AND t < ? AND (op < 30 OR op >= 50) ORDER BY seq DESC LIMIT 1", 3,
+        device, limit, from);
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    int64_t seq = 0;
+    if (code == SQLITE_ROW) {
+        point_from_row(s, before);
+        before->t = before->t_last = from;
+        seq = trace_sql_amount(s, 5);
+    }
+    for (size_t i = 0; i < n; i++) /* what a folded stretch left, where that is later */
+        if (zones[i].p.folded && zones[i].p.t_last < from && zones[i].last_seq > seq) {
+            seq = zones[i].last_seq;
+            *before = zones[i].p;
+            before->t = before->t_last = before->t_max = from;
+            before->folded = false;
+        }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
+                struct trace_point *before, trace_visit *visit, void *context)
+{
+    struct zone *zones = NULL;
+    size_t n = 0;
+    int64_t zoned = 0; /* while the process runs, its newest events stand in no zone yet */
+    int result = load_zones(t, device, &zones, &n);
+    for (size_t i = 0; i < n; i++)
+        zoned = zones[i].last_seq > zoned ? zones[i].last_seq : zoned;
+    if (!result)
+        result = find_before(t, device, from, zones, n, before);
+    if (!result)
+        result = visit_zones(t, device, zones, n, coarse, from, to, visit, context);
+    if (!result)
+        result = visit_events(t, device, zoned + 1, INT64_MAX, visit, context);
+    free(zones);
+    return result;
+}

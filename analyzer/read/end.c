@@ -1,0 +1,204 @@
+/*
+ * end.c - whether a file has its run to the end: the evidence, and the merge that makes it.
+ *
+ * Three things are evidence: the process wrote that it ended in good order (meta.clean_end); a recovery
+ * wrote, with its last transaction, that the journal is merged (meta.journal_merged); the process is alive.
+ * In a file without any of them the end may be missing.  A journal that is gone proves nothing: it goes with
+ * its machine's memory at a reboot, and with a container's /dev/shm.
+ */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "leftover.h"
+#include "sql.h"
+
+static bool meta_is_set(struct trace *t, const char *sql)
+{
+    return trace_sql_one(t, sql) == 1;
+}
+
+static char *text_of(struct trace *t, const char *sql)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
+    char *text = NULL;
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        text = xstrdup((const char *)sqlite3_column_text(s, 0));
+    sqlite3_finalize(s);
+    return text;
+}
+
+/* ---- the sentence ---- */
+
+static void end_as(struct trace *t, enum trace_end end, char *line)
+{
+    free(t->end_line);
+    t->end = end;
+    t->end_line = line;
+}
+
+static void end_running(struct trace *t)
+{
+    int64_t pid = trace_sql_one(t, "SELECT pid FROM process ORDER BY id LIMIT 1");
+    end_as(t, TRACE_END_RUNNING,
+           xformat("still running: pid %lld; what is shown has been written so far",
+                   pid == UNKNOWN ? -1 : (long long)pid));
+}
+
+/* The journal is not here.  A process on another host may still run, or have left it there. */
+static void end_without_journal(struct trace *t)
+{
+    char here[256] = "", *host = text_of(t, "SELECT host FROM process ORDER BY id LIMIT 1");
+    gethostname(here, sizeof here - 1);
+    if (!t->journal)
+        end_as(t, TRACE_END_UNKNOWN,
+               xstrdup("INCOMPLETE: the process did not end in good order, and named no journal that would "
+                       "have the rest"));
+    else if (host && strcmp(host, here) != 0)
+        end_as(t, TRACE_END_ELSEWHERE,
+               xformat("INCOMPLETE: not at its end: still running on %s, or killed there; then run there: "
+                       "vramscope recover %s",
+                       host, t->journal));
+    else
+        end_as(t, TRACE_END_GONE,
+               xformat("INCOMPLETE: its journal %s is gone (reboot, container): how much was in it that is "
+                       "not in the file is unknown",
+                       t->journal));
+    free(host);
+}
+
+static void end_unmerged(struct trace *t, enum leftover_state state, const char *why)
+{
+    if (state == LEFTOVER_OTHERS)
+        end_as(
+            t, TRACE_END_OTHERS,
+            xformat("INCOMPLETE: its process still runs, or was killed and left the rest in its journal: %s",
+                    why));
+    else
+        end_as(t, TRACE_END_FAILED,
+               xformat("INCOMPLETE: its journal %s can't be merged: %s", t->journal, why));
+}
+
+/* ---- the evidence ---- */
+
+/* From what the file says alone; false where its journal has to be asked. */
+static bool end_from_file(struct trace *t)
+{
+    free(t->journal);
+    t->journal = text_of(t, "SELECT value FROM meta WHERE key = 'journal' AND value <> ''");
+    bool clean = meta_is_set(t, "SELECT value FROM meta WHERE key = 'clean_end'");
+    if (!clean && !meta_is_set(t, "SELECT value FROM meta WHERE key = 'journal_merged'"))
+        return false;
+    end_as(t, clean ? TRACE_END_CLEAN : TRACE_END_MERGED, NULL);
+    return true;
+}
+
+/* Merges the journal that the file names, and looks at the file again. */
+static int end_from_journal(struct trace *t)
+{
+    char why[sizeof t->why];
+    int64_t start = trace_sql_one(t, "SELECT start_realtime_ns FROM process ORDER BY id LIMIT 1");
+    enum leftover_state state =
+        t->journal ? leftover_look(t->journal, start, why, sizeof why) : LEFTOVER_NONE;
+    if (state == LEFTOVER_DEAD) {
+        trace_disconnect(t);
+        state = leftover_merge(t->journal, t->path, &t->recovered, why, sizeof why);
+        if (trace_connect(t))
+            return -1;
+    }
+    if (end_from_file(t)) /* by us, or meanwhile by somebody else */
+        return 0;
+    if (state == LEFTOVER_RUNNING)
+        end_running(t);
+    else if (state == LEFTOVER_NONE)
+        end_without_journal(t);
+    else
+        end_unmerged(t, state, why);
+    return 0;
+}
+
+/* In an empty file nothing names the journal: it is looked for. */
+static int fill_empty(struct trace *t)
+{
+    char why[sizeof t->why] = "", *journal = leftover_find(t->path);
+    enum leftover_state state =
+        journal ? leftover_merge(journal, t->path, &t->recovered, why, sizeof why) : LEFTOVER_NONE;
+    free(journal);
+    if (state == LEFTOVER_RECOVERED)
+        return trace_connect(t) || trace_check_schema(t) ? -1 : 0;
+    if (state == LEFTOVER_RUNNING)
+        snprintf(t->why, sizeof t->why, "%s is still empty: its process has just begun, try again", t->path);
+    else if (state == LEFTOVER_NONE && leftover_others(t->path, why, sizeof why))
+        snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %.400s", t->path,
+                 why);
+    else if (state == LEFTOVER_NONE)
+        snprintf(t->why, sizeof t->why,
+                 "%s is empty: its process recorded nothing, or its journal is gone (reboot, container)",
+                 t->path);
+    else
+        snprintf(t->why, sizeof t->why, "%s is empty, and its journal can't be merged: %.400s", t->path, why);
+    return -1;
+}
+
+int trace_complete(struct trace *t, bool empty)
+{
+    if (empty && fill_empty(t))
+        return -1;
+    return end_from_file(t) ? 0 : end_from_journal(t);
+}
+
+/* ---- for readers ---- */
+
+static bool has_end(const struct trace *t)
+{
+    return t->end == TRACE_END_CLEAN || t->end == TRACE_END_MERGED;
+}
+
+bool trace_whole(const struct trace *t)
+{
+    return trace_not_whole(t) == NULL;
+}
+
+const char *trace_not_whole(const struct trace *t)
+{
+    if (t->end == TRACE_END_RUNNING)
+        return "still running";
+    if (!has_end(t))
+        return "INCOMPLETE";
+    return trace_has_loss(t, LOSS_EVENTS) ? "events lost"
+           : trace_has_loss(t, LOSS_GAP)  ? "calls not covered"
+                                          : NULL;
+}
+
+char *trace_not_whole_line(const struct trace *t)
+{
+    if (t->end_line)
+        return xstrdup(t->end_line);
+    if (!trace_not_whole(t))
+        return NULL;
+    return xstrdup(trace_has_loss(t, LOSS_EVENTS)
+                       ? "events were lost: vramscope report says how many"
+                       : "calls may have gone past the recording: vramscope report says which");
+}
+
+const char *trace_no_device(const struct trace *t)
+{
+    return trace_whole(t) ? "no device memory was ever allocated"
+                          : "no allocation of device memory is in the file";
+}
+
+const char *trace_end_name(const struct trace *t)
+{
+    static const char *const names[] = {[TRACE_END_CLEAN] = "clean",
+                                        [TRACE_END_MERGED] = "merged",
+                                        [TRACE_END_RUNNING] = "running",
+                                        [TRACE_END_UNKNOWN] = "unknown",
+                                        [TRACE_END_GONE] = "journal gone",
+                                        [TRACE_END_ELSEWHERE] = "journal elsewhere",
+                                        [TRACE_END_OTHERS] = "journal of another user",
+                                        [TRACE_END_FAILED] = "journal not merged"};
+    return names[t->end];
+}

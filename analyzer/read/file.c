@@ -1,0 +1,225 @@
+/*
+ * file.c - whether a file is a database that vramscope wrote, and the connection to it.
+ *
+ * Files come from other people.  A database may define what it likes under the names that are asked, so its
+ * tables must be tables, its views are not used, and what its pages cost to read is bounded by its size:
+ * pages that lead to each other make tables without end out of a few KiB.
+ */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guard.h"
+#include "trace/store/schema.h"
+#include "sql.h"
+
+#define HEAD 100 /* bytes */
+
+/* ---- what the file is ---- */
+
+static uint32_t big_endian(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The first 100 bytes say page size and page count (SQLite's file format): a file that is shorter lost its
+ * end. */
+static bool is_truncated(const unsigned char *head, off_t size, const char *path)
+{
+    uint32_t page = (uint32_t)head[16] << 8 | head[17];
+    uint64_t whole = (uint64_t)(page == 1 ? 65536 : page) * big_endian(head + 28);
+    char *wal = xformat("%s-wal", path); /* pages may still stand there */
+    bool truncated = (uint64_t)size < whole && access(wal, F_OK);
+    free(wal);
+    return truncated;
+}
+
+/* SQLite opens these by name, and would wait for a FIFO. */
+static bool has_strange_neighbour(struct trace *t)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    struct stat st;
+    bool strange = false;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && !strange; i++) {
+        char *path = xformat("%s%s", t->path, suffixes[i]);
+        strange = lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+        if (strange)
+            snprintf(t->why, sizeof t->why,
+                     "%s is no regular file: remove it, or move the database away from it", path);
+        free(path);
+    }
+    return strange;
+}
+
+/* The first bytes, and the size in *ST; how many there are, or -1 with t->why. */
+static ssize_t read_head(struct trace *t, unsigned char head[HEAD], struct stat *st)
+{
+    int fd = guard_open(t->path);
+    ssize_t n = fd < 0 ? -1 : fstat(fd, st) == 0 ? pread(fd, head, HEAD, 0) : -1;
+    if (fd < 0 && errno == EINVAL)
+        snprintf(t->why, sizeof t->why, "%s is no regular file: give a database that vramscope wrote",
+                 t->path);
+    else if (n < 0)
+        snprintf(t->why, sizeof t->why, "%s can't be opened: %s", t->path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return n;
+}
+
+/* Reads the head of the file: 1 = empty, 0 = looks like a database, -1 = t->why. */
+int trace_inspect(struct trace *t)
+{
+    unsigned char head[HEAD];
+    struct stat st;
+    ssize_t n = read_head(t, head, &st);
+    if (n < 0 || has_strange_neighbour(t))
+        return -1;
+    if (st.st_size == 0)
+        return 1;
+    if (memcmp(head, "SQLite format 3", n < 16 ? (size_t)n : 16))
+        snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
+    else if (n < HEAD || is_truncated(head, st.st_size, t->path))
+        snprintf(t->why, sizeof t->why, "%s is truncated: its end is missing, copy it again", t->path);
+    else
+        return 0;
+    return -1;
+}
+
+/* ---- what the file defines ---- */
+
+/* The schema as this program has it: names of tables for an IN (...), and views. */
+static struct {
+    char *tables, *views;
+} schema;
+
+static int add_table(void *unused, int n, char **row, char **names)
+{
+    char *more = xformat("%s%s'%s'", schema.tables ? schema.tables : "", schema.tables ? ", " : "", row[0]);
+    free(schema.tables);
+    schema.tables = more;
+    return 0;
+}
+
+static int add_view(void *unused, int n, char **row, char **names)
+{
+    char *more = xformat("%sCREATE TEMP%s;", schema.views ? schema.views : "", row[0] + strlen("CREATE"));
+    free(schema.views);
+    schema.views = more;
+    return 0;
+}
+
+static bool know_schema(void)
+{
+    sqlite3 *db = NULL;
+    if (schema.views)
+        return true;
+    if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK &&
+        sqlite3_exec(db, vs_schema_sql, NULL, NULL, NULL) == SQLITE_OK) {
+        sqlite3_exec(db, "SELECT name FROM sqlite_master WHERE type = 'table'", add_table, NULL, NULL);
+        sqlite3_exec(db, "SELECT sql FROM sqlite_master WHERE type = 'view'", add_view, NULL, NULL);
+    }
+    sqlite3_close(db);
+    return schema.views != NULL;
+}
+
+/* A file can call anything a table: a view without end, a module's table, columns that compute. */
+static int check_tables(struct trace *t)
+{
+    char *sql =
+        xformat("SELECT name FROM main.sqlite_master WHERE name IN (%s) AND (type <> 'table' OR "
+                "rootpage IS NULL OR rootpage < 1) UNION ALL SELECT m.name FROM main.sqlite_master m, "
+                "pragma_table_xinfo(m.name, 'main') x WHERE m.type = 'table' AND m.rootpage > 0 AND "
+                "m.name IN (%s) AND x.hidden LIMIT 1",
+                schema.tables, schema.tables);
+    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    const char *name = code == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    free(sql);
+    if (trace_sql_done(t, s, code))
+        return -1;
+    if (name)
+        snprintf(t->why, sizeof t->why,
+                 "%s is a database, but none that vramscope wrote: %s is not its table", t->path, name);
+    return name ? -1 : 0;
+}
+
+/* The views are this program's own, over the file's tables: temporary ones, which come before the file's. */
+static int use_own_views(struct trace *t)
+{
+    if (!know_schema())
+        snprintf(t->why, sizeof t->why, "out of memory");
+    else if (check_tables(t) == 0)
+        return sqlite3_exec(t->db, schema.views, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
+    return -1;
+}
+
+/* ---- the connection ---- */
+
+static int open_with(struct trace *t, const char *name, int flags)
+{
+    int code = sqlite3_open_v2(name, &t->db, SQLITE_OPEN_READONLY | flags, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    guard_connection(t->db);
+    guard_steps(t->db, &t->steps_left);
+    sqlite3_busy_timeout(t->db, 5000);
+    return sqlite3_exec(t->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+}
+
+int trace_connect(struct trace *t)
+{
+    t->steps_left = guard_budget(t->path);
+    int code = open_with(t, t->path, 0);
+    if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_READONLY_CANTINIT) {
+        /* a WAL file in a directory where we can't write: nobody writes it, so it may be read as it lies */
+        sqlite3_close(t->db);
+        char *uri = sqlite3_mprintf("file:%s?immutable=1", t->path);
+        code = open_with(t, uri, SQLITE_OPEN_URI);
+        sqlite3_free(uri);
+    }
+    return code == SQLITE_OK ? use_own_views(t) : trace_sql_error(t);
+}
+
+void trace_disconnect(struct trace *t)
+{
+    sqlite3_close(t->db);
+    t->db = NULL;
+}
+
+int trace_check_schema(struct trace *t)
+{
+    int64_t tables = trace_sql_one(
+        t, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta','ev','phase_stat','zone')");
+    int64_t version =
+        tables == 4 ? trace_sql_one(t, "SELECT value FROM meta WHERE key = 'schema_version'") : UNKNOWN;
+    if (tables == UNKNOWN)
+        return trace_sql_error(t);
+    if (version == UNKNOWN)
+        snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote", t->path);
+    else if (version > TRACE_SCHEMA)
+        snprintf(t->why, sizeof t->why,
+                 "%s was made by a newer vramscope (schema %lld), this one reads %d: upgrade", t->path,
+                 (long long)version, TRACE_SCHEMA);
+    else if (version < TRACE_SCHEMA)
+        snprintf(t->why, sizeof t->why,
+                 "%s was made by a vramscope older than any release (schema %lld), this one reads %d: record "
+                 "the run again",
+                 t->path, (long long)version, TRACE_SCHEMA);
+    else
+        return 0;
+    return -1;
+}
+
+/* A process killed in its first milliseconds leaves a database that has a head and no tables: all that it
+ * recorded is in its journal, as with an empty file.  A copy without a journal is then called empty. */
+bool trace_has_no_tables(struct trace *t)
+{
+    if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master") != 0)
+        return false;
+    trace_disconnect(t);
+    return true;
+}

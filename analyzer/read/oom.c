@@ -1,0 +1,126 @@
+/*
+ * oom.c - out-of-memory in the database: the kept ones, what lived then, and the memory that a
+ * framework carved blocks from.
+ */
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+
+static bool has_table(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'oom'") > 0;
+}
+
+static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_kept *o)
+{
+    int64_t *numbers[] = {&o->seq,           &o->role,         &o->t,
+                          &o->device,        &o->op,           &o->thread,
+                          &o->stack,         &o->step,         &o->requested,
+                          &o->asked_driver,  &o->refusals,     &o->framework,
+                          &o->direct,        &o->managed,      &o->unknown_use,
+                          &o->reserved,      &o->base,         &o->pinned,
+                          &o->registered,    &o->free,         &o->free_t,
+                          &o->reserved_then, &o->process_used, &o->process_used_t,
+                          &o->device_used,   &o->device_used_t};
+    int n = (int)(sizeof numbers / sizeof *numbers);
+    for (int i = 0; i < n; i++)
+        *numbers[i] = trace_sql_int(s, i);
+    /* our own totals are in every row: what is none in a damaged file counts as nothing, so that they add up
+     */
+    int64_t *totals[] = {&o->framework, &o->direct, &o->managed, &o->unknown_use, &o->reserved, &o->base};
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        *totals[i] = *totals[i] == UNKNOWN ? 0 : *totals[i];
+    o->stored = sqlite3_column_int(s, n);
+    o->phase = trace_sql_text(t, s, n + 1);
+    o->api = trace_sql_text(t, s, n + 2);
+    o->space = trace_sql_text(t, s, n + 3);
+    o->owner = trace_sql_text(t, s, n + 4);
+    o->thread_name = trace_sql_text(t, s, n + 5);
+    if (t->steps <= 0)
+        o->step = UNKNOWN;
+}
+
+int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
+{
+    *out = NULL;
+    *n = 0;
+    if (!has_table(t))
+        return 0;
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT o.seq, o.role, o.t_ns, o.device, o.op, o.thread, o.stack, o.step, o.requested_bytes, "
+        "o.asked_driver_bytes, o.refusals, o.framework_bytes, o.direct_bytes, o.managed_reserved_bytes, "
+        "o.unknown_use_bytes, "
+        "o.reserved_bytes, o.base_bytes, o.pinned_bytes, o.registered_bytes, o.free_bytes, o.free_t_ns, "
+        "o.free_reserved_bytes, o.process_used_bytes, o.process_used_t_ns, o.device_used_bytes, "
+        "o.device_used_t_ns, o.stored, "
+        "(SELECT name FROM phase WHERE id = o.phase), (SELECT name FROM api WHERE id = o.api), "
+        "(SELECT name FROM space WHERE id = o.space), "
+        "(SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), "
+        "(SELECT name FROM thread WHERE id = o.thread AND process = o.process) FROM oom o ORDER BY o.seq",
+        0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        read_kept(t, s, PUSH(*out, *n));
+    return trace_sql_done(t, s, code);
+}
+
+int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line FROM live_at_oom "
+        "WHERE oom_seq = ? GROUP BY phase, category, owner, line, stack ORDER BY 2 DESC",
+        1, seq);
+    return trace_live_rows(t, s, out, n);
+}
+
+int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT address, size_bytes FROM live_at_oom WHERE oom_seq = ? AND category = 'framework block'",
+        1, seq);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) = (struct trace_span){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
+    return trace_sql_done(t, s, code);
+}
+
+#define BYTES(c) "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
+
+int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n)
+{
+    /* frees, unmaps and releases of anything: what they end is looked up by what was kept */
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT e.seq, e.op, e.mate, " BYTES("e.address") ", " BYTES(
+            "e.size") " FROM ev e WHERE e.seq <= ?1 AND ((e.op IN (1, 4) AND e.device = ?2 AND (e.kind IN "
+                      "(SELECT id FROM kind WHERE managed AND status = 0) OR EXISTS (SELECT 1 FROM amend a "
+                      "WHERE a.seq = e.seq AND a.op = 50 AND a.by_seq <= ?1))) "
+                      "OR (e.op = 7 AND e.kind IN (SELECT id FROM kind WHERE status = 0)) "
+                      "OR (e.op IN (2, 8, 52, 53) AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3))) "
+                      "ORDER BY e.seq",
+        2, seq, device);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) =
+            (struct trace_managed){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2),
+                                   trace_sql_amount(s, 3), trace_sql_amount(s, 4)};
+    return trace_sql_done(t, s, code);
+}
+
+int64_t trace_counter(struct trace *t, const char *name)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT sum(value) FROM counter WHERE name = ?", 0);
+    if (s)
+        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : 0;
+    sqlite3_finalize(s);
+    return value;
+}

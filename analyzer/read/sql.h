@@ -1,0 +1,44 @@
+/* sql.h - the few SQL helpers that the files which fill trace.h's structs share. */
+#ifndef VS_TRACE_SQL_H
+#define VS_TRACE_SQL_H
+
+#include "trace.h"
+
+struct sqlite3_stmt;
+
+/* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (file.c). */
+int trace_inspect(struct trace *t);
+int trace_connect(struct trace *t);
+void trace_disconnect(struct trace *t);
+int trace_check_schema(struct trace *t);
+bool trace_has_no_tables(struct trace *t); /* and disconnects */
+
+/* Merges the journal of a killed process, and says what is known of the file's end; connected after it
+ * (end.c).  EMPTY: there is no table to read, and no connection. */
+int trace_complete(struct trace *t, bool empty);
+
+/* Prepares SQL with BOUND int64_t parameters; NULL = error, said in t->why. */
+struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
+/* Finalizes S after its last step returned CODE. */
+int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
+int trace_sql_error(struct trace *t); /* puts the connection's error into t->why; -1 */
+
+/* NULL, and what no recording can hold, is UNKNOWN: numbers of a damaged file can be added without a thought.
+ */
+int64_t trace_sql_int(struct sqlite3_stmt *s, int column);
+/* The same with 0 for UNKNOWN: what is only ever summed. */
+int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
+const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
+int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
+
+/* The rows of S: device, bytes, count, stack, phase, category, owner of what lived (rows.c). */
+int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
+
+/* What was folded, and the number of steps (fold.c). */
+void trace_load_folded(struct trace *t);
+
+/* Out-of-memory events, first and last moment (rows.c). */
+int trace_load_extent(struct trace *t);
+int64_t trace_unfinished_step(struct trace *t);
+
+#endif

@@ -1,0 +1,403 @@
+/*
+ * trace.c - opening a database and reading its small tables.
+ *
+ * Order matters: the file's first bytes are looked at before SQLite is (file.c), so that a truncated or
+ * foreign file is named as such; the journal of a killed process is merged before anything is read
+ * (end.c).
+ */
+#include "trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sql.h"
+
+/* (SQLite counts the rows of count(*) in one step of its machine, however many there are: guard_steps.) */
+#define STEPS_SQL "SELECT count(process) FROM step"
+
+/* ---- SQL helpers (sql.h) ---- */
+
+static int endless(struct trace *t)
+{
+    snprintf(t->why, sizeof t->why, "%s is damaged: its tables do not end where its size says", t->path);
+    return -1;
+}
+
+int trace_sql_error(struct trace *t)
+{
+    int code = sqlite3_errcode(t->db);
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+        snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, sqlite3_errmsg(t->db));
+    else if (code == SQLITE_INTERRUPT || code == SQLITE_TOOBIG)
+        endless(t);
+    else if (code == SQLITE_BUSY)
+        snprintf(t->why, sizeof t->why, "%s is locked by another program: try again", t->path);
+    else
+        snprintf(t->why, sizeof t->why, "%s can't be read: %s", t->path, sqlite3_errmsg(t->db));
+    return -1;
+}
+
+struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
+{
+    struct sqlite3_stmt *s = NULL;
+    va_list list;
+    if (sqlite3_prepare_v2(t->db, sql, -1, &s, NULL) != SQLITE_OK) {
+        trace_sql_error(t);
+        return NULL;
+    }
+    va_start(list, bound);
+    for (int i = 1; i <= bound; i++)
+        sqlite3_bind_int64(s, i, va_arg(list, int64_t));
+    va_end(list);
+    return s;
+}
+
+int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
+{
+    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : trace_sql_error(t);
+    sqlite3_finalize(s);
+    return result;
+}
+
+#define MOST (INT64_C(1) << 61) /* beyond any bytes or nanoseconds, Unix time included */
+
+int64_t trace_sql_int(struct sqlite3_stmt *s, int column)
+{
+    int64_t value = sqlite3_column_int64(s, column);
+    bool known = sqlite3_column_type(s, column) != SQLITE_NULL && value < MOST && value > -MOST;
+    return known ? value : UNKNOWN;
+}
+
+int64_t trace_sql_amount(struct sqlite3_stmt *s, int column)
+{
+    int64_t value = trace_sql_int(s, column);
+    return value == UNKNOWN ? 0 : value;
+}
+
+const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    if (!text)
+        return NULL;
+    return *PUSH(t->texts, t->text_count) = xstrdup(text);
+}
+
+int64_t trace_sql_one(struct trace *t, const char *sql)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
+    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return value;
+}
+
+/* ---- the small tables ---- */
+
+static int load_process(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT id, pid, rank, local_rank, world_size, start_realtime_ns, "
+                                       "end_ns, host, command, simulated FROM process ORDER BY id LIMIT 1",
+                                       0);
+    struct trace_process *p = &t->process;
+    *p = (struct trace_process){1, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, NULL, NULL, false};
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    if (code == SQLITE_ROW) {
+        int64_t *fields[] = {
+            &p->id, &p->pid, &p->rank, &p->local_rank, &p->world_size, &p->start_realtime_ns, &p->end_ns};
+        for (int i = 0; i < 7; i++)
+            *fields[i] = trace_sql_int(s, i);
+        p->host = trace_sql_text(t, s, 7);
+        p->command = trace_sql_text(t, s, 8);
+        p->simulated = sqlite3_column_int(s, 9) == 1;
+    }
+    return trace_sql_done(t, s, code);
+}
+
+static int load_devices(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT id, total_bytes, name, uuid FROM device WHERE process = ? ORDER BY id", 1, t->process.id);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->devices, t->device_count) = (struct trace_device){
+            trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_text(t, s, 2), trace_sql_text(t, s, 3)};
+    return trace_sql_done(t, s, code);
+}
+
+static int load_phases(struct trace *t)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT p.device, p.ranges, p.ns + p.open_ns, p.events, p.allocated_bytes, "
+                  "p.reserved_bytes, p.end_allocated_bytes, p.t_allocated_ns, n.name "
+                  "FROM phase_stat p LEFT JOIN phase n ON n.id = p.phase WHERE "
+                  "p.process = ? ORDER BY p.device, p.phase",
+                  1, t->process.id);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct trace_phase *p = PUSH(t->phases, t->phase_count);
+        int64_t *fields[] = {&p->device,   &p->ranges,        &p->ns,         &p->events, &p->allocated,
+                             &p->reserved, &p->end_allocated, &p->t_allocated};
+        for (int i = 0; i < 8; i++)
+            *fields[i] = trace_sql_int(s, i);
+        p->name = trace_sql_text(t, s, 8);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+/* Whether there is a row of upper_bound for the peak P, WHEN; a kind follows the total that it is part of. */
+#define BOUND(when)                                                                                          \
+    "EXISTS (SELECT 1 FROM upper_bound b WHERE b.device = p.device AND b.kind = CASE WHEN p.kind IN "        \
+    "('reserved', 'managed_reserved') THEN 'reserved' ELSE 'allocated' END AND " when ")"
+#define AT_PEAK "b.from_seq <= p.seq AND (b.to_seq IS NULL OR b.to_seq > p.seq)"
+#define AT_END  "b.to_seq IS NULL"
+
+static int load_peaks(struct trace *t)
+{
+    static const char sql[] =
+        "SELECT device, ifnull(peak_bytes, known_bytes), seq, t_ns, end_bytes, kind, " BOUND(
+            AT_PEAK) ", " BOUND(AT_END) ", peak_bytes IS NULL FROM peak p WHERE process = ? ORDER BY device";
+    struct sqlite3_stmt *s = trace_sql(t, sql, 1, t->process.id);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->peaks, t->peak_count) =
+            (struct trace_peak){trace_sql_int(s, 0),      trace_sql_amount(s, 1),   trace_sql_int(s, 2),
+                                trace_sql_int(s, 3),      trace_sql_int(s, 4),      trace_sql_text(t, s, 5),
+                                trace_sql_int(s, 6) == 1, trace_sql_int(s, 7) == 1, trace_sql_int(s, 8) == 1};
+    return trace_sql_done(t, s, code);
+}
+
+static enum trace_loss_kind loss_kind(const struct trace_loss *l)
+{
+    static const char gap[] = "not covered";
+    if (l->events > 0)
+        return LOSS_EVENTS;
+    return l->why && !strncmp(l->why, gap, sizeof gap - 1) ? LOSS_GAP : LOSS_NOTE;
+}
+
+static int load_bounds(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT device, count(*), min(t_from_ns), CASE WHEN count(to_seq) = count(*) THEN max(t_to_ns) END,"
+        " kind FROM upper_bound WHERE device >= 0 OR kind = 'allocated' GROUP BY device, kind",
+        0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->bounds, t->bound_count) =
+            (struct trace_bound){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                 trace_sql_int(s, 3), trace_sql_text(t, s, 4)};
+    return trace_sql_done(t, s, code);
+}
+
+static int load_losses(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT sum(events), count(*), min(t_ns), why FROM loss WHERE why NOT "
+                                       "LIKE 'thinned, not lost%' GROUP BY why ORDER BY min(t_ns)",
+                                       0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->losses, t->loss_count) = (struct trace_loss){.events = trace_sql_int(s, 0),
+                                                              .rows = trace_sql_int(s, 1),
+                                                              .t_first = trace_sql_int(s, 2),
+                                                              .why = trace_sql_text(t, s, 3)};
+    for (size_t i = 0; i < t->loss_count; i++)
+        t->losses[i].kind = loss_kind(&t->losses[i]);
+    return trace_sql_done(t, s, code);
+}
+
+static int load_mismatches(struct trace *t)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT count(*), min(t_ns), device, ours_bytes, theirs_bytes, what "
+                  "FROM mismatch WHERE ours_bytes <> theirs_bytes GROUP BY what, device ORDER BY 2",
+                  0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(t->mismatches, t->mismatch_count) =
+            (struct trace_mismatch){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                    trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_text(t, s, 5)};
+    return trace_sql_done(t, s, code);
+}
+
+static int load_phase_names(struct trace *t)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT id, name FROM phase WHERE id BETWEEN 0 AND 1000000 ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        while (t->phase_name_count <= (size_t)sqlite3_column_int64(s, 0))
+            *PUSH(t->phase_names, t->phase_name_count) = NULL;
+        t->phase_names[t->phase_name_count - 1] = trace_sql_text(t, s, 1);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+static int load_small(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = 'version'", 0);
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        t->version = trace_sql_text(t, s, 0);
+    sqlite3_finalize(s);
+    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
+    t->reports_mismatched =
+        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
+    if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
+        t->reports_mismatched = 0; /* what never happened has no counter */
+    t->steps = trace_sql_one(t, STEPS_SQL);
+    trace_load_folded(t);
+    t->uncalled_classes = trace_sql_one(
+        t, "SELECT CAST(substr(s.text, 26) AS INT) FROM moment m JOIN string s ON s.id = m.name "
+           "WHERE m.source = 3 AND s.text LIKE 'output layer not called: %' LIMIT 1");
+    int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
+    t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
+    if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
+        t->events = written == UNKNOWN ? 0 : written;
+    if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_bounds(t) ||
+        load_losses(t) || load_mismatches(t) || load_phase_names(t))
+        return -1;
+    t->unfinished_step = trace_unfinished_step(t);
+    return trace_load_extent(t);
+}
+
+int trace_reload(struct trace *t)
+{
+    t->phase_count = t->phase_name_count = 0;
+    free(t->phases);
+    free(t->phase_names);
+    t->phases = NULL;
+    t->phase_names = NULL;
+    t->steps = trace_sql_one(t, STEPS_SQL);
+    return load_phases(t) || load_phase_names(t) ? -1 : 0;
+}
+
+/* ---- open, close ---- */
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int open_steps(struct trace *t)
+{
+    int kind = trace_inspect(t);
+    if (kind < 0 || (kind == 0 && trace_connect(t)))
+        return -1;
+    bool empty = kind == 1 || trace_has_no_tables(t);
+    if (!empty && trace_check_schema(t))
+        return -1;
+    if (trace_complete(t, empty) || load_small(t))
+        return -1;
+    return t->steps_left < 0 ? endless(t) : 0; /* single numbers that could not be had are "unknown" */
+}
+
+int trace_open(struct trace *t, const char *path)
+{
+    memset(t, 0, sizeof *t);
+    t->path = xstrdup(path);
+    t->label = name_of(t->path);
+    if (open_steps(t) == 0)
+        return 0;
+    char why[sizeof t->why];
+    memcpy(why, t->why, sizeof why);
+    trace_close(t);
+    memcpy(t->why, why, sizeof why);
+    return -1;
+}
+
+void trace_close(struct trace *t)
+{
+    trace_disconnect(t);
+    for (size_t i = 0; i < t->text_count; i++)
+        free(t->texts[i]);
+    free(t->texts);
+    free(t->devices);
+    free(t->phases);
+    free(t->peaks);
+    free(t->bounds);
+    free(t->losses);
+    free(t->mismatches);
+    free(t->ooms);
+    free(t->phase_names);
+    free(t->end_line);
+    free(t->journal);
+    free(t->path);
+    memset(t, 0, sizeof *t);
+}
+
+/* ---- several files ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool add_directory(const char *path, char ***files, size_t *n)
+{
+    size_t before = *n, path_length = strlen(path);
+    const char *slash = path_length && path[path_length - 1] == '/' ? "" : "/";
+    DIR *d = opendir(path);
+    if (!d)
+        return false;
+    for (struct dirent *e; (e = readdir(d));) {
+        size_t length = strlen(e->d_name);
+        if (length > 3 && !strcmp(e->d_name + length - 3, ".db"))
+            *PUSH(*files, *n) = xformat("%s%s%s", path, slash, e->d_name);
+    }
+    closedir(d);
+    if (*n > before)
+        qsort(*files + before, *n - before, sizeof **files, by_name);
+    return *n > before;
+}
+
+char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size)
+{
+    char **files = NULL;
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct stat st;
+        bool good = stat(paths[i], &st) == 0;
+        if (!good)
+            snprintf(why, why_size, "%s: %s", paths[i], strerror(errno));
+        else if (!S_ISDIR(st.st_mode))
+            *PUSH(files, *count) = xstrdup(paths[i]);
+        else if (!(good = add_directory(paths[i], &files, count)))
+            snprintf(why, why_size, "%s: no database (*.db) in this directory", paths[i]);
+        if (!good) {
+            trace_free_files(files, *count);
+            return NULL;
+        }
+    }
+    return files;
+}
+
+const char *trace_label(char *const *files, size_t n, size_t i)
+{
+    for (size_t k = 0; k < n; k++)
+        if (k != i && !strcmp(name_of(files[k]), name_of(files[i])))
+            return files[i];
+    return name_of(files[i]);
+}
+
+const char *trace_rank_label(struct trace *t, const char *label)
+{
+    if (t->process.rank == UNKNOWN)
+        return label;
+    return *PUSH(t->texts, t->text_count) = xformat("rank %lld, %s", (long long)t->process.rank, label);
+}
+
+void trace_free_files(char **files, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(files[i]);
+    free(files);
+}

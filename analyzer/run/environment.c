@@ -1,0 +1,69 @@
+/*
+ * environment.c - see environment.h.
+ *
+ * What a variable held before is kept: lists are prepended to, and another tool's path in a variable that
+ * takes only one goes to a variable of ours, from where the library serves it.
+ */
+#include "environment.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "place.h"
+
+static bool is_listed(const char *list, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *p = list; *p; p += strcspn(p, " :") + (p[strcspn(p, " :")] != 0))
+        if (!strncmp(p, value, n) && strchr(" :", p[n]))
+            return true;
+    return false;
+}
+
+void environment_prepend(const char *name, const char *value)
+{
+    const char *old = getenv(name);
+    if (old && is_listed(old, value))
+        return;
+    char *joined = old && *old ? xformat("%s:%s", value, old) : xstrdup(value);
+    setenv(name, joined, 1);
+    free(joined);
+}
+
+/* NAME names LIBRARY; who stood there before goes to CHAIN. */
+static void take_over(const char *name, const char *chain, const char *library)
+{
+    const char *old = getenv(name);
+    if (old && *old && strcmp(old, library))
+        setenv(chain, old, 1);
+    setenv(name, library, 1);
+}
+
+bool environment_wants_python(bool no_auto_phases)
+{
+    const char *allocator = getenv("VRAMSCOPE_ALLOCATOR");
+    if (no_auto_phases)
+        setenv("VRAMSCOPE_AUTO_PHASES", "off", 1);
+    return !no_auto_phases || (allocator && !strcmp(allocator, "arena"));
+}
+
+int environment_preload(const char *command, const struct environment *e)
+{
+    char *python = e->python ? place_python() : NULL;
+    if (strpbrk(e->library, " :"))
+        return complain(
+            "%s: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link without "
+            "can be made in ~/.cache or /tmp: install vramscope elsewhere",
+            command, e->library);
+    environment_prepend("LD_PRELOAD", e->library);
+    setenv("VRAMSCOPE_PRELOAD", e->library, 1);
+    if (e->nvtx)
+        take_over("NVTX_INJECTION64_PATH", "VRAMSCOPE_NVTX_CHAIN", e->library);
+    if (e->injection)
+        take_over("CUDA_INJECTION64_PATH", "VRAMSCOPE_INJECTION_CHAIN", e->library);
+    if (python)
+        environment_prepend("PYTHONPATH", python);
+    free(python);
+    return 0;
+}

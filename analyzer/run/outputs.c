@@ -1,0 +1,286 @@
+/* outputs.c - see outputs.h. */
+#include "outputs.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "read/leftover.h"
+#include "show/report/oom.h"
+#include "names.h"
+#include "read/trace.h"
+#include "base/shown.h"
+#include "read/symbols.h"
+#include "base/units.h"
+
+struct outputs {
+    char **paths;
+    size_t n;
+};
+
+static void add_path(struct outputs *o, const char *path)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (!strcmp(o->paths[i], path))
+            return;
+    *PUSH(o->paths, o->n) = xstrdup(path);
+}
+
+struct pattern {           /* what the names of a run's databases look like */
+    char *directory;       /* ends in '/' */
+    const char *name;      /* of the file that was asked for */
+    size_t stem;           /* of it, this much every name begins with */
+    const char *extension; /* and this every one ends in */
+    bool open;             /* the name has %h, %p or %r in it: anything may stand between */
+};
+
+static struct pattern pattern_of(const char *output)
+{
+    const char *slash = strrchr(output, '/');
+    const char *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
+    size_t stem = dot && dot > name ? (size_t)(dot - name) : strlen(name), percent = strcspn(name, "%");
+    struct pattern p = {.name = name, .stem = stem, .extension = name + stem, .open = percent < stem};
+    p.directory = slash ? xformat("%.*s", (int)(slash - output + 1), output) : xstrdup("./");
+    p.stem = p.open ? percent : stem;
+    return p;
+}
+
+/* "run.db", "run-rank3-pid4211.db" for "run.db": the same beginning, then . or -, the same end. */
+static bool belongs(const char *name, const struct pattern *p)
+{
+    size_t n = strlen(name), e = strlen(p->extension);
+    if (n < p->stem + e || strncmp(name, p->name, p->stem) || strcmp(name + n - e, p->extension))
+        return false;
+    return p->open || n == p->stem + e || name[p->stem] == '-' || name[p->stem] == '.';
+}
+
+static bool is_new(const char *path, time_t since)
+{
+    struct stat st;
+    return !stat(path, &st) && st.st_mtime >= since;
+}
+
+static void find_databases(const struct pattern *p, time_t since, struct outputs *o)
+{
+    DIR *d = opendir(p->directory);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *path = belongs(e->d_name, p) ? xformat("%s%s", p->directory, e->d_name) : NULL;
+        if (path && is_new(path, since))
+            add_path(o, path);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void merge_journal(const char *journal, const struct pattern *p)
+{
+    char *of, why[512];
+    bool dead = leftover_database(journal, &of, why, sizeof why) == LEFTOVER_DEAD;
+    size_t directory = strlen(p->directory);
+    long events;
+    if (dead && !strncmp(of, p->directory, directory) && belongs(of + directory, p) &&
+        leftover_merge(journal, NULL, &events, why, sizeof why) == LEFTOVER_FAILED)
+        complain("%s", why);
+    free(of);
+}
+
+/* A process killed before its drain began has no database yet: its journal names it. */
+static void merge_journals(const struct pattern *p)
+{
+    size_t n;
+    char **journals = leftover_scan(p->directory, &n);
+    for (size_t i = 0; i < n; i++) {
+        merge_journal(journals[i], p);
+        free(journals[i]);
+    }
+    free(journals);
+}
+
+struct summary {
+    size_t files;
+    int64_t allocated, reserved, lost, phases, gaps;
+    int64_t other_ranges; /* that name no phase */
+    bool unknown;         /* allocated is: a library's pool does not report what it uses */
+    char *oom;            /* of the first file that has one; owned */
+    char *end;            /* that is not in the file, likewise */
+    /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
+    const char *own_cache, *unserved;
+};
+
+static void count_phases(const struct trace *t, struct summary *s)
+{
+    int64_t named = 0;
+    for (size_t i = 0; i < t->phase_count; i++) {
+        bool first = t->phases[i].name && strcmp(t->phases[i].name, "none") != 0;
+        for (size_t k = 0; first && k < i; k++) /* one row a device */
+            first = !t->phases[k].name || strcmp(t->phases[k].name, t->phases[i].name) != 0;
+        named += first;
+    }
+    s->phases = named > s->phases ? named : s->phases;
+}
+
+static void note_oom(struct trace *t, struct summary *s)
+{
+    struct oom_report oom;
+    if (!s->oom && oom_report_load(&oom, t, OOM_LAST) == 0) {
+        s->oom = oom_report_line(&oom, false);
+        oom_report_free(&oom);
+    }
+}
+
+static void look_for_arena(struct trace *t, const char *path, struct summary *s)
+{
+    const char *asked = getenv("VRAMSCOPE_ALLOCATOR");
+    bool used = false, kept = false;
+    if (!asked || strcmp(asked, "arena") != 0)
+        return;
+    for (size_t i = 0; i < t->peak_count; i++) {
+        const struct trace_peak *p = &t->peaks[i];
+        bool some = p->kind && p->device >= 0 && p->bytes > 0;
+        used = used || (some && !strcmp(p->kind, "allocated"));
+        kept = kept || (some && !strcmp(p->kind, "managed_reserved"));
+    }
+    if (kept && !s->own_cache)
+        s->own_cache = path;
+    if (used && !s->unserved && !trace_arena_served(t, -1))
+        s->unserved = path;
+}
+
+static const char *shown_path(const char *path)
+{
+    static char cwd[4096];
+    size_t n = getcwd(cwd, sizeof cwd - 1) ? strlen(cwd) : 0;
+    return shown(n && !strncmp(path, cwd, n) && path[n] == '/' ? path + n + 1 : path);
+}
+
+static void summarize(const char *path, struct summary *s)
+{
+    struct trace t;
+    if (trace_open(&t, path)) {
+        complain("%s", t.why);
+        return;
+    }
+    s->files++;
+    for (size_t i = 0; i < t.peak_count; i++) {
+        const struct trace_peak *p = &t.peaks[i];
+        if (p->device < 0 || !p->kind)
+            continue;
+        if (!strcmp(p->kind, "allocated") && p->bytes > s->allocated)
+            s->allocated = p->bytes;
+        s->unknown = s->unknown || p->at_least;
+        if (!strcmp(p->kind, "reserved") && p->bytes > s->reserved)
+            s->reserved = p->bytes;
+    }
+    for (size_t i = 0; i < t.loss_count; i++) {
+        s->lost += t.losses[i].events > 0 ? t.losses[i].events : 0;
+        s->gaps += t.losses[i].kind == LOSS_GAP;
+    }
+    count_phases(&t, s);
+    s->other_ranges += trace_other_ranges(&t);
+    if (t.end_line && !s->end)
+        s->end = xformat("%s: %s", shown_path(path), t.end_line);
+    note_oom(&t, s);
+    look_for_arena(&t, path, s);
+    trace_close(&t);
+}
+
+/* Who asked for the arena and did not get it must not take the figures for the arena's. */
+static void print_no_arena(const struct summary *s)
+{
+    if (s->own_cache)
+        fprintf(stderr,
+                "vramscope: %s: PyTorch kept its own allocator, it did not use the arena: start python "
+                "without -I, -E and -S (vramscope-run(1), THE ARENA, says what else keeps it)\n",
+                shown_path(s->own_cache));
+    else if (s->unserved)
+        fprintf(stderr,
+                "vramscope: %s: the arena served nothing: `vramscope doctor` says whether it can "
+                "(vramscope(5), THE ARENA, says what it leaves to the driver)\n",
+                shown_path(s->unserved));
+}
+
+static bool is_off(const char *value)
+{
+    static const char *const words[] = {"off", "0", "no", "false"};
+    for (size_t i = 0; value && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(value, words[i]))
+            return true;
+    return false;
+}
+
+static void print_nothing(void)
+{
+    bool started_off = is_off(getenv("VRAMSCOPE_ENABLED"));
+    fprintf(stderr, "vramscope: nothing was recorded: the command never %s\n",
+            started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU");
+}
+
+static void print_summary(const struct outputs *o, const struct summary *s)
+{
+    if (!s->files) {
+        if (!o->n)
+            print_nothing();
+        return;
+    }
+    fprintf(stderr, "vramscope: %s", shown_path(o->paths[0]));
+    if (o->n > 1)
+        fprintf(stderr, " and %zu more", o->n - 1);
+    fprintf(stderr, ": peak %s allocated, %s reserved, %s, ",
+            units_bytes(s->unknown ? UNKNOWN : s->allocated, false).s, units_bytes(s->reserved, false).s,
+            units_count(s->phases, "phase").s);
+    if (!s->phases && s->other_ranges)
+        fprintf(stderr, "%s by name (report lists them), ", units_count(s->other_ranges, "range").s);
+    if (s->lost)
+        fprintf(stderr, "%s LOST", units_count(s->lost, "event").s);
+    else
+        fputs(s->end ? "not at its end" : "no events lost", stderr);
+    if (s->gaps)
+        fprintf(stderr, ", %s NOT COVERED: report says which", units_count(s->gaps, "road").s);
+    fputc('\n', stderr);
+    if (s->end)
+        fprintf(stderr, "vramscope: %s\n", shown(s->end));
+    if (s->oom)
+        fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
+    print_no_arena(s);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    return strlen(x) != strlen(y) ? (strlen(x) > strlen(y)) - (strlen(x) < strlen(y)) : strcmp(x, y);
+}
+
+static void add_names(const char *path)
+{
+    char why[256] = "";
+    if (vs_symbols_fill(path, why, sizeof why) < 0)
+        complain("the call stacks of %s stay without names: %s", shown_path(path), why);
+}
+
+void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
+{
+    struct outputs o = {0};
+    struct summary s = {0};
+    struct pattern p = pattern_of(output);
+    merge_journals(&p);
+    find_databases(&p, since, &o);
+    free(p.directory);
+    run_names_settle(o.paths, o.n, output, command);
+    if (o.n)
+        qsort(o.paths, o.n, sizeof *o.paths, by_name);
+    for (size_t i = 0; i < o.n; i++) {
+        add_names(o.paths[i]);
+        summarize(o.paths[i], &s);
+    }
+    if (!quiet)
+        print_summary(&o, &s);
+    free(s.oom);
+    free(s.end);
+    for (size_t i = 0; i < o.n; i++)
+        free(o.paths[i]);
+    free(o.paths);
+}

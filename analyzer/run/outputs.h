@@ -1,0 +1,17 @@
+/*
+ * outputs.h - after a run: the databases that it wrote, completed where a process was killed, and one
+ * summary line on stderr.
+ */
+#ifndef VS_RUN_OUTPUTS_H
+#define VS_RUN_OUTPUTS_H
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/base.h"
+
+/* OUTPUT: the absolute path given to the shim; rank and pid may have been inserted before its extension.
+ * Files that are older than SINCE are of another run.  COMMAND: the pid of the process that was started. */
+void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet);
+
+#endif

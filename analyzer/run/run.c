@@ -1,0 +1,362 @@
+/*
+ * run.c - `vramscope run`: starts a program under the shim, stays out of its way, ends as it ends.
+ *
+ *      check everything that can be wrong  -->  environment  -->  fork, exec  -->  forward signals, wait
+ *      -->  merge journals of killed processes, names of call stacks  -->  one summary line  -->  same status
+ *
+ * Signals.  The terminal sends Ctrl-C to the whole foreground group, program included: such a signal
+ * (SI_KERNEL) is not sent on a second time.  One that somebody sent to us alone is.  A program that a signal
+ * killed makes us die of the same signal, so that shells and launchers see what they would have seen.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "environment.h"
+#include "place.h"
+#include "outputs.h"
+
+struct options {
+    const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
+        *allocator;
+    bool no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
+};
+
+#define ENV_ROW(name, value, field, help)                                                                    \
+    {                                                                                                        \
+        name, 0, value, ARG_TEXT, offsetof(struct options, field), help                                      \
+    }
+
+static const struct option_row rows[] = {
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+     "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten"},
+    ENV_ROW("stacks", "WHICH", stacks, "call stacks of off, driver or all allocations (default driver)"),
+    ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
+    ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
+    ENV_ROW("phases", "RULES", phases, "which NVTX ranges name phases: name=pattern[,name=pattern...]"),
+    ENV_ROW("max-bytes", "SIZE", max_bytes, "size that the database stays under, e.g. 4GiB"),
+    ENV_ROW("journal-dir", "DIR", journal_dir,
+            "where the journal lies (default /dev/shm when that has room)"),
+    ENV_ROW("ring-events", "N", ring_events, "events that the journal holds, a power of two"),
+    ENV_ROW("allocator", "WHICH", allocator,
+            "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"),
+    {"no-auto-phases", 0, NULL, ARG_FLAG, offsetof(struct options, no_auto_phases),
+     "don't tell PyTorch's phases automatically"},
+    {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
+     "don't become the NVTX injection library"},
+    {"no-injection", 0, NULL, ARG_FLAG, offsetof(struct options, no_injection),
+     "don't have the driver tell of processes that lost the library"},
+    {"start-off", 0, NULL, ARG_FLAG, offsetof(struct options, off),
+     "record nothing until the program calls vramscope_record_start()"},
+    {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
+     "use the simulated CUDA driver of a build tree: no GPU needed"},
+    {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no summary line at the end"},
+    {"verbose", 'v', NULL, ARG_FLAG, offsetof(struct options, verbose), "let the shim say what it finds"},
+    {0}};
+
+static const struct command_help help = {"run", "[options] [--] COMMAND [ARGUMENT...]",
+                                         "Runs COMMAND and records its GPU memory, its phases and its call "
+                                         "stacks into a database. COMMAND is not changed:\n"
+                                         "same output, same results, same exit status; signals reach it. The "
+                                         "first process that uses the GPU writes FILE,\n"
+                                         "others write FILE with their rank and pid inserted.",
+                                         rows, true};
+
+/* ---- what can be wrong beforehand ---- */
+
+static char *default_output(void)
+{
+    char host[256] = "host";
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, "/")] = 0;
+    return xformat("vramscope-%s-%d.db", host, (int)getpid());
+}
+
+struct output {
+    char *path;  /* absolute */
+    bool shared; /* it is that of a `vramscope run` around this one */
+};
+
+static char *absolute(const char *path)
+{
+    char cwd[PATH_MAX];
+    if (*path == '/' || !getcwd(cwd, sizeof cwd))
+        return xstrdup(path);
+    return xformat("%s/%s", cwd, path);
+}
+
+/* What -o says, else the variable.  A run around this one has set that, and CLAIM with it, for all processes
+ * of its job: ours take names beside its own, and it says what was recorded. */
+static struct output output_of(const char *option)
+{
+    const char *variable = getenv("VRAMSCOPE_OUTPUT"), *claim = getenv("VRAMSCOPE_CLAIM");
+    bool said = !option && variable && *variable;
+    char *given = option ? xstrdup(option) : said ? xstrdup(variable) : default_output();
+    struct output out = {absolute(given), said && claim && !strcmp(claim, "1")};
+    free(given);
+    return out;
+}
+
+/* 0, or 2 with the reason said. */
+static int check_output(const struct output *o)
+{
+    const char *path = o->path;
+    char *copy = xstrdup(path);
+    const char *directory = dirname(copy);
+    struct stat st;
+    int status = 0;
+    if (!o->shared && lstat(path, &st) == 0)
+        status = complain("run: %s exists and is never overwritten: give another -o, or remove it", path);
+    else if (stat(directory, &st))
+        status = complain("run: the directory of %s can't be used: %s", path, strerror(errno));
+    else if (!S_ISDIR(st.st_mode) || access(directory, W_OK | X_OK))
+        status = complain("run: the directory %s is not writable: give another -o", directory);
+    free(copy);
+    return status;
+}
+
+static bool is_one_of(const char *value, const char *const *list)
+{
+    while (*list && strcmp(value, *list))
+        list++;
+    return *list;
+}
+
+/* The values that the shim would warn about and ignore; here they can be refused before anything starts. */
+static int check_values(const struct options *o)
+{
+    static const char *const stacks[] = {"off", "driver", "all", NULL}, *const allocators[] = {"off", "arena",
+                                                                                               NULL};
+    const char *const numbers[][2] = {
+        {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
+    if (o->allocator && !is_one_of(o->allocator, allocators))
+        return complain("run: --allocator takes off or arena, not '%s'", o->allocator);
+    if (o->stacks && !is_one_of(o->stacks, stacks))
+        return complain("run: --stacks takes off, driver or all, not '%s'", o->stacks);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i][1] && (!*numbers[i][1] || numbers[i][1][strspn(numbers[i][1], "0123456789")]))
+            return complain("run: --%s takes a whole number, not '%s'", numbers[i][0], numbers[i][1]);
+    if (o->journal_dir && access(o->journal_dir, W_OK | X_OK))
+        return complain("run: --journal-dir %s can't be used: %s", o->journal_dir, strerror(errno));
+    return 0;
+}
+
+/* ---- environment ---- */
+
+static void set_given(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+}
+
+static int set_simulated(void)
+{
+    char *directory = place_listed("sim"), *driver = place_of("sim/libcuda.so.1");
+    int status =
+        access(driver, R_OK)
+            ? complain("run: --simulated needs %s, which a build tree has and an installation has not",
+                       driver)
+            : 0;
+    if (!status)
+        environment_prepend("LD_LIBRARY_PATH", directory);
+    free(directory);
+    free(driver);
+    return status;
+}
+
+static int set_environment(const struct options *o, const char *output, const char *library)
+{
+    set_given("VRAMSCOPE_ALLOCATOR", o->allocator);
+    struct environment e = {library, !o->no_nvtx, !o->no_injection,
+                            environment_wants_python(o->no_auto_phases)};
+    if (environment_preload("run", &e))
+        return EXIT_USAGE;
+    /* %h, %p and %r in a name mean something to the shim */
+    setenv("VRAMSCOPE_OUTPUT", output, 1);
+    setenv("VRAMSCOPE_CLAIM", "1", 1);
+    set_given("VRAMSCOPE_STACKS", o->stacks);
+    set_given("VRAMSCOPE_STACK_DEPTH", o->stack_depth);
+    set_given("VRAMSCOPE_SAMPLE_MS", o->sample_ms);
+    set_given("VRAMSCOPE_PHASES", o->phases);
+    set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
+    set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
+    set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);
+    set_given("VRAMSCOPE_VERBOSE", o->verbose ? "on" : NULL);
+    set_given("VRAMSCOPE_ENABLED", o->off ? "off" : NULL);
+    return o->simulated ? set_simulated() : 0;
+}
+
+/* ---- the child ---- */
+
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
+enum { FORWARDED = sizeof forwarded / sizeof *forwarded };
+
+static volatile pid_t child; /* 0 until it is known */
+
+static void forward(int sig, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    if (child > 0 && info->si_code != SI_KERNEL)
+        kill(child, sig);
+    if (sig == SIGTSTP) /* we stop as well, so that the shell gets its prompt back */
+        kill(getpid(), SIGSTOP);
+    errno = saved;
+}
+
+struct dispositions {
+    struct sigaction before[FORWARDED];
+    sigset_t mask;
+};
+
+static void take_signals(struct dispositions *d)
+{
+    struct sigaction action = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigset_t block;
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&block);
+    for (int i = 0; i < FORWARDED; i++)
+        sigaddset(&block, forwarded[i]);
+    sigprocmask(SIG_BLOCK, &block, &d->mask); /* until the child's pid is known */
+    for (int i = 0; i < FORWARDED; i++) {
+        sigaction(forwarded[i], NULL, &d->before[i]);
+        /* what nohup and & ignore stays ignored, here and in the child */
+        if (d->before[i].sa_handler != SIG_IGN)
+            sigaction(forwarded[i], &action, NULL);
+    }
+}
+
+static _Noreturn void become(char **command, const struct dispositions *d, int report)
+{
+    for (int i = 0; i < FORWARDED; i++)
+        sigaction(forwarded[i], &d->before[i], NULL);
+    sigprocmask(SIG_SETMASK, &d->mask, NULL);
+    execvp(command[0], command);
+    int error = errno;
+    if (write(report, &error, sizeof error) < 0) {
+        /* nobody reads: the exit status says it all the same */
+    }
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+/* Starts COMMAND; its pid, or -1 with *ERROR. The pipe closes at a successful exec and carries errno
+ * otherwise. */
+static pid_t start(char **command, struct dispositions *d, int *error)
+{
+    int report[2];
+    *error = 0;
+    take_signals(d);
+    pid_t pid = pipe2(report, O_CLOEXEC) ? -1 : fork();
+    if (pid == 0)
+        become(command, d, report[1]);
+    if (pid < 0) {
+        *error = errno;
+        return -1;
+    }
+    child = pid;
+    sigprocmask(SIG_SETMASK, &d->mask, NULL);
+    close(report[1]);
+    ssize_t n;
+    do
+        n = read(report[0], error, sizeof *error);
+    while (n < 0 && errno == EINTR);
+    close(report[0]);
+    if (n != sizeof *error)
+        *error = 0;
+    return pid;
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 0;
+    child = 0; /* its number may be someone else's now */
+    return status;
+}
+
+static int cannot_start(const char *command, int error)
+{
+    if (error == ENOENT && !strchr(command, '/'))
+        complain("run: %s: command not found", command);
+    else
+        complain("run: %s can't be started: %s", command, strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+/* Dies of the signal that the child died of; where that can't kill (or is blocked), 128 + signal. */
+static int end_as(int status)
+{
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status);
+    int sig = WTERMSIG(status);
+    sigset_t one;
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* one core file is the child's */
+    fflush(NULL);
+    signal(sig, SIG_DFL);
+    sigemptyset(&one);
+    sigaddset(&one, sig);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    raise(sig);
+    return 128 + sig;
+}
+
+/* Everything that can be refused before the command is started; 0 or 2. */
+static int prepare(const struct options *o, const struct output *output)
+{
+    char why[512];
+    if (check_output(output) || check_values(o))
+        return EXIT_USAGE;
+    char *library = place_library(why, sizeof why);
+    int status = library ? set_environment(o, output->path, library) : complain("run: %s", why);
+    free(library);
+    return status;
+}
+
+static int conduct(char **command, const struct output *output, const struct options *o)
+{
+    struct dispositions d;
+    int error;
+    time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */
+    pid_t pid = start(command, &d, &error);
+    if (pid < 0)
+        return complain("run: no process can be started: %s", strerror(error));
+    int status = wait_for(pid);
+    if (error)
+        return cannot_start(command[0], error);
+    if (!output->shared)
+        run_finish_outputs(output->path, since, pid, o->quiet);
+    return end_as(status);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct options o = {0};
+    char **command;
+    int n = args_parse(&help, argc, argv, &o, &command);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("run: which command? vramscope run -o run.db -- python train.py");
+    struct output output = output_of(o.output);
+    command[n] = NULL;
+    int status = prepare(&o, &output);
+    if (!status)
+        status = conduct(command, &output, &o);
+    free(output.path);
+    return status;
+}

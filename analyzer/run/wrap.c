@@ -1,0 +1,73 @@
+/*
+ * wrap.c - `vramscope wrap`: becomes a worker of a job that runs under `vramscope run`, with the library
+ * back.
+ *
+ * A launcher that gives its workers an LD_PRELOAD of its own, or none, takes ours away; everything else of
+ * the environment usually arrives.  So this puts back what is missing and executes the command in its own
+ * place: same pid, same descriptors, same signals; the first vramscope, if there is one, says what was
+ * recorded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "environment.h"
+#include "place.h"
+
+struct options {
+    const char *output;
+    bool no_auto_phases, no_nvtx, no_injection;
+};
+
+static const struct option_row rows[] = {
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+     "database to write where no vramscope run said it; %h, %p, %r as in VRAMSCOPE_OUTPUT"},
+    {"no-auto-phases", 0, NULL, ARG_FLAG, offsetof(struct options, no_auto_phases),
+     "don't tell PyTorch's phases automatically"},
+    {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
+     "don't become the NVTX injection library"},
+    {"no-injection", 0, NULL, ARG_FLAG, offsetof(struct options, no_injection),
+     "don't have the driver tell of processes that lost the library"},
+    {0}};
+
+static const struct command_help help = {
+    "wrap", "[options] [--] COMMAND [ARGUMENT...]",
+    "Executes COMMAND, a worker of a job, with the recording library preloaded, in this process's place.\n"
+    "For launchers that give their workers an LD_PRELOAD of their own, or none:\n"
+    "  vramscope run -o run.db -- LAUNCHER ... vramscope wrap -- WORKER ...",
+    rows, true};
+
+/* An output that `run` has set stays: all processes of a job share it. */
+static void set_output(const char *output)
+{
+    if (output && !getenv("VRAMSCOPE_OUTPUT"))
+        setenv("VRAMSCOPE_OUTPUT", output, 1);
+}
+
+int cmd_wrap(int argc, char **argv)
+{
+    struct options o = {0};
+    char **command, why[512];
+    int n = args_parse(&help, argc, argv, &o, &command);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("wrap: which command? vramscope wrap -- python worker.py");
+    command[n] = NULL;
+    char *library = place_library(why, sizeof why);
+    if (!library)
+        return complain("wrap: %s", why);
+    struct environment e = {library, !o.no_nvtx, !o.no_injection, environment_wants_python(o.no_auto_phases)};
+    int status = environment_preload("wrap", &e);
+    free(library);
+    if (status)
+        return status;
+    set_output(o.output);
+    execvp(command[0], command);
+    int error = errno;
+    complain("wrap: %s can't be started: %s", command[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}

@@ -1,0 +1,60 @@
+/*
+ * diff.h - two runs beside each other: what is compared with what (load.c), and onto the screen
+ * (text.c, json.c).
+ *
+ * A side is one process.  Where an operand is a directory, or several processes, it is the one with the
+ * highest peak, which is the one that decides whether a job fits; the spans over all its ranks stand beside
+ * it.
+ */
+#ifndef VS_DIFF_H
+#define VS_DIFF_H
+
+#include "analysis/compare.h"
+#include "show/ranks/ranks.h"
+#include "analysis/relabel.h"
+
+struct diff_side {
+    const struct relabel *relabel;
+    struct trace trace;
+    struct report report;
+    bool open;
+    struct trace_count *allocations; /* by device and phase */
+    size_t allocation_count;
+    struct rank_file *files; /* all of the operand; at least one */
+    size_t file_count;
+    struct rank_job *job;          /* of the files, where there are several */
+    const struct rank_file *shown; /* the one that is open */
+};
+
+struct diff_device {
+    const struct device_report *side[2]; /* NULL: it has none */
+};
+
+struct diff {
+    struct diff_side side[2];
+    struct diff_device *devices;
+    size_t device_count;
+    char **notes; /* what to know before any figure: what can't be compared, or not quite */
+    size_t note_count;
+};
+
+/* 0, or 2 with the reason said; diff_free either way. */
+int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel);
+void diff_free(struct diff *d);
+/* Whether both sides hold all of their runs. */
+bool diff_is_whole(const struct diff *d);
+
+/* One question about a device of both sides, a row for each phase, or for each that held bytes at the peak.
+ */
+enum diff_figure { DIFF_ALLOCATED, DIFF_RESERVED, DIFF_RANGES, DIFF_TIME, DIFF_ALLOCATIONS };
+struct comparison diff_phases(const struct diff *d, const struct diff_device *device,
+                              enum diff_figure figure);
+struct comparison diff_held(const struct diff_device *device); /* sorted by change */
+/* Of the whole run. */
+int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum compare_side side,
+                   enum diff_figure figure);
+
+void diff_text(const struct diff *d, FILE *out, bool exact);
+void diff_json(const struct diff *d, struct json *j);
+
+#endif

@@ -1,0 +1,88 @@
+/* json.c - the jobs of several files for programs (see vramscope-report(1)). */
+#include <stdlib.h>
+
+#include "ranks.h"
+
+static void span_json(struct json *j, const char *name, const struct rank_span *s, const char *unit)
+{
+    char *least = xformat("min_%s", unit), *mean = xformat("mean_%s", unit), *most = xformat("max_%s", unit);
+    json_begin(j, name, '{');
+    json_int(j, "devices", (int64_t)s->n);
+    json_int(j, least, s->least);
+    json_int(j, mean, s->mean);
+    json_int(j, most, s->most);
+    json_int(j, "max_rank", s->file ? s->file->rank : UNKNOWN);
+    json_text(j, "max_file", s->file ? s->file->path : NULL);
+    json_int(j, "max_device", s->device ? s->device->device : UNKNOWN);
+    json_end(j);
+    free(least);
+    free(mean);
+    free(most);
+}
+
+static void phases_json(const struct rank_job *job, struct json *j)
+{
+    size_t n;
+    const char **names = ranks_phases(job, &n);
+    json_begin(j, "phases", '[');
+    for (size_t i = 0; i < n; i++) {
+        struct rank_span a = ranks_phase_span(job, names[i], PHASE_ALLOCATED),
+                         r = ranks_phase_span(job, names[i], PHASE_RESERVED),
+                         t = ranks_phase_span(job, names[i], PHASE_TIME);
+        json_begin(j, NULL, '{');
+        json_text(j, "phase", names[i]);
+        span_json(j, "peak_allocated", &a, "bytes");
+        span_json(j, "peak_reserved", &r, "bytes");
+        span_json(j, "time", &t, "ns");
+        json_end(j);
+    }
+    json_end(j);
+    free(names);
+}
+
+static void lists_json(const struct rank_job *job, struct json *j)
+{
+    size_t n;
+    int64_t *missing = ranks_missing(job, &n);
+    json_begin(j, "missing_ranks", '[');
+    for (size_t i = 0; i < n; i++)
+        json_int(j, NULL, missing[i]);
+    json_end(j);
+    json_begin(j, "files", '[');
+    for (size_t i = 0; i < job->file_count; i++)
+        json_text(j, NULL, job->files[i]->path);
+    json_end(j);
+    free(missing);
+}
+
+static void job_json(const struct rank_job *job, struct json *j)
+{
+    struct rank_span allocated = ranks_span(job, FIGURE_ALLOCATED),
+                     reserved = ranks_span(job, FIGURE_RESERVED), residual = ranks_span(job, FIGURE_RESIDUAL);
+    json_begin(j, NULL, '{');
+    json_bool(j, "ranked", job->ranked);
+    json_bool(j, "complete", ranks_whole(job));
+    json_int(j, "world_size", job->world_size);
+    json_int(j, "hosts", (int64_t)ranks_hosts(job));
+    lists_json(job, j);
+    span_json(j, "peak_allocated", &allocated, "bytes");
+    span_json(j, "peak_reserved", &reserved, "bytes");
+    span_json(j, "residual", &residual, "bytes");
+    phases_json(job, j);
+    json_end(j);
+}
+
+bool ranks_json(const struct rank_file *files, size_t n, struct json *j)
+{
+    size_t count;
+    bool whole = true;
+    struct rank_job *jobs = ranks_jobs(files, n, &count);
+    json_begin(j, "jobs", '[');
+    for (size_t i = 0; i < count; i++) {
+        job_json(&jobs[i], j);
+        whole = whole && ranks_whole(&jobs[i]);
+    }
+    json_end(j);
+    ranks_free_jobs(jobs, count);
+    return whole;
+}

@@ -1,0 +1,110 @@
+/* load.c - the part of a report that stands beside those of other ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+
+static char *copy(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static void add_word(char **state, const char *word)
+{
+    char *longer = **state ? xformat("%s, %s", *state, word) : xstrdup(word);
+    free(*state);
+    *state = longer;
+}
+
+/* Whether the program itself met it: a framework frees what it caches when the driver refuses, and asks
+ * again.
+ */
+static bool ran_out(struct trace *t)
+{
+    int64_t absorbed = t->refused_total > 0 ? trace_counter(t, "driver out of memory absorbed") : 0;
+    return t->oom_total > 0 || t->refused_total > (absorbed > 0 ? absorbed : 0);
+}
+
+static void add_end(char **state, const struct trace *t)
+{
+    static const char *const words[] = {[TRACE_END_RUNNING] = "still running",
+                                        [TRACE_END_UNKNOWN] = "INCOMPLETE: not at its end",
+                                        [TRACE_END_GONE] = "INCOMPLETE: its journal is gone",
+                                        [TRACE_END_ELSEWHERE] = "INCOMPLETE: its journal is on its host",
+                                        [TRACE_END_OTHERS] = "INCOMPLETE: its journal is another user's",
+                                        [TRACE_END_FAILED] = "INCOMPLETE: its journal can't be merged"};
+    if (t->end == TRACE_END_MERGED)
+        add_word(state, t->recovered ? "killed, recovered" : "no clean end");
+    else if (t->end != TRACE_END_CLEAN)
+        add_word(state, words[t->end]);
+}
+
+/* In few words: the row has one cell for it. */
+static char *state_of(const struct report *r)
+{
+    const struct trace *t = r->trace;
+    char *state = xstrdup("");
+    if (ran_out(r->trace))
+        add_word(&state, "out of memory");
+    if (r->lost_events > 0)
+        add_word(&state, "events lost");
+    else if (trace_has_loss(t, LOSS_GAP) || trace_has_loss(t, LOSS_NOTE))
+        add_word(&state, "see its report");
+    if (trace_disagreements(t))
+        add_word(&state, "mismatch");
+    else if (t->mismatch_count)
+        add_word(&state, "began late");
+    if (t->unwritten > 0)
+        add_word(&state, "no room for all its events");
+    add_end(&state, t);
+    if (!*state)
+        add_word(&state, RANK_COMPLETE);
+    return state;
+}
+
+static struct rank_device device_of(const struct report *r, const struct device_report *d)
+{
+    struct rank_device out = {.device = d->device,
+                              .allocated = trace_peak_bytes(d->allocated),
+                              .reserved = d->reserved ? d->reserved->bytes : UNKNOWN,
+                              .residual = d->residual.fullest.residual,
+                              .step_at_peak = d->step_at_peak,
+                              .whole_device = d->residual.whole_device,
+                              .uuid = copy(d->uuid),
+                              .phase_at_peak = copy(d->phase_at_peak)};
+    for (size_t i = 0; i < r->trace->phase_count; i++) {
+        const struct trace_phase *p = &r->trace->phases[i];
+        if (p->device == d->device)
+            *PUSH(out.phases, out.phase_count) =
+                (struct rank_phase){copy(p->name), p->allocated, p->reserved, p->ns};
+    }
+    return out;
+}
+
+static int64_t end_of(const struct trace *t)
+{
+    int64_t last = t->process.end_ns != UNKNOWN ? t->process.end_ns : t->t_last;
+    return t->process.start_realtime_ns == UNKNOWN || last == UNKNOWN ? UNKNOWN
+                                                                      : t->process.start_realtime_ns + last;
+}
+
+struct rank_file ranks_file_of(const struct report *r)
+{
+    const struct trace *t = r->trace;
+    const struct trace_process *p = &t->process;
+    struct rank_file f = {.label = copy(t->label),
+                          .path = copy(t->path),
+                          .host = copy(p->host),
+                          .command = copy(p->command),
+                          .state = state_of(r),
+                          .whole = trace_whole(t),
+                          .rank = p->rank,
+                          .world_size = p->world_size,
+                          .pid = p->pid,
+                          .steps = t->steps,
+                          .from_ns = p->start_realtime_ns,
+                          .to_ns = end_of(t)};
+    for (size_t i = 0; i < r->device_count; i++)
+        *PUSH(f.devices, f.device_count) = device_of(r, &r->devices[i]);
+    return f;
+}

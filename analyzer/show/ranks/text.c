@@ -1,0 +1,285 @@
+/*
+ * text.c - the page of several ranks: who is missing and who peaked highest, then a row for each rank,
+ * then each phase from the least rank to the most.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+
+#define B(n)           units_bytes(n, exact).s
+#define MISSING_SHOWN  24
+#define TROUBLES_SHOWN 8
+#define UUID_SHOWN     12 /* "GPU-1a2b3c4d" */
+
+struct page {
+    const struct rank_job *job;
+    FILE *out;
+    bool exact, uuid;
+    struct rank_span top; /* by allocated, or where no framework tells it by reserved */
+    bool by_reserved;
+};
+
+/* ---- above the table ---- */
+
+/* "ranks 2, 5-7": runs of ranks in one piece each. */
+static void print_missing(const struct page *p)
+{
+    size_t n, shown = 0;
+    int64_t *missing = ranks_missing(p->job, &n);
+    if (n)
+        fprintf(p->out, "MISSING: no file of rank%s ", n > 1 ? "s" : "");
+    for (size_t i = 0, k; i < n && shown < MISSING_SHOWN; i = k, shown++) {
+        for (k = i + 1; k < n && missing[k] == missing[k - 1] + 1; k++) {
+        }
+        fprintf(p->out, "%s%lld", i ? ", " : "", (long long)missing[i]);
+        if (k > i + 1)
+            fprintf(p->out, "-%lld", (long long)missing[k - 1]);
+    }
+    if (n)
+        fprintf(p->out, "%s (%zu of %lld)\n", shown == MISSING_SHOWN ? ", ..." : "", n,
+                (long long)p->job->world_size);
+    free(missing);
+}
+
+static void print_rank(const struct rank_file *f, FILE *out)
+{
+    if (f->rank != UNKNOWN)
+        fprintf(out, "rank %lld", (long long)f->rank);
+    else
+        fprintf(out, "pid %lld", f->pid == UNKNOWN ? -1 : (long long)f->pid);
+}
+
+/* What is not as it should be, before any figure. */
+static void print_troubles(const struct page *p)
+{
+    size_t shown = 0, n = 0;
+    for (size_t i = 0; i < p->job->file_count; i++) {
+        const struct rank_file *f = p->job->files[i];
+        if (!strcmp(f->state, RANK_COMPLETE) || ++n > TROUBLES_SHOWN)
+            continue;
+        fprintf(p->out, "NOTE: ");
+        print_rank(f, p->out);
+        fprintf(p->out, ": %s\n", f->state);
+        shown++;
+    }
+    if (n > shown)
+        fprintf(p->out, "NOTE: and %zu more\n", n - shown);
+}
+
+static void print_top(const struct page *p)
+{
+    const struct rank_device *d = p->top.device;
+    bool exact = p->exact;
+    if (!d)
+        return;
+    fprintf(p->out, "highest: ");
+    print_rank(p->top.file, p->out);
+    fprintf(p->out, " on %s, device %lld: ", p->top.file->host ? shown(p->top.file->host) : "an unknown host",
+            (long long)d->device);
+    if (p->by_reserved)
+        fprintf(p->out, "%s reserved", B(d->reserved));
+    else
+        fprintf(p->out, "%s allocated, %s reserved", B(d->allocated), B(d->reserved));
+    if (d->phase_at_peak)
+        fprintf(p->out, "; %s%s", strcmp(d->phase_at_peak, "none") ? "in " : "outside any phase",
+                strcmp(d->phase_at_peak, "none") ? shown(d->phase_at_peak) : "");
+    if (d->step_at_peak != UNKNOWN)
+        fprintf(p->out, ", step %lld", (long long)d->step_at_peak);
+    fputc('\n', p->out);
+}
+
+static void print_head(const struct page *p)
+{
+    const struct rank_job *job = p->job;
+    const struct rank_file *first = job->files[0];
+    if (!job->ranked)
+        fprintf(p->out, "%s without a rank", units_count((int64_t)job->file_count, "file").s);
+    else if (job->world_size == UNKNOWN)
+        fprintf(p->out, "%s of a job", units_count((int64_t)job->file_count, "file").s);
+    else
+        fprintf(p->out, "job of %s", units_count(job->world_size, "rank").s);
+    fprintf(p->out, " on %s\n", units_count((int64_t)ranks_hosts(job), "host").s);
+    print_missing(p);
+    print_troubles(p);
+    print_top(p);
+    if (job->ranked)
+        fprintf(p->out, "\n  command  %s\n  started  %s\n",
+                first->command ? shown(first->command) : "unknown", units_date(first->from_ns).s);
+    fputc('\n', p->out);
+}
+
+/* ---- the ranks ---- */
+
+static bool is_top(const struct page *p, const struct rank_device *d)
+{
+    if (!d || !p->top.n)
+        return false;
+    return (p->by_reserved ? d->reserved : d->allocated) == p->top.most;
+}
+
+static void bytes_cell(struct table *t, int64_t bytes, const char *mark, bool exact)
+{
+    if (bytes == UNKNOWN)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s%s", mark, B(bytes));
+}
+
+static void device_cell(struct page *p, struct table *t, const struct rank_device *d)
+{
+    if (!d)
+        table_cell(t, "-");
+    else if (p->uuid)
+        table_cell(t, "%lld %.*s", (long long)d->device, UUID_SHOWN, d->uuid ? d->uuid : "unknown");
+    else
+        table_cell(t, "%lld", (long long)d->device);
+}
+
+static void rank_row(struct page *p, struct table *t, const struct rank_file *f, const struct rank_device *d)
+{
+    bool exact = p->exact;
+    if (p->job->ranked)
+        table_cell(t, "%lld", (long long)f->rank);
+    table_cell(t, "%s", f->host ? f->host : "unknown");
+    device_cell(p, t, d);
+    bytes_cell(t, d ? d->allocated : UNKNOWN, is_top(p, d) && !p->by_reserved ? "▸ " : "", exact);
+    bytes_cell(t, d ? d->reserved : UNKNOWN, is_top(p, d) && p->by_reserved ? "▸ " : "", exact);
+    table_cell(t, "%s", d && d->phase_at_peak ? d->phase_at_peak : "-");
+    table_cell(t, "%s%s", d && d->residual != UNKNOWN && d->whole_device ? "≤ " : "",
+               d ? B(d->residual) : "-");
+    table_cell(t, "%lld", (long long)f->steps);
+    table_cell(t, "%s", f->state);
+    table_cell(t, "%s", f->label);
+}
+
+static void span_row(struct page *p, struct table *t, const char *name, int64_t allocated, int64_t reserved,
+                     int64_t residual)
+{
+    bool exact = p->exact;
+    table_cell(t, "%s", name);
+    for (int blanks = p->job->ranked ? 2 : 1; blanks > 0; blanks--)
+        table_cell(t, "%s", "");
+    bytes_cell(t, allocated, "", exact);
+    bytes_cell(t, reserved, "", exact);
+    table_cell(t, "%s", "");
+    bytes_cell(t, residual, "", exact);
+    for (int blanks = 3; blanks > 0; blanks--)
+        table_cell(t, "%s", "");
+}
+
+static bool any_whole_device(const struct rank_job *job)
+{
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < job->files[i]->device_count; k++)
+            if (job->files[i]->devices[k].whole_device)
+                return true;
+    return false;
+}
+
+static void print_ranks(struct page *p)
+{
+    static const char *const header[] = {"rank",    "host",     "device", "peak allocated", "peak reserved",
+                                         "peak in", "residual", "steps",  "state",          "file"};
+    const struct rank_job *job = p->job;
+    struct rank_span a = p->by_reserved ? ranks_span(job, FIGURE_ALLOCATED) : p->top,
+                     r = ranks_span(job, FIGURE_RESERVED), rest = ranks_span(job, FIGURE_RESIDUAL);
+    struct table t;
+    table_init(&t, &"><<>><>><<"[!job->ranked], &header[!job->ranked]);
+    for (size_t i = 0; i < job->file_count; i++) {
+        const struct rank_file *f = job->files[i];
+        for (size_t k = 0; k < f->device_count; k++)
+            rank_row(p, &t, f, &f->devices[k]);
+        if (!f->device_count)
+            rank_row(p, &t, f, NULL);
+    }
+    if (r.n > 1) {
+        table_rule(&t);
+        span_row(p, &t, "min", a.least, r.least, rest.least);
+        span_row(p, &t, "mean", a.mean, r.mean, rest.mean);
+        span_row(p, &t, "max", a.most, r.most, rest.most);
+    }
+    table_print(&t, p->out, 2);
+    table_free(&t);
+    if (any_whole_device(job))
+        fprintf(p->out, "  ≤: the driver's figure is the whole device's, other processes included\n");
+}
+
+/* ---- the phases ---- */
+
+static void phase_row(struct page *p, struct table *t, const char *name)
+{
+    struct rank_span a = ranks_phase_span(p->job, name, PHASE_ALLOCATED),
+                     r = ranks_phase_span(p->job, name, PHASE_RESERVED),
+                     ns = ranks_phase_span(p->job, name, PHASE_TIME);
+    bool exact = p->exact;
+    table_cell(t, "%s", name);
+    table_cell(t, "%zu", a.n);
+    table_cell(t, "%s", B(a.least));
+    table_cell(t, "%s", B(a.mean));
+    table_cell(t, "%s%s", p->top.n && !p->by_reserved && a.most == p->top.most ? "▸ " : "", B(a.most));
+    if (p->job->ranked && a.least == a.most && a.n > 1)
+        table_cell(t, "all");
+    else if (p->job->ranked && a.file)
+        table_cell(t, "%lld", (long long)a.file->rank);
+    else if (p->job->ranked)
+        table_cell(t, "-");
+    table_cell(t, "%s", B(r.most));
+    table_cell(t, "%s", ns.n ? units_time(ns.least).s : "-");
+    table_cell(t, "%s", ns.n ? units_time(ns.most).s : "-");
+}
+
+static void print_phases(struct page *p)
+{
+    static const char *const ranked[] = {"phase", "devices", "peak allocated: min", "mean",
+                                         "max",   "of rank", "peak reserved: max",  "time: min",
+                                         "max"};
+    static const char *const unranked[] = {
+        "phase", "devices", "peak allocated: min", "mean", "max", "peak reserved: max", "time: min", "max"};
+    struct table t;
+    size_t n;
+    const char **names = ranks_phases(p->job, &n);
+    table_init(&t, p->job->ranked ? "<>>>>>>>>" : "<>>>>>>>", p->job->ranked ? ranked : unranked);
+    for (size_t i = 0; i < n; i++)
+        phase_row(p, &t, names[i]);
+    if (n) {
+        fputc('\n', p->out);
+        table_print(&t, p->out, 2);
+    }
+    table_free(&t);
+    free(names);
+}
+
+static void print_job(const struct rank_job *job, FILE *out, bool exact)
+{
+    struct page p = {.job = job, .out = out, .exact = exact, .uuid = ranks_need_uuid(job)};
+    p.top = ranks_span(job, FIGURE_ALLOCATED);
+    p.by_reserved = !p.top.n || p.top.most <= 0;
+    if (p.by_reserved)
+        p.top = ranks_span(job, FIGURE_RESERVED);
+    print_head(&p);
+    print_ranks(&p);
+    print_phases(&p);
+    if (p.top.file)
+        fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
+}
+
+bool ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
+{
+    size_t count;
+    bool whole = true;
+    struct rank_job *jobs = ranks_jobs(files, n, &count);
+    if (count > 1)
+        fprintf(out, "these files are of %zu jobs (told apart by world size, time and rank)\n\n", count);
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            fputs("\n\n", out);
+        print_job(&jobs[i], out, exact);
+        whole = whole && ranks_whole(&jobs[i]);
+    }
+    ranks_free_jobs(jobs, count);
+    return whole;
+}

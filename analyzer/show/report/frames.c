@@ -1,0 +1,83 @@
+/* frames.c - see frames.h. */
+#include "frames.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/journal/journal.h"
+#include "base/shown.h"
+#include "base/units.h"
+
+static const char *after(const char *text, const char *mark)
+{
+    const char *at = strstr(text, mark);
+    return at ? at + strlen(mark) : NULL;
+}
+
+static const char *package_path(const char *file)
+{
+    const char *in_site = after(file, "/site-packages/"), *in_dist = after(file, "/dist-packages/");
+    return in_site ? in_site : in_dist ? in_dist : file;
+}
+
+static char *python_text(const struct trace_frame *f)
+{
+    const char *file = f->file ? shown(package_path(f->file)) : "?";
+    const char *function = f->function ? shown(f->function) : "?";
+    if (f->line == UNKNOWN)
+        return xformat("%s %s", file, function);
+    return xformat("%s:%" PRId64 " %s", file, f->line, function);
+}
+
+char *frame_text(const struct trace_frame *f, bool where)
+{
+    if (f->kind == VS_FRAME_PYTHON)
+        return python_text(f);
+    const char *slash = f->module ? strrchr(f->module, '/') : NULL;
+    const char *module = slash ? slash + 1 : f->module ? f->module : "?";
+    if (!f->function)
+        return xformat("%s+0x%" PRIx64, shown(module), (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
+    if (where && f->file)
+        return xformat("%s  (%s)  %s:%" PRId64, shown(f->function), shown(module), shown(f->file),
+                       f->line == UNKNOWN ? 0 : f->line);
+    return xformat("%s  (%s)", shown(f->function), shown(module));
+}
+
+char *line_text(const char *line)
+{
+    /* a file's name may have blanks and colons; the last slash before ".py:" is where its name begins */
+    const char *end = strstr(line, ".py:"), *name = line;
+    for (const char *c = line; c < (end ? end : line + strcspn(line, " ")); c++)
+        if (*c == '/')
+            name = c + 1;
+    if (strncmp(name, "__init__.py", 11) == 0 && name - line > 1)
+        for (name--; name > line && name[-1] != '/';)
+            name--;
+    return xstrdup(shown(name));
+}
+
+char *stack_line_text(struct trace *t, int64_t stack)
+{
+    const char *line = stack > 0 ? trace_line(t, stack) : NULL;
+    char *text = line ? line_text(line) : NULL, *all = text ? xformat(" %s", text) : xstrdup("");
+    free(text);
+    return all;
+}
+
+void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out)
+{
+    struct trace_frame *frames;
+    size_t n;
+    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
+        return;
+    for (size_t i = 0; i < n && i < most; i++) {
+        char *text = frame_text(&frames[i], false);
+        fprintf(out, "        %s\n", text);
+        free(text);
+    }
+    if (n > most)
+        fprintf(out, "        and %s\n", units_count((int64_t)(n - most), "outer frame").s);
+    free(frames);
+}

@@ -1,0 +1,147 @@
+/*
+ * growth.c - what grows from step to step, as people and programs read it: by how much a step, who makes
+ * it in which phase and in what sizes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "frames.h"
+#include "report.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "trace/event.h"
+#include "base/units.h"
+
+#define B(n)   units_bytes(n, exact).s
+#define SHOWN  8
+#define STACKS 2
+#define FRAMES 6
+
+/* The categories of the view live_at_peak. */
+static const char *category_of(const struct growth_group *g)
+{
+    if (g->op == VS_OP_BLOCK_ALLOC)
+        return "framework block";
+    switch (g->space) {
+    case VS_SPACE_POOL:
+        return "direct pool";
+    case VS_SPACE_ARRAY:
+        return "direct array";
+    case VS_SPACE_GRAPH:
+        return "direct graph";
+    }
+    return g->op == VS_OP_PHYS_CREATE ? "direct physical" : "direct";
+}
+
+static const char *phase_of(const struct trace *t, const struct growth_group *g)
+{
+    return g->phase >= 0 && (size_t)g->phase < t->phase_name_count ? t->phase_names[g->phase] : NULL;
+}
+
+static char *name_of(struct trace *t, const struct growth_group *g)
+{
+    const char *owner = g->stack > 0 ? trace_owner(t, g->stack) : NULL;
+    struct holder h = {
+        .category = category_of(g), .phase = phase_of(t, g), .owner = owner, .no_stack = g->stack <= 0};
+    char *who = report_holder_name(&h);
+    bool framework = g->op == VS_OP_BLOCK_ALLOC;
+    char *name = framework && owner ? xformat("%s, %s", who, owner) : xstrdup(who);
+    free(who);
+    return name;
+}
+
+static char *sizes_of(const struct growth_group *g, bool exact)
+{
+    if (g->least_size == g->greatest_size)
+        return xstrdup(B(g->least_size));
+    char *least = xstrdup(B(g->least_size)), *sizes = xformat("%s to %s", least, B(g->greatest_size));
+    free(least);
+    return sizes;
+}
+
+static void group_row(struct table *table, struct trace *t, const struct growth *g,
+                      const struct growth_group *p, bool exact)
+{
+    char *name = name_of(t, p), *sizes = sizes_of(p, exact);
+    table_cell(table, "%s", B(p->bytes / g->steps));
+    table_cell(table, "%.3g", (double)p->count / (double)g->steps);
+    table_cell(table, "%s", sizes);
+    table_cell(table, "%s", name);
+    free(name);
+    free(sizes);
+}
+
+static void print_groups(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    static const char *const header[] = {"a step", "allocations a step", "of", "made"};
+    struct table table;
+    table_init(&table, ">>><", header);
+    for (size_t i = 0; i < g->count && i < SHOWN; i++)
+        group_row(&table, t, g, &g->groups[i], exact);
+    table_print(&table, out, 4);
+    table_free(&table);
+    if (g->count > SHOWN)
+        fprintf(out, "    and %s more\n", units_count((int64_t)(g->count - SHOWN), "kind").s);
+}
+
+static void print_stacks(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    size_t printed = 0;
+    for (size_t i = 0; i < g->count && printed < STACKS; i++) {
+        if (g->groups[i].stack <= 0)
+            continue;
+        char *line = stack_line_text(t, g->groups[i].stack);
+        fprintf(out, "    the %s a step came from%s\n", B(g->groups[i].bytes / g->steps), line);
+        free(line);
+        report_frames_text(t, g->groups[i].stack, FRAMES, out);
+        printed++;
+    }
+    if (!printed)
+        fprintf(out, "    no call stack was taken of it: VRAMSCOPE_STACKS=all takes the framework's too\n");
+}
+
+void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    if (!g->known || !g->count)
+        return;
+    fprintf(
+        out,
+        "\n  growth: %s of what steps %lld to %lld made was still there when step %lld ended: %s a step\n",
+        B(g->bytes), (long long)g->first_step, (long long)g->last_step, (long long)g->last_step,
+        B(g->bytes / g->steps));
+    print_groups(t, g, out, exact);
+    print_stacks(t, g, out, exact);
+    fprintf(out, "    a leak, or what fills up or is cleared only later: the recording cannot tell which\n");
+}
+
+/* ---- JSON ---- */
+
+static void group_json(struct trace *t, const struct growth *g, const struct growth_group *p, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_text(j, "category", category_of(p));
+    json_text(j, "phase", phase_of(t, p));
+    json_text(j, "library", p->stack > 0 ? trace_owner(t, p->stack) : NULL);
+    json_text(j, "line", p->stack > 0 ? trace_line(t, p->stack) : NULL);
+    json_int(j, "stack", p->stack > 0 ? p->stack : UNKNOWN);
+    json_int(j, "size_bytes", p->bytes);
+    json_int(j, "allocations", p->count);
+    json_int(j, "per_step_bytes", p->bytes / g->steps);
+    json_int(j, "least_allocation_bytes", p->least_size);
+    json_int(j, "greatest_allocation_bytes", p->greatest_size);
+    json_end(j);
+}
+
+void report_growth_json(struct trace *t, const struct growth *g, struct json *j)
+{
+    json_begin(j, "growth", '{');
+    json_int(j, "first_step", g->known ? g->first_step : UNKNOWN);
+    json_int(j, "last_step", g->known ? g->last_step : UNKNOWN);
+    json_int(j, "size_bytes", g->known ? g->bytes : UNKNOWN);
+    json_int(j, "per_step_bytes", g->known ? g->bytes / g->steps : UNKNOWN);
+    json_begin(j, "grows", '[');
+    for (size_t i = 0; i < g->count; i++)
+        group_json(t, g, &g->groups[i], j);
+    json_end(j);
+    json_end(j);
+}

@@ -1,0 +1,201 @@
+/* json.c - the report for programs: stable names, units in the names (see vramscope-report(1)). */
+#include <string.h>
+
+#include "report.h"
+
+static void losses_json(const struct trace *t, struct json *j)
+{
+    int64_t lost = 0;
+    for (size_t i = 0; i < t->loss_count; i++)
+        lost += t->losses[i].events > 0 ? t->losses[i].events : 0;
+    json_int(j, "lost_events", lost);
+    json_begin(j, "losses", '[');
+    for (size_t i = 0; i < t->loss_count; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "why", t->losses[i].why);
+        json_int(j, "events", t->losses[i].events);
+        json_int(j, "first_t_ns", t->losses[i].t_first);
+        json_end(j);
+    }
+    json_end(j);
+    report_bounds_json(t, j);
+    json_begin(j, "mismatches", '[');
+    for (size_t i = 0; i < t->mismatch_count; i++) {
+        const struct trace_mismatch *m = &t->mismatches[i];
+        json_begin(j, NULL, '{');
+        json_text(j, "what", m->what);
+        json_int(j, "device", m->device);
+        json_int(j, "times", m->rows);
+        json_int(j, "first_t_ns", m->t_first);
+        json_int(j, "ours_bytes", m->ours);
+        json_int(j, "theirs_bytes", m->theirs);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void ooms_json(const struct trace *t, struct json *j)
+{
+    json_int(j, "oom_count", t->oom_total);
+    json_int(j, "driver_refused_count", t->refused_total);
+    json_begin(j, "ooms", '[');
+    for (size_t i = 0; i < t->oom_count; i++) {
+        const struct trace_oom *o = &t->ooms[i];
+        json_begin(j, NULL, '{');
+        json_int(j, "t_ns", o->t);
+        json_int(j, "device", o->device);
+        json_text(j, "phase", o->phase);
+        json_bool(j, "driver", o->driver);
+        json_int(j, "asked_bytes", o->size);
+        json_int(j, "framework_bytes", o->framework);
+        json_int(j, "direct_bytes", o->direct);
+        json_int(j, "reserved_bytes", o->reserved);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void folded_json(const struct trace *t, struct json *j)
+{
+    const struct trace_folded *f = &t->folded;
+    bool any = f->stretches > 0, steps = any && t->steps > 0;
+    json_begin(j, "folded", '{');
+    json_int(j, "stretches", f->stretches);
+    json_int(j, "from_ns", any ? f->from : UNKNOWN);
+    json_int(j, "to_ns", any ? f->to : UNKNOWN);
+    json_int(j, "first_step", steps ? f->first_step : UNKNOWN);
+    json_int(j, "last_step", steps ? f->last_step : UNKNOWN);
+    json_int(j, "events", f->events);
+    json_int(j, "ranges", f->ranges);
+    json_int(j, "samples", f->samples);
+    json_end(j);
+}
+
+void report_file_json(const struct trace *t, struct json *j)
+{
+    const struct trace_process *p = &t->process;
+    json_text(j, "file", t->path);
+    json_text(j, "command", p->command);
+    json_text(j, "host", p->host);
+    json_int(j, "pid", p->pid);
+    json_int(j, "rank", p->rank);
+    json_int(j, "local_rank", p->local_rank);
+    json_int(j, "world_size", p->world_size);
+    json_bool(j, "simulated", p->simulated);
+    json_int(j, "start_realtime_ns", p->start_realtime_ns);
+    json_int(j, "duration_ns", t->t_last);
+    json_int(j, "steps", t->steps);
+    json_int(j, "unfinished_step", t->unfinished_step);
+    json_int(j, "events", t->events);
+    json_bool(j, "complete", trace_whole(t));
+    json_text(j, "end", trace_end_name(t));
+    json_text(j, "end_line", t->end_line);
+    json_bool(j, "running", t->end == TRACE_END_RUNNING);
+    json_bool(j, "clean_end", t->end == TRACE_END_CLEAN);
+    json_text(j, "journal_elsewhere", t->end == TRACE_END_ELSEWHERE ? t->journal : NULL);
+    json_bool(j, "thinned", t->thinned);
+    json_int(j, "unwritten_events", t->unwritten);
+    folded_json(t, j);
+    json_int(j, "recovered_events", t->recovered);
+    json_int(j, "framework_reports", t->reports);
+    json_int(j, "framework_reports_mismatched", t->reports_mismatched);
+    losses_json(t, j);
+}
+
+static void phases_json(const struct trace *t, int64_t device, struct json *j)
+{
+    json_begin(j, "phases", '[');
+    for (size_t i = 0; i < t->phase_count; i++) {
+        const struct trace_phase *p = &t->phases[i];
+        if (p->device != device)
+            continue;
+        json_begin(j, NULL, '{');
+        json_text(j, "phase", p->name);
+        json_int(j, "ranges", p->ranges);
+        json_int(j, "time_ns", p->ns);
+        json_int(j, "events", p->events);
+        json_int(j, "peak_allocated_bytes", p->allocated);
+        json_int(j, "peak_reserved_bytes", p->reserved);
+        json_int(j, "end_allocated_bytes", p->end_allocated);
+        json_int(j, "peak_t_ns", p->t_allocated);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void peak_json(const struct device_report *d, struct json *j)
+{
+    json_begin(j, "peak", '{');
+    json_int(j, "allocated_bytes", trace_peak_bytes(d->allocated));
+    json_int(j, "known_bytes", d->allocated ? d->allocated->bytes : UNKNOWN);
+    json_bool(j, "is_upper_bound", d->allocated && d->allocated->at_most);
+    json_int(j, "t_ns", d->allocated ? d->allocated->t : UNKNOWN);
+    json_int(j, "step", d->step_at_peak);
+    json_text(j, "phase", d->phase_at_peak);
+    json_int(j, "reserved_then_bytes", d->reserved_at_peak);
+    json_int(j, "unused_then_bytes", d->unused_at_peak);
+    report_fragmentation_json(d, j);
+    json_int(j, "held_bytes", d->held_bytes);
+    json_begin(j, "held", '[');
+    for (size_t i = 0; i < d->held_count; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "category", d->held[i].category);
+        json_text(j, "phase", d->held[i].phase);
+        json_text(j, "library", d->held[i].owner);
+        json_int(j, "size_bytes", d->held[i].bytes);
+        json_int(j, "allocations", d->held[i].count);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void totals_json(const struct trace *t, int64_t device, const char *name, struct json *j)
+{
+    json_begin(j, name, '[');
+    for (size_t i = 0; i < t->peak_count; i++) {
+        const struct trace_peak *p = &t->peaks[i];
+        if (p->device != device)
+            continue;
+        json_begin(j, NULL, '{');
+        json_text(j, "kind", p->kind);
+        json_int(j, "peak_bytes", trace_peak_bytes(p));
+        json_int(j, "known_bytes", p->bytes);
+        json_int(j, "peak_t_ns", p->t);
+        json_int(j, "end_bytes", p->end);
+        json_bool(j, "peak_is_upper_bound", p->at_most);
+        json_bool(j, "end_is_upper_bound", p->end_at_most);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+void report_json(const struct report *r, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    report_file_json(r->trace, j);
+    ooms_json(r->trace, j);
+    oom_report_json(&r->oom, r->trace, j);
+    json_begin(j, "devices", '[');
+    for (size_t i = 0; i < r->device_count; i++) {
+        const struct device_report *d = &r->devices[i];
+        json_begin(j, NULL, '{');
+        json_int(j, "device", d->device);
+        json_text(j, "name", d->name);
+        json_text(j, "uuid", d->uuid);
+        json_int(j, "total_bytes", d->total_bytes);
+        totals_json(r->trace, d->device, "totals", j);
+        phases_json(r->trace, d->device, j);
+        report_names_json(d, j);
+        peak_json(d, j);
+        report_pools_json(r->trace, d->device, j);
+        report_arenas_json(r, d->device, j);
+        report_growth_json(r->trace, &d->growth, j);
+        report_savings_json(&d->savings, j);
+        report_residual_json(&d->residual, j);
+        json_end(j);
+    }
+    json_end(j);
+    totals_json(r->trace, -1, "process_totals", j); /* what belongs to no device */
+    json_end(j);
+}

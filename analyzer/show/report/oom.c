@@ -1,0 +1,449 @@
+/* oom.c - see oom.h.  Each sentence here is one that the numbers say. */
+#include "frames.h"
+#include "oom.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+
+#define B(n)      units_bytes(n, exact).s
+#define HELD_MOST 8
+#define STACKS    3
+#define FRAMES    12
+#define OF_HOLDER 6 /* frames of who holds memory: peak has them all */
+
+/* ---- loading ---- */
+
+static int load_gaps(struct oom_report *r, struct trace *t)
+{
+    struct trace_managed *events = NULL;
+    struct trace_span *blocks = NULL, *memory;
+    size_t n = 0, m = 0, count = 0;
+    bool mapped = false;
+    if (r->lead->managed <= 0)
+        return 0;
+    int result = trace_managed_events(t, r->lead->seq, r->lead->device, &events, &n) ||
+                 trace_blocks_at_oom(t, r->lead->seq, &blocks, &m);
+    memory = oom_managed(events, n, &count, &mapped);
+    r->gaps = oom_gaps_of(memory, count, blocks, m);
+    r->gaps.mapped = mapped;
+    r->gaps_known = r->gaps.reserved == r->lead->managed && r->gaps.blocks == r->lead->framework;
+    free(memory);
+    free(blocks);
+    free(events);
+    return result ? -1 : 0;
+}
+
+static int load_lead(struct oom_report *r, struct trace *t)
+{
+    const struct trace_device *device = trace_find_device(t, r->lead->device);
+    r->total_bytes = device ? device->total_bytes : UNKNOWN;
+    r->need = oom_need_of(r->lead, r->total_bytes);
+    if (trace_live_at_oom(t, r->lead->seq, &r->live, &r->live_count))
+        return -1;
+    r->live_bytes = holders_total(r->live, r->live_count);
+    r->steps_after = trace_steps_after(t, r->lead->t);
+    r->t_end = t->t_last;
+    return load_gaps(r, t);
+}
+
+int oom_report_load(struct oom_report *r, struct trace *t, int64_t role)
+{
+    *r = (struct oom_report){.total_bytes = UNKNOWN};
+    if (trace_ooms_kept(t, &r->kept, &r->kept_count))
+        return -1;
+    r->gave_up = trace_counter(t, "out of memory");
+    r->refused = trace_counter(t, "driver out of memory");
+    r->absorbed = trace_counter(t, "driver out of memory absorbed");
+    r->then_reported = trace_counter(t, "driver out of memory then reported");
+    r->lead = role == OOM_LAST ? oom_last(r->kept, r->kept_count)
+                               : oom_with_role(r->kept, r->kept_count, role, UNKNOWN);
+    return r->lead ? load_lead(r, t) : 0;
+}
+
+void oom_report_free(struct oom_report *r)
+{
+    free(r->kept);
+    free(r->live);
+    *r = (struct oom_report){0};
+}
+
+/* ---- words ---- */
+
+static char *place_of(const struct trace_oom_kept *o)
+{
+    bool phase = o->phase && strcmp(o->phase, "none") != 0;
+    char *device = o->device >= 0 ? xformat("on device %" PRId64, o->device) : xstrdup("of the host");
+    char *step = o->step == UNKNOWN ? xstrdup("") : xformat(", step %" PRId64, o->step);
+    char *text = xformat("%s at %s%s, %s%s", device, units_time(o->t).s, step,
+                         phase ? "in " : "outside any phase", phase ? shown(o->phase) : "");
+    free(device);
+    free(step);
+    return text;
+}
+
+/* What the request met, in words. */
+static char *cause_text(const struct oom_report *r, bool exact)
+{
+    const struct trace_oom_kept *o = r->lead;
+    const struct oom_need *n = &r->need;
+    switch (n->cause) {
+    case OOM_TOO_LARGE:
+        return xformat("the device could never have held it: it has %s in all", B(r->total_bytes));
+    case OOM_NOT_ASKED:
+        return xstrdup("the framework did not ask the driver: a limit of its own");
+    case OOM_FRAGMENTED:
+        return xformat("short by %s; %s reserved but unused: fragmentation", B(n->short_by), B(n->unused));
+    case OOM_SHORT:
+        if (n->unused > 0 && n->missing > 0)
+            return xformat("short by %s, and by %s even without what was reserved but unused (%s)",
+                           B(n->short_by), B(n->missing), B(n->unused));
+        if (n->unused > 0)
+            return xformat("short by %s; the framework had %s reserved but unused", B(n->short_by),
+                           B(n->unused));
+        return xformat("short by %s", B(n->short_by));
+    case OOM_THOUGH_FREE:
+        return xformat("refused although the driver said that %s were free", B(o->free));
+    case OOM_UNKNOWN:
+        break;
+    }
+    if (r->lead->requested <= 0)
+        return xstrdup("by how much it was short is unknown: the call does not say what it needs");
+    return xstrdup("by how much it was short is unknown: nobody could ask the driver what it had free");
+}
+
+/* "2.00 GiB", "2.00 GiB of space pool"; the arena's blocks are device memory to who asks for them */
+static char *request_text(const struct trace_oom_kept *o, bool exact)
+{
+    bool other =
+        o->space && strcmp(o->space, "device") && strcmp(o->space, "none") && strcmp(o->space, "arena");
+    return xformat("%s%s%s", o->requested > 0 ? B(o->requested) : "memory", other ? " of space " : "",
+                   other ? shown(o->space) : "");
+}
+
+char *oom_report_line(const struct oom_report *r, bool exact)
+{
+    if (!r->lead)
+        return NULL;
+    char *place = place_of(r->lead), *cause = cause_text(r, exact);
+    char *request = request_text(r->lead, exact);
+    char *line = xformat("out of memory %s: asked for %s; %s", place, request, cause);
+    free(request);
+    free(place);
+    free(cause);
+    return line;
+}
+
+/* ---- text ---- */
+
+static void print_driver(const struct oom_report *r, FILE *out, bool exact)
+{
+    const struct trace_oom_kept *o = r->lead;
+    if (o->op != OOM_FRAMEWORK)
+        fprintf(out, "    %s refused it", o->api ? shown(o->api) : "the driver");
+    else if (o->refusals > 0)
+        fprintf(out, "    the framework gave up after the driver had refused %s", B(o->asked_driver));
+    else
+        fprintf(out, "    the framework gave up");
+    if (o->refusals > 1)
+        fprintf(out, " %" PRId64 " times", o->refusals);
+    if (o->free != UNKNOWN && r->need.returned > 0)
+        fprintf(out, ";\n    it had given %s for the request, and had %s free", B(r->need.returned),
+                B(o->free));
+    else if (o->free != UNKNOWN)
+        fprintf(out, "; the driver had %s free", B(o->free));
+    fputc('\n', out);
+}
+
+static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
+{
+    const struct oom_gaps *g = &r->gaps;
+    if (!r->gaps_known || g->unused <= 0)
+        return;
+    fprintf(out, "    the unused lay in %s, the largest of %s", units_count(g->pieces, "piece").s,
+            B(g->largest));
+    if (r->lead->op == OOM_FRAMEWORK && g->largest >= r->lead->requested)
+        fputs("; the framework did not take it: a piece belongs to one stream and pool", out);
+    else if (r->need.cause == OOM_FRAGMENTED && !g->mapped)
+        fputs("\n    pieces are joined by `vramscope run --allocator=arena`, and by "
+              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+              out);
+    fputc('\n', out);
+}
+
+static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
+{
+    const struct trace_oom_kept *o = r->lead;
+    fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? shown(o->owner) : "an unknown library",
+            o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown",
+            o->stack > 0 ? ":" : " (no call stack)");
+    report_frames_text(t, o->stack, FRAMES, out);
+}
+
+static void row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole, bool exact)
+{
+    table_cell(t, "%s", sign);
+    table_cell(t, "%s", name);
+    table_cell(t, "%s", B(bytes));
+    table_cell(t, "%s", units_share(bytes, whole).s);
+}
+
+static void row_unknown(struct table *t, const char *sign, const char *name)
+{
+    table_cell(t, "%s", sign);
+    table_cell(t, "%s", name);
+    table_cell(t, "unknown");
+    table_cell(t, "%s", "");
+}
+
+static void held_rows(const struct oom_report *r, struct table *table, int64_t whole, bool exact)
+{
+    size_t n;
+    struct holder *held = holders_composition(r->live, r->live_count, &n);
+    int64_t rest = r->lead->device < 0 ? r->live_bytes : r->lead->framework + r->lead->direct, shown = 0;
+    for (size_t i = 0; i < n && i < HELD_MOST; i++) {
+        char *name = report_holder_name(&held[i]);
+        row(table, "", name, held[i].bytes, whole, exact);
+        shown += held[i].bytes;
+        free(name);
+    }
+    if (n > HELD_MOST) {
+        char *more = xformat("%zu more", n - HELD_MOST);
+        row(table, "", more, r->live_bytes - shown, whole, exact);
+        free(more);
+    }
+    if (rest != r->live_bytes)
+        row(table, "", "not in the file (unknown)", rest - r->live_bytes, whole, exact);
+    free(held);
+}
+
+static void device_rows(const struct oom_report *r, struct table *table, bool exact)
+{
+    const struct trace_oom_kept *o = r->lead;
+    const struct oom_need *n = &r->need;
+    int64_t whole = r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
+    bool all = n->others != UNKNOWN || n->beyond != UNKNOWN;
+    int64_t known = o->framework + o->direct;
+    row(table, "=", o->unknown_use > 0 ? "known to be allocated" : "allocated", known, whole, exact);
+    if (o->unknown_use > 0)
+        row(table, "+", "held by libraries' pools, use unknown", o->unknown_use, whole, exact);
+    row(table, "+", "reserved but unused", o->reserved - o->unknown_use - known, whole, exact);
+    if (n->returned > 0)
+        row(table, "+", "got for the request, and given back", n->returned, whole, exact);
+    row(table, "=", "reserved", o->reserved + (n->returned > 0 ? n->returned : 0), whole, exact);
+    if (n->residual != UNKNOWN)
+        row(table, "+", "residual: context, code, streams, unexplained", n->residual, whole, exact);
+    if (n->others != UNKNOWN)
+        row(table, "+", "other processes, and what the driver keeps", n->others, whole, exact);
+    if (n->beyond != UNKNOWN)
+        row(table, "+", "residual and other processes", n->beyond, whole, exact);
+    if (!all)
+        row_unknown(table, "+", "residual and other processes");
+    if (o->free != UNKNOWN)
+        row(table, "+", "free", o->free, whole, exact);
+    if (r->total_bytes != UNKNOWN)
+        row(table, all ? "=" : "", all ? "the device" : "of the device's", r->total_bytes, whole, exact);
+}
+
+static void print_held(const struct oom_report *r, FILE *out, bool exact)
+{
+    const struct trace_oom_kept *o = r->lead;
+    struct table table;
+    fprintf(out, "\n  who held %s then\n", o->device < 0 ? "page-locked memory of the host" : "the device");
+    table_init(&table, "<<>>", NULL);
+    int64_t whole = o->device < 0 ? r->live_bytes : r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
+    held_rows(r, &table, whole, exact);
+    if (o->device >= 0)
+        device_rows(r, &table, exact);
+    table_print(&table, out, 4);
+    table_free(&table);
+    if (o->device >= 0 && o->pinned + o->registered > 0)
+        fprintf(out, "    beside it, page-locked memory of the host: %s\n", B(o->pinned + o->registered));
+}
+
+void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact)
+{
+    struct table table;
+    if (r->lead->device < 0)
+        return;
+    table_init(&table, "<<>>", NULL);
+    device_rows(r, &table, exact);
+    fputs("\n  the device then\n", out);
+    table_print(&table, out, 4);
+    table_free(&table);
+}
+
+static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+{
+    size_t n, printed = 0;
+    struct holder *held = holders_group(r->live, r->live_count, BY_STACK, &n);
+    for (size_t i = 0; i < n && printed < STACKS; i++) {
+        if (held[i].stack <= 0 && held[i].bytes > 0 && !printed)
+            fprintf(
+                out,
+                "\n    %s have no call stack in the file (VRAMSCOPE_STACKS=all records the framework's)\n",
+                B(held[i].bytes));
+        if (held[i].stack <= 0 || (printed && held[i].bytes < r->live_bytes / 100))
+            continue; /* crumbs explain nothing */
+        char *line = stack_line_text(t, held[i].stack);
+        fprintf(out, "%s    %s in %s came from%s\n", printed++ ? "" : "\n", B(held[i].bytes),
+                units_count(held[i].count, "allocation").s, line);
+        free(line);
+        report_frames_text(t, held[i].stack, OF_HOLDER, out);
+    }
+    free(held);
+    fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));
+}
+
+static void print_other(const char *what, const struct trace_oom_kept *o, FILE *out, bool exact)
+{
+    char *place = place_of(o), *request = request_text(o, exact);
+    fprintf(out, "    the %s: %s, asked for %s\n", what, place, request);
+    free(request);
+    free(place);
+}
+
+static int64_t ends_after(const struct oom_report *r)
+{
+    return r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t;
+}
+
+/* How often, and what came of it. */
+static void print_all(const struct oom_report *r, FILE *out, bool exact)
+{
+    int64_t times = r->gave_up + r->refused - r->absorbed - r->then_reported;
+    const struct trace_oom_kept *first = oom_with_role(r->kept, r->kept_count, OOM_FIRST, r->lead->device);
+    const struct trace_oom_kept *largest =
+        oom_with_role(r->kept, r->kept_count, OOM_LARGEST, r->lead->device);
+    if (r->steps_after > 0)
+        fprintf(out, "\n  the program went on for %s: %s\n", units_time(ends_after(r)).s,
+                units_count(r->steps_after, "step").s);
+    else
+        fprintf(out, "\n  the recording ends %s later\n", units_time(ends_after(r)).s);
+    if (times > 1)
+        fprintf(out, "  this is the last of %" PRId64 " that reached the program\n", times);
+    if (first && first->seq != r->lead->seq)
+        print_other("first", first, out, exact);
+    if (largest && largest->seq != r->lead->seq && largest != first)
+        print_other("largest", largest, out, exact);
+}
+
+static void print_absorbed(const struct oom_report *r, FILE *out)
+{
+    if (r->absorbed > 0)
+        fprintf(out,
+                "%s by the driver reached no program: the framework freed what it cached, asked again, and "
+                "got it\n",
+                units_count(r->absorbed, "refusal").s);
+}
+
+void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+{
+    if (r->lead) {
+        char *place = place_of(r->lead), *cause = cause_text(r, exact);
+        char *request = request_text(r->lead, exact);
+        fprintf(out, "OUT OF MEMORY %s\n    asked for %s: %s\n", place, request, cause);
+        free(request);
+        free(place);
+        free(cause);
+        print_driver(r, out, exact);
+        print_pieces(r, out, exact);
+        print_who(r, t, out);
+        print_held(r, out, exact);
+        print_stacks(r, t, out, exact);
+        print_all(r, out, exact);
+    } else if (t->oom_total > 0 || t->refused_total - r->absorbed > 0) {
+        fprintf(out, "OUT OF MEMORY: %s and %s by the driver; the file does not hold who held the memory\n",
+                units_count(t->oom_total, "framework failure").s,
+                units_count(t->refused_total - r->absorbed, "refusal").s);
+    }
+    print_absorbed(r, out);
+    if (r->lead || r->absorbed > 0 || t->oom_total > 0 || t->refused_total > 0)
+        fputc('\n', out);
+}
+
+/* ---- JSON ---- */
+
+static void need_json(const struct oom_report *r, struct json *j)
+{
+    const struct oom_need *n = &r->need;
+    json_text(j, "cause", oom_cause_name(n->cause));
+    json_int(j, "short_by_bytes", n->short_by);
+    json_int(j, "missing_even_with_unused_bytes", n->missing);
+    json_int(j, "framework_unused_bytes", n->unused);
+    json_int(j, "framework_unused_pieces", r->gaps_known ? r->gaps.pieces : UNKNOWN);
+    json_int(j, "framework_largest_unused_bytes", r->gaps_known ? r->gaps.largest : UNKNOWN);
+    json_bool(j, "expandable_segments", r->gaps.mapped);
+    json_int(j, "given_back_bytes", n->returned);
+    json_int(j, "residual_bytes", n->residual);
+    json_int(j, "other_processes_bytes", n->others);
+    json_int(j, "residual_and_other_processes_bytes", n->beyond);
+}
+
+static void kept_json(const struct trace_oom_kept *o, struct trace *t, struct json *j)
+{
+    json_int(j, "seq", o->seq);
+    json_int(j, "t_ns", o->t);
+    json_int(j, "device", o->device);
+    json_int(j, "step", o->step);
+    json_text(j, "phase", o->phase);
+    json_text(j, "thread", o->thread_name);
+    json_text(j, "asked_by", o->owner);
+    json_text(j, "line", o->stack > 0 ? trace_line(t, o->stack) : NULL);
+    json_int(j, "stack", o->stack);
+    json_bool(j, "framework", o->op == OOM_FRAMEWORK);
+    json_text(j, "api", o->api);
+    json_text(j, "space", o->space);
+    json_int(j, "requested_bytes", o->requested);
+    json_int(j, "asked_driver_bytes", o->asked_driver);
+    json_int(j, "driver_refusals", o->refusals);
+    json_int(j, "framework_bytes", o->framework);
+    json_int(j, "direct_bytes", o->direct);
+    json_int(j, "managed_reserved_bytes", o->managed);
+    json_int(j, "unknown_use_bytes", o->unknown_use);
+    json_int(j, "reserved_bytes", o->reserved);
+    json_int(j, "pinned_bytes", o->pinned);
+    json_int(j, "registered_bytes", o->registered);
+    json_int(j, "driver_free_bytes", o->free);
+    json_int(j, "driver_free_t_ns", o->free == UNKNOWN ? UNKNOWN : o->free_t);
+}
+
+static void live_json(const struct oom_report *r, struct json *j)
+{
+    size_t n;
+    struct holder *held = holders_composition(r->live, r->live_count, &n);
+    json_int(j, "held_bytes", r->live_bytes);
+    json_begin(j, "held", '[');
+    for (size_t i = 0; i < n; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "category", held[i].category);
+        json_text(j, "phase", held[i].phase);
+        json_text(j, "library", held[i].owner);
+        json_int(j, "size_bytes", held[i].bytes);
+        json_int(j, "allocations", held[i].count);
+        json_end(j);
+    }
+    json_end(j);
+    free(held);
+}
+
+void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j)
+{
+    json_int(j, "driver_refused_absorbed_count", r->absorbed);
+    json_int(j, "driver_refused_then_reported_count", r->then_reported);
+    if (!r->lead)
+        return;
+    json_begin(j, "out_of_memory", '{');
+    kept_json(r->lead, t, j);
+    need_json(r, j);
+    json_int(j, "total_bytes", r->total_bytes);
+    json_int(j, "steps_after", r->steps_after);
+    json_int(j, "ends_after_ns", ends_after(r));
+    live_json(r, j);
+    json_end(j);
+}

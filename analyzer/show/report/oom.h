@@ -1,0 +1,41 @@
+/*
+ * oom.h - the out-of-memory that a report leads with: the last that reached the program, who asked,
+ * who held the memory, and by how much it was short.
+ */
+#ifndef VS_REPORT_OOM_H
+#define VS_REPORT_OOM_H
+
+#include <stdio.h>
+
+#include "analysis/holders.h"
+#include "analysis/oom.h"
+#include "base/json.h"
+
+struct oom_report {
+    struct trace_oom_kept *kept;
+    size_t kept_count;
+    const struct trace_oom_kept *lead; /* NULL: nothing reached the program, or an old file does not say */
+    int64_t total_bytes;               /* of its device; UNKNOWN */
+    struct trace_live *live;           /* what lived then */
+    size_t live_count;
+    int64_t live_bytes;
+    struct oom_need need;
+    struct oom_gaps gaps;
+    bool gaps_known;                                   /* the pieces add up to the totals */
+    int64_t gave_up, refused, absorbed, then_reported; /* counts of the whole run */
+    int64_t steps_after, t_end;
+};
+
+/* ROLE of enum in analysis/oom.h: the last, the first or the largest leads.  0, or -1 with t->why. */
+int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
+void oom_report_free(struct oom_report *r);
+
+void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact);
+/* The device then, from allocated to what others held: the same rows in every command; nothing of the host.
+ */
+void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact);
+void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j); /* members */
+/* "out of memory on device 0 in forward: asked for 2.00 GiB, short by 1.20 GiB"; the caller frees it */
+char *oom_report_line(const struct oom_report *r, bool exact);
+
+#endif

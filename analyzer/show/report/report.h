@@ -1,0 +1,101 @@
+/*
+ * report.h - what a report says, gathered from a trace; text.c and json.c only show it.
+ */
+#ifndef VS_REPORT_H
+#define VS_REPORT_H
+
+#include <stdio.h>
+
+#include "analysis/growth.h"
+#include "analysis/holders.h"
+#include "analysis/residual.h"
+#include "analysis/savings.h"
+#include "base/json.h"
+#include "oom.h"
+#include "read/trace.h"
+
+enum { REPORT_NAMES = 12, MOST_NAMES = 1000 }; /* on a page, in JSON */
+
+struct device_report {
+    int64_t device;
+    const char *name, *uuid;                                            /* NULL = unknown */
+    int64_t total_bytes;                                                /* of the device */
+    const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
+    int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN where thinned */
+    int64_t unused_at_peak;   /* reserved - allocated then */
+    int64_t step_at_peak;
+    const char *phase_at_peak;
+    struct trace_live *live; /* what was alive at the allocated peak */
+    size_t live_count;
+    struct holder *held; /* its composition */
+    size_t held_count;
+    int64_t held_bytes;
+    struct trace_names *names; /* of ranges that name no phase, the longest; MOST_NAMES of them */
+    size_t name_count;
+    int64_t all_names;
+    struct growth growth;
+    struct savings savings;
+    struct residual residual;
+};
+
+struct report {
+    struct trace *trace;
+    struct device_report *devices;
+    size_t device_count;
+    struct trace_cost *costs;
+    size_t cost_count;
+    struct trace_arena *arenas;
+    size_t arena_count;
+    int64_t lost_events;
+    bool brief;
+    struct oom_report oom;
+};
+
+/* 0, or -1 with the reason in t->why. */
+int report_load(struct report *r, struct trace *t);
+/* Without what looks at every event: who held the peak, what the residual is made of. */
+int report_load_brief(struct report *r, struct trace *t);
+void report_free(struct report *r);
+
+void report_text(const struct report *r, FILE *out, bool exact);
+void report_json(const struct report *r, struct json *j); /* one object */
+
+/* arena.c */
+void report_arenas_text(const struct report *r, int64_t device, FILE *out, bool exact);
+void report_arenas_json(const struct report *r, int64_t device, struct json *j);
+void report_fragmentation_text(const struct device_report *d, FILE *out);
+void report_fragmentation_json(const struct device_report *d, struct json *j); /* members of what is open */
+
+/* pools.c: libraries' pools that do not report what they use; nothing where there is none */
+void report_pools_text(struct trace *t, int64_t device, FILE *out, bool exact);
+void report_pools_json(struct trace *t, int64_t device, struct json *j);
+
+/* mismatch.c: one kind of mismatch, a sentence or two */
+void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
+
+/* Shared by report and peak (residual.c). */
+void report_residual_text(const struct residual *r, FILE *out, bool exact);
+void report_residual_json(const struct residual *r, struct json *j);
+
+/* Ranges that name no phase, by name (names.c). */
+void report_names_text(const struct device_report *d, FILE *out, bool exact);
+void report_names_json(const struct device_report *d, struct json *j);
+
+/* What grows from step to step, shared by report and peak (growth.c); nothing where nothing is found. */
+void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
+void report_growth_json(struct trace *t, const struct growth *g, struct json *j);
+
+/* What would lower the peak, shared by report and peak (savings.c); nothing where it is not known. */
+void report_savings_text(const struct savings *s, FILE *out, bool exact);
+void report_savings_json(const struct savings *s, struct json *j);
+
+/* bounds.c */
+void report_bounds_text(const struct trace *t, FILE *out);
+void report_bounds_json(const struct trace *t, struct json *j);
+
+/* Shared by report and peak. */
+void report_header_text(const struct report *r, FILE *out, bool exact);
+void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */
+char *report_holder_name(const struct holder *h); /* "blocks born in forward", "direct, libcublasLt.so.13" */
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * text.c - the report as people read it: what went wrong first, then what the run was, then each
+ * device from the question asked most (which phase peaked) to the details (who held it, what the driver uses
+ * beyond).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+
+#define B(n) units_bytes(n, exact).s
+
+/* The headline is about events.  Where the end is not known to be there, or calls may have gone past the
+ * recording, nobody knows whether all are there. */
+static void print_complete(const struct trace *t, FILE *out)
+{
+    if (!trace_whole(t))
+        return;
+    fprintf(out, "complete: no events lost");
+    if (t->reports == UNKNOWN || t->reports == 0)
+        fprintf(out, "; no framework reported its totals");
+    else if (t->reports_mismatched <= 0 && !trace_disagreements(t))
+        fprintf(out, "; our totals equal the framework's in all %s", units_count(t->reports, "report").s);
+    fputc('\n', out);
+}
+
+static void print_loss(const struct trace_loss *l, FILE *out)
+{
+    const char *why = l->why ? shown(l->why) : "unknown";
+    struct text from = units_time(l->t_first);
+    if (l->kind == LOSS_EVENTS)
+        fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s, from.s, why);
+    else
+        fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
+}
+
+/* Which detail is not in the file, from when to when. */
+static void print_folded(const struct trace *t, FILE *out)
+{
+    const struct trace_folded *f = &t->folded;
+    if (f->stretches > 0) {
+        fprintf(out, "folded: %lld of %s, from %s to %s", (long long)f->events,
+                units_count(t->events, "event").s, units_time(f->from).s, units_time(f->to).s);
+        if (t->steps > 0)
+            fprintf(out, " (steps %lld to %lld)", (long long)f->first_step, (long long)f->last_step);
+        fprintf(out,
+                ", stand with their ranges and samples as %s, to stay below VRAMSCOPE_MAX_BYTES; no peak is "
+                "affected\n",
+                units_count(f->stretches, "sum").s);
+    }
+    if (t->unwritten > 0)
+        fprintf(
+            out,
+            "NO ROOM: %s from %s on have no rows: VRAMSCOPE_MAX_BYTES is too small for what lives; totals "
+            "and peaks count them\n",
+            units_count(t->unwritten, "event").s, units_time(t->unwritten_from).s);
+}
+
+/* Events that are missing first. */
+static void print_losses(const struct report *r, FILE *out)
+{
+    const struct trace *t = r->trace;
+    for (int kind = LOSS_EVENTS; kind <= LOSS_GAP; kind++)
+        for (size_t i = 0; i < t->loss_count; i++)
+            if (t->losses[i].kind == (enum trace_loss_kind)kind)
+                print_loss(&t->losses[i], out);
+    print_complete(t, out);
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].kind == LOSS_NOTE)
+            print_loss(&t->losses[i], out);
+    report_bounds_text(t, out);
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        report_mismatch_text(&t->mismatches[i], out);
+    print_folded(t, out);
+    if (t->recovered)
+        fprintf(out, "recovered: %s merged from the journal that the killed process left\n",
+                units_count(t->recovered, "event").s);
+    else if (t->end == TRACE_END_MERGED)
+        fprintf(out, "the process did not end in good order; everything up to its end is here\n");
+}
+
+void report_header_text(const struct report *r, FILE *out, bool exact)
+{
+    const struct trace *t = r->trace;
+    const struct trace_process *p = &t->process;
+    if (t->end_line)
+        fprintf(out, "%s\n", shown(t->end_line));
+    oom_report_text(&r->oom, r->trace, out, exact);
+    print_losses(r, out);
+    if (p->simulated)
+        fprintf(out, "simulated driver: no GPU was involved\n");
+    fprintf(out, "\n  command   %s\n  host      %s, pid %lld", p->command ? shown(p->command) : "unknown",
+            p->host ? shown(p->host) : "unknown", p->pid == UNKNOWN ? -1 : (long long)p->pid);
+    if (p->rank != UNKNOWN)
+        fprintf(out, ", rank %lld", (long long)p->rank);
+    if (p->rank != UNKNOWN && p->world_size != UNKNOWN)
+        fprintf(out, " of %lld", (long long)p->world_size);
+    fprintf(out, "\n  started   %s\n", units_date(p->start_realtime_ns).s);
+    fprintf(out, "  recorded  %s", units_time(t->t_last == UNKNOWN ? 0 : t->t_last).s);
+    if (t->steps > 0)
+        fprintf(out, ", %s", units_count(t->steps, "step").s);
+    if (t->unfinished_step != UNKNOWN)
+        fprintf(out, "%s a step without an end", t->steps > 0 ? " and" : ",");
+    fprintf(out, ", %s\n", units_count(t->events, "event").s);
+}
+
+static void bound_cell(struct table *table, const struct trace_peak *p, bool exact)
+{
+    table_cell(table, "%s%s", p && p->at_most && !p->at_least ? "≤ " : "", B(trace_peak_bytes(p)));
+}
+
+static void print_phases(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    static const char *const header[] = {"phase",          "ranges",        "time",
+                                         "peak allocated", "peak reserved", "allocated at end"};
+    struct table table;
+    table_init(&table, "<>>>>>", header);
+    for (size_t i = 0; i < r->trace->phase_count; i++) {
+        const struct trace_phase *p = &r->trace->phases[i];
+        if (p->device != d->device)
+            continue;
+        bool top = d->allocated && p->allocated == d->allocated->bytes;
+        table_cell(&table, "%s", p->name ? p->name : "unknown");
+        if (p->ranges > 0)
+            table_cell(&table, "%lld", (long long)p->ranges);
+        else
+            table_cell(&table, "-");
+        table_cell(&table, "%s", p->ns == UNKNOWN ? "-" : units_time(p->ns).s);
+        table_cell(&table, "%s%s", top ? "▸ " : "", B(p->allocated));
+        table_cell(&table, "%s", B(p->reserved));
+        table_cell(&table, "%s", B(p->end_allocated));
+    }
+    table_rule(&table);
+    table_cell(&table, "whole run");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "%s", units_time(r->trace->t_last).s);
+    bound_cell(&table, d->allocated, exact);
+    bound_cell(&table, d->reserved, exact);
+    table_cell(&table, "%s%s", d->allocated && d->allocated->end_at_most ? "≤ " : "",
+               d->allocated ? B(d->allocated->end) : "unknown");
+    table_print(&table, out, 2);
+    table_free(&table);
+}
+
+static void peak_row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole,
+                     bool exact)
+{
+    table_cell(t, "%s", sign);
+    table_cell(t, "%s", name);
+    table_cell(t, "%s", B(bytes));
+    table_cell(t, "%s", units_share(bytes, whole).s);
+}
+
+static void print_where(const char *phase, FILE *out)
+{
+    if (phase && !strcmp(phase, "none"))
+        fputs(", outside any phase", out);
+    else
+        fprintf(out, ", in %s", phase ? shown(phase) : "an unknown phase");
+}
+
+static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    struct table table;
+    if (!d->allocated)
+        return;
+    if (d->allocated->bytes == 0 && d->held_count == 0) {
+        fprintf(out, "\n  nothing was ever allocated on this device%s\n",
+                trace_whole(r->trace) ? "" : ", as far as the file goes");
+        return;
+    }
+    if (d->allocated->at_least)
+        fprintf(out, "\n  peak: unknown; the most that is known to have been allocated: %s at %s",
+                B(d->allocated->bytes), units_time(d->allocated->t).s);
+    else
+        fprintf(out, "\n  peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
+                B(d->allocated->bytes), units_time(d->allocated->t).s);
+    if (d->step_at_peak != UNKNOWN)
+        fprintf(out, ", step %lld", (long long)d->step_at_peak);
+    print_where(d->phase_at_peak, out);
+    fputs(", made of\n", out);
+    int64_t whole = d->reserved_at_peak == UNKNOWN ? d->allocated->bytes : d->reserved_at_peak;
+    table_init(&table, "<<>>", NULL);
+    for (size_t i = 0; i < d->held_count; i++) {
+        char *name = report_holder_name(&d->held[i]);
+        peak_row(&table, "", name, d->held[i].bytes, whole, exact);
+        free(name);
+    }
+    if (d->held_bytes != d->allocated->bytes)
+        peak_row(&table, "", "not in the file (unknown)", d->allocated->bytes - d->held_bytes, whole, exact);
+    bool least = d->allocated->at_least;
+    peak_row(&table, "=", least ? "known to be allocated" : "allocated", d->allocated->bytes, whole, exact);
+    peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved but unused then",
+             d->reserved_at_peak == UNKNOWN ? UNKNOWN : d->reserved_at_peak - d->allocated->bytes, whole,
+             exact);
+    peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
+    table_print(&table, out, 4);
+    table_free(&table);
+    report_fragmentation_text(d, out);
+    fprintf(out, "    by library and call stack: vramscope peak %s\n", shown(r->trace->path));
+}
+
+static void print_host(const struct report *r, FILE *out, bool exact)
+{
+    static const char *const kinds[][2] = {
+        {"pinned", "pinned"}, {"registered", "registered"}, {"managed", "managed"}, {"host_vmm", "host VMM"}};
+    int64_t rss = UNKNOWN;
+    for (size_t i = 0; i < r->device_count; i++)
+        rss = r->devices[i].residual.rss > rss ? r->devices[i].residual.rss : rss;
+    fprintf(out, "\nhost: peak RSS %s", B(rss));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int64_t most = UNKNOWN;
+        for (size_t k = 0; k < r->trace->peak_count; k++) {
+            const struct trace_peak *p = &r->trace->peaks[k];
+            if (p->kind && !strcmp(p->kind, kinds[i][0]) && p->bytes > 0)
+                most = (most == UNKNOWN ? 0 : most) + p->bytes;
+        }
+        if (most != UNKNOWN)
+            fprintf(out, ", peak %s %s", kinds[i][1], B(most));
+    }
+    fputc('\n', out);
+}
+
+void report_text(const struct report *r, FILE *out, bool exact)
+{
+    report_header_text(r, out, exact);
+    for (size_t i = 0; i < r->device_count; i++) {
+        const struct device_report *d = &r->devices[i];
+        fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? shown(d->name) : "unknown name");
+        if (d->total_bytes != UNKNOWN)
+            fprintf(out, ", %s", B(d->total_bytes));
+        fputs("\n\n", out);
+        print_phases(r, d, out, exact);
+        report_pools_text(r->trace, d->device, out, exact);
+        report_names_text(d, out, exact);
+        print_peak(r, d, out, exact);
+        report_arenas_text(r, d->device, out, exact);
+        report_growth_text(r->trace, &d->growth, out, exact);
+        report_savings_text(&d->savings, out, exact);
+        report_residual_text(&d->residual, out, exact);
+    }
+    if (!r->device_count)
+        fprintf(out, "\n%s\n", trace_no_device(r->trace));
+    else
+        print_host(r, out, exact);
+}
