@@ -20,7 +20,7 @@
 
 __thread struct vs_event_clock vs_event_clock __attribute__((tls_model("initial-exec")));
 
-/* Never less than the thread was told before.  (A signal handler between load and store: then the next
+/* Never less than the thread was given before.  (A signal handler between load and store: then the next
  * reading is compared with one older than the handler's, and is later than both by itself.) */
 static uint64_t told(uint64_t ns)
 {
@@ -92,7 +92,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 
 /* ---- anchors ---- */
 
-/* Whether the old anchor told the time as NOW does; one that is too old to tell says yes. */
+/* Whether the old anchor gives the same time as NOW; one that is too old to compare says yes. */
 static bool agrees(const volatile struct vs_event_clock *c, const struct reading *now)
 {
     uint64_t ticks = now->counter - c->counter;

@@ -23,7 +23,7 @@ struct vs_event_clock {
     uint64_t counter, ns; /* the anchor: what both said */
     uint64_t life;        /* ticks that it is good for; 0: there is none */
     uint64_t rate;        /* nanoseconds of a tick, << 32 */
-    uint64_t last;        /* the time that the thread was told last */
+    uint64_t last;        /* the time that the thread was given last */
     uint32_t version;     /* counts anchors: a signal handler may have made one under our hands */
 };
 

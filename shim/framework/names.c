@@ -86,8 +86,8 @@ static struct vs_name *decide_phase(struct vs_name *n)
 struct vs_name *vs_name_phase(struct vs_name *name)
 {
     static struct vs_name none;
-    /* Relaxed: all who decide come to the same answer, and a name's fields stand before its pointer is told.
-     */
+    /* Relaxed: all threads that decide come to the same answer, and a name's fields are written before
+     * its pointer is published. */
     struct vs_name *phase = __atomic_load_n(&name->phase, __ATOMIC_RELAXED);
 
     if (!phase) {

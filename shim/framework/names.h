@@ -17,7 +17,7 @@
 struct vs_name {
     const char *text;
     uint32_t length;
-    uint32_t index;        /* from 1: what a domain is told apart by */
+    uint32_t index;        /* from 1: the number by which domains are distinguished */
     struct vs_name *phase; /* private: vs_name_phase */
     uint64_t journal;      /* private: generation << 32 | string id */
 };

@@ -376,7 +376,7 @@ static void *sync_create(struct nvtx_handle *domain, const struct nvtx_sync *syn
     return next ? next(theirs(domain), TRANSLATE(&t, sync, struct nvtx_sync)) : NULL;
 }
 
-/* ---- the tables; an empty slot is the other tool's or nobody's ---- */
+/* ---- the tables; an empty slot belongs to the other tool or to none ---- */
 
 #define F(f) (nvtx_function *)(void *)(f)
 nvtx_function *const nvtx_ours_core[CORE_SLOTS] = {

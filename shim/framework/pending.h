@@ -21,7 +21,7 @@ struct vs_range_event {
     uint32_t id, parent; /* parent of a push */
     uint32_t flags;      /* arg1 of a push */
     struct vs_range_names names;
-    const void *owner; /* the thread that it happened on, as vs_range_self tells */
+    const void *owner; /* the thread that it happened on, as vs_range_self gives it */
 };
 
 /* Something that differs between threads that live at the same time. */
@@ -78,7 +78,7 @@ uint64_t vs_pending_keep(const struct vs_range_event *event);
 static inline uint64_t vs_pending_write(const struct vs_range_event *event)
 {
     vs_pending_flush();
-    /* What still waits is older: it goes first, unless it is another thread's business. */
+    /* What still waits is older and is recorded first, unless another thread is to do it. */
     if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) == 0, 1) &&
         vs_range_event_write(event, false))
         return 0;

@@ -61,7 +61,7 @@ static __thread struct block *own;
 /* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
  * of the thread that leads. */
 static struct block none_left;
-static VS_HOT uint32_t lead;       /* atomic: index + 1 of the leading thread's block, 0: nobody leads */
+static VS_HOT uint32_t lead;       /* atomic: index + 1 of the leading thread's block, 0: no thread leads */
 static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
 static VS_HOT uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
 static uint32_t last_generation = 1;
@@ -100,7 +100,7 @@ void vs_ranges_init(const char *rules)
 
 static __attribute__((noinline)) uint32_t become_child(uint32_t *cell)
 {
-    uint32_t now = ++last_generation; /* a child begins with one thread: nobody races */
+    uint32_t now = ++last_generation; /* a child begins with one thread: there is no race */
 
     vs_pending_forget();
     vs_names_forget_journal();

@@ -122,8 +122,8 @@ static __attribute__((noinline)) void look_up_once(void)
 {
     int saved = errno;
 
-    /* Threads that come here together find the same.  One that finds nothing ends the search: who reports is
-     * libc10_cuda, so libc10 is as loaded as it gets. */
+    /* Threads that come here together find the same.  One that finds nothing ends the search: the caller is
+     * libc10_cuda, so libc10 was loaded before it. */
     look_up();
     dlerror(); /* the host must not find what we failed to find */
     /* Release: who sees `done` sees the pointers. */
@@ -207,7 +207,8 @@ void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, struct c10_de
 
 /* ---- blocks of our own allocator (arena/torch.c) ---- */
 
-/* No reserved total goes with them: the arena tells its own.  The stream stands in its place. */
+/* No reserved total is recorded with them, since the arena records its own.  The stream stands in its place.
+ */
 static void record_own(uint8_t op, const void *ptr, uint64_t size, uint64_t allocated, uint64_t stream,
                        int device)
 {

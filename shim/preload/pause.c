@@ -34,7 +34,7 @@ void vramscope_benchmark_pause(void)
     if (j != NULL)
         atomic_store_explicit(&r->paused, j, memory_order_release);
     vs_record_ahead(NULL); /* or the steps without recording would bear a part of its cost */
-    /* relaxed: the state follows the journal; an event in between goes nowhere either way */
+    /* relaxed: the state follows the journal; an event in between is not recorded either way */
     atomic_compare_exchange_strong_explicit(&r->state, &on, VS_RECORDING_OFF, memory_order_relaxed,
                                             memory_order_relaxed);
 }

@@ -241,7 +241,7 @@ static void finish(struct drain *d)
     vs_log_verbose("%s is complete", d->r->database);
 }
 
-/* Takes the writer if nobody has it. */
+/* Takes the writer if no thread has it. */
 static bool take_writing(struct vs_recording *r)
 {
     uint32_t nobody = 0;
@@ -265,8 +265,8 @@ static void finish_here(struct vs_recording *r)
     vs_shelter_leave(&shelter);
 }
 
-/* After the end: drains on the spot.  Who fails to take the writer leaves the event to who has it, and that
- * one looks again after letting go. */
+/* After the end: drains on the spot.  A thread that fails to take the writer leaves its event to the one that
+ * has it, which looks again after letting go. */
 static void drain_late(struct vs_recording *r)
 {
     int rounds = 0;
@@ -411,7 +411,7 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     r->sampler_journal = j;
     r->host_signals = *host_signals;
     r->pid = getpid();
-    atomic_store(&r->writing, 1); /* the thread has it or, without one, who finishes */
+    atomic_store(&r->writing, 1); /* the drain's thread has it or, without one, the thread that finishes */
     if (r->tight)                 /* the end of the process has to do */
         return;
     /* The sampler's first: the drain's thread must know whether it will not be the last one. */

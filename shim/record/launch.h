@@ -9,7 +9,7 @@
 #define VS_UNKNOWN_NUMBER INT32_MIN
 
 struct vs_launch {
-    int32_t rank, local_rank, world_size; /* VS_UNKNOWN_NUMBER where nobody says */
+    int32_t rank, local_rank, world_size; /* VS_UNKNOWN_NUMBER where no launcher says */
     const char *launcher;                 /* whose word the rank is; NULL: there is none */
 };
 

@@ -10,7 +10,8 @@
 
 #include "trace/journal/journal.h"
 
-/* Remembers the working directory: relative names mean where the program was started, wherever it goes. */
+/* Remembers the working directory: relative names are relative to where the program was started, even if it
+ * changes directory. */
 void vs_output_init(void);
 
 /* Makes the database's file, empty, under the first name that is free, and puts its absolute name into PATH.

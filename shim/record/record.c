@@ -123,7 +123,7 @@ bool vs_recording_prepare(void)
     if (madvise(m, bytes, MADV_WIPEONFORK) != 0)
         pthread_atfork(NULL, NULL, wipe_in_child);
     struct vs_recording *expected = &not_prepared;
-    /* Two threads at once: the later one's mapping goes. */
+    /* Two threads came at once: the later one's mapping is removed. */
     if (!atomic_compare_exchange_strong(&vs_recording, &expected, m))
         munmap(m, bytes);
     errno = kept;
@@ -242,7 +242,7 @@ static void get_ready(struct vs_recording *r, const struct vs_journal *j)
 
 static void start(struct vs_recording *r)
 {
-    struct vs_shelter shelter; /* who left in the middle would leave everybody waiting */
+    struct vs_shelter shelter; /* a thread cancelled in here would leave the others waiting */
     vs_guard_install();        /* before: our threads get their signal mask from here */
     vs_shelter_enter(&shelter);
     vs_record_enter_internal();
@@ -251,7 +251,7 @@ static void start(struct vs_recording *r)
     struct vs_journal *j = b.j;
     if (j)
         get_ready(r, j);
-    /* Release: who sees the journal sees what was written into it and into *r. */
+    /* Release: a thread that sees the journal sees what was written into it and into *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
     syscall(SYS_futex, &r->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -285,7 +285,7 @@ struct vs_journal *vs_record_journal(void)
     return atomic_load_explicit(&vs_recording->journal, memory_order_acquire);
 }
 
-/* No journal: either EVENT starts the recording, or it goes nowhere. */
+/* No journal: either EVENT starts the recording, or it is not recorded. */
 static __attribute__((noinline)) struct vs_journal *journal_for(const struct vs_event *event)
 {
     uint32_t state = atomic_load_explicit(&vs_recording->state, memory_order_acquire);

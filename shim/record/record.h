@@ -78,7 +78,7 @@ uint32_t vs_range_current(void);
 /* ---- call stacks (implemented in stacks/) ---- */
 
 /* The interned call stack of the caller, `skip` innermost frames left out; 0 where stacks are off, the thread
- * is already unwinding, or nothing can be told. */
+ * is already unwinding, or nothing is known. */
 uint32_t vs_stack_capture(struct vs_journal *j, int skip);
 /* Loads the unwinder; called once, before the first event, from a place where loading a library is safe. */
 void vs_stack_prepare(void);

@@ -51,8 +51,8 @@ struct vs_recording {
     _Alignas(64) _Atomic uint32_t nudge; /* the drain waits on it */
     _Atomic uint32_t stop;               /* the drain shall finish */
     _Atomic uint32_t drained;            /* it has; a futex */
-    _Atomic uint32_t late;               /* no drain thread any more: who records also drains */
-    _Atomic uint32_t writing;            /* taken by whoever drives the writer */
+    _Atomic uint32_t late;               /* no drain thread any more: threads that record also drain */
+    _Atomic uint32_t writing;            /* taken by the thread that drives the writer */
     _Atomic uint32_t has_thread;
     _Atomic uint32_t threads;      /* of ours that run */
     _Atomic uint32_t keeper;       /* the sampler's thread runs: the drain's need not be the last one */
@@ -65,9 +65,8 @@ struct vs_recording {
     _Atomic uint64_t asking_ns;    /* that the host's threads have waited for answers, all together */
     _Atomic uint64_t first_ask_ns; /* when the first question was asked */
     _Atomic uint64_t last_ask_ns;  /* that the last one took */
-    _Atomic uint64_t
-        alone_ns[VS_ALONE_DEVICES]; /* when NVML last saw nobody else on the device; 0: it did not */
-    _Atomic uint32_t sample_soon;   /* somebody wants a sample before its time */
+    _Atomic uint64_t alone_ns[VS_ALONE_DEVICES]; /* NVML saw no other process there; 0: never */
+    _Atomic uint32_t sample_soon;                /* somebody wants a sample before its time */
     struct vs_question questions[VS_QUESTIONS];
     bool tight;                 /* a limit on the address space leaves no room for threads of ours */
     uint32_t ring_slots;        /* asked for; the journal's are the next power of two */
@@ -76,7 +75,7 @@ struct vs_recording {
     struct vs_journal *sampler_journal;
     sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;
-    _Atomic uint32_t simulated; /* 0 not told, 1 no, 2 yes */
+    _Atomic uint32_t simulated; /* 0 not known yet, 1 no, 2 yes */
     _Atomic uint64_t host_rss;  /* the sampler's last figure */
     char database[PATH_MAX], journal_path[PATH_MAX];
 };
@@ -91,7 +90,7 @@ bool vs_recording_prepare(void);
 /* The calling thread's id in journal J of generation GENERATION. */
 uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation);
 
-/* What every event asks for early from now on: J's lines, or with NULL nothing. */
+/* What every event prefetches from now on: J's cache lines, or with NULL nothing. */
 void vs_record_ahead(const struct vs_journal *j);
 
 /* What record.c asks start.c to do, once, with the thread marked internal: claim the output, make the

@@ -148,7 +148,7 @@ static void cut_short(void *recording)
 
 struct vs_journal *vs_start(struct vs_recording *r)
 {
-    if (getauxval(AT_SECURE)) /* the names would be chosen by who has fewer rights than the program */
+    if (getauxval(AT_SECURE)) /* the names would be chosen by a user who has fewer rights than the program */
         return NULL;
     vs_options_complain();
     vs_stack_prepare();

@@ -35,7 +35,7 @@ enum { FREE, TAKEN, ASKED, ANSWERING, ANSWERED, ABANDONED };
 
 void vs_sampler_ring(struct vs_recording *r)
 {
-    /* release: who sees the new number sees why it was rung */
+    /* release: a thread that sees the new number sees what it was rung for */
     atomic_fetch_add_explicit(&r->bell, 1, memory_order_release);
     syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }

@@ -47,8 +47,8 @@ struct figure {
 static struct device {
     uint32_t row; /* journal device id looked at; 0 = unused */
     vs_nvml_device handle;
-    bool listed;        /* NVML has told this process's own figure */
-    uint64_t around_ns; /* when it was last looked who else is there */
+    bool listed;        /* NVML has given this process's own figure */
+    uint64_t around_ns; /* when NVML last listed the other processes */
     uint64_t last_used, last_ns;
     bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
@@ -78,8 +78,8 @@ static struct vs_used used_of(struct device *d)
     return vs_nvml_used(d->handle, &d->listed);
 }
 
-/* Notes whether device ORDINAL's own figure moves for nobody but us.  Where NVML never lists us nobody can
- * say whose bytes are whose, and that figure is all that there is. */
+/* Notes whether device ORDINAL's own figure moves for this process alone.  Where NVML never lists this
+ * process, its bytes cannot be separated from others', and that figure is all that there is. */
 static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
 {
     d->around_ns = vs_clock_ns();
@@ -90,7 +90,7 @@ static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
                               memory_order_relaxed); /* complete in itself */
 }
 
-/* What can be told of a device without the host's help. */
+/* What is known of a device without the host's help. */
 static struct figure ask_nvml(struct device *d, int32_t ordinal)
 {
     struct vs_used used = used_of(d);
@@ -171,7 +171,7 @@ static struct vs_used look_at(int ordinal)
     return (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
 }
 
-/* One look at every known device; whoever NVML can't tell of is asked for through the host's threads. */
+/* One look at every known device; where NVML gives no figure, the host's threads are asked for one. */
 static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
 {
     uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);

@@ -23,7 +23,7 @@
 
 #define VS_ASK_MS 20
 /* About a device's first context, which takes some 200 ms to make: where several processes begin at once NVML
- * answers slowly, and what nobody answered then is never known. */
+ * answers slowly, and a figure that is not had then is never known. */
 #define VS_ASK_FIRST_MS 200
 
 /* Two figures of one moment. */
@@ -52,8 +52,8 @@ bool vs_asking_spent(void);
 void vs_asking_took(uint64_t begin, uint64_t ns);
 
 /* Whether a change of DEVICE's own figure is this process's: NVML's last look, no more than VS_ALONE_MS ago,
- * saw nobody else there.  Also where NVML does not tell processes apart, and whatever others do is in all
- * figures anyway. */
+ * saw no other process there.  Also true where NVML does not list processes: there, all figures contain what
+ * others do. */
 bool vs_used_alone(int device);
 #define VS_ALONE_MS 500
 
