@@ -14,7 +14,7 @@
 #include "base/base.h"
 #include "trace/event.h"
 
-#define TRACE_SCHEMA 3 /* the schema version that this analyzer reads */
+#define TRACE_SCHEMA 4 /* the schema version that this analyzer reads */
 
 struct trace_process {
     int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;

@@ -39,7 +39,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about the file, a key and its value a row: schema_version (3), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about the file, a key and its value a row: schema_version (4), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
@@ -107,6 +107,9 @@ CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   managed INT);    -- 1: a caching allocator carves blocks from it
 -- one row, id 1: events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
 CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT, live_seq INT);
+-- what a writer that continues the file after a kill has to know and no other table tells, as of mark.upto_seq; of no use to anybody
+-- else, and empty once the recording has ended.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
+CREATE TABLE resume(what INT, id INT, a INT, b INT, c INT, d INT);
 
 -- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event.  From first_seq to last_seq,
 -- t_first to t_last: the least and greatest allocated and reserved (min_allocated, max_allocated, first reached at max_allocated_t,

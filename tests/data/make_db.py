@@ -437,7 +437,7 @@ def main():
     p.add_argument("--extra", type=int, default=0, help="MiB more in logits")
     p.add_argument("--start", type=int, default=0, help="seconds after the others")
     p.add_argument("--source", default="nvml_process", help="of the samples")
-    p.add_argument("--schema-version", type=int, default=3)
+    p.add_argument("--schema-version", type=int, default=4)
     p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
     p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")

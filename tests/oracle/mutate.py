@@ -15,7 +15,7 @@ UNKNOWABLE = {
     "context": {"process", "device"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
     "oom": {"process", "stack", "free_bytes", "free_t_ns", "free_reserved_bytes", "process_used_bytes", "process_used_t_ns", "device_used_bytes",
             "device_used_t_ns"},
-    "stretch": {"*"}, "upper_bound": {"*"}, "range_fold": {"*"}, "pool_use": {"*"},
+    "stretch": {"*"}, "upper_bound": {"*"}, "range_fold": {"*"}, "pool_use": {"*"}, "resume": {"*"},
     "mark": {"id", "ring_seq"}, "moment": {"process", "source", "name"}, "mismatch": {"process"}, "loss": {"*"}, "rng": {"process"},
     "phase_stat": {"process"}, "peak": {"process"}, "peak_live": {"process"}, "oom_live": {"process"}, "step": {"process"},
     "range_peak": set(), "counter": {"process", "device"},

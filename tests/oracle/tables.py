@@ -17,12 +17,18 @@ class Tables:
 
     def check(self):
         for check in (self.amends, self.live, self.peaks, self.ranges, self.range_peaks, self.phases, self.zones, self.steps,
-                      self.moments, self.samples, self.counters, self.names, self.mismatches, self.peak_live, self.oom_live):
+                      self.moments, self.samples, self.counters, self.names, self.mismatches, self.peak_live, self.oom_live,
+                      self.resume):
             check()
 
     def amends(self):
         got = {a.seq: (a.op, a.by_seq) for a in self.r.amends.values()}
         self.same("amend", got, self.x.amends)
+
+    def resume(self):
+        """Only a writer that goes on needs it."""
+        if self.r.meta.get("clean_end") or self.r.meta.get("journal_merged"):
+            self.same("resume: rows after the end", len(self.r.table("resume")), 0)
 
     # ---- what lives ----
 

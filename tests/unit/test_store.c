@@ -614,7 +614,7 @@ static void foreign_and_newer_files_are_refused_untouched(void **state)
     sqlite3_exec(db, "UPDATE meta SET value=99 WHERE key='schema_version'", NULL, NULL, NULL);
     assert_int_equal(job_writer(&job), -EPROTO);
     assert_non_null(strstr(job.why, "newer"));
-    sqlite3_exec(db, "UPDATE meta SET value=2 WHERE key='schema_version'", NULL, NULL, NULL);
+    sqlite3_exec(db, "UPDATE meta SET value=3 WHERE key='schema_version'", NULL, NULL, NULL);
     sqlite3_close(db);
     assert_int_equal(job_writer(&job), -EPROTO);
     assert_non_null(strstr(job.why, "older"));

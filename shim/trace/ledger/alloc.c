@@ -3,7 +3,7 @@
  *
  * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back.  For that the
  * last VS_UNDO frees, and older ones whose call may be under way, are remembered whole, found by the ring's
- * sequence, or, across a recover, by row or address.
+ * sequence, or, across a recover, by row, or by address and thread.
  */
 #include "internal.h"
 
@@ -67,25 +67,28 @@ void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t e
     u->maps[u->n_maps++] = (struct saved_map){start, end, *entry};
 }
 
-static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, uint64_t address)
+static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, uint64_t address,
+                         uint16_t thread)
 {
     if (!u->op)
         return false;
     if (seq)
         return u->seq == seq;
-    /* replayed frees (after a kill) have no ring sequence: the newest of that address is meant */
-    return u->ring_seq ? u->ring_seq == ring_seq : u->address == address;
+    /* replayed frees (after a kill) have no ring sequence: the newest of that address on its thread is meant
+     */
+    return u->ring_seq ? u->ring_seq == ring_seq : u->address == address && u->thread == thread;
 }
 
 /* Newest first, but for those that were passed over while they were under way: of several by address the one
  * with the highest row is the newest. */
-struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address)
+struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address,
+                          uint16_t thread)
 {
     uint64_t oldest = l->undo_next > VS_UNDO ? l->undo_next - VS_UNDO : 0;
     struct undo *found = NULL;
     for (uint64_t i = l->undo_next; i-- > oldest;) {
         struct undo *u = &l->undo[i % VS_UNDO];
-        if (!undo_matches(u, ring_seq, seq, address))
+        if (!undo_matches(u, ring_seq, seq, address, thread))
             continue;
         if (seq || u->ring_seq)
             return u;
@@ -350,7 +353,7 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e)
     struct vs_row r;
     vs_row_begin(l, &r, e);
     vs_count(l, e->device, VS_COUNT_FAILED_FREE);
-    struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address);
+    struct undo *u = vs_undo_find(l, e->arg0, l->restoring ? e->arg1 : 0, e->address, e->thread);
     uint64_t devices = u ? devices_of(u) : 0, mate;
     if (u)
         undo(l, u, &r);

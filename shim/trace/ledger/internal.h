@@ -16,6 +16,7 @@
  *   stretch.c  stretches: the units of folding
  *   oom.c      what lived when memory ran out, and whether that reached the program
  *   restore.c  continuing a database
+ *   resume.c   what that needs beside the tables of what happened
  */
 #ifndef VS_TRACE_LEDGER_INTERNAL_H
 #define VS_TRACE_LEDGER_INTERNAL_H
@@ -238,6 +239,11 @@ struct vs_ledger {
     VS_LIST(struct pending, pending);
     struct maker maker[VS_MAKERS]; /* by thread */
     uint64_t newest_ns;
+    struct {
+        uint64_t to; /* ring sequence up to which events have been in the queue of an earlier ledger */
+        bool again;  /* the present one was */
+        struct vs_table verdicts; /* ring sequence -> what that knew of it */
+    } resumed;
 
     VS_LIST(struct open_range, open);
     struct {
@@ -270,6 +276,9 @@ bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
                      uint64_t ring_seq);  /* false: apply it now */
 void vs_pending_run(struct vs_ledger *l); /* applies what is certain */
 void vs_pending_resolve_all(struct vs_ledger *l);
+void vs_pending_each_resume(const struct vs_ledger *l,
+                            void (*each)(void *context, const struct vs_resume_row *row), void *context);
+void vs_pending_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
 /* totals.c */
 /* Whether the device has had memory of unknown use: then what is allocated on it is a lower bound. */
@@ -299,7 +308,8 @@ void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
 void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address);
-struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address);
+struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address,
+                          uint16_t thread);
 void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index);
 void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entry, uint64_t seq);
 void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys);
@@ -348,6 +358,9 @@ void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_go
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
 void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
 void vs_oom_free(struct vs_ledger *l);
+void vs_oom_each_resume(const struct vs_ledger *l,
+                        void (*each)(void *context, const struct vs_resume_row *row), void *context);
+void vs_oom_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
 /* doubt.c */
 void vs_doubt_begin(struct vs_ledger *l);                        /* the present place is past doubt_from */

@@ -33,7 +33,8 @@ void vs_ledger_free(struct vs_ledger *l)
         free(l->open.at[i].peak);
     for (int i = 0; i < VS_LEDGER_DEVICES; i++)
         free(l->device[i].gone.at);
-    struct vs_table *tables[] = {&l->blocks, &l->allocs, &l->handles, &l->phys_seq, &l->pools, &l->stats};
+    struct vs_table *tables[] = {&l->blocks, &l->allocs, &l->handles,         &l->phys_seq,
+                                 &l->pools,  &l->stats,  &l->resumed.verdicts};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         vs_table_free(tables[i]);
     struct vs_spans *spans[] = {&l->direct_spans, &l->maps, &l->reservations};

@@ -281,6 +281,31 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     int device;
 };
 
+/* What a ledger that continues a database must know beside the other tables (resume.c): table resume.
+ */
+enum vs_resume {
+    VS_RESUME_PLACE =
+        1,            /* time of the last row, steps so far, newest time in the look-ahead, framework seen */
+    VS_RESUME_LOST,   /* ring sequences: from where to where ends were lost, the last loss */
+    VS_RESUME_DEVICE, /* id: device + 1; flags */
+    VS_RESUME_BASE, /* id: device + 1; held before the recording: allocated, at its peak, reserved, the row */
+    VS_RESUME_ARENA,      /* id: device + 1; number of the sample of which some parts have come */
+    VS_RESUME_ARENA_PART, /* id: (device + 1) << 8 | part; its figures */
+    VS_RESUME_RANGE,   /* id: range << 8 | device + 1; what is known of an unknown peak of allocated, when */
+    VS_RESUME_PHASE,   /* id: phase << 8 | device + 1; the same */
+    VS_RESUME_RANGES,  /* id: phase of which no device has statistics; its ranges, their time */
+    VS_RESUME_SAID,    /* id: (device + 1) << 1 | kind; the last figure of used memory, when */
+    VS_RESUME_RETRY,   /* id: thread; of an open refusal: the same request, granted: its row, address */
+    VS_RESUME_REFUSED, /* id: thread; size of the piece of physical memory that it was refused */
+    VS_RESUME_HELD,    /* ring sequence up to which events have been in the look-ahead */
+    VS_RESUME_VERDICT  /* id: ring sequence of an allocation in the look-ahead; what it is known to be */
+};
+
+struct vs_resume_row {
+    enum vs_resume what;
+    uint64_t id, value[4];
+};
+
 /* One living allocation: a framework block (op BLOCK_ALLOC) or a driver allocation (ALLOC, PHYS_CREATE). */
 struct vs_alloc {
     uint64_t seq, address, size;
@@ -381,6 +406,10 @@ uint64_t vs_ledger_ooms_version(const struct vs_ledger *l);
 void vs_ledger_each_at_oom(const struct vs_ledger *l, uint64_t seq,
                            void (*each)(void *context, const struct vs_alloc *a), void *context);
 
+/* What `resume` has to say as of the last row; nothing once the ledger has finished. */
+void vs_ledger_each_resume(const struct vs_ledger *l,
+                           void (*each)(void *context, const struct vs_resume_row *row), void *context);
+
 /* Whether range ID is open: its pop may still come. */
 bool vs_ledger_range_open(const struct vs_ledger *l, uint32_t id);
 
@@ -393,7 +422,6 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row);
 void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block);
 void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a);
 void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a);
-void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row); /* last of its source */
 void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row);
 void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row);
 void vs_ledger_restore_stretch(struct vs_ledger *l, const struct vs_stretch_row *row); /* the open one */
@@ -403,7 +431,7 @@ void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_pea
 void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row);
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row);
 void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row); /* one that is still so */
-/* SEQ and T: of the last row. */
-void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, int64_t t, uint64_t ring_seq, uint64_t step);
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq);  /* of the last row */
+void vs_ledger_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
 #endif

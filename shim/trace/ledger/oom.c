@@ -487,9 +487,27 @@ void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struc
             restore_gone(l, &l->oom.at.at[i], a);
 }
 
-void vs_ledger_restore_said(struct vs_ledger *l, const struct vs_sample_row *row)
+void vs_oom_each_resume(const struct vs_ledger *l,
+                        void (*each)(void *context, const struct vs_resume_row *row), void *context)
 {
-    struct said *said = &l->oom.said[vs_device_index(row->device)][row->source != VS_SAMPLE_NVML_PROCESS];
-    if (row->t >= said->t)
-        say(l, row->device, row->source, row->used, row->t);
+    for (size_t i = 0; i < l->oom.at.n; i++) {
+        const struct oom *o = &l->oom.at.at[i];
+        if (o->row.roles == VS_OOM_OPEN_LAST && o->retry_seq)
+            each(context,
+                 &(struct vs_resume_row){VS_RESUME_RETRY, o->row.thread, {o->retry_seq, o->retry_address}});
+    }
+}
+
+void vs_oom_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row)
+{
+    if (row->what == VS_RESUME_SAID && row->id >> 1 < VS_LEDGER_DEVICES) {
+        vs_device(l, (int)(row->id >> 1) - 1); /* in use, as it was */
+        l->oom.said[row->id >> 1][row->id & 1] = (struct said){row->value[0], (int64_t)row->value[1]};
+        return;
+    }
+    size_t last = row->what == VS_RESUME_RETRY ? find(l, VS_OOM_OPEN_LAST, (int)row->id) : NONE;
+    if (last == NONE)
+        return;
+    l->oom.at.at[last].retry_seq = row->value[0];
+    l->oom.at.at[last].retry_address = row->value[1];
 }

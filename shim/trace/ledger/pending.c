@@ -66,6 +66,8 @@ static enum verdict unclaimed(struct vs_ledger *l, const struct pending *p)
 
 static void decide(struct vs_ledger *l, size_t index, enum verdict verdict)
 {
+    if (l->resumed.again)
+        return;
     held_at(l, l->pending.at[index].position)->verdict = verdict;
     l->pending.n--;
     memmove(&l->pending.at[index], &l->pending.at[index + 1], (l->pending.n - index) * sizeof *l->pending.at);
@@ -132,8 +134,7 @@ static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending 
     return p->released && p->size == piece ? VERDICT_MANAGED : unclaimed(l, p);
 }
 
-/* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
-static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
+static void decide_each(struct vs_ledger *l, const struct vs_event *e)
 {
     uint64_t piece = piece_of(l, e);
     size_t kept = 0;
@@ -145,6 +146,13 @@ static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
             l->pending.at[kept++] = *p;
     }
     l->pending.n = kept;
+}
+
+/* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
+static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (!l->resumed.again)
+        decide_each(l, e);
     maker_of(l, e->thread)->refused = 0;
 }
 
@@ -260,7 +268,7 @@ uint64_t vs_pending_since(const struct vs_ledger *l)
 
 static void decide_old(struct vs_ledger *l)
 {
-    while (l->pending.n) {
+    while (l->pending.n && !l->resumed.again) {
         const struct pending *p = &l->pending.at[0];
         size_t bound = l->framework_seen ? VS_QUEUE_MAX : VS_QUEUE_BLIND;
         uint64_t since = heard_of(l, p);
@@ -286,9 +294,18 @@ static bool add_pending(struct vs_ledger *l, const struct vs_event *e)
     return l->pending.n > before;
 }
 
+/* What is known of an event when it comes: from its birth on, or to the ledger that was continued. */
+static enum verdict known_of(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq)
+{
+    /* no longer queue than there can have been: a damaged file may say anything */
+    l->resumed.again = ring_seq <= l->resumed.to && l->queue_tail - l->queue_head <= VS_QUEUE_MAX;
+    uint32_t before = l->resumed.again ? vs_table_remove(&l->resumed.verdicts, ring_seq) : VS_TABLE_NONE;
+    return before == VS_TABLE_NONE ? vs_verdict_at_birth(e) : (enum verdict)before;
+}
+
 bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq)
 {
-    enum verdict born = vs_verdict_at_birth(e);
+    enum verdict born = known_of(l, e, ring_seq);
     bool ask = carvable(e) && born == VERDICT_NONE;
     if (l->queue_head == l->queue_tail && !ask) {
         l->framework_seen |= e->op >= VS_OP_BLOCK_ALLOC && e->op <= VS_OP_BLOCK_OOM;
@@ -327,4 +344,46 @@ void vs_pending_resolve_all(struct vs_ledger *l)
     for (size_t i = 0; i < l->pending.n; i++)
         held_at(l, l->pending.at[i].position)->verdict = unclaimed(l, &l->pending.at[i]);
     l->pending.n = 0;
+}
+
+/* ---- for a ledger that continues ---- */
+
+static bool decided(const struct held *h)
+{
+    return h->verdict != VERDICT_NONE && h->verdict != VERDICT_PENDING &&
+           h->verdict != vs_verdict_at_birth(&h->event);
+}
+
+void vs_pending_each_resume(const struct vs_ledger *l,
+                            void (*each)(void *context, const struct vs_resume_row *row), void *context)
+{
+    uint64_t to = l->resumed.to > l->ring_seq ? l->resumed.to : 0;
+    for (size_t i = 0; i < VS_MAKERS; i++)
+        if (l->maker[i].refused)
+            each(context,
+                 &(struct vs_resume_row){VS_RESUME_REFUSED, l->maker[i].thread, {l->maker[i].refused}});
+    for (uint64_t p = l->queue_head; p != l->queue_tail; p++) {
+        const struct held *h = &l->queue.at[p & (l->queue.size - 1)];
+        to = h->ring_seq > to ? h->ring_seq : to;
+        if (decided(h))
+            each(context, &(struct vs_resume_row){VS_RESUME_VERDICT, h->ring_seq, {h->verdict}});
+    }
+    const struct vs_table *later = &l->resumed.verdicts; /* of events that have not come again yet */
+    for (size_t i = 0; later->count && i <= later->mask; i++)
+        if (later->cells[i].value != VS_TABLE_NONE)
+            each(context,
+                 &(struct vs_resume_row){VS_RESUME_VERDICT, later->cells[i].key, {later->cells[i].value}});
+    if (to)
+        each(context, &(struct vs_resume_row){VS_RESUME_HELD, 0, {to}});
+}
+
+void vs_pending_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row)
+{
+    if (row->what == VS_RESUME_REFUSED)
+        maker_of(l, (uint16_t)row->id)->refused = row->value[0];
+    else if (row->what == VS_RESUME_HELD)
+        l->resumed.to = row->value[0];
+    else if (row->what == VS_RESUME_VERDICT && row->value[0] > VERDICT_PENDING &&
+             row->value[0] <= VERDICT_UNKNOWN_USE)
+        vs_table_put(&l->resumed.verdicts, row->id, (uint32_t)row->value[0]);
 }

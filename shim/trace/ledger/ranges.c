@@ -227,6 +227,8 @@ static void start_peaks(struct vs_ledger *l, struct open_range *o)
     for (int i = 0; i < l->devices; i++)
         o->peak[i] = (struct range_peak){l->device[i].curve[VS_CURVE_ALLOCATED].now,
                                          l->device[i].curve[VS_CURVE_RESERVED].now, o->row.t_push};
+    for (int i = l->devices; i < VS_LEDGER_DEVICES; i++) /* they hold nothing yet */
+        o->peak[i].t = o->row.t_push;
 }
 
 static void open_range(struct vs_ledger *l, const struct vs_range_row *row)

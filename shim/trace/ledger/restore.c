@@ -14,6 +14,7 @@
  *      restore_totals     (every row of peak)
  *      restore_phase, _stretch, _zone, _range (by id), _range_peak, _count, _mismatch
  *      restore_end
+ *      restore_resume     what none of these tell (resume.c)
  */
 #include "internal.h"
 
@@ -69,17 +70,23 @@ static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *
                              .status = row->status};
 }
 
+/* An import that was first seen when its handle was retained is known by that row. */
+static bool is_phys(uint8_t op)
+{
+    return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
+}
+
 static bool makes_alloc(uint8_t op)
 {
-    return op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE || op == VS_OP_BLOCK_ALLOC;
+    return op == VS_OP_ALLOC || is_phys(op) || op == VS_OP_BLOCK_ALLOC;
 }
 
 /* The phase stands in the row: the ranges that gave it may be long closed. */
 static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
 {
-    struct vs_table *table = row->op == VS_OP_ALLOC         ? &l->allocs
-                             : row->op == VS_OP_PHYS_CREATE ? &l->handles
-                                                            : &l->blocks;
+    struct vs_table *table = row->op == VS_OP_ALLOC ? &l->allocs
+                             : is_phys(row->op)     ? &l->handles
+                                                    : &l->blocks;
     uint32_t index = vs_table_get(table, row->address);
     if (index != VS_TABLE_NONE && l->entries.at[index].a.seq == row->seq)
         l->entries.at[index].a.phase = row->phase;
@@ -101,9 +108,8 @@ static bool restore_import(struct vs_ledger *l, const struct vs_row *row, const 
 /* The entry of allocation A where it lives, else VS_TABLE_NONE. */
 static uint32_t living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq)
 {
-    uint32_t index = op == VS_OP_PHYS_CREATE
-                         ? vs_table_get(&l->phys_seq, seq)
-                         : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
+    uint32_t index = is_phys(op) ? vs_table_get(&l->phys_seq, seq)
+                                 : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
     return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
 }
 
@@ -121,7 +127,7 @@ static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
     static const uint8_t makers[] = {VS_OP_BLOCK_ALLOC, VS_OP_ALLOC, VS_OP_PHYS_CREATE};
     for (size_t i = 0; i < sizeof makers; i++) {
         uint32_t index = living(l, makers[i], row->address, row->mate);
-        if (index == VS_TABLE_NONE || l->entries.at[index].a.op != makers[i])
+        if (index == VS_TABLE_NONE || is_phys(l->entries.at[index].a.op) != is_phys(makers[i]))
             continue;
         struct vs_alloc a = l->entries.at[index].a;
         l->seq = row->seq;
@@ -240,8 +246,11 @@ void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row
     if (row->t_pop >= 0 || row->lost)
         return;
     struct open_range *o = vs_range_open_slot(l);
-    if (o)
-        o->row = *row;
+    if (!o)
+        return;
+    o->row = *row;
+    for (int i = 0; i < VS_LEDGER_DEVICES; i++)
+        o->peak[i].t = row->t_push; /* a device that was not active yet has no row */
 }
 
 void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row)
@@ -297,19 +306,19 @@ static void restore_held(struct vs_ledger *l)
             vs_held_add(l, &l->entries.at[i].a, true);
 }
 
-void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, int64_t t, uint64_t ring_seq, uint64_t step)
+void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq)
 {
     l->restoring = false;
     l->out = NULL;
     l->seq = seq;
-    l->t = t; /* not every row is replayed, and open ranges have their time up to the last one */
     l->ring_seq = ring_seq;
-    l->step = step;
     restore_held(l);
     for (int i = 0; i < l->devices; i++) {
         struct device *d = &l->device[i];
         d->active |= d->curve[VS_CURVE_ALLOCATED].peak || d->curve[VS_CURVE_RESERVED].peak;
         d->counts_dirty = 0;
+        d->curve[VS_CURVE_ALLOCATED].now = /* its row is NULL where use is unknown */
+            d->curve[VS_CURVE_FRAMEWORK].now + d->curve[VS_CURVE_DIRECT].now;
         d->run_allocated = d->curve[VS_CURVE_ALLOCATED].now;
         d->run_reserved = d->curve[VS_CURVE_RESERVED].now;
         restore_base_at_peak(l, i);

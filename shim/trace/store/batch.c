@@ -248,6 +248,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     if (rc == 0)
         rc = vs_oom_write(s, c);
     if (rc == 0)
+        rc = vs_resume_write(s, c);
+    if (rc == 0)
         rc = write_simulated(s);
     if (rc == 0)
         rc = vs_fold_commit(s, c);
@@ -259,6 +261,7 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 static void committed(struct vs_store *s, const struct vs_commit *c)
 {
     vs_names_committed(s);
+    vs_resume_committed(s);
     if (c->out->rows.n)
         s->last_ev = c->out->rows.at[c->out->rows.n - 1].seq;
     for (size_t i = 0; i < s->losses.n; i++)

@@ -10,6 +10,7 @@
  *   batch.c    one transaction
  *   live.c     what lives, what lived at the peak; room left
  *   oom.c      out-of-memory, and what lived then
+ *   resume.c   what a ledger that continues it must know besides
  *   restore.c  a ledger that continues the database
  *   fold*.c    keeping the file below its limit (fold.h)
  */
@@ -21,7 +22,7 @@
 #include "store.h"
 #include "trace/ledger/addresses.h"
 
-#define VS_SCHEMA_VERSION  3
+#define VS_SCHEMA_VERSION  4
 #define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -79,6 +80,7 @@ struct vs_kind {
     X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")      \
     X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
+    X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
     X(EV_GONE, "DELETE FROM ev WHERE rowid = ?")                                                             \
     X(AMEND_GONE, "DELETE FROM amend WHERE seq = ?")                                                         \
@@ -168,6 +170,10 @@ struct vs_store {
     uint64_t peak_seq[VS_LEDGER_DEVICES];       /* whose peak_live is written */
     uint64_t oom_version, oom_set[VS_OOMS_MAX]; /* as committed; whose oom_live is written */
     size_t oom_sets;
+    struct vs_resume_rows {
+        struct vs_resume_row *at;
+        size_t n, size;
+    } resume, resume_next; /* as committed; of the present batch */
     struct vs_fold *fold;
     bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty;
 };
@@ -219,6 +225,11 @@ uint64_t vs_store_used(struct vs_store *s);
 /* oom.c */
 int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
 int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
+
+/* resume.c */
+int vs_resume_write(struct vs_store *s, const struct vs_commit *c);
+void vs_resume_committed(struct vs_store *s);
+void vs_resume_free(struct vs_store *s);
 
 /* fold.c */
 int vs_fold_open(struct vs_store *s);

@@ -325,6 +325,7 @@ static void release(struct vs_store *s)
     free(s->image);
     vs_names_free(s);
     vs_fold_free(s);
+    vs_resume_free(s);
     for (size_t i = 0; i < s->losses.n; i++)
         free(s->losses.at[i].why);
     free(s->losses.at);

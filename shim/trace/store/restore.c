@@ -173,13 +173,6 @@ static void load_at_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q
     vs_ledger_restore_at_oom(l, u64(q, 10), &a);
 }
 
-static void load_said(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
-{
-    vs_ledger_restore_said(
-        l, &(struct vs_sample_row){
-               .device = (int)i64(q, 0), .source = (uint32_t)i64(q, 1), .used = u64(q, 2), .t = i64(q, 3)});
-}
-
 static void load_phase(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
     vs_ledger_restore_phase(
@@ -304,6 +297,15 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
                                                                 .theirs = u64(q, 3)});
 }
 
+static void load_resume(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
+{
+    uint64_t failed = 0;
+    struct vs_resume_row row = {
+        (enum vs_resume)i64(q, 0), u64(q, 1), {u64(q, 2), u64(q, 3), u64(q, 4), u64(q, 5)}};
+    vs_list_push(&s->resume, failed, row); /* one that is missing here is only written again */
+    vs_ledger_restore_resume(l, &row);
+}
+
 /* ---- the order ---- */
 
 #define PEAKS "SELECT device,kind,ifnull(peak_bytes,known_bytes),seq,t_ns,end_bytes FROM peak"
@@ -313,9 +315,6 @@ static void load_mismatch(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt 
     "reserved_bytes,"                                                                                        \
     "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,free_reserved_bytes,process_used_bytes,"  \
     "process_used_t_ns,device_used_bytes,device_used_t_ns,stored FROM oom"
-#define SAID                                                                                                 \
-    "SELECT device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 ELSE 3 END,"                 \
-    "driver_used_bytes,max(t_ns) FROM sample GROUP BY device,source"
 #define EVENTS "SELECT seq,t,op,device,phase,kind,address,size,range,stack,mate FROM ev WHERE "
 
 static int load_living(struct vs_store *s, struct vs_ledger *l)
@@ -416,16 +415,14 @@ int vs_store_load(struct vs_store *s, struct vs_ledger *l)
     int rc = each_row(s, l, PEAKS, load_peak);
     if (rc == 0)
         rc = each_row(s, l, OOMS, load_oom);
-    if (rc == 0)
-        rc = each_row(s, l, SAID, load_said);
     vs_ledger_restore_begin(l);
     if (rc == 0)
         rc = load_living(s, l);
     if (rc == 0)
         rc = load_aggregates(s, l);
     vs_ledger_restore_end(l, (uint64_t)vs_store_number(s, "SELECT upto_seq FROM mark", 0),
-                          vs_store_number(s, "SELECT t FROM ev ORDER BY seq DESC LIMIT 1", 0),
-                          (uint64_t)vs_store_number(s, "SELECT ring_seq FROM mark", 0),
-                          (uint64_t)vs_store_number(s, "SELECT max(step) FROM step", 0));
+                          (uint64_t)vs_store_number(s, "SELECT ring_seq FROM mark", 0));
+    if (rc == 0)
+        rc = each_row(s, l, "SELECT what,id,a,b,c,d FROM resume", load_resume);
     return rc;
 }

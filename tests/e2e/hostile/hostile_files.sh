@@ -76,7 +76,7 @@ for name in tables + ["meta"]:
     shutil.copy("good.db", f"view-{name}.db")
     db = sqlite3.connect(f"view-{name}.db")
     if name == "meta":
-        rows = "SELECT 'schema_version', 3 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i FROM n)"
+        rows = "SELECT 'schema_version', 4 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i FROM n)"
     else:
         rows = sys.argv[1] + " " + ", ".join("i" for _ in columns(name)) + " FROM n"
     db.execute(f"DROP TABLE {name}")

@@ -1,0 +1,71 @@
+/*
+ * resume.c - table resume: what the next writer of the file must know and no other table tells.
+ *
+ * The ledger says which rows there have to be (ledger/resume.c).  They are few, a few a device
+ * (tens where ranges are open and libraries' pools hold memory of unknown use), and are written anew with
+ * each commit that finds them changed.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT_OF_ROOM 64 /* rows, where the file is full: decisions that are lost are made again */
+
+struct collected {
+    struct vs_store *s;
+    uint64_t failed;
+};
+
+static void collect(void *context, const struct vs_resume_row *row)
+{
+    struct collected *c = context;
+    vs_list_push(&c->s->resume_next, c->failed, *row);
+}
+
+static bool same_rows(const struct vs_store *s)
+{
+    if (s->resume.n != s->resume_next.n)
+        return false;
+    for (size_t i = 0; i < s->resume.n; i++) {
+        const struct vs_resume_row *a = &s->resume.at[i], *b = &s->resume_next.at[i];
+        if (a->what != b->what || a->id != b->id || memcmp(a->value, b->value, sizeof a->value) != 0)
+            return false;
+    }
+    return true;
+}
+
+int vs_resume_write(struct vs_store *s, const struct vs_commit *c)
+{
+    struct collected found = {.s = s};
+    s->resume_next.n = 0;
+    vs_ledger_each_resume(c->ledger, collect, &found);
+    if (found.failed)
+        return -ENOMEM;
+    if (c->level >= 3 && s->resume_next.n > SHORT_OF_ROOM)
+        s->resume_next.n = SHORT_OF_ROOM;
+    if (same_rows(s))
+        return 0;
+    int rc = vs_store_exec(s, "DELETE FROM resume");
+    for (size_t i = 0; rc == 0 && i < s->resume_next.n; i++) {
+        const struct vs_resume_row *r = &s->resume_next.at[i];
+        const uint64_t *v = r->value;
+        rc = vs_sql_run(s, VS_SQL_RESUME, "iiiiii", (int64_t)r->what, (int64_t)r->id, (int64_t)v[0],
+                        (int64_t)v[1], (int64_t)v[2], (int64_t)v[3]);
+    }
+    return rc;
+}
+
+void vs_resume_committed(struct vs_store *s)
+{
+    struct vs_resume_rows was = s->resume;
+    s->resume = s->resume_next;
+    s->resume_next = was;
+}
+
+void vs_resume_free(struct vs_store *s)
+{
+    free(s->resume.at);
+    free(s->resume_next.at);
+}

@@ -1,0 +1,356 @@
+/*
+ * test_resume.c - a recording whose writer is killed again and again is the one of a writer that never was.
+ *
+ * Random events of every kind, on several threads and devices, go through two recordings: in one a single
+ * writer takes them all, in the other the writer is left after any batch, as a kill leaves it, and the next
+ * one goes on with what the database and the journal say.  Every table must be the same, row by row.  What a
+ * ledger knows and the database does not tell shows here.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "any_events.h"
+#include "trace/writer/writer.h"
+
+#define SEEDS   40 /* RESUME_SEED and RESUME_SEEDS in the environment: from which on, how many */
+#define BATCHES 45 /* of a recording, about */
+
+static char dir[64];
+
+/* ---- the two recordings ---- */
+
+struct recording {
+    char db[128], vsj[128], why[256];
+    struct made made;
+    struct vs_writer *w;
+    uint64_t max_bytes;
+};
+
+static void open_writer(struct recording *r)
+{
+    struct vs_writer_config c = {.path = r->db,
+                                 .journal_path = r->vsj,
+                                 .version = "test",
+                                 .pid = 42,
+                                 .rank = INT32_MIN,
+                                 .local_rank = INT32_MIN,
+                                 .world_size = INT32_MIN,
+                                 .max_bytes = r->max_bytes};
+    if (vs_writer_open(&r->w, &c, r->made.j, r->why, sizeof r->why) < 0)
+        fail_msg("%s", r->why);
+}
+
+static void begin(struct recording *r, const char *name, uint64_t seed, uint64_t max_bytes)
+{
+    static const char *const text[] = {"forward", "logits", "backward", "optimizer", "mine", "library"};
+    memset(r, 0, sizeof *r);
+    r->max_bytes = max_bytes;
+    snprintf(r->db, sizeof r->db, "%s/%s.db", dir, name);
+    snprintf(r->vsj, sizeof r->vsj, "%s/%s.vsj", dir, name);
+    struct vs_journal_config c = {.ring_slots = 1 << 14, .database = r->db, .start_ns = 500};
+    assert_int_equal(vs_journal_create(&r->made.j, r->vsj, &c), 0);
+    for (int i = 0; i < 6; i++)
+        r->made.names[i] = vs_journal_string(r->made.j, text[i], strlen(text[i]));
+    for (uint32_t i = 1; i <= THREADS; i++)
+        vs_journal_thread(r->made.j, 100 + i, i == 2 ? VS_THREAD_AUTOGRAD : 0, "t");
+    r->made.random = seed;
+    r->made.t = 1000000;
+    open_writer(r);
+}
+
+/* CUT: the writer is left where it is after two batches of three, and a new one goes on.  A kill does the
+ * same. */
+static void record(const char *name, uint64_t seed, int events, uint64_t max_bytes, bool cut)
+{
+    struct recording r;
+    uint64_t chance = seed * 977 + 1;
+    begin(&r, name, seed, max_bytes);
+    for (int done = 0; done < events;) {
+        int n = 1 + (int)((chance >> 33) % (uint64_t)(events * 2 / BATCHES));
+        chance = chance * 6364136223846793005u + 1442695040888963407u;
+        uint64_t before = r.made.t;
+        make(&r.made, n);
+        done += n;
+        if (r.made.t == before)
+            continue; /* idle writers decide by the clock what they hold back */
+        if (vs_writer_drain(r.w, false) < 0)
+            fail_msg("drain");
+        if (cut && (chance >> 40) % 3)
+            open_writer(&r);
+    }
+    while (vs_writer_drain(r.w, true) > 0) {
+    }
+    assert_int_equal(vs_writer_close(r.w, true), 0);
+}
+
+/* In a child: the writers that were left take nothing of this process. */
+static void record_in_child(const char *name, uint64_t seed, int events, uint64_t max_bytes, bool cut)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        record(name, seed, events, max_bytes, cut);
+        _exit(0);
+    }
+    assert_true(waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- every table ---- */
+
+static void show(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    for (int n = 0; n < 4 && sqlite3_step(q) == SQLITE_ROW; n++) {
+        fputs("   ", stderr);
+        for (int i = 0; i < sqlite3_column_count(q); i++)
+            fprintf(stderr, " %s=%s", sqlite3_column_name(q, i), (const char *)sqlite3_column_text(q, i));
+        fputc('\n', stderr);
+    }
+    sqlite3_finalize(q);
+}
+
+static int64_t number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return value;
+}
+
+/* Rows of TABLE that only one of the databases has. */
+static int differences(sqlite3 *db, const char *table, uint64_t seed)
+{
+    int found = 0;
+    for (int way = 0; way < 2; way++) {
+        char rows[256], sql[300];
+        snprintf(rows, sizeof rows, "SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s", way ? "other" : "main",
+                 table, way ? "main" : "other", table);
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM (%s)", rows);
+        int n = (int)number(db, sql);
+        found += n;
+        if (n) {
+            fprintf(stderr, "seed %" PRIu64 ", %s: %d rows that only the %s recording has\n", seed, table, n,
+                    way ? "cut" : "whole");
+            show(db, rows);
+        }
+    }
+    return found;
+}
+
+static int compare(uint64_t seed)
+{
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    char path[128], sql[256];
+    int found = 0;
+    snprintf(path, sizeof path, "%s/whole.db", dir);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    snprintf(sql, sizeof sql, "ATTACH '%s/cut.db' AS other", dir);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN "
+                                        "('meta', 'process') AND name NOT LIKE 'sqlite_%'",
+                                        -1, &q, NULL),
+                     SQLITE_OK);
+    while (sqlite3_step(q) == SQLITE_ROW)
+        found += differences(db, (const char *)sqlite3_column_text(q, 0), seed);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return found;
+}
+
+static void forget_files(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -f %s/*", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static uint64_t given(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes)
+{
+    uint64_t from = given("RESUME_SEED", 1), n = given("RESUME_SEEDS", seeds), wrong = 0;
+    for (uint64_t seed = from; seed < from + n; seed++) {
+        record_in_child("whole", seed, events, max_bytes, false);
+        record_in_child("cut", seed, events, max_bytes, true);
+        wrong += compare(seed) != 0;
+        if (!getenv("KEEP"))
+            forget_files();
+    }
+    if (wrong)
+        fail_msg("%" PRIu64 " of %" PRIu64 " seeds", wrong, n);
+}
+
+static void a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs(void **state)
+{
+    cut_and_whole(SEEDS, 900, 0);
+}
+
+/* ---- out of memory, each state of the watch ---- */
+
+#define PIECE (2ull << 20)
+
+static struct vs_event asked_of(uint16_t thread, uint8_t op)
+{
+    return (struct vs_event){.op = op,
+                             .space = VS_SPACE_DEVICE,
+                             .thread = thread,
+                             .device = (int8_t)(thread % DEVICES),
+                             .size = PIECE * thread,
+                             .arg0 = op == VS_OP_PHYS_CREATE ? 1ull << 32 : 0,
+                             .arg1 = 10};
+}
+
+static void put(struct made *m, struct vs_event e)
+{
+    e.t_ns = m->t += 1000;
+    assert_true(vs_journal_append(m->j, &e) != VS_SEQ_NONE);
+}
+
+static void refused(struct made *m, uint16_t thread, uint8_t op)
+{
+    struct vs_event e = asked_of(thread, op);
+    e.status = REFUSED;
+    put(m, e);
+}
+
+/* What was refused, granted; BY a caching allocator's own code or nobody knows whose. */
+static void granted(struct made *m, uint16_t thread, uint8_t op, enum vs_asker by)
+{
+    struct vs_event e = asked_of(thread, op);
+    e.arg1 |= VS_ASKED_BY(by);
+    e.address = op == VS_OP_PHYS_CREATE ? 0x10u + thread : PLACE(thread);
+    put(m, e);
+}
+
+static void block_at(struct made *m, uint16_t thread, uint64_t address, uint8_t op)
+{
+    struct vs_event e = {
+        .op = op, .thread = thread, .device = (int8_t)(thread % DEVICES), .address = address, .size = 512};
+    m->allocated[e.device] += op == VS_OP_BLOCK_ALLOC ? 512 : 0;
+    e.arg0 = m->allocated[e.device];
+    put(m, e);
+}
+
+static void refusals_begin(struct made *m)
+{
+    for (uint16_t thread = 1; thread <= 8; thread++) {
+        uint8_t op = thread == 4 ? VS_OP_PHYS_CREATE : VS_OP_ALLOC;
+        refused(m, thread, op);
+        if (thread == 2 || thread == 3)
+            refused(m, thread, op);
+    }
+    granted(m, 3, VS_OP_ALLOC, VS_ASKER_UNKNOWN);
+    granted(m, 4, VS_OP_PHYS_CREATE, VS_ASKER_CARVER);
+    granted(m, 5, VS_OP_ALLOC, VS_ASKER_UNKNOWN);
+    m->t += 60000000; /* nothing was heard of them: direct */
+    put(m, (struct vs_event){.op = VS_OP_GRAPH_NODE, .thread = 9, .device = 0});
+}
+
+/* Absorbed: 1, 3 (refused twice), 4.  Reported: 2 (twice).  The others reached the program. */
+static void refusals_end(struct made *m)
+{
+    granted(m, 1, VS_OP_ALLOC, VS_ASKER_CARVER);
+    block_at(m, 2, 0, VS_OP_BLOCK_OOM);
+    block_at(m, 3, PLACE(3), VS_OP_BLOCK_ALLOC);
+    block_at(m, 4, PLACE(40), VS_OP_BLOCK_ALLOC);
+    block_at(m, 5, PLACE(50), VS_OP_BLOCK_ALLOC);
+    granted(m, 6, VS_OP_PHYS_CREATE, VS_ASKER_CARVER);
+    put(m, (struct vs_event){.op = VS_OP_RANGE_PUSH,
+                             .thread = 7,
+                             .device = -1,
+                             .range = 1,
+                             .address = m->names[0],
+                             .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
+}
+
+static void watch_refusals(const char *name, bool cut)
+{
+    struct recording r;
+    begin(&r, name, 1, 0);
+    refusals_begin(&r.made);
+    assert_true(vs_writer_drain(r.w, false) > 0);
+    if (cut)
+        open_writer(&r);
+    refusals_end(&r.made);
+    assert_true(vs_writer_drain(r.w, false) > 0);
+    while (vs_writer_drain(r.w, true) > 0) {
+    }
+    assert_int_equal(vs_writer_close(r.w, true), 0);
+}
+
+static int64_t counted(const char *name, const char *counter)
+{
+    char sql[200], path[128];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/%s.db", dir, name);
+    snprintf(sql, sizeof sql, "SELECT sum(value) FROM counter WHERE name = '%s'", counter);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    int64_t value = number(db, sql);
+    sqlite3_close(db);
+    return value;
+}
+
+static void each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it(void **state)
+{
+    for (int cut = 0; cut < 2; cut++) {
+        const char *name = cut ? "cut" : "whole";
+        pid_t child = fork();
+        int status;
+        if (child == 0) {
+            watch_refusals(name, cut);
+            _exit(0);
+        }
+        assert_true(waitpid(child, &status, 0) == child);
+        assert_int_equal(status, 0);
+        assert_int_equal(counted(name, "driver out of memory"), 10);
+        assert_int_equal(counted(name, "driver out of memory absorbed"), 4);
+        assert_int_equal(counted(name, "driver out of memory then reported"), 2);
+    }
+    assert_int_equal(compare(0), 0);
+    forget_files();
+}
+
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/vs_resume.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int drop_dir(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return getenv("KEEP") ? 0 : system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it),
+        cmocka_unit_test(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
