@@ -3,9 +3,9 @@
  *
  *      bench_drain [events [directory]]
  *
- * A synthetic training job (tests/unit/stream.h) fills the ring in bursts; only the writer's time counts: its
- * processor time and the clock's, the final checkpoint included.  The first line is the number that the
- * design asks for (1.5 M events/s, 60 bytes an event).
+ * A synthetic training job (tests/unit/trace/stream.h) fills the ring in bursts; only the writer's time
+ * counts: its processor time and the clock's, the final checkpoint included.  The first line is the number
+ * that the design asks for (1.5 M events/s, 60 bytes an event).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stream.h"
+#include "unit/trace/stream.h"
 #include "trace/journal/journal.h"
 #include "trace/writer/writer.h"
 

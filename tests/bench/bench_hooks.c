@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "hooks/fake_driver.h"
+#include "unit/hooks/fake_driver.h"
 
 #define ROUNDS 201
 #define PAIRS  2000

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stream.h"
+#include "unit/trace/stream.h"
 #include "trace/journal/journal.h"
 #include "trace/writer/writer.h"
 

@@ -20,7 +20,7 @@
 
 uint32_t standin_range_current(void);
 #define vs_range_current standin_range_current /* the stand-ins bring one; here it is measured */
-#include "standins.h"
+#include "unit/record/standins.h"
 #undef vs_range_current
 
 #include "framework/ranges.h"

@@ -19,7 +19,7 @@
 #include "core/options.h"
 #include "record/output.h"
 #include "record/recording.h"
-#include "standins.h"
+#include "unit/record/standins.h"
 
 #define BURST       40000
 #define BURSTS      25

@@ -20,7 +20,7 @@
 #include "core/options.h"
 #include "record/output.h"
 #include "record/recording.h"
-#include "standins.h"
+#include "unit/record/standins.h"
 
 #define BURST       128000
 #define BURSTS      10

@@ -5,7 +5,7 @@
  * make an operation. The backing and the reference are the unit tests' (arena_kit.h): what is wrong aborts.
  * Byte 3 also says which streams get lanes of another kind.
  */
-#include "../unit/arena_check.h"
+#include "unit/arena/arena_check.h"
 
 #define BLOCKS  32
 #define STREAMS 4

@@ -17,7 +17,7 @@
 #include "trace/journal/format.h"
 #include "trace/writer/writer.h"
 
-#include "../unit/stream.h"
+#include "unit/trace/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

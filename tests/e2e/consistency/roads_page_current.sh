@@ -13,7 +13,7 @@ for test in $(cut -d'|' -f1 <<<"$rows" | grep -o '`[^`]*`' | tr -d '`' | sort -u
     name=${test#*/}
     case $test in
     e2e/*) ;; # below, with the rest of the page's
-    unit/*) grep -qE "(hooks_test|vs_unit_test|unit_)[(]?${name%\*}" tests/unit/*.cmake tests/CMakeLists.txt || no "$test" ;;
+    unit/*) grep -qE "(hooks_test|vs_unit_test|unit_)[(]?${name%\*}" tests/unit/*/tests.cmake tests/CMakeLists.txt || no "$test" ;;
     *) no "$test" ;;
     esac
 done

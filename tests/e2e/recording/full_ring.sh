@@ -1,7 +1,7 @@
 #!/bin/bash
 # A ring that is full drops events by the hundred thousand, and yet no figure is higher than what the program held:
 # the peak is at most that, everything ends at 0, and nothing is claimed to be alive at the end.  Where ends were lost
-# as well (tests/unit/test_store.c loses some), report and peak call their figures upper bounds.
+# as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 

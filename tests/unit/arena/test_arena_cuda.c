@@ -6,7 +6,7 @@
  * or memory that another stream gets too early shows as a wrong word.  Also: what the driver says of the
  * arena's calls, refused ones included.
  */
-#include "simcuda_kit.h"
+#include "unit/simcuda/simcuda_kit.h"
 
 #include "arena/backing_cuda.h"
 

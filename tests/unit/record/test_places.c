@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "capture.h"
+#include "unit/core/capture.h"
 #include "core/options.h"
 #include "record/output.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "hooks/record_double.h"
+#include "record_double.h"
 
 typedef CUresult get_v1(const char *, void **, int, cuuint64_t);
 typedef CUresult get_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);

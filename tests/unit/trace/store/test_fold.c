@@ -21,7 +21,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "stream.h"
+#include "unit/trace/stream.h"
 #include "trace/writer/writer.h"
 
 #define LIMIT (2u << 20)

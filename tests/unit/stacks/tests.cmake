@@ -2,7 +2,7 @@
 vs_unit_test(stacks LIBS room_stacks)
 vs_unit_test(stacks_host LIBS room_stacks)
 foreach(library first second odd_frame constructor)
-  add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks/${library}.c)
+  add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_LIST_DIR}/${library}.c)
   set_target_properties(stacktest_${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests PREFIX "lib")
   target_link_options(stacktest_${library} PRIVATE -Wl,--build-id)
   add_dependencies(test_stacks stacktest_${library})

@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "hooks/fake_driver.h"
-#include "hooks/record_double.h"
+#include "fake_driver.h"
+#include "record_double.h"
 #include "trace/api.h"
 
 #define MIB (UINT64_C(1) << 20)

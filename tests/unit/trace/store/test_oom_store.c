@@ -17,7 +17,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "stream.h"
+#include "unit/trace/stream.h"
 #include "trace/writer/writer.h"
 
 static char dir[64];

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../bench/training_trace.h"
+#include "bench/training_trace.h"
 #include "arena/backing_count.h"
 #include "arena/internal.h"
 

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "capture.h"
+#include "unit/core/capture.h"
 #include "core/clock.h"
 #include "core/options.h"
 #include "record/output.h"

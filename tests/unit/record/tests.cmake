@@ -1,7 +1,4 @@
-vs_unit_test(options)
 vs_unit_test(places LIBS room_record)
 vs_unit_test(record LIBS room_record)
 target_compile_definitions(test_record PRIVATE VRAMSCOPE_VERSION="${PROJECT_VERSION}")
-vs_unit_test(event_clock)
-vs_unit_test(ask LIBS room_sample)
 vs_unit_test(launch LIBS room_record)

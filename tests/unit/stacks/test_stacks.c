@@ -2,7 +2,7 @@
  * test_stacks.c - what a captured call stack says: frames, modules, limits, libraries that come and go, the
  * loader's lock.
  */
-#include "stacks/stack_helpers.h"
+#include "stack_helpers.h"
 
 static void loading_the_unwinder_keeps_no_descriptor(void **state)
 {

@@ -1,7 +1,7 @@
 /*
  * test_stacks_host.c - call stacks in the situations that a host program puts them in: see each test's name.
  */
-#include "stacks/stack_helpers.h"
+#include "stack_helpers.h"
 
 static void the_unwinder_loads(void **state)
 {

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "hooks/fake_driver.h"
-#include "hooks/record_double.h"
+#include "fake_driver.h"
+#include "record_double.h"
 #include "trace/api.h"
 
 static struct vramscope_test_log *record_log;

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "stream.h"
+#include "unit/trace/stream.h"
 #include "trace/store/store.h"
 #include "trace/writer/writer.h"
 

@@ -1,0 +1,1 @@
+vs_analyzer_test(output LIBS room_base)

@@ -1,0 +1,2 @@
+vs_unit_test(options)
+vs_unit_test(event_clock)

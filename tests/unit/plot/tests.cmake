@@ -1,0 +1,1 @@
+vs_analyzer_test(label LIBS room_plot)

@@ -1,0 +1,1 @@
+vs_analyzer_test(frames_text LIBS room_show_report)

@@ -1,0 +1,1 @@
+vs_unit_test(recover)
