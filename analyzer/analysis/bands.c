@@ -59,7 +59,7 @@ static void add_band(struct band **bands, size_t *n, int64_t from, int64_t to, i
         *PUSH(*bands, *n) = (struct band){from, to, phase};
 }
 
-/* Index into OPEN (ranges in the order of their pushes) of the one that tells the phase. */
+/* Index into OPEN (ranges in the order of their pushes) of the one that names the phase. */
 static size_t telling(const struct trace_range *ranges, const size_t *open, size_t depth)
 {
     size_t best = depth - 1;

@@ -152,7 +152,7 @@ static int64_t or_zero(int64_t n)
     return n == UNKNOWN ? 0 : n;
 }
 
-/* An expandable segment asks piece by piece: its need is the block's. */
+/* An expandable segment is requested piece by piece: what it needs is what the block needs. */
 static int64_t asked_of_driver(const struct trace_oom_kept *o)
 {
     int64_t asked = or_zero(o->asked_driver);

@@ -43,7 +43,7 @@ struct oom_need {
      * was returned they are the whole device.  All UNKNOWN where the figures are not of one moment. */
     int64_t residual; /* context, modules and what is not explained; UNKNOWN */
     int64_t others;   /* of other processes, and what the driver keeps for itself; UNKNOWN */
-    int64_t beyond;   /* both together, where they cannot be told apart; UNKNOWN */
+    int64_t beyond;   /* both together, where only their sum is known; UNKNOWN */
 };
 
 /* TOTAL: bytes of the device, UNKNOWN. */

@@ -67,8 +67,8 @@ struct rank_span ranks_phase_span(const struct rank_job *job, const char *name,
 /* The names of all phases, in the order in which they come; the texts stay the job's. */
 const char **ranks_phases(const struct rank_job *job, size_t *n);
 
-/* How many hosts there are, and whether a device's number alone does not tell devices of a host apart, as
- * with CUDA_VISIBLE_DEVICES of one device each. */
+/* How many hosts there are, and whether devices of one host share a number, as with CUDA_VISIBLE_DEVICES of
+ * one device each. */
 size_t ranks_hosts(const struct rank_job *job);
 bool ranks_need_uuid(const struct rank_job *job);
 

@@ -93,7 +93,7 @@ static int says(const char *source)
     return !strcmp(source, "nvml_process") ? 2 : !strcmp(source, "nvml_device") ? 1 : 0;
 }
 
-/* The source whose figure says most about this process; NULL: there is none.  Before NVML is loaded the
+/* The source whose figure is closest to this process's own; NULL: there is none.  Before NVML is loaded the
  * host's own cuMemGetInfo may have given the first samples. */
 const char *residual_best_source(const struct trace_sample *samples, size_t n)
 {
@@ -111,9 +111,9 @@ static bool fuller(const struct trace_sample *s, const struct trace_sample *than
            (s->driver_used == than->driver_used && s->reserved > than->reserved);
 }
 
-/* What contexts and code took at the first sample, where nobody measured it: all that it shows beyond what
- * was reserved or measured then.  UNKNOWN where it was measured, and where the driver uses nothing NOW: the
- * last context has ended. */
+/* What contexts and code took at the first sample, where no hook measured it: all that the sample shows
+ * beyond what was reserved or measured then.  UNKNOWN where it was measured, and where the driver uses
+ * nothing NOW: the last context has ended. */
 static int64_t inferred_at(const struct trace_sample *first, const struct trace_sample *now,
                            const struct trace_cost *costs, size_t n, const struct living *living)
 {

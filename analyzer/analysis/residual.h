@@ -43,14 +43,14 @@ struct residual {
     bool whole_device; /* the source counts every process on the device */
     const char *source;
     struct residual_moment fullest, last;
-    int64_t untold;      /* calls whose cost nobody could tell: it is in unexplained */
+    int64_t untold;      /* calls whose cost is not known: it is in unexplained */
     int64_t rss, pinned; /* greatest seen in any sample */
 };
 
 struct residual residual_of(const struct trace_sample *samples, size_t n, const struct trace_cost *costs,
                             size_t cost_count);
-/* The source whose figures say most about this process; NULL: there is none.  Those of another one are
- * another question. */
+/* The source whose figures are closest to this process's own; NULL: there is none.  Figures of another source
+ * measure something else. */
 const char *residual_best_source(const struct trace_sample *samples, size_t n);
 /* "NVML, this process" ... */
 const char *residual_source(const char *source);

@@ -19,8 +19,8 @@ static int64_t sub(int64_t a, int64_t b)
 
 struct replay {
     const struct trace_step_memory *m;
-    int everything; /* phase whose memory goes wherever it is freed; -1 none */
-    int temporary;  /* phase of which goes what it makes and frees; -1 none */
+    int everything; /* phase of which all memory is left out, wherever it is freed; -1 none */
+    int temporary;  /* phase of which only the memory is left out that it both makes and frees; -1 none */
 };
 
 static int phase_id(const char *name, const char *const *names, size_t n)
@@ -61,7 +61,7 @@ static int by_seq(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Where the own memory grows and falls, in order. */
+/* The moments at which the phase's own memory grows or falls, in order. */
 static struct edge *own_edges(const struct replay *r, size_t *n)
 {
     struct edge *edges = NULL;
@@ -103,7 +103,7 @@ static void find_floor(struct savings *s, const struct replay *r, const char *co
     free(edges);
 }
 
-/* What was there at the start and is not freed. */
+/* The bytes that were there at the step's start and are not freed in it. */
 static int64_t static_bytes(const struct trace_step_memory *m)
 {
     int64_t bytes = m->before;
@@ -137,7 +137,7 @@ static bool has_phase(const struct trace_step_memory *m, int phase)
     return false;
 }
 
-/* Whether what is at the peak may be logits that no phase tells. */
+/* Whether what lives at the peak may be logits that are in no phase of their own. */
 static bool may_hide_logits(const struct trace_step_memory *m, int logits, const char *phase)
 {
     bool theirs = !phase || !strcmp(phase, "none") || !strcmp(phase, "forward") || !strcmp(phase, "backward");

@@ -11,7 +11,7 @@
 
 enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
 
-/* Of several files, the status that says most: what could not be used at all goes before what lacks
+/* Of several files' statuses the worst: a file that could not be used counts more than one that lacks
  * something. */
 static inline int exit_worse(int a, int b)
 {

@@ -61,8 +61,8 @@ static int run_command(int argc, char **argv)
     return unknown(argv[0]);
 }
 
-/* What was printed must have arrived: a full disk under `> report.txt` is an error, a closed pipe is not
- * ours. */
+/* What was printed must have been written: a full disk under `> report.txt` is an error, a closed pipe is
+ * none of ours. */
 static int finish(int status)
 {
     if (fflush(stdout) || ferror(stdout))

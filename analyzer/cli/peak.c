@@ -113,7 +113,7 @@ static void group_row(struct table *table, const char *name, int64_t bytes, int6
         table_cell(table, "%" PRId64, count);
 }
 
-/* The rows beyond --top, what the file can't tell, and the sum. */
+/* The rows beyond --top, what the file does not explain, and the sum. */
 static void closing_rows(struct table *table, const struct page *p, int64_t shown, int64_t held,
                          size_t hidden)
 {

@@ -136,7 +136,7 @@ typedef int (*nvml_processes_fn)(void *, unsigned *, struct nvml_process *);
     "samples fall back to the whole device's figure (cuMemGetInfo); in containers: share the host's pid "    \
     "namespace"
 
-/* Needs a context of our own: that is what NVML is to tell apart. */
+/* Needs a context of our own: NVML has to show it for our process. */
 static void say_nvml(struct doctor *d, void *cuda)
 {
     struct nvml_process list[256];

@@ -32,7 +32,7 @@ static unsigned tint(const char *color, unsigned percent)
 
 /* ---- legend ---- */
 
-/* What stands for RUN in the legend: with its peak where there is one drawing alone. */
+/* RUN's name in the legend; with its peak where there is only one drawing. */
 static char *entry(const struct picture *p, size_t run, size_t devices)
 {
     const struct panel *q = p->panel_count ? overlay_panel(p, p->panels[0].device, run) : NULL;

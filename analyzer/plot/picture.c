@@ -106,7 +106,7 @@ static void find_folded(struct panel *panel)
         panel->folded |= panel->columns.at[i].band;
 }
 
-/* Figures of different sources are different questions: a line from one to the other would be nobody's. */
+/* Figures of different sources measure different things: no line joins them. */
 static void keep_source(struct panel *panel)
 {
     const char *source = residual_best_source(panel->samples, panel->sample_count);

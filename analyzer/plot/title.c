@@ -62,7 +62,7 @@ char *title_of_command(const char *command)
     for (size_t i = 0; word; word = next, i++) {
         next = strtok_r(NULL, " \t\n", &save);
         bool option = word[0] == '-' && !strchr(word, '=');
-        if (i > 0 && option && next && is_temporary(next)) { /* the option goes with its value */
+        if (i > 0 && option && next && is_temporary(next)) { /* both are removed */
             next = strtok_r(NULL, " \t\n", &save);
             continue;
         }

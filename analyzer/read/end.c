@@ -84,7 +84,7 @@ static void end_unmerged(struct trace *t, enum leftover_state state, const char 
 
 /* ---- the evidence ---- */
 
-/* From what the file says alone; false where its journal has to be asked. */
+/* From what the file says alone; false where its journal has to be read. */
 static bool end_from_file(struct trace *t)
 {
     free(t->journal);

@@ -239,9 +239,9 @@ static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b
     return value;
 }
 
-/* The step after the last that was told, where the process was killed or ran out of memory in it.  A program
- * that ended in good order had its last step told.  One that tells no steps may still have ended none: that
- * is seen by phases which vramscope found by itself, because then it tells the steps, too. */
+/* The number of a step that has no end because the process was killed or ran out of memory in it.  A program
+ * that ended in good order has no such step.  In a recording without any step the first one may be meant:
+ * phases that vramscope found by itself show that, because it would have found the steps' ends as well. */
 int64_t trace_unfinished_step(struct trace *t)
 {
     static const char last_phases[] =

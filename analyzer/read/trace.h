@@ -102,7 +102,7 @@ struct trace_sample {
     const char *source;
 };
 
-/* The driver's figure moved by BYTES (UNKNOWN: nobody could tell) across a call that allocates nothing. */
+/* The driver's figure moved by BYTES (UNKNOWN: it was not measured) across a call that allocates nothing. */
 enum trace_cost_kind {
     COST_CONTEXT,
     COST_CONTEXT_END, /* with all that cost something in it */
@@ -118,7 +118,7 @@ struct trace_cost {
     enum trace_cost_kind kind;
     int64_t t, device, bytes;
     int64_t address; /* of the context, the module */
-    int64_t context; /* that the call was made in; 0: not told */
+    int64_t context; /* that the call was made in; 0: not recorded */
 };
 
 struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open */
@@ -215,7 +215,7 @@ enum trace_end {
 struct trace {
     struct sqlite3 *db;
     char *path;
-    const char *label; /* what tells it from the other files: the name, or where names are equal the path */
+    const char *label; /* what distinguishes the file: its name, or where names are equal its path */
     char why[512];
     int64_t steps_left; /* that SQLite may take (guard.h) */
     enum trace_end end;
@@ -230,7 +230,7 @@ struct trace {
     int64_t events, steps;
     int64_t unfinished_step;  /* that was under way when the recording ended; UNKNOWN: none */
     int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none such */
-    int64_t reports; /* of a framework, whose totals were compared with ours; UNKNOWN where nobody counted */
+    int64_t reports;          /* of a framework, whose totals were compared with ours; UNKNOWN: not counted */
     int64_t reports_mismatched; /* of these */
     struct trace_process process;
     struct trace_device *devices;
@@ -324,7 +324,7 @@ int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64
 /* The frames of stack ID, innermost first; the caller frees them. */
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n);
 
-/* Which step the moment T belongs to, from 1; UNKNOWN where no steps are told. */
+/* Which step the moment T belongs to, from 1; UNKNOWN where there are no steps. */
 int64_t trace_step_at(struct trace *t, int64_t when);
 /* When steps FIRST to LAST ran: from the end of the step before (of step 1: from its first range) to the end
  * of LAST.  False where the recording has no such steps. */

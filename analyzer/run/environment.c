@@ -31,7 +31,7 @@ void environment_prepend(const char *name, const char *value)
     free(joined);
 }
 
-/* NAME names LIBRARY; who stood there before goes to CHAIN. */
+/* NAME names LIBRARY; what it named before goes to CHAIN. */
 static void take_over(const char *name, const char *chain, const char *library)
 {
     const char *old = getenv(name);

@@ -12,8 +12,8 @@ struct environment {
     bool nvtx, injection, python; /* which of them beside LD_PRELOAD */
 };
 
-/* Whether Python programs need the hook at all: it tells phases and puts the arena in.  Where phases are not
- * wanted, the hook is told so. */
+/* Whether Python programs need the hook at all: it finds phases and installs the arena.  Where phases are not
+ * wanted, a variable tells the hook so. */
 bool environment_wants_python(bool no_auto_phases);
 
 /* 0, or 2 with the reason said in the name of COMMAND. */

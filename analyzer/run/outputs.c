@@ -188,7 +188,7 @@ static void summarize(const char *path, struct summary *s)
     trace_close(&t);
 }
 
-/* Who asked for the arena and did not get it must not take the figures for the arena's. */
+/* Where the arena was asked for and did not serve, its user must not take the figures for the arena's. */
 static void print_no_arena(const struct summary *s)
 {
     if (s->own_cache)

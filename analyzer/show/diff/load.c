@@ -133,7 +133,7 @@ static void note_arenas(struct diff *d)
              xformat("%c ran on vramscope's arena, the other did not: look at peak reserved", a ? 'A' : 'B'));
 }
 
-/* Who compares peaks of different steps of a leak compares the lengths of the runs. */
+/* With a leak, to compare peaks of different steps is to compare the lengths of the runs. */
 static void note_growth(struct diff *d)
 {
     for (int i = 0; i < 2; i++)

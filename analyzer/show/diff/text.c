@@ -77,8 +77,8 @@ static void print(struct table *t, const struct page *p)
     table_free(t);
 }
 
-/* Where nothing is reserved but what is allocated, as without a caching allocator, a second table says
- * nothing. */
+/* Where only what is allocated is reserved, as without a caching allocator, a second table would say nothing
+ * new. */
 static bool reserved_as_allocated(const struct page *p)
 {
     struct comparison a = diff_phases(p->d, p->x, DIFF_ALLOCATED), r = diff_phases(p->d, p->x, DIFF_RESERVED);

@@ -19,7 +19,7 @@ struct page {
     const struct rank_job *job;
     FILE *out;
     bool exact, uuid;
-    struct rank_span top; /* by allocated, or where no framework tells it by reserved */
+    struct rank_span top; /* of allocated, or of reserved where no framework reports */
     bool by_reserved;
 };
 

@@ -10,7 +10,7 @@
 #include "base/table.h"
 #include "base/units.h"
 
-#define RATE_REQUESTS 1000 /* a rate per 1000 of fewer would be of calls that nobody made */
+#define RATE_REQUESTS 1000 /* a rate per 1000 of fewer calls would be made up */
 #define ELSEWHERE     10   /* the arena is of no use where it holds less than this part of what is reserved */
 
 #define B(n)    units_bytes(n, exact).s

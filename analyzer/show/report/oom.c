@@ -117,7 +117,8 @@ static char *cause_text(const struct oom_report *r, bool exact)
     return xstrdup("by how much it was short is unknown: nobody could ask the driver what it had free");
 }
 
-/* "2.00 GiB", "2.00 GiB of space pool"; the arena's blocks are device memory to who asks for them */
+/* "2.00 GiB", "2.00 GiB of space pool"; the arena's blocks are device memory to the program that allocates
+ * them */
 static char *request_text(const struct trace_oom_kept *o, bool exact)
 {
     bool other =

@@ -84,7 +84,7 @@ static bool any_measured(const struct residual *r)
     return false;
 }
 
-/* What must be known to read the table rightly; nothing where there is nothing to know. */
+/* Notes without which the table would be misread; nothing where there are none. */
 static void print_notes(const struct residual *r, FILE *out)
 {
     if (any_measured(r))
