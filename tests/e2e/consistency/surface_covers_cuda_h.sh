@@ -19,7 +19,7 @@ python3 - "$work/cuda.i" "$here/../../../shim" <<'END'
 import re, sys
 
 header = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", open(sys.argv[1], errors="replace").read())
-rows = open(sys.argv[2] + "/driver.def").read()
+rows = open(sys.argv[2] + "/trace/driver.def").read()
 notes = open(sys.argv[2] + "/hooks/looked_at.def").read()
 
 functions = dict(re.findall(r"\bCUresult\s+(cu\w+)\s*\(([^;{}]*)\)\s*;", header))
