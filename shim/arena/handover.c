@@ -15,7 +15,7 @@
 #include "handover.h"
 
 #include "handover_wire.h"
-#include "lock.h"
+#include "core/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>

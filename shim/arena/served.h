@@ -8,7 +8,7 @@
 #include "backing_cuda.h"
 #include "hooks/cuda.h"
 #include "hooks/hook.h"
-#include "lock.h"
+#include "core/lock.h"
 
 #include <stdatomic.h>
 

@@ -16,7 +16,7 @@
 #define VS_ARENA_STATE_H
 
 #include "arena.h"
-#include "lock.h"
+#include "core/lock.h"
 #include "meta.h"
 
 #define NIL     UINT32_MAX

@@ -20,7 +20,7 @@
 
 #include "arena/arena.h"
 #include "arena/backing_count.h"
-#include "arena/lock.h"
+#include "core/lock.h"
 
 #define PAIRS       200000
 #define SET         512
