@@ -1,5 +1,5 @@
 /*
- * serve.c - see serve.h.
+ * serve.c - the devices' arenas: how they begin, what cuMemAlloc gets of them, and how they end.
  *
  * cuMemAlloc takes from the current device's arena, made at the first request with the current context. Where
  * there can be none (a device without virtual memory management, no room for the books), the driver serves as
@@ -7,11 +7,8 @@
  *
  * While a graph is being captured the driver serves.
  *
- * What the arenas hold is told by serve_tell.c; their blocks are recorded around us, as the driver's would
- * be.
+ * The door to the rest of the shim is serve_provider.c.
  */
-#include "serve.h"
-
 #include "core/log.h"
 #include "core/options.h"
 #include "served.h"
@@ -23,7 +20,7 @@
 
 struct vs_served vs_served[VS_SERVED_DEVICES];
 _Atomic bool vs_served_any;
-static struct vs_lock making;
+struct vs_lock vs_served_making;
 
 static bool fill_calls(struct vs_arena_calls *calls)
 {
@@ -88,7 +85,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     if (status == 0 && peers)
         status = vs_arena_set_peers(arena, peers);
     if (status == 0)
-        vs_served_tell_begin(s);
+        vs_served_holds_begin(s);
     /* release: who sees the pointer sees what it points to */
     if (status == 0)
         atomic_store_explicit(&s->arena, arena, memory_order_release);
@@ -101,7 +98,7 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
     if (vs_drv_cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= VS_SERVED_DEVICES)
         return NULL;
     struct vs_served *s = *out = &vs_served[device];
-    vs_lock_take(&making);
+    vs_lock_take(&vs_served_making);
     struct vs_arena *arena =
         atomic_load_explicit(&s->arena, memory_order_relaxed); /* stored under the lock */
     if (!arena && !vs_served_refused(s) && !s->ending && vs_served_is_primary(context, device)) {
@@ -116,7 +113,7 @@ static struct vs_arena *first_here(struct vs_served **out, CUcontext context)
         arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     }
     bool ours = arena && s->cuda.context == context;
-    vs_lock_give(&making);
+    vs_lock_give(&vs_served_making);
     return ours ? arena : NULL;
 }
 
@@ -169,60 +166,46 @@ struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **out, st
  *
  * Where the arena has nothing to give, whatever the reason, the driver is asked itself: its error is the one
  * that the program would have got without us. */
-static CUresult serve_alloc(CUdeviceptr *out, size_t size)
+bool vs_served_alloc(struct vs_given *g, CUdeviceptr *out, size_t size)
 {
     struct vs_served *s;
     if (!out || size == 0 || vs_captures() || !vs_served_in())
-        return VS_UNDER(cuMemAlloc_v2)(out, size);
+        return false;
     struct vs_arena *arena = vs_served_here(&s);
     CUcontext context = arena ? s->cuda.context : NULL;
     uint64_t address = 0;
     int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : CUDA_ERROR_NOT_SUPPORTED;
     if (arena)
-        vs_served_look(s, arena);
+        vs_served_note(g, s, arena);
     vs_served_out();
     if (status != 0)
-        return VS_UNDER(cuMemAlloc_v2)(out, size);
-    *out = address;
-    vs_override_space = VS_SPACE_ARENA;
-    vs_override_context = context;
-    return CUDA_SUCCESS;
-}
-
-/* Whether the current context's memory comes from an arena. */
-static bool is_served(void)
-{
-    struct vs_served *s;
-    if (!vs_served_in())
         return false;
-    bool served = vs_served_here(&s) != NULL;
-    vs_served_out();
-    return served;
+    *out = address;
+    vs_served_gave(g, context);
+    return true;
 }
 
-static CUresult serve_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
-                            unsigned int element)
+bool vs_served_alloc_rows(struct vs_given *g, CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                          unsigned int element)
 {
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     size_t line = (width + PITCH - 1) & ~(size_t)(PITCH - 1), size;
-    if (!valid || vs_captures() || line < width || __builtin_mul_overflow(line, height, &size) ||
-        !is_served())
-        return VS_UNDER(cuMemAllocPitch_v2)(out, pitch, width, height, element);
-    CUresult status = serve_alloc(out, size);
-    if (status == CUDA_SUCCESS)
-        *pitch = line;
-    return status;
+    if (!valid || line < width || __builtin_mul_overflow(line, height, &size) ||
+        !vs_served_alloc(g, out, size))
+        return false;
+    *pitch = line;
+    return true;
 }
 
 CUresult vs_served_peers(struct vs_served *s, uint64_t more)
 {
     if (!vs_served_in())
         return CUDA_SUCCESS;
-    vs_lock_take(&making);
+    vs_lock_take(&vs_served_making);
     uint64_t peers = atomic_fetch_or_explicit(&s->peers, more, memory_order_relaxed) | more;
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     int granted = arena ? vs_arena_set_peers(arena, peers) : 0;
-    vs_lock_give(&making);
+    vs_lock_give(&vs_served_making);
     vs_served_out();
     return (CUresult)granted;
 }
@@ -266,7 +249,7 @@ static uint64_t given_back(struct vs_arena *arena)
 }
 
 /* Whatever the program, or a library, was refused memory for. */
-static bool give_back(void)
+bool vs_served_shortage(void)
 {
     uint64_t bytes = 0;
     if (!vs_served_in())
@@ -274,8 +257,6 @@ static bool give_back(void)
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_arena *arena = vs_served_arena(&vs_served[i]);
         bytes += arena ? given_back(arena) : 0;
-        if (arena)
-            vs_served_look(&vs_served[i], arena);
     }
     vs_served_out();
     return bytes > 0;
@@ -286,11 +267,11 @@ static bool give_back(void)
 /* No thread finds the arena any more; none can make another one yet. */
 static struct vs_arena *hide_arena(struct vs_served *s)
 {
-    vs_lock_take(&making);
+    vs_lock_take(&vs_served_making);
     struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
     s->ending = s->ending || arena;
     atomic_store_explicit(&s->arena, NULL, memory_order_seq_cst); /* see vs_served_in */
-    vs_lock_give(&making);
+    vs_lock_give(&vs_served_making);
     return arena;
 }
 
@@ -302,7 +283,7 @@ static void take_apart(struct vs_served *s, struct vs_arena *arena)
     s->cuda.context = NULL;
     atomic_store_explicit(&s->pool_reserved_high, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
-    vs_served_tell_end(s, arena);
+    vs_served_holds_end(s, arena);
     __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */
     vs_arena_destroy(arena);
     s->cuda.spares = 0; /* events went with the context */
@@ -317,7 +298,7 @@ static void end_arena(CUdevice device)
         return;
     bool alone = vs_served_wait();
     vs_served_unexport_all(s);
-    vs_lock_take(&making);
+    vs_lock_take(&vs_served_making);
     if (alone)
         take_apart(s, arena);
     else /* it stays as it is, and what it holds is lost */
@@ -326,7 +307,7 @@ static void end_arena(CUdevice device)
                (int)device);
     atomic_store_explicit(&s->refused, !alone, memory_order_relaxed);
     s->ending = false;
-    vs_lock_give(&making);
+    vs_lock_give(&vs_served_making);
 }
 
 static void end_primary(CUdevice device)
@@ -379,27 +360,11 @@ static CUresult serve_reset_old(CUdevice device)
     return after_reset(VS_UNDER(cuDevicePrimaryCtxReset)(device), device);
 }
 
-void vs_serve_install(void)
-{
-    vs_override(VS_API_cuMemAlloc_v2, (void *)serve_alloc);
-    vs_override(VS_API_cuMemAllocPitch_v2, (void *)serve_pitch);
-    vs_override(VS_API_cuCtxEnablePeerAccess, (void *)serve_peer);
-    vs_serve_install_frees();
-    vs_serve_install_tell();
-    vs_override_short = give_back;
-    vs_serve_install_streams();
-    vs_serve_install_captures();
-    vs_serve_install_pools();
-    vs_serve_install_reach();
-    vs_serve_install_exports();
-}
+const struct vs_stand_in vs_stand_ins_peers[] = {{VS_API_cuCtxEnablePeerAccess, (void *)serve_peer}, {0}};
 
-void vs_serve_install_always(void)
-{
-    vs_override(VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old);
-    vs_override(VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release);
-    vs_override(VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old);
-    vs_override(VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset);
-    vs_serve_install_asks();
-    vs_serve_install_imports();
-}
+const struct vs_stand_in vs_stand_ins_primary[] = {
+    {VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old},
+    {VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release},
+    {VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old},
+    {VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset},
+    {0}};

@@ -47,6 +47,15 @@ static bool find(CUdeviceptr address, struct found *f)
     return f->of || vs_imported(address, &f->block);
 }
 
+bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block)
+{
+    struct found f;
+    if (!find(address, &f))
+        return false;
+    *block = (struct vs_owned){f.block.address, f.block.size};
+    return true;
+}
+
 static CUresult serve_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 {
     struct found f;
@@ -199,15 +208,13 @@ static CUresult serve_info(size_t *free_bytes, size_t *total)
     return status;
 }
 
-void vs_serve_install_asks(void)
-{
-    vs_override(VS_API_cuMemGetAddressRange_v2, (void *)serve_range);
-    vs_override(VS_API_cuPointerGetAttribute, (void *)serve_attribute);
-    vs_override(VS_API_cuPointerGetAttributes, (void *)serve_attributes);
-    vs_override(VS_API_cuMemRetainAllocationHandle, (void *)serve_retain);
-    vs_override(VS_API_cuMemUnmap, (void *)serve_unmap);
-    vs_override(VS_API_cuMemMap, (void *)serve_map);
-    vs_override(VS_API_cuMemSetAccess, (void *)serve_access);
-    vs_override(VS_API_cuMemAddressFree, (void *)serve_unreserve);
-    vs_override(VS_API_cuMemGetInfo_v2, (void *)serve_info);
-}
+const struct vs_stand_in vs_stand_ins_asks[] = {{VS_API_cuMemGetAddressRange_v2, (void *)serve_range},
+                                                {VS_API_cuPointerGetAttribute, (void *)serve_attribute},
+                                                {VS_API_cuPointerGetAttributes, (void *)serve_attributes},
+                                                {VS_API_cuMemRetainAllocationHandle, (void *)serve_retain},
+                                                {VS_API_cuMemUnmap, (void *)serve_unmap},
+                                                {VS_API_cuMemMap, (void *)serve_map},
+                                                {VS_API_cuMemSetAccess, (void *)serve_access},
+                                                {VS_API_cuMemAddressFree, (void *)serve_unreserve},
+                                                {VS_API_cuMemGetInfo_v2, (void *)serve_info},
+                                                {0}};

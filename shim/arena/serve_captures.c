@@ -135,14 +135,13 @@ static CUresult end_capture_ptsz(CUstream stream, CUgraph *graph)
     return ended(PTSZ(stream), VS_UNDER(cuStreamEndCapture_ptsz)(stream, graph));
 }
 
-void vs_serve_install_captures(void)
-{
-    vs_override(VS_API_cuStreamBeginCapture, (void *)begin_cuStreamBeginCapture);
-    vs_override(VS_API_cuStreamBeginCapture_ptsz, (void *)begin_cuStreamBeginCapture_ptsz);
-    vs_override(VS_API_cuStreamBeginCapture_v2, (void *)begin_cuStreamBeginCapture_v2);
-    vs_override(VS_API_cuStreamBeginCapture_v2_ptsz, (void *)begin_cuStreamBeginCapture_v2_ptsz);
-    vs_override(VS_API_cuStreamBeginCaptureToGraph, (void *)begin_cuStreamBeginCaptureToGraph);
-    vs_override(VS_API_cuStreamBeginCaptureToGraph_ptsz, (void *)begin_cuStreamBeginCaptureToGraph_ptsz);
-    vs_override(VS_API_cuStreamEndCapture, (void *)end_capture);
-    vs_override(VS_API_cuStreamEndCapture_ptsz, (void *)end_capture_ptsz);
-}
+const struct vs_stand_in vs_stand_ins_captures[] = {
+    {VS_API_cuStreamBeginCapture, (void *)begin_cuStreamBeginCapture},
+    {VS_API_cuStreamBeginCapture_ptsz, (void *)begin_cuStreamBeginCapture_ptsz},
+    {VS_API_cuStreamBeginCapture_v2, (void *)begin_cuStreamBeginCapture_v2},
+    {VS_API_cuStreamBeginCapture_v2_ptsz, (void *)begin_cuStreamBeginCapture_v2_ptsz},
+    {VS_API_cuStreamBeginCaptureToGraph, (void *)begin_cuStreamBeginCaptureToGraph},
+    {VS_API_cuStreamBeginCaptureToGraph_ptsz, (void *)begin_cuStreamBeginCaptureToGraph_ptsz},
+    {VS_API_cuStreamEndCapture, (void *)end_capture},
+    {VS_API_cuStreamEndCapture_ptsz, (void *)end_capture_ptsz},
+    {0}};

@@ -65,7 +65,7 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
 }
 
 /* Where nothing is waited for and nobody else has the block: false, nothing was done. */
-static bool free_at_once(CUdeviceptr address)
+static bool free_at_once(struct vs_given *g, CUdeviceptr address)
 {
     /* relaxed: who exports a block and frees it in another thread orders the two himself */
     if (frees_wait() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
@@ -75,7 +75,7 @@ static bool free_at_once(CUdeviceptr address)
         struct vs_arena *arena = vs_served_arena(s);
         if (!arena || vs_arena_free(arena, address, VS_ARENA_ANY, VS_FREE_DEFER) != 0)
             continue;
-        vs_served_look(s, arena);
+        vs_served_note(g, s, arena);
         return true;
     }
     return false;
@@ -90,27 +90,22 @@ static CUresult ask_driver(void)
 }
 
 /* As the driver's: a thread without a context may free, too. */
-static CUresult serve_free(CUdeviceptr address)
+bool vs_served_free(struct vs_given *g, CUdeviceptr address)
 {
     struct vs_arena_block block;
     struct vs_served *s;
     if (!address || !vs_served_in())
-        return VS_UNDER(cuMemFree_v2)(address);
-    CUresult status = ask_driver();
-    if (status == CUDA_SUCCESS && free_at_once(address)) {
+        return false;
+    g->status = ask_driver();
+    if (g->status == CUDA_SUCCESS && free_at_once(g, address)) {
         vs_served_out();
-        return CUDA_SUCCESS;
+        return true;
     }
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
-    if (arena && status == CUDA_SUCCESS)
-        status = block.address == address ? free_block(s, arena, &block) : CUDA_ERROR_INVALID_VALUE;
+    if (arena && g->status == CUDA_SUCCESS)
+        g->status = block.address == address ? free_block(s, arena, &block) : CUDA_ERROR_INVALID_VALUE;
     if (arena)
-        vs_served_look(s, arena);
+        vs_served_note(g, s, arena);
     vs_served_out();
-    return arena ? status : VS_UNDER(cuMemFree_v2)(address);
-}
-
-void vs_serve_install_frees(void)
-{
-    vs_override(VS_API_cuMemFree_v2, (void *)serve_free);
+    return arena != NULL;
 }

@@ -424,11 +424,10 @@ static CUresult serve_destroy_old(CUcontext context)
     return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
 }
 
-void vs_serve_install_imports(void)
-{
-    vs_override(VS_API_cuCtxDestroy, (void *)serve_destroy_old);
-    vs_override(VS_API_cuCtxDestroy_v2, (void *)serve_destroy);
-    vs_override(VS_API_cuIpcOpenMemHandle, (void *)open_cuIpcOpenMemHandle);
-    vs_override(VS_API_cuIpcOpenMemHandle_v2, (void *)open_cuIpcOpenMemHandle_v2);
-    vs_override(VS_API_cuIpcCloseMemHandle, (void *)serve_close);
-}
+const struct vs_stand_in vs_stand_ins_imports[] = {
+    {VS_API_cuCtxDestroy, (void *)serve_destroy_old},
+    {VS_API_cuCtxDestroy_v2, (void *)serve_destroy},
+    {VS_API_cuIpcOpenMemHandle, (void *)open_cuIpcOpenMemHandle},
+    {VS_API_cuIpcOpenMemHandle_v2, (void *)open_cuIpcOpenMemHandle_v2},
+    {VS_API_cuIpcCloseMemHandle, (void *)serve_close},
+    {0}};

@@ -210,7 +210,4 @@ bool vs_ipc_is_own(const struct vs_ipc_ticket *ticket)
     return ticket->pid == getpid() && vs_handover_name() == ticket->where.name;
 }
 
-void vs_serve_install_exports(void)
-{
-    vs_override(VS_API_cuIpcGetMemHandle, (void *)serve_handle);
-}
+const struct vs_stand_in vs_stand_ins_exports[] = {{VS_API_cuIpcGetMemHandle, (void *)serve_handle}, {0}};

@@ -5,8 +5,7 @@
 #define VS_ARENA_SERVE_IPC_H
 
 #include "handover.h"
-#include "hooks/cuda.h"
-#include "hooks/hook.h"
+#include "hooks/driver.h"
 
 #define VS_IPC_MAGIC "vsarena2"
 

@@ -62,23 +62,6 @@ static CUresult serve_destroy(CUmemoryPool pool)
     return status;
 }
 
-/* ---- allocating by name ---- */
-
-static CUresult serve_from(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
-{
-    bool served;
-    CUresult status = vs_served_alloc(out, size, stream, pool, &served);
-    return served ? status : VS_UNDER(cuMemAllocFromPoolAsync)(out, size, pool, stream);
-}
-
-static CUresult serve_from_ptsz(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
-{
-    bool served;
-    CUresult status =
-        vs_served_alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, pool, &served);
-    return served ? status : VS_UNDER(cuMemAllocFromPoolAsync_ptsz)(out, size, pool, stream);
-}
-
 /* ---- figures ---- */
 
 static void raise(_Atomic uint64_t *high, uint64_t to)
@@ -173,7 +156,6 @@ static CUresult serve_trim(CUmemoryPool pool, size_t keep)
         struct vs_arena_stats stats;
         vs_arena_stats(arena, &stats);
         vs_arena_trim(arena, keep > stats.ordered ? keep - stats.ordered : 0);
-        vs_served_look(s, arena);
     }
     vs_served_out();
     return status;
@@ -210,15 +192,11 @@ static CUresult serve_access(CUmemoryPool pool, const CUmemAccessDesc *desc, siz
     return s ? vs_served_peers(s, devices_of(desc, count)) : status;
 }
 
-void vs_serve_install_pools(void)
-{
-    vs_override(VS_API_cuDeviceSetMemPool, (void *)serve_device_set);
-    vs_override(VS_API_cuMemSetMemPool, (void *)serve_set);
-    vs_override(VS_API_cuMemPoolDestroy, (void *)serve_destroy);
-    vs_override(VS_API_cuMemAllocFromPoolAsync, (void *)serve_from);
-    vs_override(VS_API_cuMemAllocFromPoolAsync_ptsz, (void *)serve_from_ptsz);
-    vs_override(VS_API_cuMemPoolGetAttribute, (void *)serve_get);
-    vs_override(VS_API_cuMemPoolSetAttribute, (void *)serve_set_attribute);
-    vs_override(VS_API_cuMemPoolTrimTo, (void *)serve_trim);
-    vs_override(VS_API_cuMemPoolSetAccess, (void *)serve_access);
-}
+const struct vs_stand_in vs_stand_ins_pools[] = {{VS_API_cuDeviceSetMemPool, (void *)serve_device_set},
+                                                 {VS_API_cuMemSetMemPool, (void *)serve_set},
+                                                 {VS_API_cuMemPoolDestroy, (void *)serve_destroy},
+                                                 {VS_API_cuMemPoolGetAttribute, (void *)serve_get},
+                                                 {VS_API_cuMemPoolSetAttribute, (void *)serve_set_attribute},
+                                                 {VS_API_cuMemPoolTrimTo, (void *)serve_trim},
+                                                 {VS_API_cuMemPoolSetAccess, (void *)serve_access},
+                                                 {0}};

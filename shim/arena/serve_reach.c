@@ -249,10 +249,8 @@ void vs_reach_ended(CUcontext context, CUdevice device, bool gone)
     vs_served_out();
 }
 
-void vs_serve_install_reach(void)
-{
-    vs_override(VS_API_cuCtxCreate, (void *)serve_create_old);
-    vs_override(VS_API_cuCtxCreate_v2, (void *)serve_create);
-    vs_override(VS_API_cuCtxCreate_v3, (void *)serve_create_v3);
-    vs_override(VS_API_cuCtxCreate_v4, (void *)serve_create_v4);
-}
+const struct vs_stand_in vs_stand_ins_contexts[] = {{VS_API_cuCtxCreate, (void *)serve_create_old},
+                                                    {VS_API_cuCtxCreate_v2, (void *)serve_create},
+                                                    {VS_API_cuCtxCreate_v3, (void *)serve_create_v3},
+                                                    {VS_API_cuCtxCreate_v4, (void *)serve_create_v4},
+                                                    {0}};

@@ -135,45 +135,31 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
     uint32_t lane = vs_served_stream_lane(s, stream, true);
-    int status = vs_arena_malloc_as(arena, lane, VS_MALLOC_ORDERED, size, address);
-    vs_served_look(s, arena);
-    return status;
+    return vs_arena_malloc_as(arena, lane, VS_MALLOC_ORDERED, size, address);
 }
 
-CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served)
+/* Where the arena has nothing to give the driver is asked: its error is the program's. */
+bool vs_served_alloc_ordered(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
+                             CUmemoryPool pool)
 {
     struct vs_served *s;
     struct road road;
     uint64_t address = 0;
-    *served = false;
+    bool served = false;
     if (!out || size == 0 || !vs_served_in())
-        return CUDA_SUCCESS;
+        return false;
     bool free_road = ask(stream, &road) == CUDA_SUCCESS && !road.captured;
     struct vs_arena *arena = free_road ? vs_served_of(road.context, &s) : NULL;
-    if (arena && is_served(s, pool))
-        *served = take(s, arena, stream, size, &address) == 0; /* else the driver's error is the program's */
-    vs_served_out();
-    if (*served) {
-        *out = address;
-        vs_override_space = VS_SPACE_ARENA;
-        vs_override_context = road.context;
+    if (arena && is_served(s, pool)) {
+        served = take(s, arena, stream, size, &address) == 0;
+        vs_served_note(g, s, arena);
     }
-    return CUDA_SUCCESS;
-}
-
-static CUresult serve_alloc(CUdeviceptr *out, size_t size, CUstream stream)
-{
-    bool served;
-    CUresult status = vs_served_alloc(out, size, stream, NULL, &served);
-    return served ? status : VS_UNDER(cuMemAllocAsync)(out, size, stream);
-}
-
-static CUresult serve_alloc_ptsz(CUdeviceptr *out, size_t size, CUstream stream)
-{
-    bool served;
-    CUresult status =
-        vs_served_alloc(out, size, stream != NULL ? stream : CU_STREAM_PER_THREAD, NULL, &served);
-    return served ? status : VS_UNDER(cuMemAllocAsync_ptsz)(out, size, stream);
+    vs_served_out();
+    if (served) {
+        *out = address;
+        vs_served_gave(g, road.context);
+    }
+    return served;
 }
 
 /* A stream of another device or context: no wait for the arena's own covers it. */
@@ -200,7 +186,7 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
 
 /* What nearly all frees are: of a block that nobody else has, on a stream that is known and not captured, in
  * that stream's arena.  False: nothing was done. */
-static bool release_known(CUdeviceptr address, CUstream stream)
+static bool release_known(struct vs_given *g, CUdeviceptr address, CUstream stream)
 {
     struct vs_served *s = last_of(stream);
     /* relaxed: who exports a block and frees it in another thread orders the two himself */
@@ -209,50 +195,34 @@ static bool release_known(CUdeviceptr address, CUstream stream)
     struct vs_arena *arena = vs_served_arena(s);
     if (!arena || vs_arena_free(arena, address, last.lane, 0) != 0)
         return false;
-    vs_served_look(s, arena);
+    vs_served_note(g, s, arena);
     return true;
 }
 
-/* *SERVED: not by the driver.  What it says of a stream that cannot be asked about is its word on the free,
- * too: the address alone would be none that it knows. */
-static CUresult release(CUdeviceptr address, CUstream stream, bool *served)
+/* What the driver says of a stream that cannot be asked about is its word on the free, too: the address alone
+ * would be none that it knows. */
+bool vs_served_free_ordered(struct vs_given *g, CUdeviceptr address, CUstream stream)
 {
     struct vs_arena_block block;
     struct vs_served *s;
     struct road road;
-    *served = false;
+    g->status = CUDA_SUCCESS;
     if (!address || !vs_served_in())
-        return CUDA_SUCCESS;
-    if (release_known(address, stream)) {
+        return false;
+    if (release_known(g, address, stream)) {
         vs_served_out();
-        *served = true;
-        return CUDA_SUCCESS;
+        return true;
     }
-    CUresult status = ask(stream, &road);
-    bool by_driver = status == CUDA_SUCCESS && (road.captured || !road.context);
+    g->status = ask(stream, &road);
+    bool by_driver = g->status == CUDA_SUCCESS && (road.captured || !road.context);
     struct vs_arena *arena = by_driver ? NULL : vs_served_owner(address, &s, &block);
-    *served = arena != NULL;
-    if (arena && status == CUDA_SUCCESS)
-        status = block.address == address ? release_block(s, arena, &block, stream, road.context)
-                                          : CUDA_ERROR_INVALID_VALUE;
+    if (arena && g->status == CUDA_SUCCESS)
+        g->status = block.address == address ? release_block(s, arena, &block, stream, road.context)
+                                             : CUDA_ERROR_INVALID_VALUE;
     if (arena)
-        vs_served_look(s, arena);
+        vs_served_note(g, s, arena);
     vs_served_out();
-    return status;
-}
-
-static CUresult serve_free(CUdeviceptr address, CUstream stream)
-{
-    bool served;
-    CUresult status = release(address, stream, &served);
-    return served ? status : VS_UNDER(cuMemFreeAsync)(address, stream);
-}
-
-static CUresult serve_free_ptsz(CUdeviceptr address, CUstream stream)
-{
-    bool served;
-    CUresult status = release(address, stream != NULL ? stream : CU_STREAM_PER_THREAD, &served);
-    return served ? status : VS_UNDER(cuMemFreeAsync_ptsz)(address, stream);
+    return arena != NULL;
 }
 
 /* ---- streams that end ---- */
@@ -296,12 +266,6 @@ static CUresult serve_destroy_old(CUstream stream)
     return VS_UNDER(cuStreamDestroy)(stream);
 }
 
-void vs_serve_install_streams(void)
-{
-    vs_override(VS_API_cuMemAllocAsync, (void *)serve_alloc);
-    vs_override(VS_API_cuMemAllocAsync_ptsz, (void *)serve_alloc_ptsz);
-    vs_override(VS_API_cuMemFreeAsync, (void *)serve_free);
-    vs_override(VS_API_cuMemFreeAsync_ptsz, (void *)serve_free_ptsz);
-    vs_override(VS_API_cuStreamDestroy, (void *)serve_destroy_old);
-    vs_override(VS_API_cuStreamDestroy_v2, (void *)serve_destroy);
-}
+const struct vs_stand_in vs_stand_ins_streams[] = {{VS_API_cuStreamDestroy, (void *)serve_destroy_old},
+                                                   {VS_API_cuStreamDestroy_v2, (void *)serve_destroy},
+                                                   {0}};

@@ -1,5 +1,6 @@
 /*
- * served.h - what the parts of serve.h share: a device with its arena, and the driver under us.
+ * served.h - what the files behind the door share (serve_provider.c): a device with its arena, and the driver
+ * under us.
  */
 #ifndef VS_ARENA_SERVED_H
 #define VS_ARENA_SERVED_H
@@ -7,8 +8,9 @@
 #include "arena.h"
 #include "backing_cuda.h"
 #include "hooks/cuda.h"
-#include "hooks/hook.h"
+#include "hooks/driver.h"
 #include "core/lock.h"
+#include "provider/provider.h"
 
 #include <stdatomic.h>
 
@@ -21,13 +23,12 @@ struct vs_served {
     struct vs_backing_cuda cuda;
     _Atomic uint64_t peers; /* devices that have access, also before there is an arena */
 
-    /* serve_tell.c */
-    struct vs_lock telling; /* what is read is told before anybody reads again */
-    uint64_t told;          /* up to which of vs_arena_changes() what it holds is recorded; atomic */
-    uint32_t number;        /* of the device's arenas, this one included */
-    uint32_t samples;
-    uint64_t sampled;    /* requests at the last sample */
-    uint64_t free_waits; /* of cuMemFree for the device; atomic */
+    /* serve_holds.c */
+    uint32_t number;              /* of the device's arenas, this one included */
+    uint64_t changes_before;      /* what the changes of this arena are counted on from */
+    uint64_t free_waits;          /* of cuMemFree for the device; atomic */
+    _Atomic bool has_ended;       /* the next is of an arena that has ended, and nobody has asked for it */
+    uint64_t last[VS_FIGURE_END]; /* under the lock that makes arenas */
 
     CUmemoryPool pool;       /* the device's default one */
     _Atomic bool other_pool; /* another one is current */
@@ -87,22 +88,57 @@ struct vs_arena *vs_served_of(CUcontext context, struct vs_served **served);
 struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **served,
                                  struct vs_arena_block *block);
 
-/* serve_tell.c: records what the device's arena holds, if that has changed, and now and then its figures.
- * Before the event of a block that it gave, so that no block is ever told before its memory; and after a
- * free. */
-void vs_served_tell(struct vs_served *s);
-/* Inside, after whatever may have changed what ARENA holds: if it did, or figures are due, that is told after
- * this call of the program's (vs_override_after), or after the thread's next one. */
-void vs_served_look(const struct vs_served *s, const struct vs_arena *arena);
+/* What G says of a request that ARENA was asked for: it may have changed what that holds. */
+static inline void vs_served_note(struct vs_given *g, const struct vs_served *s, const struct vs_arena *arena)
+{
+    g->device = s->cuda.device;
+    g->change = s->changes_before + vs_arena_changes(arena);
+}
+/* ... and the block that it gave. */
+static inline void vs_served_gave(struct vs_given *g, CUcontext context)
+{
+    g->space = VS_SPACE_ARENA;
+    g->context = context;
+}
+
+/* serve_holds.c: what arenas hold and their figures, as provider.h has them */
+bool vs_served_holds(int device, struct vs_holding *h);
+bool vs_served_figures(int device, bool at_once, uint64_t figure[VS_FIGURE_END]);
+bool vs_served_ended(int device, uint64_t figure[VS_FIGURE_END]);
 /* Its arena was made, and is about to be seen; is not seen any more, and about to end. */
-void vs_served_tell_begin(struct vs_served *s);
-void vs_served_tell_end(struct vs_served *s, struct vs_arena *arena);
-void vs_serve_install_tell(void);
+void vs_served_holds_begin(struct vs_served *s);
+void vs_served_holds_end(struct vs_served *s, struct vs_arena *arena);
+/* serve.c: what makes and ends arenas; `last` of all devices */
+extern struct vs_lock vs_served_making;
+
+/* ---- requests, as provider.h has them ---- */
+
+bool vs_served_alloc(struct vs_given *g, CUdeviceptr *out, size_t size); /* serve.c */
+bool vs_served_alloc_rows(struct vs_given *g, CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                          unsigned int element);
+bool vs_served_shortage(void);
+bool vs_served_free(struct vs_given *g, CUdeviceptr address); /* serve_free.c */
+bool vs_served_alloc_ordered(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
+                             CUmemoryPool pool); /* serve_streams.c */
+bool vs_served_free_ordered(struct vs_given *g, CUdeviceptr address, CUstream stream);
+bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block); /* serve_asks.c */
+
+/* ---- functions in the place of the driver's own, file by file ---- */
+
+extern const struct vs_stand_in vs_stand_ins_primary[]; /* serve.c */
+extern const struct vs_stand_in vs_stand_ins_peers[];
+extern const struct vs_stand_in vs_stand_ins_streams[];  /* serve_streams.c */
+extern const struct vs_stand_in vs_stand_ins_captures[]; /* serve_captures.c */
+extern const struct vs_stand_in vs_stand_ins_pools[];    /* serve_pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts[]; /* serve_reach.c */
+extern const struct vs_stand_in vs_stand_ins_asks[];     /* serve_asks.c */
+extern const struct vs_stand_in vs_stand_ins_exports[];  /* serve_ipc.c */
+extern const struct vs_stand_in vs_stand_ins_imports[];  /* serve_imports.c */
+
 /* serve_free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
  * falls. */
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                              uint32_t lane, unsigned flags);
-void vs_serve_install_frees(void);
 
 /* The devices of MORE may reach what lies on this one, now and later. */
 CUresult vs_served_peers(struct vs_served *s, uint64_t more);
@@ -111,14 +147,26 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more);
  * it has none.  OPEN: gives it one. */
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
-/* Stream-ordered memory, of POOL or, where that is NULL, of the device's current one.  *SERVED: not by the
- * driver. */
-CUresult vs_served_alloc(CUdeviceptr *out, size_t size, CUstream stream, CUmemoryPool pool, bool *served);
+/* serve_pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts[]; /* serve_reach.c */
+extern const struct vs_stand_in vs_stand_ins_asks[];     /* serve_asks.c */
+extern const struct vs_stand_in vs_stand_ins_exports[];  /* serve_ipc.c */
+extern const struct vs_stand_in vs_stand_ins_imports[];  /* serve_imports.c */
+
+/* serve_free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
+ * falls. */
+CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
+                             uint32_t lane, unsigned flags);
+
+/* The devices of MORE may reach what lies on this one, now and later. */
+CUresult vs_served_peers(struct vs_served *s, uint64_t more);
+
+/* serve_streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
+ * it has none.  OPEN: gives it one. */
+uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
+extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
 /* serve_pools.c */
 void vs_served_look_at_pool(struct vs_served *s);
-void vs_serve_install_pools(void);
-void vs_serve_install_streams(void);
-void vs_serve_install_asks(void);
 
 /* serve_captures.c: whether any stream is being captured */
 static inline bool vs_captures(void)
@@ -129,7 +177,6 @@ static inline bool vs_captures(void)
 /* STREAM is not captured any more; nor is any of CONTEXT */
 void vs_capture_ended(CUstream stream);
 void vs_captures_forget(CUcontext context);
-void vs_serve_install_captures(void);
 
 /* serve_reach.c: the contexts beside the arena's own whose work may touch its memory. */
 extern const struct vs_backing_others vs_reach;
@@ -137,17 +184,14 @@ extern const struct vs_backing_others vs_reach;
  * whether it has. */
 void vs_reach_ending(CUcontext context, CUdevice device);
 void vs_reach_ended(CUcontext context, CUdevice device, bool gone);
-void vs_serve_install_reach(void);
 
 /* ---- memory shared with other processes (serve_ipc.c) ---- */
 
-void vs_serve_install_exports(void);
 /* The block at ADDRESS is about to be freed. */
 void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
 extern uint32_t vs_served_exports; /* blocks that others may open now; atomic */
 void vs_served_unexport_all(struct vs_served *s);
 /* serve_imports.c: what others share with us, wherever the shim is */
-void vs_serve_install_imports(void);
 bool vs_imported(CUdeviceptr address, struct vs_arena_block *block); /* ADDRESS lies in it */
 /* CONTEXT is gone, or (NULL) the primary one of DEVICE. */
 void vs_imports_forget(CUcontext context, CUdevice device);

@@ -95,35 +95,27 @@ static int take(struct vs_served *s, struct vs_arena *arena, struct vs_torch_poo
     return vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
 }
 
-/* The driver had no more for the arena: a report tells that from a limit of torch's own. */
-static int refused(struct vs_served *s, uint64_t size, int status)
-{
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = VS_SPACE_ARENA,
-                             .device = (int8_t)(s - vs_served),
-                             .status = (uint16_t)status,
-                             .size = size,
-                             .arg1 = VS_API_cuMemCreate};
-    if (status != CUDA_ERROR_OUT_OF_MEMORY || !vs_record_enabled())
-        return status;
-    vs_served_tell(s);
-    vs_record(&event);
-    vs_sample_after(CUDA_ERROR_OUT_OF_MEMORY);
-    return status;
-}
+/* What torch's allocation came to. */
+struct taken {
+    uint64_t address, reserved; /* bytes that the device's arena holds */
+    struct vs_served *s;
+    struct vs_given given;
+    bool refused; /* by the driver, which had no more for the arena, and not by a limit of torch's own */
+};
 
-static int from_arena(struct vs_served *s, struct vs_arena *arena, struct vs_torch_pool *pool, uint64_t size,
-                      CUstream stream, uint64_t *address)
+static int from_arena(struct taken *t, struct vs_arena *arena, struct vs_torch_pool *pool, uint64_t size,
+                      CUstream stream)
 {
-    int device = (int)(s - vs_served);
+    int device = (int)(t->s - vs_served);
     if (beyond_limit(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int status = take(s, arena, pool, size, stream, address);
-    if (status == CUDA_ERROR_OUT_OF_MEMORY && vs_torch_pools_retire(s)) {
+    int status = take(t->s, arena, pool, size, stream, &t->address);
+    if (status == CUDA_ERROR_OUT_OF_MEMORY && vs_torch_pools_retire(t->s)) {
         vs_torch_count_retry(device);
-        status = take(s, arena, pool, size, stream, address);
+        status = take(t->s, arena, pool, size, stream, &t->address);
     }
-    return status == CUDA_SUCCESS ? status : refused(s, size, status);
+    t->refused = status == CUDA_ERROR_OUT_OF_MEMORY;
+    return status;
 }
 
 static int from_driver(uint64_t size, uint64_t *address)
@@ -136,12 +128,6 @@ static int from_driver(uint64_t size, uint64_t *address)
     return (int)status;
 }
 
-/* What torch's allocation came to. */
-struct taken {
-    uint64_t address, reserved; /* bytes that the device's arena holds */
-    struct vs_served *s;
-};
-
 static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
 {
     /* torch's filter may throw: before anything is begun here */
@@ -149,17 +135,18 @@ static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
     if (!vs_served_in()) /* a fork's child */
         return CUDA_ERROR_NOT_INITIALIZED;
     struct vs_arena *arena = arena_of(device, &t->s);
-    bool entered = arena && vs_hook_enter();
-    int status = arena ? from_arena(t->s, arena, pool, size, stream, &t->address) : 0;
+    bool entered = arena && vs_provided_enter(__builtin_frame_address(0));
+    int status = arena ? from_arena(t, arena, pool, size, stream) : 0;
     if (arena) {
         t->reserved = vs_arena_reserved(arena);
-        vs_served_tell(t->s);
+        vs_served_note(&t->given, t->s, arena);
     }
     vs_served_out();
     if (!arena)
         return from_driver(size, &t->address);
-    if (entered)
-        vs_hook_leave();
+    if (t->refused)
+        vs_provided_refused(&t->given, size, (CUresult)status);
+    vs_provided_leave(entered, &t->given);
     return status;
 }
 
@@ -218,7 +205,7 @@ static __attribute__((noinline, cold)) void *fail(CUresult status, int device, u
 
 void *vramscope_torch_malloc(ssize_t size, int device, CUstream stream)
 {
-    struct taken t = {0};
+    struct taken t = {.given = VS_GIVEN_NOTHING};
     int saved = errno;
     if (size <= 0)
         return NULL;
@@ -245,9 +232,9 @@ static void to_driver(uint64_t address)
     vs_hook_cuMemFree_v2(address);
 }
 
-static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t address, CUstream stream)
+static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t address, CUstream stream,
+                     struct vs_given *g)
 {
-    bool entered = vs_hook_enter();
     /* relaxed: who recorded the use and frees in another thread orders the two himself */
     if (__builtin_expect(__atomic_load_n(&vs_torch_foreigns, __ATOMIC_RELAXED) != 0, 0))
         vs_torch_foreign_wait(s, address);
@@ -255,24 +242,26 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
         vs_served_unexport(s, arena, address);
     uint32_t lane = vs_torch_lane(s, address, stream);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0);
-    vs_served_tell(s);
-    if (entered)
-        vs_hook_leave();
+    vs_served_note(g, s, arena);
 }
 
 void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 {
     uint64_t address = (uintptr_t)ptr;
+    struct vs_given given = VS_GIVEN_NOTHING;
     int saved = errno;
     if (!ptr || !on_device(device) || !vs_served_in())
         return;
     struct vs_served *s = &vs_served[device];
     struct vs_arena *arena = vs_served_arena(s);
-    bool plain = is_plain(arena, address);
+    bool plain = is_plain(arena, address), served = arena && !plain; /* else it went with the context */
     vs_torch_count_free(device, address, (uint64_t)size, stream, arena ? vs_arena_reserved(arena) : 0);
-    if (arena && !plain) /* else it went with the context */
-        to_arena(s, arena, address, stream);
+    bool entered = served && vs_provided_enter(__builtin_frame_address(0));
+    if (served)
+        to_arena(s, arena, address, stream, &given);
     vs_served_out();
+    if (served)
+        vs_provided_leave(entered, &given);
     if (plain)
         to_driver(address);
     errno = saved;
@@ -317,16 +306,17 @@ static void reset(struct vs_served *s)
 {
     if (!vs_served_in())
         return;
+    struct vs_given given = VS_GIVEN_NOTHING;
     struct vs_arena *arena = vs_served_arena(s);
-    bool entered = arena && vs_hook_enter();
+    bool entered = arena && vs_provided_enter(__builtin_frame_address(0));
     if (arena) {
         vs_torch_pools_retire(s);
         vs_arena_trim(arena, 0);
-        vs_served_tell(s);
+        vs_served_note(&given, s, arena);
     }
     vs_served_out();
-    if (entered)
-        vs_hook_leave();
+    if (arena)
+        vs_provided_leave(entered, &given);
 }
 
 void vramscope_torch_reset(void)

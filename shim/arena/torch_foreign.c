@@ -70,6 +70,14 @@ static bool next(uint64_t address, CUstream *stream)
     return found;
 }
 
+/* Where the driver won't say, a capture is under way that involves the legacy stream. */
+static bool is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 void vs_torch_foreign_wait(struct vs_served *s, uint64_t address)
 {
     CUresult (*synchronize)(CUstream) = NULL;
@@ -78,7 +86,7 @@ void vs_torch_foreign_wait(struct vs_served *s, uint64_t address)
         if (!synchronize)
             *(void **)&synchronize = vs_cuda_real("cuStreamSynchronize");
         /* one that is being captured cannot be waited for */
-        if (!synchronize || vs_capturing(stream) != VS_CAPTURE_NO || synchronize(stream) != CUDA_SUCCESS)
+        if (!synchronize || is_captured(stream) || synchronize(stream) != CUDA_SUCCESS)
             vs_arena_pin(vs_served_arena(s), address);
     }
 }

@@ -171,6 +171,7 @@ static const char *allowed(const struct option *o)
 /* Complaints wait for vs_options_complain: most processes that inherit the variables never record. */
 static struct complaint {
     const struct option *option; /* NULL: no option has this name */
+    const char *lack;            /* what the build has not; NULL: the value makes no sense */
     char text[80];               /* the value, or the name */
 } complaints[VS_COMPLAINTS_MAX];
 static int complaint_count;
@@ -181,6 +182,7 @@ static void complain(const struct option *o, const char *text, size_t length)
         return;
     struct complaint *c = &complaints[complaint_count++];
     c->option = o;
+    c->lack = NULL;
     snprintf(c->text, sizeof c->text, "%.*s", (int)length, text);
 }
 
@@ -199,7 +201,9 @@ void vs_options_complain(void)
 {
     for (int i = 0; i < complaint_count; i++) {
         const struct option *o = complaints[i].option;
-        if (o)
+        if (o && complaints[i].lack)
+            vs_log("%s=%s: %s; using %s", o->name, complaints[i].text, complaints[i].lack, o->otherwise);
+        else if (o)
             say_wrong(o, complaints[i].text);
         else
             vs_log("%s is no option of vramscope: VRAMSCOPE_HELP=1 lists them; ignored", complaints[i].text);
@@ -248,6 +252,19 @@ void vs_options_load(char *const environment[])
         parse(&table[i], table[i].otherwise, &vs_options);
     for (; environment && *environment; environment++)
         take_entry(*environment);
+}
+
+void vs_options_lack(const char *name, const char *value, const char *why)
+{
+    for (size_t i = 0; i < OPTIONS; i++) {
+        int before = complaint_count;
+        if (strcmp(table[i].name, name) != 0)
+            continue;
+        complain(&table[i], value, strlen(value));
+        if (complaint_count > before)
+            complaints[before].lack = why;
+        parse(&table[i], table[i].otherwise, &vs_options);
+    }
 }
 
 void vs_options_print(void)

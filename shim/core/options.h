@@ -32,6 +32,10 @@ extern struct vs_options vs_options;
  * constructors. */
 void vs_options_load(char *const environment[]);
 
+/* NAME is VALUE, and this build has not what that asks for, as WHY says: the default is used, and
+ * vs_options_complain says it.  All three live as long as the process. */
+void vs_options_lack(const char *name, const char *value, const char *why);
+
 /* One line on stderr for every value that made no sense, and for every VRAMSCOPE_ name that is no option.
  * Said when a recording starts, once: not by every process that inherits the variables. */
 void vs_options_complain(void);

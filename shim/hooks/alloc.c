@@ -15,23 +15,19 @@ static bool on_device(enum vs_space space)
     return space != VS_SPACE_PINNED && space != VS_SPACE_REGISTERED;
 }
 
-void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
-                    CUresult status)
+void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given *g, uint64_t address,
+                    uint64_t size, const void *caller, CUresult status)
 {
-    enum vs_space own = vs_override_space;
-    vs_override_space = VS_SPACE_NONE;
     if (!vs_record_takes()) /* nothing is asked for what goes nowhere */
         return;
     vs_place_prepare(status);
-    struct vs_place place = own != VS_SPACE_NONE ? vs_place_known(vs_override_context) : vs_place_nowhere;
+    bool provided = g->space != VS_SPACE_NONE;
+    struct vs_place place = provided ? vs_place_known(g->context) : vs_place_nowhere;
     if (place.device == VS_DEVICE_UNKNOWN)
         place = vs_place_current();
-    if (own != VS_SPACE_NONE)
-        space = own;
-    if (vs_override_after)
-        vs_override_after();
+    vs_provided_report();
     struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = space,
+                             .space = provided ? g->space : space,
                              .device = on_device(space) ? place.device : VS_DEVICE_UNKNOWN,
                              .context = place.context,
                              .status = status,
@@ -40,6 +36,13 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
                              .arg1 = api | VS_ASKED_BY(vs_asker_of(caller))};
     vs_record(&event);
     vs_sample_after(status);
+}
+
+void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
+                    CUresult status)
+{
+    static const struct vs_given nothing = VS_GIVEN_NOTHING;
+    vs_after_given(api, space, &nothing, address, size, caller, status);
 }
 
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
@@ -59,8 +62,7 @@ uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uin
 
 void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult status)
 {
-    if (vs_override_after)
-        vs_override_after();
+    vs_provided_report();
     if (status == CUDA_SUCCESS) {
         vs_sample_if_asked();
         return;

@@ -93,9 +93,10 @@ static inline void *vs_real_of(enum vs_api api)
     return __builtin_expect(p != NULL, 1) ? p : vs_real_slow(api);
 }
 
-/* FUNCTION takes the place of the driver's for API, for every road into the hook; to be said before the
- * driver is learnt.  It reaches the driver's own through vs_real_under. */
+/* FUNCTION takes the place of the driver's for API, for every road into the hook (provider.h: vs_stand_in);
+ * to be said before the driver is learnt. */
 void vs_override(enum vs_api api, void *function);
+/* The driver's own function behind what takes its place. */
 void *vs_real_under(enum vs_api api);
 
 /* Learns the driver's addresses where the host has it loaded (idempotent, no lock of ours: several threads

@@ -11,6 +11,7 @@
 
 #include "driver.h"
 #include "flight.h"
+#include "provided.h"
 #include "record/record.h"
 
 /* Code that may run before a sanitizer's runtime is up: sanitizers look symbols up while they start. */
@@ -37,18 +38,24 @@ static inline bool vs_space_moves(enum vs_space space)
            space != VS_SPACE_ADDRESS;
 }
 
+/* The call at FRAME is the outermost one of this thread. */
+static inline void vs_hook_begin(uintptr_t frame, bool moves)
+{
+    if (moves)
+        vs_flight_begin();
+    vs_hook_outermost = frame;
+    /* relaxed: a flag alone, read by who wants to know whether it may ask the driver at all */
+    if (!atomic_load_explicit(&vs_hook_called, memory_order_relaxed))
+        atomic_store_explicit(&vs_hook_called, true, memory_order_relaxed);
+}
+
 /* True: record this call, and vs_hook_leave() afterwards.  False: nested, or nothing is recorded.  MOVES: it
  * may take memory of a device or give some back. */
 static inline __attribute__((always_inline)) bool vs_hook_enter_as(bool moves)
 {
     if (vs_hook_nested() || !vs_record_enabled())
         return false;
-    if (moves)
-        vs_flight_begin();
-    vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);
-    /* relaxed: a flag alone, read by who wants to know whether it may ask the driver at all */
-    if (!atomic_load_explicit(&vs_hook_called, memory_order_relaxed))
-        atomic_store_explicit(&vs_hook_called, true, memory_order_relaxed);
+    vs_hook_begin((uintptr_t)__builtin_frame_address(0), moves);
     return true;
 }
 
@@ -96,20 +103,6 @@ uint8_t vs_context_id_of(CUcontext context); /* 0: it has none */
 void vs_context_id_forget(CUcontext context);
 void vs_context_ids_begin(void); /* another journal: nothing has a number */
 
-/* ---- what stands in the driver's place (table.c) ---- */
-
-/* Where the call that this thread has just made took memory from, if not from where the function says; reset
- * by who reads it. */
-extern __thread uint8_t vs_override_space;
-/* With it: the context that the memory is of. */
-extern __thread CUcontext vs_override_context;
-/* Called where the driver had no memory for a call: whether more is free now, so that it is worth another
- * try. */
-extern bool (*vs_override_short)(void);
-/* Called after an allocation, before its event, and after a free: what stands in the driver's place tells
- * what it holds. */
-extern void (*vs_override_after)(void);
-
 /* ---- whose code asks (asker.c) ---- */
 
 /* The library that the code at CALLER belongs to, the address that a call returns to.  No lock, no memory;
@@ -123,6 +116,9 @@ void vs_asker_prepare(void);
 /* after the real call (alloc.c) */
 void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
                     CUresult status);
+/* the same where a provider may have served: what G says of the block goes before SPACE */
+void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given *g, uint64_t address,
+                    uint64_t size, const void *caller, CUresult status);
 /* before the real call; returns the event's sequence.  SPACE as far as the function tells it. */
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
                         uint64_t stream);
@@ -144,9 +140,10 @@ struct vs_many {
     uint64_t seq[VS_MANY], address[VS_MANY];
 };
 
-/* stream-ordered memory (pool.c); POOL NULL: the stream's device's current one */
-void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,
-                         CUresult status);
+/* stream-ordered memory (pool.c), by a provider where G says so; POOL NULL: the stream's device's current one
+ */
+void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
+                         CUmemoryPool pool, CUstream stream, CUresult status);
 void vs_after_pool_free(CUstream stream);
 void vs_pool_trimmed(CUmemoryPool pool);
 void vs_pool_destroyed(CUmemoryPool pool);

@@ -17,10 +17,13 @@ void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)
 {
     CUdeviceptr base;
     size_t size = 0;
-    /* through the table: what an arena shares has many pieces, and one size */
-    CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) = vs_real_of(VS_API_cuMemGetAddressRange_v2);
-    if (status == CUDA_SUCCESS && address != 0 && range != NULL)
-        range(&base, &size, address);
+    struct vs_owned whole; /* what a provider shares has many pieces, and one size */
+    if (status == CUDA_SUCCESS && address != 0) {
+        if (vs_provided_owner(address, &whole))
+            size = whole.size;
+        else
+            vs_drv_cuMemGetAddressRange_v2(&base, &size, address);
+    }
     record_import(api, address, size, status);
 }
 

@@ -145,34 +145,33 @@ static void sample(CUmemoryPool pool, int8_t device)
 }
 
 /* Memory that the driver knows nothing of: it is of no pool, of no graph, and its context is known. */
-static void after_override(enum vs_api api, uint64_t address, uint64_t size, CUstream stream)
+static void after_given(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
+                        CUstream stream)
 {
     struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = vs_override_space,
+                             .space = g->space,
                              .address = address,
                              .size = size,
                              .arg0 = (uint64_t)(uintptr_t)stream,
                              .arg1 = api};
-    vs_override_space = VS_SPACE_NONE;
     if (!vs_record_takes())
         return;
     vs_place_prepare(CUDA_SUCCESS);
-    struct vs_place place = vs_place_known(vs_override_context);
+    struct vs_place place = vs_place_known(g->context);
     if (place.device == VS_DEVICE_UNKNOWN)
         place = vs_place_stream(stream, address);
-    if (vs_override_after)
-        vs_override_after();
+    vs_provided_report();
     vs_place_announce(place.device);
     event.device = place.device;
     event.context = place.context;
     vs_record(&event);
 }
 
-void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmemoryPool pool, CUstream stream,
-                         CUresult status)
+void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
+                         CUmemoryPool pool, CUstream stream, CUresult status)
 {
-    if (vs_override_space != VS_SPACE_NONE) {
-        after_override(api, address, size, stream);
+    if (g->space != VS_SPACE_NONE) {
+        after_given(api, g, address, size, stream);
         return;
     }
     /* a handle that the driver has just refused is not shown to it again */
@@ -188,8 +187,7 @@ void vs_after_pool_alloc(enum vs_api api, uint64_t address, uint64_t size, CUmem
     struct pool_kind kind = {VS_SPACE_POOL, place.device};
     if (pool != NULL && status == CUDA_SUCCESS)
         kind = kind_of(pool, address, place.device);
-    if (vs_override_after)
-        vs_override_after();
+    vs_provided_report();
     vs_place_announce(kind.device);
     struct vs_event event = {.op = VS_OP_ALLOC,
                              .space = kind.space,

@@ -12,12 +12,21 @@
 #include "hook.h"
 #include "overhead.h"
 
+/* The call; once more where the driver lacked memory and a provider has given some back. */
+#define VS_CALL_(CALL)                                                                                       \
+    ({                                                                                                       \
+        CUresult first_ = (CALL);                                                                            \
+        if (__builtin_expect(first_ == CUDA_ERROR_OUT_OF_MEMORY, 0) && vs_provided_shortage())               \
+            first_ = (CALL);                                                                                 \
+        first_;                                                                                              \
+    })
+
 /* CALL, and where it is the outermost one AFTER, which sees `status`; errno stays as the call left it. */
 #define VS_AROUND_(CALL, AFTER) VS_AROUND_AS_(true, CALL, AFTER)
 #define VS_AROUND_AS_(MOVES, CALL, AFTER)                                                                    \
     if (!vs_hook_enter_as(MOVES))                                                                            \
-        return CALL;                                                                                         \
-    CUresult status = CALL;                                                                                  \
+        return VS_CALL_(CALL);                                                                               \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     int saved = errno;                                                                                       \
     AFTER;                                                                                                   \
     errno = saved;                                                                                           \
@@ -37,9 +46,9 @@
 /* the driver starts: a safe moment to load the unwinder, before any event */
 #define VS_SHAPE_INIT(CALL, flags)                                                                           \
     if (!vs_hook_enter())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     vs_prepare_once();                                                                                       \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     vs_hook_leave();                                                                                         \
     return status;
 
@@ -47,9 +56,9 @@
  * proc.c) ask of it through the PLT gets the real answer */
 #define VS_SHAPE_PROC(CALL, name, pfn, version, flags)                                                       \
     if (vs_hook_nested())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);                                               \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     vs_after_proc(name, pfn, version, flags, status);                                                        \
     vs_hook_leave();                                                                                         \
     return status;
@@ -58,14 +67,24 @@
     VS_AROUND_AS_(vs_space_moves(VS_SPACE_##space), CALL,                                                    \
                   vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, VS_CALLER, status))
 
+/* memory that a provider (provider.h) may give in the driver's place: SERVED asks it, and sees `given` */
+#define VS_SHAPE_GIVEN_ALLOC(CALL, out, size, SERVED)                                                        \
+    struct vs_given given = VS_GIVEN_NOTHING;                                                                \
+    VS_AROUND_(SERVED ? CUDA_SUCCESS : CALL,                                                                 \
+               vs_after_given(api, VS_SPACE_DEVICE, &given, VS_OUT(out), size, VS_CALLER, status))
+#define VS_SHAPE_GIVEN_FREE(CALL, address)                                                                   \
+    struct vs_given given = VS_GIVEN_NOTHING;                                                                \
+    VS_BEFORE_(vs_provided_free(&given, address) ? given.status : CALL, VS_OP_FREE, VS_SPACE_NONE, address,  \
+               0, 0, (void)0)
+
 /* frees and their kin are recorded before the real call: another thread may be given the address at once */
 #define VS_BEFORE_(CALL, op, space, address, size, stream, AFTER)                                            \
     if ((address) == 0 || !vs_hook_enter_as(vs_space_moves(space)))                                          \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     uint64_t seq = vs_before_free(api, op, space, (uint64_t)(address), size, (uint64_t)(stream));            \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     vs_after_free(seq, space, (uint64_t)(address), status);                                                  \
     AFTER;                                                                                                   \
@@ -79,16 +98,22 @@
     VS_BEFORE_(CALL, VS_OP_##op, VS_SPACE_##space, address, size, 0, (void)0)
 
 #define VS_SHAPE_POOL_ALLOC(CALL, out, size, pool, stream)                                                   \
-    VS_AROUND_(CALL, vs_after_pool_alloc(api, VS_OUT(out), size, pool, stream, status))
+    struct vs_given given = VS_GIVEN_NOTHING;                                                                \
+    VS_AROUND_(vs_provided_alloc_ordered(&given, out, size, stream, pool) ? CUDA_SUCCESS : CALL,             \
+               vs_after_pool_alloc(api, &given, VS_OUT(out), size, pool, stream, status))
 /* into a graph, where the stream is being captured: asked only where there are graphs with memory at all */
 #define VS_SHAPE_POOL_FREE(CALL, address, stream)                                                            \
+    struct vs_given given = VS_GIVEN_NOTHING;                                                                \
+    VS_POOL_FREE_(vs_provided_free_ordered(&given, address, stream) ? given.status : CALL, address, stream)
+#define VS_POOL_FREE_(CALL, address, stream)                                                                 \
     if (vs_graph_memory_seen() && !vs_hook_nested() && vs_graph_captured_free(address, stream)) {            \
         VS_AROUND_(CALL, vs_after_graph_node(api, (uint64_t)(uintptr_t)(stream), address, 0, status))        \
     }                                                                                                        \
     VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_NONE, address, 0, stream,                                          \
                if (status == CUDA_SUCCESS) vs_after_pool_free(stream))
 #define VS_SHAPE_POOL_CURRENT(CALL, device) VS_AROUND_(CALL, vs_pool_current_changed(device))
-#define VS_SHAPE_POOL_TRIM(CALL, pool)      VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_trimmed(pool))
+#define VS_SHAPE_POOL_TRIM(CALL, pool)                                                                       \
+    VS_AROUND_(CALL, vs_provided_report_all(); if (status == CUDA_SUCCESS) vs_pool_trimmed(pool))
 #define VS_SHAPE_POOL_DESTROY(CALL, pool)                                                                    \
     VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_destroyed(pool))
 
@@ -121,12 +146,12 @@
 /* several frees in one call */
 #define VS_MANY_(CALL, BEFORE, AFTER)                                                                        \
     if (!vs_hook_enter())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     struct vs_many undone;                                                                                   \
     BEFORE;                                                                                                  \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     AFTER;                                                                                                   \
     errno = saved;                                                                                           \
@@ -153,11 +178,11 @@
         CALL, vs_after_multicast_bind(object, offset, vs_device_of_address(address), address, size, status))
 #define VS_SHAPE_MULTICAST_UNBIND(CALL, object, device, offset, size)                                        \
     if (!vs_hook_enter())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     uint64_t seq = vs_before_multicast_unbind(object, device, offset, size);                                 \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     vs_after_free(seq, VS_SPACE_MULTICAST, object, status);                                                  \
     errno = saved;                                                                                           \
@@ -165,7 +190,7 @@
     return status;
 
 /* nothing is recorded: something may stand in the driver's place */
-#define VS_SHAPE_PASS(CALL, unused) return CALL;
+#define VS_SHAPE_PASS(CALL, unused) return VS_CALL_(CALL);
 
 /* ---- contexts, limits, modules ---- */
 
@@ -173,12 +198,12 @@
  * DEVICE as it is after BEFORE, where MEASURED says that it is worth it. */
 #define VS_COSTLY_(CALL, BEFORE, MEASURED, AFTER)                                                            \
     if (!vs_hook_enter())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     BEFORE;                                                                                                  \
     struct vs_cost measured = MEASURED;                                                                      \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     uint64_t cost = vs_cost_end(&measured);                                                                  \
     AFTER;                                                                                                   \
@@ -191,11 +216,11 @@
                vs_after_context_create(api, (CUcontext)(uintptr_t)VS_OUT(out), device, cost, status))
 #define VS_SHAPE_CONTEXT_DESTROY(CALL, context)                                                              \
     if ((context) == NULL || !vs_hook_enter())                                                               \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     uint64_t seq = vs_before_context_destroy(api, context);                                                  \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     vs_after_context_destroy(seq, context, status);                                                          \
     errno = saved;                                                                                           \
@@ -205,11 +230,11 @@
 /* retains and releases: nearly all only count, and then nothing is recorded */
 #define VS_SHAPE_PRIMARY(CALL, device, ends)                                                                 \
     VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(device, ends),                              \
-               vs_cost_begin_on(primary.active ? VS_DEVICE_UNKNOWN : (device)),                              \
+               vs_cost_begin_on(primary.active ? VS_DEVICE_UNKNOWN : (device)), vs_provided_report_all();    \
                vs_after_primary(api, &primary, cost, status))
 #define VS_SHAPE_PRIMARY_RESET(CALL, device)                                                                 \
     VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(device, true);                              \
-               vs_before_primary_reset(api, &primary), vs_cost_none, (void)cost;                             \
+               vs_before_primary_reset(api, &primary), vs_cost_none, (void)cost; vs_provided_report_all();   \
                vs_after_primary_reset(&primary, status))
 #define VS_SHAPE_GREEN_CREATE(CALL, out, device)                                                             \
     VS_COSTLY_(                                                                                              \
@@ -239,11 +264,11 @@
     VS_AROUND_(CALL, vs_after_graph_add_node(api, graph, params, status))
 #define VS_GRAPH_AROUND_(CALL, BEFORE, AFTER)                                                                \
     if (!vs_graph_memory_seen() || !vs_hook_enter())                                                         \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     BEFORE;                                                                                                  \
     errno = saved;                                                                                           \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     saved = errno;                                                                                           \
     AFTER;                                                                                                   \
     errno = saved;                                                                                           \
@@ -274,9 +299,9 @@
 #define VS_COST_(CALL, kind, object, FIRST, AFTER)                                                           \
     vs_first first = FIRST;                                                                                  \
     if (first == NULL || !vs_hook_enter())                                                                   \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     struct vs_cost cost = vs_cost_begin_once(first);                                                         \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     int saved = errno;                                                                                       \
     if (status == CUDA_SUCCESS) {                                                                            \
         vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                    \
@@ -308,9 +333,9 @@
 #define VS_SHAPE_STREAM_CREATE(CALL, out)                                                                    \
     vs_first first = vs_once_number(api, vs_once_streams_next());                                            \
     if (!vs_hook_enter())                                                                                    \
-        return CALL;                                                                                         \
+        return VS_CALL_(CALL);                                                                               \
     struct vs_cost cost = vs_cost_begin_once(first);                                                         \
-    CUresult status = CALL;                                                                                  \
+    CUresult status = VS_CALL_(CALL);                                                                        \
     int saved = errno;                                                                                       \
     if (status == CUDA_SUCCESS)                                                                              \
         vs_after_stream_create(&cost, api, VS_OUT(out));                                                     \

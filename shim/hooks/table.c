@@ -29,10 +29,6 @@ _Atomic(void *) vs_call_table[VS_CALL_END];
  * second with the table itself. */
 static void *override[VS_API_END];
 static _Atomic(void *) under[VS_API_END];
-__thread uint8_t vs_override_space;
-__thread CUcontext vs_override_context;
-bool (*vs_override_short)(void);
-void (*vs_override_after)(void);
 
 /* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
  * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest.

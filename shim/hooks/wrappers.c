@@ -26,16 +26,6 @@ static void vs_prepare_once(void)
 #define VS_EXPAND(shape, ...)     shape(__VA_ARGS__)
 #define VS_BODY(shape, call, ...) VS_EXPAND(shape, call, __VA_ARGS__)
 
-/* The call; once more where the driver lacked memory and whoever stands in its place has given some back. */
-#define VS_CALL_(call)                                                                                       \
-    ({                                                                                                       \
-        CUresult first_ = (call);                                                                            \
-        if (__builtin_expect(first_ == CUDA_ERROR_OUT_OF_MEMORY, 0) && vs_override_short != NULL &&          \
-            vs_override_short())                                                                             \
-            first_ = (call);                                                                                 \
-        first_;                                                                                              \
-    })
-
 /* never inline: its frame tells who is the outermost (hook.h) */
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
     __attribute__((noinline)) CUresult vs_hook_##symbol VS_PARAMS_##n signature                              \
@@ -44,7 +34,7 @@ static void vs_prepare_once(void)
         CUresult(*real) VS_PARAMS_##n signature = vs_real_of(api);                                           \
         if (__builtin_expect(real == NULL, 0))                                                               \
             return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;                                                \
-        VS_BODY(VS_SHAPE_##shape, VS_CALL_(real VS_ARGS_##n signature), VS_UNPAREN shape_args)               \
+        VS_BODY(VS_SHAPE_##shape, real VS_ARGS_##n signature, VS_UNPAREN shape_args)                         \
     }                                                                                                        \
     CUresult symbol VS_PARAMS_##n signature                                                                  \
         __attribute__((alias("vs_hook_" #symbol), visibility("default"), nothrow));

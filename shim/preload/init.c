@@ -8,11 +8,12 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
-#include "arena/serve.h"
 #include "framework/ranges.h"
 #include "hooks/cuda.h"
+#include "hooks/provided.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "provider/provider.h"
 #include "record/output.h"
 #include "record/recording.h"
 #include "stacks/stacks.h"
@@ -23,6 +24,18 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 static void at_exit(void *unused)
 {
     vs_drain_finish();
+}
+
+static void install_provider(void)
+{
+    bool serves = vs_options.allocator == VS_ALLOCATOR_ARENA;
+    const struct vs_provider *provider = vs_arena_provider(serves);
+    if (provider != NULL)
+        vs_provide(provider);
+    else if (serves)
+        vs_options_lack("VRAMSCOPE_ALLOCATOR", "arena", "the arena is not in this build of vramscope");
+    if (provider != NULL && serves)
+        vs_record_at_exit = vs_provided_last;
 }
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all
@@ -39,9 +52,7 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)
         vs_options_print();
-    vs_serve_install_always();
-    if (vs_options.allocator == VS_ALLOCATOR_ARENA)
-        vs_serve_install();
+    install_provider();
     vs_hooks_init();
     if (vs_hooks_late()) /* by the driver, as its injection library, or by NVTX: see injection.c */
         atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);

@@ -24,7 +24,9 @@ mapfile -t trace < <(files shim/core shim/trace)
 mapfile -t analyzer < <(files analyzer)
 mapfile -t hooks < <(files shim/hooks)
 mapfile -t kernels < <(files kernels)
-mapfile -t arena < <(files shim/arena | grep -vE '/(backing_cuda|serve[a-z_]*|served|torch[a-z_]*)\.[ch]$')
+mapfile -t arena < <(files shim/arena | grep -vE '/(backing_cuda[a-z_]*|serve[a-z_]*|handover[a-z_]*|served|torch[a-z_]*)\.[ch]$')
+mapfile -t provider < <(files shim/arena | grep -E '/(backing_cuda[a-z_]*|serve[a-z_]*|handover[a-z_]*|served|torch[a-z_]*)\.[ch]$')
+mapfile -t outside < <(files shim | grep -v '^shim/arena/')
 mapfile -t readers < <(files analyzer | grep -v '^analyzer/read/')
 if [ ${#trace[@]} -eq 0 ]; then
     echo "shim/trace is empty: this test looks at the wrong place"
@@ -35,6 +37,9 @@ forbid "shim/core and shim/trace must know no CUDA header" '# *include *[<"](cud
 forbid "the arena's core must know no CUDA header, and of the shim only its own folder" \
     '# *include *[<"](cuda|nvtx|nvml)|# *include *".*(record|hooks/|framework/|trace/|stacks/|options|log)[^"]*\.(h|def)"' "${arena[@]}"
 forbid "the arena's core must call no malloc" '\b(malloc|calloc|realloc|free|qsort|strdup)\(' "${arena[@]}"
+forbid "what stands in the driver's place records nothing: it knows the shim by provider/provider.h, the driver and what has no state" \
+    '# *include *".*(record|recording|sampler|hook|provided|store|journal|ledger)\.h"' "${provider[@]}"
+forbid "the rest of the shim knows the arena by provider/provider.h alone" '# *include *"(.*/)?arena/' "${outside[@]}"
 forbid "hooks must know neither SQLite nor the store" '# *include *[<"].*(sqlite3|store|writer|ledger)\.h' "${hooks[@]}"
 forbid "kernels must know neither the shim nor the analyzer" '# *include *".*(shim|analyzer|trace)/' "${kernels[@]}"
 forbid "reports and plots must know no SQL (only analyzer/read reads the database)" \

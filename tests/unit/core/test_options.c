@@ -37,6 +37,27 @@ static void without_variables_the_defaults_hold_silently(void **state)
     assert_false(vs_options.verbose);
 }
 
+/* In a process of its own: a process says so many lines and no more. */
+static void what_a_build_lacks_is_one_line_and_the_default(void **state)
+{
+    static const char line[] = "vramscope: VRAMSCOPE_ALLOCATOR=arena: it was left out; using off\n";
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        load("VRAMSCOPE_ALLOCATOR=arena");
+        vs_options_lack("VRAMSCOPE_ALLOCATOR", "arena", "it was left out");
+        bool off = vs_options.allocator == VS_ALLOCATOR_OFF;
+        capture_begin();
+        vs_options_complain();
+        bool said = strcmp(capture_end(), line) == 0;
+        capture_begin();
+        vs_options_complain();
+        _exit(!(off && said && !*capture_end()));
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 static void each_type_takes_what_its_help_says(void **state)
 {
     static const struct {
@@ -182,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_variables_the_defaults_hold_silently),
+        cmocka_unit_test(what_a_build_lacks_is_one_line_and_the_default),
         cmocka_unit_test(each_type_takes_what_its_help_says),
         cmocka_unit_test(nonsense_is_one_line_with_variable_value_choices_and_default),
         cmocka_unit_test(a_process_says_at_most_twenty_lines),

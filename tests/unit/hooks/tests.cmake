@@ -14,7 +14,7 @@ target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
 file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c
   ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
-add_library(hooks_preload SHARED ${HOOKS_SOURCES} ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
+add_library(hooks_preload SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
 target_include_directories(hooks_preload PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
 target_compile_options(hooks_preload PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
 target_link_options(hooks_preload PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
