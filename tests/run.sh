@@ -1,11 +1,11 @@
 #!/bin/bash
 # run.sh - all tests, from a fresh checkout, in one command.
 #
-#   tests/run.sh [STAGE...]      stages: lint unit e2e oracle clang asan tsan gpu (all unless named)
+#   tests/run.sh [STAGE...]      stages: lint unit e2e oracle noarena clang asan tsan gpu (all unless named)
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
 # Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
-# random programs held against an independent oracle (tests/oracle), a build with clang, the unit tests under the
+# random programs held against an independent oracle (tests/oracle), a build without the arena, one with clang, the unit tests under the
 # address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors in every
 # build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
 # Then the time that it took; the last line counts, and the exit status is 0 where nothing failed.
@@ -27,7 +27,7 @@ if [ "${1:-}" = full ]; then
     scale=${2:-1}
     set -- full
 fi
-stages=" ${*:-lint unit e2e oracle clang asan tsan gpu} "
+stages=" ${*:-lint unit e2e oracle noarena clang asan tsan gpu} "
 passed=0 failed=0 skipped=0
 
 wanted() { [[ $stages == *" $1 "* ]]; }
@@ -250,6 +250,21 @@ if wanted full; then
     long "full: kills" 500 tests/full/kills.py COUNT 1
     long "full: damaged files" 5000 tests/full/damage.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
+fi
+# A build without the arena: its unit tests, and what differs in it; in `full` all that is not the arena's.
+if wanted noarena || wanted full; then
+    step "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF
+    tests=(tests/e2e/cli/arena_left_out.sh tests/e2e/cli/doctor_findings.sh tests/e2e/consistency/exports_match_driver_def.sh)
+    if wanted full; then
+        for file in tests/e2e/arena/*.sh; do
+            result "noarena/$(basename "$file")" 77 <(echo "this build has no arena")
+        done
+        mapfile -t tests < <(printf '%s\n' tests/e2e/*/*.sh | grep -v '/arena/')
+    fi
+    BUILD=$PWD/build/noarena
+    unit_tests noarena build/noarena
+    scripts noarena 120 "${tests[@]}"
+    BUILD=$PWD/build/release
 fi
 if wanted clang; then
     step "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include"

@@ -109,6 +109,26 @@ static struct output output_of(const char *option)
     return out;
 }
 
+static bool build_has_arena(void)
+{
+#ifdef VRAMSCOPE_ARENA
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* What the environment asks for and this build has not; the shim would say it too, for each process. */
+static void do_without_arena(void)
+{
+    const char *asked = getenv("VRAMSCOPE_ALLOCATOR");
+    if (build_has_arena() || !asked || strcmp(asked, "arena") != 0)
+        return;
+    complain("run: VRAMSCOPE_ALLOCATOR=arena: the arena is not in this build of vramscope; the driver's own "
+             "allocator serves");
+    setenv("VRAMSCOPE_ALLOCATOR", "off", 1);
+}
+
 /* 0, or 2 with the reason said. */
 static int check_output(const struct output *o)
 {
@@ -143,6 +163,8 @@ static int check_values(const struct options *o)
         {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
     if (o->allocator && !is_one_of(o->allocator, allocators))
         return complain("run: --allocator takes off or arena, not '%s'", o->allocator);
+    if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
+        return complain("run: --allocator=arena: the arena is not in this build of vramscope");
     if (o->stacks && !is_one_of(o->stacks, stacks))
         return complain("run: --stacks takes off, driver or all, not '%s'", o->stacks);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -179,6 +201,7 @@ static int set_simulated(void)
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
     set_given("VRAMSCOPE_ALLOCATOR", o->allocator);
+    do_without_arena();
     struct environment e = {library, !o->no_nvtx, !o->no_injection,
                             environment_wants_python(o->no_auto_phases)};
     if (environment_preload("run", &e))

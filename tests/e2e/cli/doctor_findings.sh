@@ -29,15 +29,17 @@ says ok 'call stacks' 'libvramscope-unwind.so'
 says warn driver 'SIMULATED'
 says ok 'device 0' 'simulated: no GPU'
 says ok NVML 'tells processes apart'
-says ok 'arena 0' 'can serve: granules of 2.00 MiB'
-(ulimit -v 8000000 && doctor 0 --quick) || exit 1
-says warn 'arena 0' 'ulimit -v is 7.63 GiB'
-advises 'raise ulimit -v beyond'
-SIMCUDA_FAIL=cuMemAddressReserve:2=2 doctor 0
-says warn 'arena 0' 'only 1 of 3 windows of 8.00 GiB'
-SIMCUDA_FAIL=cuMemGetAllocationGranularity:1=801 doctor 0
-says warn 'arena 0' 'no virtual memory management'
-advises "leaves this device to the driver's own allocator"
+if has_arena; then
+    says ok 'arena 0' 'can serve: granules of 2.00 MiB'
+    (ulimit -v 8000000 && doctor 0 --quick) || exit 1
+    says warn 'arena 0' 'ulimit -v is 7.63 GiB'
+    advises 'raise ulimit -v beyond'
+    SIMCUDA_FAIL=cuMemAddressReserve:2=2 doctor 0
+    says warn 'arena 0' 'only 1 of 3 windows of 8.00 GiB'
+    SIMCUDA_FAIL=cuMemGetAllocationGranularity:1=801 doctor 0
+    says warn 'arena 0' 'no virtual memory management'
+    advises "leaves this device to the driver's own allocator"
+fi
 
 # a driver with a form of a hooked function that is newer than we are
 mkdir -p "$dir/newer"

@@ -7,6 +7,7 @@
 #   expect_sql SQL EXPECTED        one answer
 #   expect_clean [MISMATCHES]      the file is complete: closed in good order, nothing lost, no (other) mismatch, no leavings
 #   recover_run                    completes $db from the journal that a killed process left in $run
+#   has_arena                      whether the build has one
 #   fail WHAT..., skip WHY
 #
 # Under `shim_env=(NAME=value ...)` both runs get these variables.
@@ -32,6 +33,8 @@ skip() {
     echo "skipped: $*"
     exit 77
 }
+# whether the build has the arena (cmake -DVRAMSCOPE_ARENA)
+has_arena() { ! grep -q '^VRAMSCOPE_ARENA:BOOL=OFF' "$BUILD/CMakeCache.txt" 2>/dev/null; }
 [ -f "$shim" ] || skip "$shim is not built"
 command -v sqlite3 >/dev/null || skip "there is no sqlite3 command"
 
