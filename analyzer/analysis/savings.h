@@ -21,7 +21,7 @@
  * No floor is known where an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss)
  * and the step has no logits: then what they take lies in forward or backward, and is no phase's own.
  *
- * Not known, and then it is said why, where no steps are told, where the peak lies outside of them, where
+ * Not known, and then it is said why, where no steps are known, where the peak lies outside of them, where
  * events are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used
  * for).
  */

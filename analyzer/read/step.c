@@ -127,7 +127,7 @@ int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace
 {
     *out = (struct trace_step_memory){.step = UNKNOWN};
     if (t->steps <= 0)
-        out->why = "no training steps were told (see --steps)";
+        out->why = "no training steps are known (see --steps)";
     if (out->why || !find_step(t, seq, out))
         return 0;
     return load_before(t, device, out) || load_points(t, device, out) || load_freed(t, device, out) ||

@@ -29,7 +29,7 @@
 --   allocated_bytes                 their sum
 --   reserved_bytes what the process holds of the driver on the device
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
---                  tells nobody what it uses of it
+--                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
 --   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); NULL:
 --                  no Python code was running, or its frames were not recorded
@@ -46,7 +46,7 @@
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- the process that was recorded.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
--- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher told;
+-- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher gave them;
 -- start_realtime_ns the wall clock at t = 0; end_ns NULL while it runs or when it was killed
 CREATE TABLE process(
   id INTEGER PRIMARY KEY,      -- 1 in a file of one process
@@ -85,7 +85,7 @@ CREATE TABLE ev(
   kind INT,        -- kind.id
   address INT,     -- x512; handle of physical memory, of a pool
   size INT,        -- x512; a free has the size of what it freed (0: unknown, or a release that leaves references); of context_create, module_load,
-                   -- limit, overhead: by how much the driver's figure of used memory moved, NULL where nobody could say (of an overhead: where it
+                   -- limit, overhead: by how much the driver's figure of used memory moved, NULL where it is not known (of an overhead: where it
                    -- was not asked, since asking had taken its share of the time)
   range INT,       -- rng.id, 0 none
   stack INT,       -- stack.id, 0 none
@@ -107,7 +107,7 @@ CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   managed INT);    -- 1: a caching allocator carves blocks from it
 -- one row, id 1: events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
 CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT, live_seq INT);
--- what a writer that continues the file after a kill has to know and no other table tells, as of mark.upto_seq; of no use to anybody
+-- what a writer that continues the file after a kill has to know and no other table says, as of mark.upto_seq; of no use to anybody
 -- else, and empty once the recording has ended.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
 CREATE TABLE resume(what INT, id INT, a INT, b INT, c INT, d INT);
 
@@ -126,7 +126,7 @@ CREATE TABLE zone(
   held TEXT,                                -- who held max_allocated: JSON, see view zone_held
   stretch INT                               -- stretch.first_seq where it is folded
 );
--- the run in stretches, each some training steps, or some thousand events where steps are long or not told.  Where the file would pass
+-- the run in stretches, each some training steps, or some thousand events where steps are long or not known.  Where the file would pass
 -- VRAMSCOPE_MAX_BYTES old ones are folded, later several into one: 2, 4, 8, ... the older they are.  In full stay, as long as there is
 -- room: the first three steps (without steps: stretches), those around an out-of-memory, that of each device's peak, and the latest.
 -- What is folded has no row of its own in ev, rng, range_peak, step, moment; of sample the extremes stay; zone and range_fold sum it up.
@@ -180,7 +180,7 @@ CREATE TABLE range_peak(range INT, device INT, allocated_bytes INT, reserved_byt
 CREATE TABLE phase_stat(
   process INT, device INT, phase INT,
   ranges INT,      -- ranges of the phase, on whatever thread
-  ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase told by the thread alone has no beginning and end)
+  ns INT,          -- summed over the outermost ranges that were closed.  NULL: unknown (a phase that is known by its thread alone has no beginning and end)
   open_ns INT,     -- what the outermost ranges that are open, or were at the end, have had up to the last event
   events INT, allocated_bytes INT, reserved_bytes INT, -- peaks: the device's total in the phase's ranges and at its events (allocated NULL: unknown, see peak)
   end_allocated_bytes INT, -- allocated at the end of the last range; without ranges, at the last event; NULL likewise
@@ -188,7 +188,7 @@ CREATE TABLE phase_stat(
   PRIMARY KEY(process, device, phase)) WITHOUT ROWID;
 
 -- per device, kept by the ledger.  kind: 'allocated' 'reserved' 'framework' 'direct' 'managed_reserved' 'unknown_use' (what libraries' pools
--- hold that tell nobody what they use of it: XLA's, CuPy's, RMM's, see docs/coverage.md and table pool_use) and, outside the device's totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process).
+-- hold that do not report what they use of it: XLA's, CuPy's, RMM's, see docs/coverage.md and table pool_use) and, outside the device's totals, 'pinned' 'registered' 'managed' 'host_vmm' 'imported' (device -1: of the whole process).
 -- peak_bytes first reached by event seq at t_ns; end_bytes: at the end.  Of 'allocated' both are NULL where the device has had memory of
 -- unknown use: it is unknown then, and known_bytes, reached by event seq, is the least that it was
 CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
@@ -200,7 +200,7 @@ CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_n
                        phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
 
 -- out-of-memory that reached the program (role): of each device the first (1), the last (2), the one with the largest request (4),
--- added up where one is several.  8, 16: a refusal by the driver of which nobody knows yet whether a framework lives with it.
+-- added up where one is several.  8, 16: a refusal by the driver of which it is not known yet whether the framework goes on.
 -- How many there were: counter 'out of memory' (a framework gave up), 'driver out of memory' (the driver refused), 'driver out of
 -- memory absorbed' (of these: the framework freed what it cached, asked again, and got it), '... then reported' (it gave up: counted
 -- in 'out of memory' too).  What lived then: view live_at_oom
@@ -314,7 +314,7 @@ CREATE TABLE arena_sample(process INT, device INT,
 -- an upper bound where its seq lies from from_seq on and before to_seq.  No rows: nothing is too high, whatever else was lost
 CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_from_ns INT, to_seq INT, t_to_ns INT,
                          PRIMARY KEY(process, device, kind, from_seq)) WITHOUT ROWID;
--- what was lost, or went wrong: how many events (0: none, or nobody knows how many; never of names or stacks), and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
+-- what was lost, or went wrong: how many events (0: none, or an unknown number; never of names or stacks), and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
 CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
 -- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).
 -- 'started late: ...': what it held before the recording; from there on it is in ours.  'free missed': an address was handed out again while

@@ -20,7 +20,7 @@ grep -q '0 phases, 30 ranges by name (report lists them), no events lost' plain.
 for row in 'iteration +6 ' 'bwd +6 ' 'opt +6 ' 'norm +6 ' 'fwd 3 +1 .* 29.00 MiB '; do
     grep -Eq "^  $row" page || fail "no row '$row': $(sed -n '/other ranges/,/^$/p' page)"
 done
-grep -q "what would lower the peak: unknown, no training steps were told" page || fail "it is not said why: $(grep lower page)"
+grep -q "what would lower the peak: unknown, no training steps are known" page || fail "it is not said why: $(grep lower page)"
 "$V" report --json plain.db >plain.json || fail "--json"
 "$V" report --json --phases="$rules" --steps=iteration plain.db >read.json || fail "--json with rules"
 "$V" report --json --steps=iteration ruled.db >ruled.json || fail "--json of ruled.db"
