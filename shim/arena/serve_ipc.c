@@ -141,25 +141,49 @@ static CUresult describe(const struct vs_served *s, const uint64_t *handles, uin
     return *made ? CUDA_SUCCESS : status;
 }
 
-/* In the thread that answers. */
-static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *answer, int *files)
+/* The block that has the id; that of none where it is not exported any more. */
+static struct shared look_up(uint64_t id)
+{
+    vs_lock_take(&lock);
+    const struct shared *found = find_id(id);
+    struct shared e = found ? *found : (struct shared){0};
+    vs_lock_give(&lock);
+    return e;
+}
+
+static void give_granules(const struct shared *e, struct vs_arena *arena, const struct vs_handover_ask *ask,
+                          struct vs_handover_answer *answer, int *files)
 {
     uint64_t handles[VS_HANDOVER_FILES];
+    answer->pieces = vs_arena_granules(arena, e->address, ask->first, handles, ask->most, &answer->offset);
+    answer->piece_bytes = e->of->cuda.granule;
+    uint32_t left = answer->pieces > ask->first ? answer->pieces - ask->first : 0;
+    if (answer->pieces)
+        answer->status =
+            (int)describe(e->of, handles, left < ask->most ? left : ask->most, files, &answer->files);
+}
+
+static void take_away(struct vs_handover_answer *answer, const int *files)
+{
+    for (uint32_t i = 0; i < answer->files; i++)
+        close(files[i]);
+    *answer = (struct vs_handover_answer){.status = CUDA_ERROR_INVALID_HANDLE};
+}
+
+/* In the thread that answers.  No lock is held while the driver makes descriptors, so the block may be freed
+ * meanwhile, and its address be another block's.  A free takes the id away before anything else, and an id
+ * never comes again: if it still is the block's at the end, it was throughout. */
+static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *answer, int *files)
+{
     answer->status = CUDA_ERROR_INVALID_HANDLE;
     if (!vs_served_in())
         return;
-    vs_lock_take(&lock);
-    const struct shared *found = find_id(ask->id);
-    struct shared e = found ? *found : (struct shared){0};
-    vs_lock_give(&lock);
+    struct shared e = look_up(ask->id);
     struct vs_arena *arena = e.id ? vs_served_arena(e.of) : NULL;
     if (arena) {
-        answer->pieces = vs_arena_granules(arena, e.address, ask->first, handles, ask->most, &answer->offset);
-        answer->piece_bytes = e.of->cuda.granule;
-        uint32_t left = answer->pieces > ask->first ? answer->pieces - ask->first : 0;
-        if (answer->pieces)
-            answer->status =
-                (int)describe(e.of, handles, left < ask->most ? left : ask->most, files, &answer->files);
+        give_granules(&e, arena, ask, answer, files);
+        if (look_up(ask->id).id == 0)
+            take_away(answer, files);
     }
     vs_served_out();
 }
