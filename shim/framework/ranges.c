@@ -428,7 +428,7 @@ bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum
     return vs_record(&event) != VS_SEQ_NONE;
 }
 
-/* ---- the calls of record.h ---- */
+/* ---- by name, and now ---- */
 
 static struct vs_name *intern(const char *text)
 {

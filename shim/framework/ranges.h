@@ -1,5 +1,5 @@
 /*
- * ranges.h - what markers.c and nvtx.c need of ranges beyond record.h.
+ * ranges.h - ranges: opening and closing them, and which one an event belongs to.
  */
 #ifndef VS_FRAMEWORK_RANGES_H
 #define VS_FRAMEWORK_RANGES_H
@@ -20,6 +20,15 @@ struct vs_range_names {
     const char *text;
     size_t length;
 };
+
+/* Opens a range of NAME on the calling thread.  DOMAIN may be NULL.  Returns its id, 0 = not recorded. */
+uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source);
+/* Closes the innermost open range of this SOURCE and DOMAIN on the calling thread; unbalanced pops are
+ * ignored. Returns depth or -1 */
+int vs_range_pop(const char *domain, enum vs_range_source source);
+/* The range that an event on the calling thread belongs to now: the thread's own innermost phase-naming range
+ * by precedence marker > NVTX > automatic, else the lead thread's.  Writes what waited.  One load or two. */
+uint32_t vs_range_current(void);
 
 /* As vs_range_push.  *DEPTH gets the number of ranges of the same source and domain that were open on the
  * thread; it is kept also where nothing is recorded (answer 0), so that pops stay balanced. */

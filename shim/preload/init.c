@@ -16,10 +16,25 @@
 #include "provider/provider.h"
 #include "record/output.h"
 #include "record/recording.h"
+#include "record/suppliers.h"
+#include "sample/work.h"
+#include "stacks/modules.h"
 #include "stacks/stacks.h"
 
 /* The C++ ABI's registration, which atexit is made from. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+/* Here the folders meet: record does not know who supplies it. */
+static void put_together(void)
+{
+    vs_supply_range = vs_range_current;
+    vs_suppliers = (struct vs_suppliers){.stack = vs_stack_capture,
+                                         .prepare = vs_stack_prepare,
+                                         .round = vs_modules_refresh,
+                                         .second_thread = vs_sampler_run,
+                                         .last_look = vs_sampler_last_look};
+    vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});
+}
 
 static void at_exit(void *unused)
 {
@@ -43,6 +58,7 @@ static void install_provider(void)
  * destructors' turn would run it early. */
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
+    put_together();
     vs_log_init();
     vs_options_load(environment);
     vs_stack_set_depth((unsigned)vs_options.stack_depth);

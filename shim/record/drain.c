@@ -2,7 +2,8 @@
  * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
  *
  *      every 100 ms (200 ms when idle), or when a quarter of the ring has been filled:
- *          follow the loader | drain until nothing is left | sample the driver's figures
+ *          what suppliers.h has for a round (the loader is followed) | drain until nothing is left | the
+ * host's memory
  *
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
  * database can't be written it says so once, keeps everything in the journal and tries again with growing
@@ -36,6 +37,7 @@
 #include "output.h"
 #include "core/own_stack.h"
 #include "recording.h"
+#include "suppliers.h"
 #include "core/shelter.h"
 #include "core/procstat.h"
 #include "trace/writer/writer.h"
@@ -297,7 +299,7 @@ static void sample(struct drain *d)
     if (vs_options.sample_ms == 0 || now < d->next_sample_ns)
         return;
     d->next_sample_ns = now + vs_options.sample_ms * MS;
-    atomic_store_explicit(&d->r->host_rss, vs_sampler_rss(), memory_order_relaxed);
+    atomic_store_explicit(&d->r->host_rss, vs_procstat_rss(), memory_order_relaxed);
     if (atomic_load_explicit(&d->r->nvml, memory_order_relaxed) != VS_NVML_USED &&
         vs_journal_get_device(d->j, 1))
         atomic_store_explicit(&d->r->sample_wanted, 1, memory_order_relaxed);
@@ -305,7 +307,7 @@ static void sample(struct drain *d)
 
 static long one_round(struct drain *d)
 {
-    vs_modules_refresh(d->j);
+    vs_suppliers.round(d->j);
     vs_event_clock_tune();
     sample(d);
     mend_writer(d);
@@ -326,17 +328,6 @@ static bool alone(struct drain *d, long moved)
         return false;
     d->next_alone_ns = now + ALONE_NS;
     return vs_procstat(getpid(), &s) && s.state == 'Z' && s.threads == 1 + (long)atomic_load(&d->r->threads);
-}
-
-/* Where no exit handler has (main called pthread_exit), the last look is taken here.  A sampler that is stuck
- * in the driver is not waited for: what it says after the end is a late event like others. */
-static void end_sampler(struct vs_recording *r)
-{
-    if (atomic_load(&r->alone))
-        vs_sampler_last_look(r);
-    atomic_store(&r->look, VS_LOOK_END);
-    futex_wake(&r->look);
-    vs_sampler_ring(r);
 }
 
 static void run_rounds(struct drain *d)
@@ -375,7 +366,7 @@ static void *drain_main(void *arg)
     prctl(PR_SET_NAME, "vramscope");
     own_descriptors(r);
     run_rounds(d);
-    end_sampler(r);
+    vs_keeper_end(r);
     sample(d);
     finish(d);
     atomic_store(&r->writing, 0);
@@ -414,12 +405,12 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     atomic_store(&r->writing, 1); /* the drain's thread has it or, without one, the thread that finishes */
     if (r->tight)                 /* the end of the process has to do */
         return;
-    /* The sampler's first: the drain's thread must know whether it will not be the last one. */
-    atomic_store(&r->keeper, create_thread(r, vs_sampler_main, r) == 0);
+    /* The keeper's first: the drain's thread must know whether it will not be the last one. */
+    atomic_store(&r->keeper, create_thread(r, vs_keeper_main, r) == 0);
     int err = create_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
     if (err) {
-        end_sampler(r);
+        vs_keeper_end(r);
         vs_log("no drain thread: %s; the journal keeps what it can until the end of the process",
                strerror(err));
     }

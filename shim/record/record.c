@@ -29,6 +29,7 @@
 #include "core/options.h"
 #include "core/own_stack.h"
 #include "recording.h"
+#include "suppliers.h"
 #include "core/shelter.h"
 
 #define START_WAIT_S 2
@@ -182,6 +183,11 @@ bool vs_record_takes(void)
 
 /* ---- starting ---- */
 
+void vs_record_get_ready(void)
+{
+    vs_suppliers.prepare();
+}
+
 void vs_record_await_start(struct vs_recording *r)
 {
     uint64_t until = vs_clock_ns() + START_WAIT_S * UINT64_C(1000000000);
@@ -197,7 +203,7 @@ static void before_the_end(void *unused)
 {
     if (vs_record_at_exit)
         vs_record_at_exit();
-    vs_sampler_last_look(vs_recording);
+    vs_suppliers.last_look(vs_recording);
 }
 
 /* Registered now it runs before the handlers of whatever was there before, the driver among it. */
@@ -322,8 +328,8 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     if (event->thread != VS_THREAD_UNKNOWN)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
-        event->range = vs_range_current(); /* may write ranges that waited, through us: before our own slot */
-        event->stack = unlikely_(t & r->stack_traits) ? vs_stack_capture(j, 0) : 0;
+        event->range = vs_supply_range(); /* may write ranges that waited, through us: before our own slot */
+        event->stack = unlikely_(t & r->stack_traits) ? vs_suppliers.stack(j, 0) : 0;
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
@@ -334,7 +340,7 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     return seq;
 }
 
-/* ---- window, samples, simulated ---- */
+/* ---- window, simulated ---- */
 
 void vs_record_window(bool open)
 {
@@ -355,11 +361,4 @@ void vs_record_simulated(bool simulated)
     uint32_t word = simulated ? 2 : 1;
     if (j && atomic_exchange_explicit(&r->simulated, word, memory_order_relaxed) != word)
         vs_journal_set_fact(j, "simulated", simulated ? "1" : "0");
-}
-
-bool vs_sample_take_request(void)
-{
-    _Atomic uint32_t *wanted = &vs_recording->sample_wanted;
-    return unlikely_(atomic_load_explicit(wanted, memory_order_relaxed)) &&
-           atomic_exchange_explicit(wanted, 0, memory_order_relaxed);
 }

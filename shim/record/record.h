@@ -20,9 +20,9 @@
  * VS_THREAD_UNKNOWN (a range of another thread, written late).  Returns the ring sequence or VS_SEQ_NONE
  * (not recording, dropped).  A successful ALLOC, PHYS_CREATE, VA_RESERVE, CONTEXT_CREATE or BLOCK_ALLOC
  * starts the recording; markers before that only keep their place on the thread's stack of ranges and are
- * written once it starts: vs_record asks vs_range_current after the journal is there and before it claims its
- * own slot, and that call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these two must
- * nest in vs_record).  errno is kept. */
+ * written once it starts: vs_record asks for the range (suppliers.h) after the journal is there and before it
+ * claims its own slot, and that call writes them (it calls vs_record for RANGE_PUSH and RANGE_POP, so these
+ * two must nest in vs_record).  errno is kept. */
 uint64_t vs_record(struct vs_event *event);
 
 /* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,
@@ -55,34 +55,12 @@ void vs_record_window(bool open);
 /* Whether the driver turned out to be the simulated one (its device's name begins "simcuda"). */
 void vs_record_simulated(bool simulated);
 
-/* True once each time the sampler wants the driver asked from one of the host's own threads: the hook then
- * calls cuMemGetInfo for its current device and vs_record()s a SAMPLE (source VS_SAMPLE_MEMINFO; arg1, the
- * host RSS, may stay 0: vs_record fills it).  One relaxed load when nothing is wanted. */
-bool vs_sample_take_request(void);
-
 /* Called at the exit before the last look at the recording, by the thread that exits: nothing may be waited
  * for. */
 extern void (*vs_record_at_exit)(void);
 
-/* ---- phases (implemented in framework/ranges.c; used by markers.c, nvtx.c) ---- */
-
-/* Opens a range of NAME on the calling thread.  DOMAIN may be NULL.  Returns its id, 0 = not recorded. */
-uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source);
-/* Closes the innermost open range of this SOURCE and DOMAIN on the calling thread; unbalanced pops are
- * ignored. Returns depth or -1 */
-int vs_range_pop(const char *domain, enum vs_range_source source);
-/* The range that an event on the calling thread belongs to now (design: own thread's innermost phase-naming
- * range by precedence marker > NVTX > automatic, else the lead thread's).  One load or two. */
-uint32_t vs_range_current(void);
-
-/* ---- call stacks (implemented in stacks/) ---- */
-
-/* The interned call stack of the caller, `skip` innermost frames left out; 0 where stacks are off, the thread
- * is already unwinding, or nothing is known. */
-uint32_t vs_stack_capture(struct vs_journal *j, int skip);
-/* Loads the unwinder; called once, before the first event, from a place where loading a library is safe. */
-void vs_stack_prepare(void);
-/* Called by the drain thread, every round: follows the loader's dlpi_adds / dlpi_subs. */
-void vs_modules_refresh(struct vs_journal *j);
+/* Loads what recording will need, the unwinder for one.  To be called where loading a library is safe, before
+ * the first event; again costs next to nothing. */
+void vs_record_get_ready(void);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * recording.h - the state of a recording, shared by record.c, start.c, drain.c, sampler.c and init.c.
+ * recording.h - the state of a recording, shared by the files of this folder and by sample/, whose
+ * thread works for the recording.
  *
  * All of it lies on one anonymous mapping that the kernel wipes in a fork child (MADV_WIPEONFORK), however
  * the child was made: where the parent was recording, the child reads zeros, which say "not started".  So the
@@ -16,7 +17,6 @@
 
 #include "core/hot.h"
 #include "record.h"
-#include "sample/sampler.h"
 
 #define likely_(x)   __builtin_expect(!!(x), 1)
 #define unlikely_(x) __builtin_expect(!!(x), 0)
@@ -31,7 +31,8 @@ enum vs_look { VS_LOOK_ALWAYS, VS_LOOK_LAST, VS_LOOK_NEVER, VS_LOOK_END };
 struct vs_question {
     _Atomic uint32_t state;
     int32_t device;
-    struct vs_used answer;
+    uint64_t process, whole; /* the answer: struct vs_used */
+    bool told;
 };
 
 #define VS_ALONE_DEVICES 64 /* by their ordinals */
@@ -116,22 +117,16 @@ void vs_drain_nudge(struct vs_recording *r);
  * records nothing of its own. */
 void vs_drain_finish(void);
 
-/* ---- sampler.c ---- */
+/* ---- keeper.c ---- */
 
-/* The sampler's thread. */
-void *vs_sampler_main(void *recording);
+/* The second thread: what suppliers.h gives it to do, and then, where the host's threads are all gone, being
+ * the last one. */
+void *vs_keeper_main(void *recording);
 
-/* Has it take the last samples and stop, and waits for that a moment.  While the driver and NVML still work:
- * at the begin of the end of the process. */
-void vs_sampler_last_look(struct vs_recording *r);
+/* Wakes the second thread: something of LOOK, a question or a wish for a sample is there. */
+void vs_keeper_ring(struct vs_recording *r);
 
-/* Wakes the sampler: something of LOOK, a question or a wish for a sample is there. */
-void vs_sampler_ring(struct vs_recording *r);
-
-/* Answers the questions that wait, by LOOK (ask.c). */
-void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device));
-
-/* The host's resident memory. */
-uint64_t vs_sampler_rss(void);
+/* Has the second thread end. */
+void vs_keeper_end(struct vs_recording *r);
 
 #endif

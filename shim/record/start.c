@@ -151,7 +151,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
     if (getauxval(AT_SECURE)) /* the names would be chosen by a user who has fewer rights than the program */
         return NULL;
     vs_options_complain();
-    vs_stack_prepare();
+    vs_record_get_ready();
     vs_event_clock_prepare(NULL);
     int err = vs_output_claim(r->database, sizeof r->database);
     if (err) {

@@ -26,19 +26,12 @@
 #include "core/clock.h"
 #include "core/options.h"
 #include "record/recording.h"
-#include "sampler.h"
+#include "work.h"
 #include "core/shelter.h"
 
 #define GIVE_UP 3
 
 enum { FREE, TAKEN, ASKED, ANSWERING, ANSWERED, ABANDONED };
-
-void vs_sampler_ring(struct vs_recording *r)
-{
-    /* release: a thread that sees the new number sees what it was rung for */
-    atomic_fetch_add_explicit(&r->bell, 1, memory_order_release);
-    syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
 
 /* ---- the asking thread ---- */
 
@@ -116,12 +109,12 @@ static bool ask(struct vs_recording *r, int device, uint64_t ns, struct vs_used 
         return false;
     q->device = device;
     atomic_store_explicit(&q->state, ASKED, memory_order_release);
-    vs_sampler_ring(r);
+    vs_keeper_ring(r);
     if (!await(q, ns)) {
         atomic_fetch_add_explicit(&r->unanswered, 1, memory_order_relaxed);
         return false;
     }
-    *used = q->answer;
+    *used = (struct vs_used){q->process, q->whole, q->told};
     atomic_store_explicit(&q->state, FREE, memory_order_release);
     return used->process != VS_BYTES_UNKNOWN || used->device != VS_BYTES_UNKNOWN || used->told;
 }
@@ -207,8 +200,15 @@ void vs_sample_soon(void)
     if (!vs_record_journal() || r->pid != getpid())
         return;
     atomic_store_explicit(&r->sample_soon, 1, memory_order_relaxed);
-    vs_sampler_ring(r);
+    vs_keeper_ring(r);
     errno = kept;
+}
+
+bool vs_sample_take_request(void)
+{
+    _Atomic uint32_t *wanted = &vs_recording->sample_wanted;
+    return unlikely_(atomic_load_explicit(wanted, memory_order_relaxed)) &&
+           atomic_exchange_explicit(wanted, 0, memory_order_relaxed);
 }
 
 /* ---- the sampler's thread ---- */
@@ -219,7 +219,10 @@ void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device
         struct vs_question *q = &r->questions[i];
         if (atomic_load_explicit(&q->state, memory_order_relaxed) != ASKED || !move(q, ASKED, ANSWERING))
             continue;
-        q->answer = look(q->device);
+        struct vs_used used = look(q->device);
+        q->process = used.process;
+        q->whole = used.device;
+        q->told = used.told;
         if (!move(q, ANSWERING, ANSWERED))
             atomic_store_explicit(&q->state, FREE, memory_order_release); /* abandoned */
         syscall(SYS_futex, &q->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

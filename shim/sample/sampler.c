@@ -27,15 +27,14 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "hooks/cuda.h"
 #include "nvml.h"
+#include "work.h"
 #include "core/options.h"
 #include "record/recording.h"
 #include "core/procstat.h"
 
 #define DEVICES_MAX 64
 #define REPEAT_NS   UINT64_C(1000000000)
-#define LAST_MS     5000
 #define LOOK_NS     UINT64_C(50000000)
 
 /* A figure, and where it is from; source 0: none. */
@@ -53,24 +52,14 @@ static struct device {
     bool settled; /* last_used was written twice */
 } devices[DEVICES_MAX];
 
+static struct vs_sampler_driver driver;
+
 /* Where the ring stood after the last look: further on now means that the program did something. */
 static uint64_t seen_head;
 
-/* ---- the host ---- */
-
-uint64_t vs_sampler_rss(void)
+void vs_sampler_init(struct vs_sampler_driver asked)
 {
-    char text[128];
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    char *second = strchr(text, ' ');
-    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    driver = asked;
 }
 
 static struct vs_used used_of(struct device *d)
@@ -198,14 +187,14 @@ static void last_by_driver(struct vs_recording *r, struct vs_journal *j, uint64_
     uint64_t context = atomic_load_explicit(&r->last_context, memory_order_relaxed);
     struct figure figure = {VS_SAMPLE_MEMINFO, 0};
     int device;
-    if (context && vs_cuda_used_bytes(context, &device, &figure.used))
+    if (context && driver.used_bytes(context, &device, &figure.used))
         write_sample(r, j, device, figure, rss);
 }
 
 /* The last look: nothing that the host does will be seen any more. */
 static void last_tick(struct vs_recording *r, struct vs_journal *j)
 {
-    uint64_t rss = vs_sampler_rss();
+    uint64_t rss = vs_procstat_rss();
     const struct vs_device_row *row;
     bool all = atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED;
     for (uint32_t id = 1; all && id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
@@ -295,13 +284,6 @@ static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
     wake(&r->look);
 }
 
-static void wait_for_the_end(struct vs_recording *r)
-{
-    uint32_t look;
-    while ((look = atomic_load_explicit(&r->look, memory_order_acquire)) != VS_LOOK_END)
-        syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, look, NULL, NULL, 0);
-}
-
 void vs_sampler_last_look(struct vs_recording *r)
 {
     uint32_t always = VS_LOOK_ALWAYS;
@@ -311,39 +293,18 @@ void vs_sampler_last_look(struct vs_recording *r)
     if (!atomic_load(&r->keeper) || r->pid != getpid())
         return;
     /* relaxed: published by the exchange; of two callers the one that loses leaves what is as good */
-    atomic_store_explicit(&r->last_context, vs_cuda_current(), memory_order_relaxed);
+    atomic_store_explicit(&r->last_context, driver.current(), memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&r->look, &always,
                                         vs_options.sample_ms ? VS_LOOK_LAST : VS_LOOK_NEVER))
         return;
-    vs_sampler_ring(r);
+    vs_keeper_ring(r);
     while (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST && vs_clock_ns() < until)
         syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, VS_LOOK_LAST, &step, NULL, 0);
     errno = kept;
 }
 
-/* The host's threads are gone.  When we return as the very last one, glibc calls exit on this thread, and the
- * host's handlers run and its output is flushed; so the drain's thread must have left before, to the last of
- * its instructions. */
-static void be_the_last(void)
+void vs_sampler_run(struct vs_recording *r)
 {
-    struct vs_procstat s;
-    struct timespec t = {0, 1000000};
-    for (int ms = 0; ms < LAST_MS && vs_procstat(getpid(), &s) && s.threads > 2; ms++)
-        nanosleep(&t, NULL);
-}
-
-void *vs_sampler_main(void *recording)
-{
-    struct vs_recording *r = recording;
-    vs_record_enter_internal();
-    prctl(PR_SET_NAME, "vramscope-nvml");
     if (vs_options.sample_ms)
         sample_until_the_end(r, r->sampler_journal);
-    wait_for_the_end(r);
-    if (atomic_load(&r->alone))
-        be_the_last();
-    vs_record_leave_internal();
-    atomic_fetch_sub(&r->threads, 1);
-    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
-    return NULL;
 }

@@ -72,4 +72,9 @@ bool vs_nvml_used_bytes(int device, uint64_t *bytes, enum vs_sample_source *sour
 /* Asks the sampler for a sample of every device, soon (an out-of-memory, a context gone); does not wait. */
 void vs_sample_soon(void);
 
+/* True once each time the sampler wants the driver asked from one of the host's own threads: the hook then
+ * calls cuMemGetInfo for its current device and vs_record()s a SAMPLE (source VS_SAMPLE_MEMINFO; arg1, the
+ * host RSS, may stay 0: vs_record fills it).  One relaxed load when nothing is wanted. */
+bool vs_sample_take_request(void);
+
 #endif

@@ -46,4 +46,7 @@ void *vs_modules_watch_load(const char *file);
 const char *vs_module_self(void);
 bool vs_module_is_self(uintptr_t address);
 
+/* By the drain thread, every round: follows the loader's dlpi_adds / dlpi_subs. */
+void vs_modules_refresh(struct vs_journal *j);
+
 #endif

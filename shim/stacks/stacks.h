@@ -1,8 +1,16 @@
 /*
- * stacks.h - what the rest of the shim may set and ask about call stacks; capturing itself is in record.h.
+ * stacks.h - taking call stacks, and what may be set and asked about them.
  */
 #ifndef VS_STACKS_STACKS_H
 #define VS_STACKS_STACKS_H
+
+#include "trace/journal/journal.h"
+
+/* The interned call stack of the caller, `skip` innermost frames left out; 0 where stacks are off, the thread
+ * is already unwinding, or nothing is known. */
+uint32_t vs_stack_capture(struct vs_journal *j, int skip);
+/* Loads the unwinder, once: before the first event, from a place where loading a library is safe. */
+void vs_stack_prepare(void);
 
 /* Frames kept of a stack, counted from the innermost, 1 to 256.  Before the first capture. */
 void vs_stack_set_depth(unsigned depth);

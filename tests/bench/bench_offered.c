@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "hooks/cuda.h"
 #include "core/options.h"
 #include "record/output.h"
 #include "record/recording.h"
@@ -46,32 +45,6 @@ struct producer {
 
 static double rate; /* events a ns, of one thread */
 static uint64_t start_ns, length_ns;
-
-/* ---- the neighbours ---- */
-
-uint32_t vs_range_current(void)
-{
-    return 0;
-}
-
-uint32_t vs_stack_capture(struct vs_journal *j, int skip)
-{
-    return 0;
-}
-
-void vs_stack_prepare(void) {}
-
-void vs_modules_refresh(struct vs_journal *j) {}
-
-uint64_t vs_cuda_current(void)
-{
-    return 0;
-}
-
-bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes)
-{
-    return false;
-}
 
 /* ---- the offer ---- */
 

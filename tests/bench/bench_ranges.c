@@ -18,10 +18,7 @@
 #include "record/output.h"
 #include "record/recording.h"
 
-uint32_t standin_range_current(void);
-#define vs_range_current standin_range_current /* the stand-ins bring one; here it is measured */
 #include "unit/record/standins.h"
-#undef vs_range_current
 
 #include "framework/ranges.h"
 #include "vramscope.h"
@@ -123,6 +120,7 @@ int main(int argc, char **argv)
     if (rounds < 1 || rounds > ROUNDS_MAX || !mkdtemp(directory))
         return 2;
     prepare(directory);
+    vs_supply_range = vs_range_current; /* here it is measured */
     for (int r = 0; r < rounds; r++)
         ns[IDLE][r] = measure(IDLE);
     vs_record_start();

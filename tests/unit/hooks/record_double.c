@@ -67,7 +67,7 @@ bool vs_sample_take_request(void)
     record_log.sample_wanted = false;
     return true;
 }
-void vs_stack_prepare(void)
+void vs_record_get_ready(void)
 {
     errno = 12;
     record_log.prepared++;

@@ -12,7 +12,7 @@ struct vramscope_test_log {
     bool closed;        /* vs_record takes nothing */
     bool disabled;      /* what vs_record_enabled() denies */
     bool sample_wanted; /* one request */
-    int prepared;       /* calls of vs_stack_prepare */
+    int prepared;       /* calls of vs_record_get_ready */
     int devices, contexts;
     struct vs_device_row device;
     bool simulated;

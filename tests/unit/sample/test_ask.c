@@ -18,7 +18,7 @@
 
 #include "core/clock.h"
 #include "record/recording.h"
-#include "sample/sampler.h"
+#include "sample/work.h"
 
 #define UNKNOWN_BYTES VS_BYTES_UNKNOWN
 
@@ -60,6 +60,12 @@ static void *sampler(void *unused)
     return NULL;
 }
 
+void vs_keeper_ring(struct vs_recording *r)
+{
+    atomic_fetch_add(&r->bell, 1);
+    syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 static pthread_t thread;
 static bool started;
 
@@ -85,7 +91,7 @@ static int stop(void **state)
     if (!started)
         return 0;
     sampler_ends = true;
-    vs_sampler_ring(&recording);
+    vs_keeper_ring(&recording);
     return pthread_join(thread, NULL);
 }
 

@@ -1,0 +1,73 @@
+/*
+ * keeper.c - the second thread of a recording, beside the drain's (drain.c).
+ *
+ * The drain's thread has a table of descriptors of its own.  A process whose last thread that is could not
+ * write what its host has still to write at exit.  So this thread shares the host's table and ends last;
+ * until then it does what suppliers.h gives it to do, which is taking samples (sample/).
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/procstat.h"
+#include "recording.h"
+#include "suppliers.h"
+
+#define LAST_MS 5000
+
+static void wait_for_the_end(struct vs_recording *r)
+{
+    uint32_t look;
+    while ((look = atomic_load_explicit(&r->look, memory_order_acquire)) != VS_LOOK_END)
+        syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, look, NULL, NULL, 0);
+}
+
+/* The host's threads are gone.  When we return as the very last one, glibc calls exit on this thread, and the
+ * host's handlers run and its output is flushed; so the drain's thread must have left before, to the last of
+ * its instructions. */
+static void be_the_last(void)
+{
+    struct vs_procstat s;
+    struct timespec t = {0, 1000000};
+    for (int ms = 0; ms < LAST_MS && vs_procstat(getpid(), &s) && s.threads > 2; ms++)
+        nanosleep(&t, NULL);
+}
+
+void *vs_keeper_main(void *recording)
+{
+    struct vs_recording *r = recording;
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope-nvml");
+    vs_suppliers.second_thread(r);
+    wait_for_the_end(r);
+    if (atomic_load(&r->alone))
+        be_the_last();
+    vs_record_leave_internal();
+    atomic_fetch_sub(&r->threads, 1);
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
+    return NULL;
+}
+
+void vs_keeper_ring(struct vs_recording *r)
+{
+    /* release: a thread that sees the new number sees what it was rung for */
+    atomic_fetch_add_explicit(&r->bell, 1, memory_order_release);
+    syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Where no exit handler has (main called pthread_exit), the last look is taken here.  A sampler that is stuck
+ * in the driver is not waited for: what it says after the end is a late event like others. */
+void vs_keeper_end(struct vs_recording *r)
+{
+    if (atomic_load(&r->alone))
+        vs_suppliers.last_look(r);
+    atomic_store(&r->look, VS_LOOK_END);
+    syscall(SYS_futex, &r->look, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    vs_keeper_ring(r);
+}
