@@ -6,15 +6,19 @@
         logits = head(hidden)
     vramscope.step()
 
-`phase` is also a decorator.  Where libvramscope.so is not preloaded everything here does nothing; nothing here
-ever raises because of vramscope.  The calls keep the GIL (they take well under a microsecond) and may come
+`phase` is also a decorator.  Where libvramscope.so is not preloaded all of this does nothing, and none of it ever
+raises because of vramscope.  The calls keep the GIL (they take well under a microsecond) and may come
 from any thread; a phase belongs to the thread that opened it.
+
+    patch = vramscope.patch_loss(model)
+
+gives a Hugging Face model the fused loss (vramscope_loss.py), which needs PyTorch and nothing that is preloaded.
 """
 
 import ctypes
 import functools
 
-__all__ = ["phase", "step", "mark", "record_start", "record_stop", "active"]
+__all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "patch_loss", "unpatch_loss"]
 
 
 def _nothing(*_):
@@ -119,3 +123,17 @@ def record_stop():
 def active():
     """Whether libvramscope.so is loaded and records."""
     return _library.get("active", _nothing)() == 1
+
+
+def patch_loss(model, **options):
+    """Has a Hugging Face model make its training loss without logits.  Returns a handle: .unpatch(), or a `with`."""
+    import vramscope_loss
+
+    return vramscope_loss.patch_loss(model, **options)
+
+
+def unpatch_loss(model):
+    """The model as it was before patch_loss."""
+    import vramscope_loss
+
+    vramscope_loss.unpatch_loss(model)

@@ -5,24 +5,21 @@ has all the data.  BINDING names the folder of linear_cross_entropy.py.
 """
 import os
 import sys
-import tempfile
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
-from torch.nn.parallel import DistributedDataParallel
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
-from cross_entropy_binding_kit import DEVICE, distance, main, raises  # noqa: E402
+from cross_entropy_binding_kit import distance, raises  # noqa: E402
+from cross_entropy_ranks_kit import RANKS, ddp, here, mesh, spawn, whole  # noqa: E402
 from linear_cross_entropy import linear_cross_entropy  # noqa: E402
 
-RANKS, TOKENS, HIDDEN, VOCAB = 2, 12, 16, 50
+TOKENS, HIDDEN, VOCAB = 12, 16, 50
 
 
 class Model(nn.Module):
@@ -43,14 +40,6 @@ class Model(nn.Module):
         return F.cross_entropy(self.head(hidden).float(), labels)
 
 
-def here():
-    return torch.device("cuda", dist.get_rank()) if DEVICE.type == "cuda" else DEVICE
-
-
-def mesh(*shape):
-    return init_device_mesh(DEVICE.type, shape)
-
-
 def data(rank, step=0):
     return torch.randint(VOCAB, (2, TOKENS), generator=torch.Generator().manual_seed(100 + rank + 10 * step))
 
@@ -68,10 +57,6 @@ def together(tied=False, steps=1, dtype=torch.float32):
     return {name: p.grad.double() for name, p in model.named_parameters()}
 
 
-def whole(tensor):
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def agree(model, want, limit=2e-5):
     for name, parameter in model.named_parameters():
         error = distance(whole(parameter.grad), want[name.removeprefix("module.")])
@@ -80,8 +65,7 @@ def agree(model, want, limit=2e-5):
 
 def test_ddp_with_accumulation_and_tied_weights():
     for tied in (False, True):
-        ids = [here().index] if DEVICE.type == "cuda" else None
-        model = DistributedDataParallel(Model(tied=tied).to(here()), device_ids=ids)
+        model = ddp(Model(tied=tied).to(here()))
         model(*mine()).backward()
         agree(model, together(tied))
         model.zero_grad(set_to_none=True)
@@ -130,8 +114,7 @@ def test_a_weight_that_is_sharded_where_the_loss_is_called():
 def test_a_compiled_model_under_ddp_and_fsdp2():
     torch._dynamo.reset()
     inner = torch.compile(Model().to(here()), backend="aot_eager", fullgraph=True)
-    ids = [here().index] if DEVICE.type == "cuda" else None
-    model = DistributedDataParallel(inner, device_ids=ids)
+    model = ddp(inner)
     model(*mine()).backward()
     agree(inner._orig_mod, together())
     torch._dynamo.reset()
@@ -140,27 +123,5 @@ def test_a_compiled_model_under_ddp_and_fsdp2():
     agree(model, together())
 
 
-def process(rank, folder):
-    if DEVICE.type == "cuda":
-        torch.cuda.set_device(rank)
-    torch.set_num_threads(1)
-    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
-    dist.init_process_group(backend, init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60))
-    if rank:
-        sys.stdout = open(os.devnull, "w")
-    failed = main(process.tests)
-    dist.destroy_process_group()
-    sys.exit(failed)
-
-
-process.tests = globals()
-
 if __name__ == "__main__":
-    if DEVICE.type == "cuda" and torch.cuda.device_count() < RANKS:
-        print(f"skipped: {RANKS} GPUs are needed, and {torch.cuda.device_count()} here")
-        sys.exit(77)
-    with tempfile.TemporaryDirectory() as meeting:
-        try:
-            mp.spawn(process, (meeting,), RANKS)
-        except mp.ProcessExitedException as error:
-            sys.exit(f"FAIL: {error}")
+    spawn(__file__)
