@@ -1,6 +1,7 @@
 /*
  * softmax.c - from a row of logits to its loss and, in place, its gradient.  Exponentials in fp32, sums in
- * double.
+ * double.  The label's logit stays out of the sum, so that 1 - p of a label that is nearly certain is a sum
+ * of small numbers and no difference of large ones.
  */
 #include <math.h>
 
@@ -50,8 +51,14 @@ static void round_logits(const struct lce_problem *p, float *z)
         z[c] = p->dtype == LCE_BF16 ? lce_from_bf16(lce_to_bf16(z[c])) : lce_from_f16(lce_to_f16(z[c]));
 }
 
-/* Bias and softcap; returns the log-sum-exp. */
-static double finish_logits(const struct cpu_run *r, float *z)
+struct row {
+    float largest;             /* of all logits */
+    double others, inverse;    /* the sum of exp(z - largest) without the label's; 1 over the sum with it */
+    double lse, cross_entropy; /* the latter without smoothing and class weight */
+};
+
+/* Bias and softcap. */
+static struct row finish_logits(const struct cpu_run *r, float *z, int64_t label)
 {
     const struct lce_problem *p = r->p;
     float most = -INFINITY;
@@ -63,23 +70,28 @@ static double finish_logits(const struct cpu_run *r, float *z)
             z[c] = p->softcap * tanhf(z[c] / p->softcap);
         most = z[c] > most || isnan(z[c]) ? z[c] : most;
     }
-    double sum = 0;
+    struct row row = {.largest = most};
     for (int64_t c = 0; c < p->vocab; c++)
-        sum += (double)expf(z[c] - most);
-    return (double)most + log(sum);
+        row.others += c == label ? 0 : (double)expf(z[c] - most);
+    const double sum = row.others + (double)expf(z[label] - most);
+    row.inverse = 1 / sum;
+    row.lse = (double)most + log(sum);
+    const double odds = (double)(most - z[label]) + log(row.others); /* the others', as a logarithm */
+    row.cross_entropy = (odds > 0 ? odds : 0) + log1p(exp(-fabs(odds)));
+    return row;
 }
 
-static double cross_entropy(const struct cpu_run *r, const float *z, int64_t label, double lse)
+static double cross_entropy(const struct cpu_run *r, const float *z, int64_t label, const struct row *row)
 {
     const double smoothing = (double)r->p->label_smoothing;
     double smooth = 0;
     for (int64_t c = 0; smoothing > 0 && c < r->p->vocab; c++)
-        smooth += class_weight(r, c) * (lse - (double)z[c]);
-    return (1 - smoothing) * class_weight(r, label) * (lse - (double)z[label]) +
+        smooth += class_weight(r, c) * (row->lse - (double)z[c]);
+    return (1 - smoothing) * class_weight(r, label) * row->cross_entropy +
            smoothing / (double)r->p->vocab * smooth;
 }
 
-static void gradient(const struct cpu_run *r, float *z, int64_t token, int64_t label, double lse)
+static void gradient(const struct cpu_run *r, float *z, int64_t token, int64_t label, const struct row *row)
 {
     const struct lce_problem *p = r->p;
     const bool mean = p->reduction == LCE_MEAN;
@@ -87,13 +99,14 @@ static void gradient(const struct cpu_run *r, float *z, int64_t token, int64_t l
     double u_ce = u / (mean ? r->sums->weights : 1), u_zl = u / (mean ? (double)r->sums->counted : 1);
     double hard = u_ce * (1 - (double)p->label_smoothing) * class_weight(r, label);
     double soft = u_ce * (double)p->label_smoothing / (double)p->vocab;
-    float factor = (float)(hard + soft * r->sums->all_weights + u_zl * 2 * (double)p->z_loss * lse);
-    float cap = p->softcap > 0 ? 1 / p->softcap : 0, shift = (float)lse;
+    double rest = soft * r->sums->all_weights + u_zl * 2 * (double)p->z_loss * row->lse;
+    float factor = (float)((hard + rest) * row->inverse), cap = p->softcap > 0 ? 1 / p->softcap : 0;
+    float rest_factor = (float)(rest * row->inverse), others = (float)(hard * row->others * row->inverse);
     for (int64_t c = 0; c < p->vocab; c++) {
-        float g = factor * expf(z[c] - shift) - (c == label ? (float)hard : 0);
+        float e = expf(z[c] - row->largest), g = c == label ? rest_factor * e - others : factor * e;
         if (soft != 0)
             g -= (float)(soft * class_weight(r, c));
-        z[c] = g * (1 - z[c] * cap * (z[c] * cap));
+        z[c] = cap > 0 ? g * (1 - z[c] * cap * (z[c] * cap)) : g; /* -inf times 0 is none */
     }
 }
 
@@ -103,14 +116,14 @@ void cpu_softmax(const struct cpu_run *r, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         float *z = r->logits + i * p->vocab;
         int64_t label = lce_label(p, r->b->labels, r->index[i]);
-        double lse = finish_logits(r, z), ce = cross_entropy(r, z, label, lse),
-               zl = (double)p->z_loss * lse * lse;
+        struct row row = finish_logits(r, z, label);
+        double ce = cross_entropy(r, z, label, &row), zl = (double)p->z_loss * row.lse * row.lse;
         r->sums->ce += ce;
         r->sums->zl += zl;
         if (p->wants & LCE_WANT_LOSS && p->reduction == LCE_NONE)
             r->b->loss[r->index[i]] = (float)(ce + zl);
         if (lce_wants_gradients(p))
-            gradient(r, z, r->index[i], label, lse);
+            gradient(r, z, r->index[i], label, &row);
     }
 }
 

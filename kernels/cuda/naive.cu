@@ -77,9 +77,9 @@ extern "C" __global__ void lce_naive_log_softmax(const lce_naive_args n)
     largest = lce::block_max(largest);
     for (int64_t c = threadIdx.x; c < a.labels.vocab; c += blockDim.x)
         sum += expf(z[c] - largest);
-    const float lse = largest + logf(lce::block_sum(sum));
+    const float log_sum = logf(lce::block_sum(sum)), lse = largest + log_sum;
     for (int64_t c = threadIdx.x; c < a.labels.vocab; c += blockDim.x) {
-        out[c] = z[c] - lse;
+        out[c] = z[c] - largest - log_sum; /* in this order, as PyTorch's does */
         weighed += a.smoothing > 0 ? lce::naive_weight(a, c) * out[c] : 0;
     }
     weighed = lce::block_sum(weighed); /* a barrier too: out is written */

@@ -55,7 +55,7 @@ template <typename T> __device__ inline Pack<T> load(const uint4 *line, int32_t 
 __device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part &all, float target,
                                   bool writer)
 {
-    r.lse = all.largest + logf(all.sum);
+    row_shares(r, all, target);
     if (writer && a.loss)
         a.loss[r.token] = row_loss(a, r, all, target);
     if (a.gradients)

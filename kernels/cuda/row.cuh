@@ -2,6 +2,16 @@
  * row.cuh - the arithmetic of one row of logits: sums that can be put together in any grouping, the row's
  * factors, its loss, and the gradient of one logit, or of a thread's share of them.
  *
+ * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked, 1 - p of the
+ * label is what the gradient is made of, and the loss is about as small: a difference of two numbers near 1,
+ * or of two near the log-sum-exp, would have lost it.  The others' share is a sum of small numbers and loses
+ * nothing:
+ *
+ *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
+ *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
+ *
+ * For the same reason the largest logit is subtracted before anything is multiplied.
+ *
  * L is the type of the logits, T that of the bias.  Nothing here knows where a row lies.
  */
 #ifndef LCE_ROW_CUH
@@ -27,7 +37,8 @@ __device__ inline float exp2_fast(float x)
 #endif
 }
 
-/* Of a set of logits: the largest, the sum of exp(z - largest), and the sum of w z. */
+/* Of a set of logits: of those that are not the label's the largest and the sum of exp(z - largest); of all
+ * the sum of w z. */
 struct Part {
     float largest, sum, weighed;
 };
@@ -56,12 +67,16 @@ __device__ inline Part warp_combine(Part part)
     return part;
 }
 
-/* Factors of one row: g_c = scale p_c - hard [c = label] - soft w_c, before the softcap's slope. */
+/* Factors of one row: p_c = exp(z_c - shift) inverse, and before the softcap's slope
+ *     g_c = scale p_c - soft w_c,    of the label    g_y = rest p_y - hard others - soft w_y,
+ * where scale = hard + rest, and others = 1 - p_y. */
 struct Row {
     int64_t token;
     int32_t label;
     bool counted;
-    float lse, scale, hard, soft;
+    float lse, shift, inverse, others;
+    float scale, rest, hard, soft;
+    float at_label; /* g_y where there is no softcap and no class weight */
 };
 
 __device__ inline Row row_of(const lce_softmax_args &a, int64_t row)
@@ -92,10 +107,17 @@ __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
     return z;
 }
 
+/* log(1 + exp(t)), t the logarithm of the others' odds */
+__device__ inline float row_surprise(const Part &all, float target)
+{
+    const float t = (all.largest - target) + logf(all.sum);
+    return fmaxf(t, 0) + log1pf(expf(-fabsf(t)));
+}
+
 __device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const Part &all, float target)
 {
     const float soft = a.smoothing / a.labels.vocab;
-    float ce = (1 - a.smoothing) * class_weight(a, r.label) * (r.lse - target);
+    float ce = (1 - a.smoothing) * class_weight(a, r.label) * row_surprise(all, target);
     if (soft > 0)
         ce += soft * (static_cast<float>(a.stats->all_weights) * r.lse - all.weighed);
     return ce * a.stats->loss_ce + a.z_loss * r.lse * r.lse * a.stats->loss_zl;
@@ -109,16 +131,29 @@ __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
     const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
     r.hard = ce * (1 - a.smoothing) * class_weight(a, r.label);
     r.soft = ce * a.smoothing / a.labels.vocab;
-    r.scale = r.hard + r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
+    r.rest = r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
+    r.scale = r.hard + r.rest;
+    r.at_label = r.rest * (1 - r.others) - r.hard * r.others;
+}
+
+/* From the sums over the row to what its probabilities are made of. */
+__device__ inline void row_shares(Row &r, const Part &all, float target)
+{
+    const float largest = fmaxf(all.largest, target);
+    r.shift = finite_or_zero(largest);
+    const float others = all.sum * exp2_fast((all.largest - r.shift) * log2e);
+    const float sum = others + exp2_fast((target - r.shift) * log2e);
+    r.inverse = 1 / sum;
+    r.others = others * r.inverse;
+    r.lse = largest + logf(sum);
 }
 
 template <typename T>
 __device__ inline float gradient(const lce_softmax_args &a, const Row &r, float raw, int32_t c)
 {
     const float z = logit<T, true>(a, raw, c);
-    float g = r.scale * exp2_fast((z - r.lse) * log2e);
-    if (c == r.label)
-        g -= r.hard;
+    const float p = exp2_fast((z - r.shift) * log2e) * r.inverse;
+    float g = c == r.label ? r.rest * p - r.hard * r.others : r.scale * p;
     g -= r.soft * class_weight(a, c);
     if (a.softcap > 0)
         g *= 1 - z / a.softcap * (z / a.softcap);
@@ -126,7 +161,7 @@ __device__ inline float gradient(const lce_softmax_args &a, const Row &r, float 
 }
 
 template <typename L, typename T>
-__device__ inline Part part_of(const lce_softmax_args &a, const Pack<L> &v, int32_t base)
+__device__ inline Part part_of(const lce_softmax_args &a, const Row &r, const Pack<L> &v, int32_t base)
 {
     Part part = {-CUDART_INF_F, 0, 0};
     float z[Pack<L>::count];
@@ -136,9 +171,11 @@ __device__ inline Part part_of(const lce_softmax_args &a, const Pack<L> &v, int3
         const int32_t c = base + i;
         const bool inside = c < a.labels.vocab;
         z[i] = inside ? logit<T, true>(a, z[i], c) : -CUDART_INF_F;
-        part.largest = fmaxf(part.largest, z[i]);
         if (a.smoothing > 0 && inside)
             part.weighed += class_weight(a, c) * z[i];
+        if (c == r.label)
+            z[i] = -CUDART_INF_F;
+        part.largest = fmaxf(part.largest, z[i]);
     }
     const float shift = finite_or_zero(part.largest);
 #pragma unroll
@@ -191,15 +228,32 @@ template <typename L, int Vectors> __device__ inline float largest_of_all(const 
     return largest;
 }
 
-/* Takes the label's part off, in the one thread of the row that has it. */
-template <int Count> __device__ inline void subtract_label(const Row &r, int32_t base, float (&g)[Count])
+/* The label's gradient, in the one thread of the row that has it. */
+template <int Count> __device__ inline void put_label(const Row &r, int32_t base, float (&g)[Count])
 {
     const int32_t at = r.label - base;
     if (static_cast<uint32_t>(at) < Count) {
 #pragma unroll
         for (int i = 0; i < Count; i++)
-            g[i] -= i == at ? r.hard : 0;
+            g[i] = i == at ? r.at_label : g[i];
     }
+}
+
+/* Makes number AT of the pack, if there is such, -inf, which adds nothing to a sum of exponentials. */
+template <typename T> __device__ inline void hide(Pack<T> &v, int32_t at)
+{
+    if (static_cast<uint32_t>(at) >= static_cast<uint32_t>(Pack<T>::count))
+        return;
+    float infinities[Pack<T>::count];
+#pragma unroll
+    for (int i = 0; i < Pack<T>::count; i++)
+        infinities[i] = -CUDART_INF_F;
+    const uint32_t both = narrow<T>(infinities).x;
+    const uint32_t mask = sizeof(T) == 4 ? 0xffffffffu : at % 2 ? 0xffff0000u : 0xffffu;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (at / Pack<T>::per_word == i)
+            v.word[i] = (v.word[i] & ~mask) | (both & mask);
 }
 
 /* The logits themselves stay in the registers: an exponential an element here, with one shift for all of the
@@ -207,7 +261,7 @@ template <int Count> __device__ inline void subtract_label(const Row &r, int32_t
 template <typename L, int Vectors> struct Plain {
     __device__ Part part(const Pack<L> (&v)[Vectors])
     {
-        const float largest = largest_of_all(v), shift = -finite_or_zero(largest) * log2e;
+        const float largest = largest_of_all(v), shift = finite_or_zero(largest);
         float sums[2] = {0, 0};
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
@@ -215,18 +269,18 @@ template <typename L, int Vectors> struct Plain {
             widen(v[k], z);
 #pragma unroll
             for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += exp2_fast(fmaf(z[i], log2e, shift));
+                sums[i % 2] += exp2_fast((z[i] - shift) * log2e);
         }
         return {largest, sums[0] + sums[1], 0};
     }
     __device__ void begin(const Row &r) {}
     __device__ void gradient(const Row &r, const Pack<L> &v, int k, float (&g)[Pack<L>::count])
     {
-        const float shift = -r.lse * log2e;
+        const float factor = r.scale * r.inverse;
         widen(v, g);
 #pragma unroll
         for (int i = 0; i < Pack<L>::count; i++)
-            g[i] = r.scale * exp2_fast(fmaf(g[i], log2e, shift));
+            g[i] = factor * exp2_fast((g[i] - r.shift) * log2e);
     }
 };
 
@@ -238,20 +292,20 @@ template <typename L, int Vectors> struct Kept {
     __device__ Part part(const Pack<L> (&v)[Vectors])
     {
         largest = largest_of_all(v);
-        const float shift = -finite_or_zero(largest) * log2e;
+        const float shift = finite_or_zero(largest);
         float sums[2] = {0, 0};
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
             widen(v[k], e[k]);
 #pragma unroll
             for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += e[k][i] = exp2_fast(fmaf(e[k][i], log2e, shift));
+                sums[i % 2] += e[k][i] = exp2_fast((e[k][i] - shift) * log2e);
         }
         return {largest, sums[0] + sums[1], 0};
     }
     __device__ void begin(const Row &r)
     {
-        factor = r.scale * exp2_fast((largest - r.lse) * log2e);
+        factor = r.scale * r.inverse * exp2_fast((largest - r.shift) * log2e);
     }
     __device__ void gradient(const Row &r, const Pack<L> &, int k, float (&g)[Pack<L>::count])
     {

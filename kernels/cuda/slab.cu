@@ -1,10 +1,10 @@
 /*
  * slab.cu - the two passes over a slab of logits: some tokens by some classes, where no row is ever whole.
  *
- * `scan` adds a slab to what is known of each row: largest logit, sum of exponentials, sum of w z, the
- * label's logit; with the last slab the row's loss is known.  `gradient` then makes a slab's logits, computed
- * again, into their gradient in place: each row's log-sum-exp is known before, so no element waits for
- * another.
+ * `scan` adds a slab to what is known of each row: largest logit and sum of exponentials of all but the
+ * label's, sum of w z, the label's logit; with the last slab the row's loss is known.  `gradient` then makes
+ * a slab's logits, computed again, into their gradient in place: each row's log-sum-exp is known before, so
+ * no element waits for another.
  *
  *     row:  | slab 0: classes 0 .. 4095 | slab 1: 4096 .. 8191 | ... | the last, shorter |
  *
@@ -23,10 +23,11 @@ constexpr int threads = 256;
 template <typename L> using One = Pack<L>[1];
 
 template <typename L, typename T, bool General>
-__device__ inline Part slab_part(const lce_softmax_args &a, const Pack<L> &v, int32_t base)
+__device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L> v, int32_t base)
 {
     if constexpr (General)
-        return part_of<L, T>(a, v, base);
+        return part_of<L, T>(a, r, v, base);
+    hide(v, r.label - base);
     const One<L> one = {v};
     return Plain<L, 1>().part(one);
 }
@@ -60,7 +61,7 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
     Part part = {-CUDART_INF_F, 0, 0};
 #pragma unroll 2
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads)
-        part = combine(part, slab_part<L, T, General>(a.softmax, load<L>(line, i, a.columns),
+        part = combine(part, slab_part<L, T, General>(a.softmax, r, load<L>(line, i, a.columns),
                                                       a.begin + i * Pack<L>::count));
     part = block_combine(part, &shared);
     if (threadIdx.x == 0)
@@ -75,7 +76,7 @@ __device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, co
         gradient_of<L, T>(a, r, v, base, g);
     } else {
         Plain<L, 1>().gradient(r, v, 0, g);
-        subtract_label(r, base, g);
+        put_label(r, base, g);
     }
 }
 

@@ -74,11 +74,14 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     /* before anyone writes: the barrier is between */
     const float target = logit<T, kind == GENERAL>(a, to_float(logits[r.label]), r.label);
     Part part = {-CUDART_INF_F, 0, 0};
+#pragma unroll
+    for (int k = 0; kind != GENERAL && k < Vectors; k++)
+        hide(v[k], r.label - (first + k * threads) * Pack<L>::count);
     typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
     if constexpr (kind == GENERAL) {
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
-            part = combine(part, part_of<L, T>(a, v[k], (first + k * threads) * Pack<L>::count));
+            part = combine(part, part_of<L, T>(a, r, v[k], (first + k * threads) * Pack<L>::count));
     } else {
         part = pass.part(v);
     }
@@ -96,7 +99,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
                 gradient_of<L, T>(a, r, v[k], base, g);
             } else {
                 pass.gradient(r, v[k], k, g);
-                subtract_label(r, base, g);
+                put_label(r, base, g);
             }
             store(out, vector, g);
         }
@@ -117,7 +120,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     Part part = {-CUDART_INF_F, 0, 0};
     const float target = r.counted ? logit<T, true>(a, to_float(logits[r.label]), r.label) : 0;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); r.counted && i < vectors; i += threads)
-        part = combine(part, part_of<L, T>(a, load<L>(line, i, a.labels.vocab), i * Pack<L>::count));
+        part = combine(part, part_of<L, T>(a, r, load<L>(line, i, a.labels.vocab), i * Pack<L>::count));
     part = block_combine(part, &shared); /* a barrier too: the target was read by all */
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);

@@ -1,0 +1,124 @@
+"""What kernels_check.py does besides: exactness in every regime of the softmax, beside PyTorch's eager loss.
+
+Each cell of the table is a way in which logits lie: flat, peaked until the mean loss is a millionth, masked by -inf,
+logits of +-1e4, a label whose row of the weight occurs again.  In each, loss and gradients may be off by no more than
+the eager loss's own error, 5 % and 1e-4: bf16 logits, log-softmax in fp32, gradient in bf16, as PyTorch does it (here
+with NumPy, products summed in double).  With fp32 logits the loss is right to a thousandth, but for what fp32 can
+say of a logit: sums of bf16 products are off by about 2^-24 of their size, so a logit of 1e4 by 1e-3, and so is
+a loss that is small beside it.
+"""
+import numpy as np
+import kernels_lce as K
+from kernels_case import Case, problem, report
+
+PEAKED = 1.0, 1e-2, 1e-4, 1e-6  # mean losses
+NOISE = 1e-4  # of two methods that round alike, to different sides
+
+
+def rounded(values):
+    return K.from_type(K.to_type(np.asarray(values, np.float32), K.BF16), K.BF16)
+
+
+def losses(z, labels):
+    """-log p of each label in double precision, as a sum of small numbers."""
+    rows = np.arange(len(labels))
+    odds = z - z[rows, labels][:, None]
+    odds[rows, labels] = -np.inf
+    top = odds.max(1)
+    return np.logaddexp(0, top + np.log(np.exp(odds - top[:, None]).sum(1)))
+
+
+def sharpen(noise, w, labels, target):
+    """Hidden states noise + s W[label], with s such that the mean loss is TARGET."""
+    low, high = 0.0, 64.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if losses((noise + middle * w[labels]) @ w.T, labels).mean() > target:
+            low = middle
+        else:
+            high = middle
+    return noise + high * w[labels]
+
+
+def inputs(cell, n, h, v, random):
+    """Hidden states, weight, bias or None, labels of a cell."""
+    w = rounded(random.normal(0, 0.3, (v, h)))
+    labels = np.minimum((np.exp(random.uniform(0, np.log(v), n)) - 1).astype(np.int64), v - 1)  # as words are
+    labels[:3] = v - 1, v - 2, 0  # the last classes have kernels of their own
+    x, bias = random.normal(0, 0.3, (n, h)), None
+    if cell == "flat":
+        x *= 1e-3
+    elif cell.startswith("peaked"):
+        x = sharpen(x, w, labels, float(cell.split()[1]))
+    elif cell == "logits of +-1e4":
+        x *= 1e4 / np.abs(x @ w.T).max()
+    elif cell == "all by 1e4":
+        x = sharpen(x, w, labels, 1e-2)
+        x[:, 0], w[:, 0] = 100, 100
+    elif cell == "masked":
+        bias = np.zeros(v)
+        bias[random.permutation(v)[: v // 2]] = -np.inf
+        bias[labels] = 0
+    elif cell == "duplicates":
+        labels[:] = labels % (v // 2)
+        w[v // 2 : v // 2 * 2] = w[: v // 2]  # every label's row twice
+        x = sharpen(x, w, labels, np.log(2) * 1.01)
+    return x, w, bias, labels
+
+
+def eager(x, w, bias, labels):
+    """(loss, dinput, dweight) of the mean, as PyTorch's bf16 has them."""
+    f, n = np.float32, int((labels != -100).sum())
+    rows = np.flatnonzero(labels != -100)
+    z = rounded((x @ w.T + (0 if bias is None else bias)).astype(f)).astype(f)[rows]
+    with np.errstate(divide="ignore"):
+        z -= z.max(1, keepdims=True)
+        log_p = z - np.log(np.exp(z).sum(1, keepdims=True, dtype=f))
+    picked = np.arange(len(rows)), labels[rows]
+    g = np.exp(log_p)
+    g[picked] -= 1
+    g, dx = rounded(g / f(n)), np.zeros(x.shape)
+    dx[rows] = rounded(g @ w)
+    return -log_p[picked].mean(dtype=f), dx, rounded(g.T @ x[rows])
+
+
+def distance(got, want):
+    return np.linalg.norm(got - want) / (np.linalg.norm(want) or 1)
+
+
+def one(library, memory, cell, shape, flags, ways):
+    n, h, v = shape
+    x, w, bias, labels = inputs(cell, n, h, v, np.random.default_rng(7))
+    if cell == "one counts":
+        labels[np.arange(n) != n // 2] = -100
+
+    def change(values):
+        values.update(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels,
+                      bias=None if bias is None else K.to_type(bias, K.BF16))
+
+    case = Case(library, memory, problem(library, n, h, v, flags=flags, wants=7), change=change)
+    theirs = dict(zip(("loss", "grad_input", "grad_weight"), eager(rounded(x), w, bias, labels)))
+    for how in ways:
+        got, _, problems = case.run(**how)
+        for name in ("loss", "grad_input", "grad_weight"):
+            want = case.want[name]
+            ours, eagers = (distance(a, want) for a in (K.from_type(got[name], case.outputs[name][0]), theirs[name]))
+            limit = 1.05 * eagers + NOISE
+            if name == "loss" and flags & K.F32_LOGITS:
+                limit = 2e-2 if cell == "all by 1e4" else 1e-3
+            print(f"      {cell}, flags {flags} {how}: {name} is off by {ours:.2e}, eager by {eagers:.2e}", flush=True)
+            if not ours <= limit:
+                problems.append(f"{name} is off by {ours:.2e}, not at most {limit:.2e}; eager by {eagers:.2e}")
+        report(f"{cell}, flags {flags} {how}", problems)
+
+
+def regimes(library, memory, quick):
+    cells = ["flat", "words"] + [f"peaked {loss}" for loss in PEAKED]
+    cells += ["logits of +-1e4", "all by 1e4", "masked", "duplicates", "one counts"]
+    shape = (40, 64, 1003) if quick else (96, 128, 4099)
+    for cell in cells:
+        for flags in (0, K.F32_LOGITS):
+            ways = [{"chunk": shape[0]}]
+            if memory.stream is not None:
+                ways += [{"chunk": shape[0], "slab": 256}]
+            one(library, memory, cell, shape, flags, ways)
