@@ -36,7 +36,7 @@
  *
  *     Small chunks are slow: dweight is read and written once a chunk.  Where the budget is so small that a
  *     fourth product costs less, the GPU takes more tokens at a time, and of their logits a slab of classes
- *     at a time: once over all slabs for the log-sum-exp, then slab by slab again for g and the gradients,
+ *     at a time: once over all slabs for each row's sums, then slab by slab again for g and the gradients,
  *     dinput summed over slabs in fp32 in the workspace.  With the loss alone wanted, the first pass is all.
  *     So the smallest workspace is about 5 N + 4 H bytes (with dbias 4 V more); how long it then takes is
  *     another matter.  lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
@@ -165,7 +165,7 @@ struct lce_problem {
        it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
        131072.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
-    /* N, which may be 0, H and V: of any value; multiples of 8 are fastest. */
+    /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;
     /* From row to row of input [N, H], weight [V, H], dinput [N, H], dweight [V, H]; 0 is dense, H. */
     int64_t input_stride, weight_stride, grad_input_stride, grad_weight_stride;

@@ -65,8 +65,9 @@ struct lce_softmax_args {
 
 /* What is known of a row of logits of which some classes were seen. */
 struct lce_slab_row {
-    float largest, sum, weighed; /* of them: the largest, the sum of exp(z - largest), the sum of w z */
-    float target;                /* the label's, where it was among them */
+    float largest, sum; /* of those that are not the label's: the largest, the sum of exp(z - largest) */
+    float weighed;      /* the sum of w z */
+    float target;       /* the label's, where it was among them */
 };
 
 struct lce_slab_args {
@@ -111,6 +112,19 @@ struct lce_store_args {
     uint32_t blocks; /* of 256 threads, for a row */
     float beta;
     int32_t scaled; /* from is to be multiplied by stats->alpha */
+};
+
+/* The last classes of the vocabulary: rows of weight and of dweight, columns of logits and of g. */
+struct lce_tail_args {
+    const void *x, *weight, *g;
+    void *out;
+    const struct lce_stats *stats;
+    int64_t x_stride, weight_stride, g_stride, out_stride; /* elements */
+    int64_t rows, hidden;
+    int32_t classes;
+    uint32_t blocks; /* dinput: of 256 threads, for a row */
+    float beta;
+    int32_t scaled; /* the sum is to be multiplied by stats->alpha */
 };
 
 struct lce_reduce_args {

@@ -5,7 +5,8 @@
 
 #include "cuda.h"
 
-extern const char lce_image_softmax[], lce_image_tokens[], lce_image_naive[], lce_image_slab[];
+extern const char lce_image_softmax[], lce_image_tokens[], lce_image_naive[], lce_image_slab[],
+    lce_image_tail[];
 
 static int device_failed(const struct cuda_library *l, const char *what, CUresult status)
 {
@@ -37,7 +38,8 @@ static int check_device(struct cuda_library *l)
 
 static int load_images(struct cuda_library *l)
 {
-    const char *const images[IMAGES] = {lce_image_softmax, lce_image_tokens, lce_image_naive, lce_image_slab};
+    const char *const images[IMAGES] = {lce_image_softmax, lce_image_tokens, lce_image_naive, lce_image_slab,
+                                        lce_image_tail};
     for (int i = 0; i < IMAGES; i++) {
         CUresult status = l->driver.library_load(&l->images[i], images[i], NULL, NULL, 0, NULL, NULL, 0);
         if (status)

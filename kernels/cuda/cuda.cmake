@@ -1,7 +1,7 @@
 # The CUDA back end: C over the driver and cuBLASLt, both found at run time, and the kernels as fat binaries: machine code
 # for Hopper, PTX for what comes after it.
 set(LCE_IMAGES)
-foreach(name softmax tokens naive slab)
+foreach(name softmax tokens naive slab tail)
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   add_custom_command(OUTPUT ${image}
     COMMAND ${NVCC} -fatbin -O3 -std=c++17 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -11,6 +11,6 @@ foreach(name softmax tokens naive slab)
 endforeach()
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/slabs.c cuda/launch.c cuda/naive.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/slabs.c cuda/tail.c cuda/launch.c cuda/naive.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
 target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

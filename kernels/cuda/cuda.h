@@ -5,7 +5,10 @@
 #include "args.h"
 #include "gemm.h"
 
-enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGES };
+enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGES };
+
+/* Extents that matrix libraries are told are multiples of it: 16 bytes of the narrowest type. */
+enum { LCE_TAIL_UNIT = 8 };
 
 struct cuda_library {
     struct lce base;
@@ -38,6 +41,7 @@ struct cuda_kernels {
     CUfunction prepare, gather, scatter, reduce, settle, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
+    CUfunction tail_logits, tail_dinput, tail_dweight;
     struct cuda_softmax plain, general;
 };
 
@@ -50,6 +54,7 @@ struct cuda_plan {
     int64_t rows;             /* tokens that go through: all, or max_counted */
     int64_t chunk, last;      /* rows of a chunk, of the last chunk */
     int64_t columns;          /* classes of a slab; all of them where the logits are not cut in slabs */
+    int64_t tail;             /* of the last classes, those that are not cuBLASLt's: tail.cu */
     int64_t stride, g_stride; /* of the logits, of their gradient; in elements of each */
     bool compacts;            /* rows go by index */
     bool accumulates;         /* dweight is summed in the workspace */
@@ -78,10 +83,14 @@ static inline bool cuda_sliced(const struct cuda_plan *plan)
     return plan->columns < plan->base.problem.vocab;
 }
 
-/* Slabs: whether dinput is summed where the caller wants it, which its type and place allow. */
-static inline bool cuda_sums_in_place(const struct cuda_plan *plan)
+/* Whether dinput is a sum of several parts, slabs or the tail, which is made in the workspace, in fp32: the
+ * result's type would round each of them, its place may not be the caller's. */
+static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 {
-    return plan->base.problem.dtype == LCE_F32 && !plan->compacts;
+    const struct lce_problem *p = &plan->base.problem;
+    if (!(p->wants & LCE_WANT_GRAD_INPUT) || (!cuda_sliced(plan) && !plan->tail))
+        return false;
+    return p->dtype != LCE_F32 || (cuda_sliced(plan) && plan->compacts);
 }
 
 /* plan.c */
@@ -113,13 +122,27 @@ int cuda_naive_softmax(const struct cuda_run *run);
 /* The part of the vocabulary that the logits' buffer has, and the products of its shape. */
 struct cuda_slab {
     int64_t begin, columns;
+    int64_t tail; /* of the columns, the last, of which the products know nothing */
     const struct cuda_products *products;
 };
 /* slabs.c: adds the slab to what is known of the rows from FIRST on; makes its logits g; at the end of a
-   block its dinput is put in its place. */
+   block, where its dinput is a sum in the workspace, puts that in its place. */
 int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
+
+/* tail.c: how many of the last classes are not cuBLASLt's; and what these add to each product. */
+struct cuda_sum { /* out = beta out + ... */
+    void *out;
+    int64_t stride;
+    float beta;
+};
+int64_t cuda_tail_of(const struct lce_problem *problem, int mode);
+int cuda_tail_logits(const struct cuda_run *run, const struct cuda_slab *slab, const void *x, int64_t rows);
+int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, int64_t rows,
+                     const struct cuda_sum *sum);
+int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, const void *x,
+                      int64_t rows, const struct cuda_sum *sum);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);

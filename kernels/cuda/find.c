@@ -75,8 +75,7 @@ static int find_slabs(struct cuda_plan *plan)
 {
     static const char *const kinds[] = {"plain", "general"};
     char name[64];
-    int status =
-        find_typed(plan, IMAGE_TOKENS, "store", plan->base.problem.dtype, &plan->kernels.store_input);
+    int status = LCE_OK;
     for (int i = 0; !status && i < 2; i++) {
         snprintf(name, sizeof name, "lce_slab_scan_%s_%s", softmax_types(plan), kinds[i]);
         status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.scan[i]);
@@ -101,6 +100,25 @@ static int find_naive(struct cuda_plan *plan)
     return status ? status : cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_gradient", &k->gradient);
 }
 
+static int find_tail(struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    struct cuda_kernels *k = &plan->kernels;
+    const bool narrow = p->dtype != LCE_F32;
+    const bool wide[3] = {plan->wide, false, /* always in fp32 */
+                          narrow && (plan->accumulates || p->grad_weight_dtype == LCE_F32)};
+    static const char *const names[3] = {"logits", "dinput", "dweight"};
+    CUfunction *const functions[3] = {&k->tail_logits, &k->tail_dinput, &k->tail_dweight};
+    char name[64];
+    int status = LCE_OK;
+    for (int i = 0; !status && plan->tail && i < 3; i++) {
+        snprintf(name, sizeof name, "lce_tail_%s_%s%s", names[i], wide[i] ? "wide_" : "",
+                 type_name(p->dtype));
+        status = cuda_find(cuda_of(plan), IMAGE_TAIL, name, functions[i]);
+    }
+    return status;
+}
+
 int cuda_find_kernels(struct cuda_plan *plan)
 {
     const struct cuda_library *l = cuda_of(plan);
@@ -119,6 +137,10 @@ int cuda_find_kernels(struct cuda_plan *plan)
         status = find_typed(plan, IMAGE_TOKENS, "column_sum", p->dtype, &k->column_sum);
     if (!status)
         status = find_typed(plan, IMAGE_TOKENS, "store", p->grad_weight_dtype, &k->store);
+    if (!status && cuda_sums_dinput(plan))
+        status = find_typed(plan, IMAGE_TOKENS, "store", p->dtype, &k->store_input);
+    if (!status)
+        status = find_tail(plan);
     if (!status && cuda_sliced(plan))
         return find_slabs(plan);
     if (!status)

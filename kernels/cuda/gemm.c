@@ -168,6 +168,8 @@ int lce_gemm_run(const struct lce_blas *blas, cublasLtHandle_t handle, const str
                  const void *a, const void *b, const struct lce_factors *factors, void *scratch,
                  CUstream stream)
 {
+    if (!gemm->desc) /* of an empty shape: nothing is added, and beta is the caller's */
+        return LCE_OK;
     cublasStatus_t s = blas->matmul(handle, gemm->desc, factors->alpha, b, gemm->a, a, gemm->b, factors->beta,
                                     out, gemm->out, out, gemm->out, &gemm->algorithm, scratch,
                                     gemm->workspace_size, (cudaStream_t)stream);

@@ -34,7 +34,8 @@ struct lce_factors {
     const void *alpha, *beta; /* float */
 };
 
-/* Chooses the algorithm with at most SCRATCH bytes of scratch memory. */
+/* Chooses the algorithm with at most SCRATCH bytes of scratch memory.  A gemm of zeros is the empty product,
+   which runs as nothing. */
 int lce_gemm_create(const struct lce_blas *blas, cublasLtHandle_t handle, const struct lce_product *product,
                     size_t scratch, struct lce_gemm *gemm);
 void lce_gemm_destroy(const struct lce_blas *blas, struct lce_gemm *gemm);

@@ -14,4 +14,5 @@
     image lce_image_tokens, tokens.fatbin
     image lce_image_naive, naive.fatbin
     image lce_image_slab, slab.fatbin
+    image lce_image_tail, tail.fatbin
     .section .note.GNU-stack, "", @progbits

@@ -24,12 +24,6 @@ static size_t lay_out_naive(struct cuda_plan *plan, size_t total)
     return total;
 }
 
-/* Whether dinput is summed over slabs in the workspace. */
-static bool sums_dinput(const struct cuda_plan *plan)
-{
-    return cuda_sliced(plan) && plan->base.problem.wants & LCE_WANT_GRAD_INPUT && !cuda_sums_in_place(plan);
-}
-
 /* All but cuBLASLt's scratch, which comes last. */
 static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
 {
@@ -47,7 +41,7 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
     l->logits = lce_part(&total, n * (size_t)plan->stride, cuda_logit_size(plan));
     l->known = lce_part(&total, cuda_sliced(plan) ? n : 0, sizeof(struct lce_slab_row));
-    l->dinput = lce_part(&total, sums_dinput(plan) ? n * h : 0, sizeof(float));
+    l->dinput = lce_part(&total, cuda_sums_dinput(plan) ? n * h : 0, sizeof(float));
     if (plan->base.info.mode == LCE_NAIVE)
         total = lay_out_naive(plan, total);
     l->scratch = total;
@@ -58,8 +52,9 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
 static uint64_t token_size(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const size_t row = plan->compacts ? (size_t)p->hidden * lce_dtype_size(p->dtype) : 0;
-    return (size_t)plan->stride * cuda_logit_size(plan) + row;
+    const size_t row = plan->compacts ? lce_dtype_size(p->dtype) : 0,
+                 sum = cuda_sums_dinput(plan) ? sizeof(float) : 0;
+    return (size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * (row + sum);
 }
 
 /* dweight over several chunks, and the caller wants it rounded once: over one chunk it is anyway. */
@@ -252,13 +247,15 @@ static int make_product(const struct cuda_plan *plan, const struct lce_product *
     return lce_gemm_create(&l->blas, l->handle, product, needs ? scratch : 0, out);
 }
 
-/* Of N tokens by COLUMNS classes. */
+/* Of N tokens by COLUMNS classes, of which there may be none. */
 static int make_products(const struct cuda_plan *plan, int64_t n, int64_t columns, size_t scratch,
                          struct cuda_products *out)
 {
+    if (columns == 0)
+        return LCE_OK;
     const struct lce_problem *p = &plan->base.problem;
     const int64_t x = plan->compacts ? p->hidden : p->input_stride,
-                  dx = plan->compacts || sums_dinput(plan) ? p->hidden : p->grad_input_stride;
+                  dx = plan->compacts || cuda_sums_dinput(plan) ? p->hidden : p->grad_input_stride;
     struct lce_product common = {.dtype = p->dtype, .out_dtype = p->dtype, .tf32 = p->flags & LCE_ALLOW_TF32};
     struct lce_product logits = common, dinput = common, dweight = common;
     if (cuda_of(plan)->major == 9 && p->dtype != LCE_F32) /* nothing else was measured */
@@ -274,7 +271,7 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
     dinput.alignment = alignment_of(p, plan->chunk, dx);
     dinput.proposal = p->proposals >> 4 & 15;
     dinput.device_factors = plan->scaled;
-    dinput.out_dtype = sums_dinput(plan) ? LCE_F32 : p->dtype;
+    dinput.out_dtype = cuda_sums_dinput(plan) ? LCE_F32 : p->dtype;
     dweight.m = columns, dweight.n = p->hidden, dweight.k = n;
     dweight.a_stride = plan->g_stride, dweight.b_stride = x;
     dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
@@ -298,9 +295,9 @@ static int make_all_products(struct cuda_plan *plan, size_t scratch)
     int status = LCE_OK;
     for (int shorter = 0; plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
         for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
-            status =
-                make_products(plan, shorter ? plan->last : plan->chunk, narrower ? narrow : plan->columns,
-                              scratch, &plan->products[shorter][narrower]);
+            status = make_products(plan, shorter ? plan->last : plan->chunk,
+                                   narrower || narrow == plan->columns ? narrow - plan->tail : plan->columns,
+                                   scratch, &plan->products[shorter][narrower]);
     return status;
 }
 
@@ -366,6 +363,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
                      plan->base.info.mode != LCE_NAIVE;
     plan->rows = plan->compacts ? problem->max_counted : problem->tokens;
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
+    plan->tail = cuda_tail_of(problem, plan->base.info.mode);
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
     int status = fill(plan, chunk, budget);
     if (status)

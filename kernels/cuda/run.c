@@ -138,7 +138,13 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
     const int64_t row =
         kept ? p->hidden * 4 : p->grad_weight_stride * (int64_t)lce_dtype_size(p->grad_weight_dtype);
     char *out = kept ? cuda_at(r, plan->layout.accumulator) : r->buffers->grad_weight;
-    return product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
+    const struct cuda_sum tail = {out + (s->begin + s->columns - s->tail) * row,
+                                  kept ? p->hidden : p->grad_weight_stride,
+                                  !first ? 1
+                                  : kept ? 0
+                                         : p->grad_weight_beta};
+    int status = s->tail ? cuda_tail_dweight(r, s, g, b->x, b->rows, &tail) : LCE_OK;
+    return status ? status : product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
 }
 
 /* The classes' rows of the weight. */
@@ -149,29 +155,36 @@ static const char *weight_of(const struct cuda_run *r, const struct cuda_slab *s
     return weight + s->begin * p->weight_stride * (int64_t)lce_dtype_size(p->dtype);
 }
 
-/* Over slabs, of which this is the FIRST or not, dinput is summed in fp32. */
+/* Of slabs this is the FIRST or not. */
 static int dinput(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g,
                   bool first)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
-    const struct lce_factors host = {&one, first ? &zero : &one},
-                             device = {&r->stats->alpha, first ? &r->stats->zero : &r->stats->one};
+    const bool alone = first && !s->tail; /* the tail goes first, and the product adds to it */
+    const struct lce_factors host = {&one, alone ? &zero : &one},
+                             device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
     char *out = r->buffers->grad_input;
-    if (cuda_sliced(plan) && !cuda_sums_in_place(plan))
+    if (cuda_sums_dinput(plan))
         out = cuda_at(r, plan->layout.dinput);
     else if (plan->compacts)
         out = cuda_at(r, plan->layout.rows);
     else
         out += b->first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
-    return product(r, &s->products->dinput, out, g, weight_of(r, s), plan->scaled ? &device : &host);
+    const bool own = plan->compacts || cuda_sums_dinput(plan);
+    const struct cuda_sum tail = {out, own ? p->hidden : p->grad_input_stride, first ? 0 : 1};
+    int status = s->tail ? cuda_tail_dinput(r, s, g, b->rows, &tail) : LCE_OK;
+    return status ? status
+                  : product(r, &s->products->dinput, out, g, weight_of(r, s), plan->scaled ? &device : &host);
 }
 
 static int logits(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
     const struct lce_factors plain = {&one, &zero};
-    return product(r, &s->products->logits, cuda_at(r, r->plan->layout.logits), b->x, weight_of(r, s),
-                   &plain);
+    int status = s->tail ? cuda_tail_logits(r, s, b->x, b->rows) : LCE_OK;
+    return status ? status
+                  : product(r, &s->products->logits, cuda_at(r, r->plan->layout.logits), b->x,
+                            weight_of(r, s), &plain);
 }
 
 /* What is wanted of the slab's G; FIRST of the block's slabs or not. */
@@ -194,6 +207,7 @@ static struct cuda_slab slab_of(const struct cuda_plan *plan, const struct block
     const bool shorter = left < plan->columns;
     return (struct cuda_slab){.begin = begin,
                               .columns = shorter ? left : plan->columns,
+                              .tail = left <= plan->columns ? plan->tail : 0,
                               .products = &plan->products[b->rows != plan->chunk][shorter]};
 }
 
@@ -207,7 +221,9 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
         status = softmax(r, b->first, b->rows);
     if (!status)
         status = gradients(r, b, &all, cuda_at(r, naive ? plan->layout.g : plan->layout.logits), true);
-    if (!status && plan->compacts && wants(r, LCE_WANT_GRAD_INPUT))
+    if (!status && cuda_sums_dinput(plan))
+        status = cuda_slab_store(r, b->first, b->rows);
+    else if (!status && plan->compacts && wants(r, LCE_WANT_GRAD_INPUT))
         status = move_rows(r, false, b->first, b->rows);
     return status;
 }
@@ -227,7 +243,7 @@ static int slab_gradients(const struct cuda_run *r, const struct block *b)
         if (!status)
             status = gradients(r, b, &s, cuda_at(r, plan->layout.logits), begin == last);
     }
-    if (!status && wants(r, LCE_WANT_GRAD_INPUT) && !cuda_sums_in_place(plan))
+    if (!status && cuda_sums_dinput(plan))
         status = cuda_slab_store(r, b->first, b->rows);
     return status;
 }
