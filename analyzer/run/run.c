@@ -42,7 +42,7 @@ struct options {
 static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
      "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten"},
-    ENV_ROW("stacks", "WHICH", stacks, "call stacks of off, driver or all allocations (default driver)"),
+    ENV_ROW("stacks", "WHICH", stacks, "call stacks: off, driver, python or all (default python)"),
     ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
     ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
     ENV_ROW("phases", "RULES", phases, "which NVTX ranges name phases: name=pattern[,name=pattern...]"),
@@ -157,7 +157,7 @@ static bool is_one_of(const char *value, const char *const *list)
 /* The values that the shim would warn about and ignore; here they can be refused before anything starts. */
 static int check_values(const struct options *o)
 {
-    static const char *const stacks[] = {"off", "driver", "all", NULL}, *const allocators[] = {"off", "arena",
+    static const char *const stacks[] = {"off", "driver", "python", "all", NULL}, *const allocators[] = {"off", "arena",
                                                                                                NULL};
     const char *const numbers[][2] = {
         {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
@@ -166,7 +166,7 @@ static int check_values(const struct options *o)
     if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
         return complain("run: --allocator=arena: the arena is not in this build of vramscope");
     if (o->stacks && !is_one_of(o->stacks, stacks))
-        return complain("run: --stacks takes off, driver or all, not '%s'", o->stacks);
+        return complain("run: --stacks takes off, driver, python or all, not '%s'", o->stacks);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i][1] && (!*numbers[i][1] || numbers[i][1][strspn(numbers[i][1], "0123456789")]))
             return complain("run: --%s takes a whole number, not '%s'", numbers[i][0], numbers[i][1]);

@@ -20,7 +20,7 @@ struct vs_options {
 #undef OPTION
 };
 
-enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_ALL }; /* values of `stacks` */
+enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_PYTHON, VS_STACKS_ALL }; /* values of `stacks` */
 enum { VS_ALLOCATOR_OFF, VS_ALLOCATOR_ARENA };
 enum { VS_ARENA_FREE_AUTO, VS_ARENA_FREE_WAIT, VS_ARENA_FREE_DEFER };
 

@@ -29,6 +29,7 @@ static void put_together(void)
 {
     vs_supply_range = vs_range_current;
     vs_suppliers = (struct vs_suppliers){.stack = vs_stack_capture,
+                                         .python_stack = vs_python_capture,
                                          .prepare = vs_stack_prepare,
                                          .round = vs_modules_refresh,
                                          .second_thread = vs_sampler_run,

@@ -44,8 +44,8 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
 enum {
     STARTS = 1,       /* begins a recording when it succeeded */
-    DRIVER_STACK = 2, /* call stack with VRAMSCOPE_STACKS=driver */
-    BLOCK_STACK = 4,  /* ... =all */
+    DRIVER_STACK = 2, /* call stack with VRAMSCOPE_STACKS=driver, python and all */
+    BLOCK_STACK = 4,  /* ... =python and all */
     OWN_RANGE = 8,    /* brings its range (and what else its fields mean) itself */
     ENDS = 16,        /* ends something: recorded while the window is closed */
     RSS = 32,         /* wants the host's memory in arg1 */
@@ -241,8 +241,10 @@ void vs_record_ahead(const struct vs_journal *j)
 /* What the hot path finds worked out. */
 static void get_ready(struct vs_recording *r, const struct vs_journal *j)
 {
-    static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK};
+    static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK,
+                                         DRIVER_STACK | BLOCK_STACK};
     r->stack_traits = by_option[vs_options.stacks];
+    r->python_traits = vs_options.stacks == VS_STACKS_PYTHON ? BLOCK_STACK : 0;
     vs_record_ahead(j);
 }
 
@@ -311,6 +313,11 @@ static inline void fetch_ahead(void)
     vs_fetch(head + 64);
 }
 
+static uint32_t stack_of(const struct vs_recording *r, struct vs_journal *j, unsigned t)
+{
+    return t & r->python_traits ? vs_suppliers.python_stack(j) : vs_suppliers.stack(j, 0);
+}
+
 VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
 {
     fetch_ahead();
@@ -329,7 +336,7 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
         event->range = vs_supply_range(); /* may write ranges that waited, through us: before our own slot */
-        event->stack = unlikely_(t & r->stack_traits) ? vs_suppliers.stack(j, 0) : 0;
+        event->stack = unlikely_(t & r->stack_traits) ? stack_of(r, j, t) : 0;
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);

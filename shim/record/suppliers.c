@@ -13,6 +13,11 @@ static uint32_t no_stack(struct vs_journal *j, int skip)
     return 0;
 }
 
+static uint32_t no_python_stack(struct vs_journal *j)
+{
+    return 0;
+}
+
 static void nothing(void) {}
 
 static void no_round(struct vs_journal *j) {}
@@ -20,5 +25,9 @@ static void no_round(struct vs_journal *j) {}
 static void nobody(struct vs_recording *r) {}
 
 VS_HOT uint32_t (*vs_supply_range)(void) = no_range;
-struct vs_suppliers vs_suppliers = {
-    .stack = no_stack, .prepare = nothing, .round = no_round, .second_thread = nobody, .last_look = nobody};
+struct vs_suppliers vs_suppliers = {.stack = no_stack,
+                                    .python_stack = no_python_stack,
+                                    .prepare = nothing,
+                                    .round = no_round,
+                                    .second_thread = nobody,
+                                    .last_look = nobody};

@@ -26,6 +26,8 @@ extern VS_HOT uint32_t (*vs_supply_range)(void);
 struct vs_suppliers {
     /* The interned call stack of the caller, SKIP innermost frames left out; 0: none.  As above. */
     uint32_t (*stack)(struct vs_journal *j, int skip);
+    /* The same of Python frames alone. */
+    uint32_t (*python_stack)(struct vs_journal *j);
     /* Loads what taking stacks needs.  Where loading a library is safe, before the first event; again and
      * again. */
     void (*prepare)(void);

@@ -74,17 +74,28 @@ static void drop_regions(struct vs_block *block)
     }
 }
 
+/* Zeros from BEGIN to END.  Whole pages come back zeroed when they are touched again. */
+static void wipe(void *begin, char *end)
+{
+    char *from = (char *)(((uintptr_t)begin + 4095) & ~(uintptr_t)4095);
+    char *to = (char *)((uintptr_t)end & ~(uintptr_t)4095);
+    memset(begin, 0, (size_t)(from - (char *)begin));
+    if (madvise(from, (size_t)(to - from), MADV_DONTNEED) != 0)
+        memset(from, 0, (size_t)(to - from));
+    memset(to, 0, (size_t)(end - to));
+}
+
 void vs_block_forget(struct vs_block *block)
 {
     memset(block->tls, 0, sizeof block->tls); /* libunwind takes zeroes for a thread that it has not met */
     drop_regions(block);
-    /* the pages come back zeroed when they are touched again */
-    uintptr_t from = ((uintptr_t)block->stacks + 4095) & ~(uintptr_t)4095;
-    uintptr_t to = ((uintptr_t)(block + 1)) & ~(uintptr_t)4095;
-    memset(block->stacks, 0, from - (uintptr_t)block->stacks);
-    if (madvise((void *)from, to - from, MADV_DONTNEED) != 0)
-        memset((void *)from, 0, to - from);
-    memset((void *)to, 0, (uintptr_t)(block + 1) - to);
+    wipe(block->stacks, (char *)&block->python_journal);
+}
+
+void vs_block_forget_python(struct vs_block *block)
+{
+    memset(block->nodes, 0, sizeof block->nodes); /* the same journal's ids */
+    wipe(block->python_pages, (char *)(block + 1));
 }
 
 static bool thread_gone(const struct vs_block *block, pid_t pid)

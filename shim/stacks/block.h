@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "merge.h"
+#include "python.h"
 #include "trace/journal/journal.h"
 
 #define VS_STACK_DEPTH_MAX 256
@@ -24,6 +26,10 @@ enum {
     VS_STACK_SLOTS = 1024, /* whole stacks, by hash */
     VS_FRAME_SLOTS = 4096, /* pc -> frame */
     VS_NODE_SLOTS = 4096,  /* (parent, frame) -> stack */
+    VS_PYTHON_STACK_SLOTS = 2048,
+    VS_PYTHON_FRAME_SLOTS = 4096, /* (code object, instruction) -> frame */
+    VS_PYTHON_PAGES = 64,
+    VS_PYTHON_TEXT = 4096,
     VS_BLOCK_REGIONS = 8,
     VS_BLOCK_TLS = 64,
     VS_BLOCK_LOCKS = 8,
@@ -40,6 +46,11 @@ struct vs_frame_slot {
     uint64_t pc;
     uint32_t frame;
     uint32_t module;
+};
+struct vs_python_frame_slot {
+    uintptr_t code, instr;
+    uint64_t identity;
+    uint32_t frame;
 };
 struct vs_node_slot {
     uint64_t key; /* parent << 32 | frame */
@@ -71,6 +82,16 @@ struct vs_block {
     struct vs_stack_slot stacks[VS_STACK_SLOTS];
     struct vs_frame_slot frames[VS_FRAME_SLOTS];
     struct vs_node_slot nodes[VS_NODE_SLOTS];
+    struct vs_native_frame natives[VS_STACK_DEPTH_MAX]; /* of the stack that is being merged */
+    uint32_t merged[VS_STACK_DEPTH_MAX];
+    /* Python's: they do not depend on what the loader has loaded */
+    struct vs_journal *python_journal; /* that the cached ids belong to */
+    uint64_t python_captures;
+    uint64_t python_pages[VS_PYTHON_PAGES]; /* numbers of pages found readable */
+    struct vs_python_frame python[VS_STACK_DEPTH_MAX];
+    struct vs_stack_slot python_stacks[VS_PYTHON_STACK_SLOTS];
+    struct vs_python_frame_slot python_frames[VS_PYTHON_FRAME_SLOTS];
+    char text[VS_PYTHON_TEXT];
 };
 
 /* The calling thread's block with its guard taken, or NULL: the thread is inside already (a signal handler),
@@ -81,8 +102,10 @@ void vs_block_leave(struct vs_block *block);
 /* The calling thread's block while it is inside, for the unwinder's imports. */
 struct vs_block *vs_block_current(void);
 
-/* Forgets everything cached: ids, pcs and libunwind's own frame cache. */
+/* Forgets everything cached of native stacks: ids, pcs and libunwind's own frame cache. */
 void vs_block_forget(struct vs_block *block);
+/* The same of Python's. */
+void vs_block_forget_python(struct vs_block *block);
 
 /* Unmaps the blocks of threads that have ended.  One thread at a time. */
 void vs_blocks_reap(void);

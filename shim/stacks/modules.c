@@ -22,6 +22,7 @@
 #include "record/record.h"
 #include "block.h"
 #include "elfimage.h"
+#include "python.h"
 
 typedef int (*find_object_fn)(void *, struct dl_find_object *);
 static find_object_fn find_object;
@@ -36,7 +37,7 @@ static struct {
 bool vs_object_find(uintptr_t address, struct vs_object *object)
 {
     struct dl_find_object found;
-    if (find_object((void *)address, &found) != 0 || !found.dlfo_link_map)
+    if (!find_object || find_object((void *)address, &found) != 0 || !found.dlfo_link_map)
         return false;
     *object = (struct vs_object){(uintptr_t)found.dlfo_map_start, (uintptr_t)found.dlfo_map_end,
                                  found.dlfo_link_map, found.dlfo_eh_frame};
@@ -340,6 +341,7 @@ void vs_modules_refresh(struct vs_journal *j)
             atomic_fetch_add_explicit(&loads_polled, 1, memory_order_release);
         last = now;
     }
+    vs_python_prepare();
     if (++round % 64 == 0)
         vs_blocks_reap();
 }

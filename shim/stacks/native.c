@@ -30,6 +30,7 @@
 #include "core/own_stack.h"
 #include "core/shelter.h"
 #include "block.h"
+#include "interning.h"
 #include "modules.h"
 #include "stacks.h"
 #include "unwind_imports.h"
@@ -41,6 +42,7 @@ static struct {
     _Atomic int prepared;
     _Atomic bool ready;
     unsigned depth;
+    bool merge; /* with Python frames */
     char why[512];
 } stacks = {.depth = 64};
 
@@ -49,6 +51,11 @@ static struct {
 void vs_stack_set_depth(unsigned depth)
 {
     stacks.depth = depth < 1 ? 1 : depth > VS_STACK_DEPTH_MAX ? VS_STACK_DEPTH_MAX : depth;
+}
+
+unsigned vs_stack_depth(void)
+{
+    return stacks.depth;
 }
 
 const char *vs_stack_why_off(void)
@@ -74,6 +81,7 @@ static bool load_beside(const char *self)
 
 static void load(void *unused)
 {
+    stacks.merge = vs_options.stacks == VS_STACKS_PYTHON || vs_options.stacks == VS_STACKS_ALL;
     if (!vs_imports_prepare())
         snprintf(stacks.why, sizeof stacks.why,
                  "glibc has no _dl_find_object (older than 2.35): stacks can't be taken without the loader's "
@@ -81,6 +89,7 @@ static void load(void *unused)
     else if (load_beside(vs_module_self()))
         /* release: a thread that sees `ready` sees the unwinder's pointers */
         atomic_store_explicit(&stacks.ready, true, memory_order_release);
+    vs_python_prepare();
 }
 
 void vs_stack_prepare(void)
@@ -105,12 +114,6 @@ void vs_stack_prepare(void)
 
 /* ---- interning ---- */
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static const uint64_t odd[4] = {0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u,
                                 0x589965cc75374cc3u};
 
@@ -124,21 +127,21 @@ static void hash_pcs(void *const *pcs, int count, uint64_t hash[2])
     for (; i + 4 <= count; i += 4) {
         for (int chain = 0; chain < 2; chain++) {
             uint64_t p = (uint64_t)pcs[i + 2 * chain], q = (uint64_t)pcs[i + 2 * chain + 1];
-            a[chain] = mix(a[chain] ^ p, q ^ odd[0]);
-            b[chain] = mix(b[chain] ^ q, p ^ odd[1]);
+            a[chain] = vs_mix(a[chain] ^ p, q ^ odd[0]);
+            b[chain] = vs_mix(b[chain] ^ q, p ^ odd[1]);
         }
     }
     for (; i < count; i++) {
-        a[0] = mix(a[0] ^ (uint64_t)pcs[i], odd[2]);
-        b[0] = mix(b[0] ^ (uint64_t)pcs[i], odd[3]);
+        a[0] = vs_mix(a[0] ^ (uint64_t)pcs[i], odd[2]);
+        b[0] = vs_mix(b[0] ^ (uint64_t)pcs[i], odd[3]);
     }
-    hash[0] = mix(a[0] ^ odd[1], a[1] ^ odd[2]);
-    hash[1] = mix(b[0] ^ odd[3], b[1] ^ odd[0]);
+    hash[0] = vs_mix(a[0] ^ odd[1], a[1] ^ odd[2]);
+    hash[1] = vs_mix(b[0] ^ odd[3], b[1] ^ odd[0]);
 }
 
 static struct vs_frame_slot *frame_of(struct vs_block *block, struct vs_journal *j, uint64_t address)
 {
-    struct vs_frame_slot *slot = &block->frames[mix(address, 0x9e3779b97f4a7c15u) % VS_FRAME_SLOTS];
+    struct vs_frame_slot *slot = &block->frames[vs_mix(address, 0x9e3779b97f4a7c15u) % VS_FRAME_SLOTS];
     if (slot->pc == address)
         return slot;
     struct vs_object object;
@@ -146,18 +149,6 @@ static struct vs_frame_slot *frame_of(struct vs_block *block, struct vs_journal 
     slot->frame = vs_journal_frame(j, address, slot->module);
     slot->pc = address;
     return slot;
-}
-
-static uint32_t node_of(struct vs_block *block, struct vs_journal *j, uint32_t parent, uint32_t frame)
-{
-    uint64_t key = (uint64_t)parent << 32 | frame;
-    struct vs_node_slot *slot = &block->nodes[mix(key, 0xe7037ed1a0b428dbu) % VS_NODE_SLOTS];
-    if (!slot->used || slot->key != key) {
-        slot->stack = vs_journal_stack(j, parent, frame);
-        slot->key = key;
-        slot->used = 1;
-    }
-    return slot->stack;
 }
 
 /* The number of innermost pcs that are known to be right. */
@@ -176,25 +167,47 @@ static uint32_t intern(struct vs_block *block, struct vs_journal *j, void *const
         struct vs_frame_slot *frame = frame_of(block, j, (uint64_t)pcs[i] - 1);
         if (!frame->frame)
             return 0; /* the table is full (counted there): no stack rather than a wrong one */
-        node = node_of(block, j, node, frame->frame);
+        node = vs_node_of(block, j, node, frame->frame);
         if (!node)
             return 0;
     }
     return node;
 }
 
+/* The same where Python code runs among them. */
+static uint32_t intern_merged(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count,
+                              int python)
+{
+    int known = trusted(block, j, pcs, count);
+    for (int i = 0; i < known; i++) {
+        uint64_t address = (uint64_t)pcs[i] - 1;
+        block->natives[i] = (struct vs_native_frame){address, frame_of(block, j, address)->frame};
+    }
+    bool cut = known < count || count == (int)stacks.depth;
+    int n = vs_merge(block, j, block->natives, known, cut, python, block->merged, (int)stacks.depth);
+    uint32_t node = 0;
+    for (int i = n; i-- > 0;)
+        if (!(node = vs_node_of(block, j, node, block->merged[i])))
+            return 0;
+    return node;
+}
+
 static uint32_t lookup(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count)
 {
-    uint64_t hash[2];
+    uint64_t hash[2], frames[2] = {0, 0};
+    int python = stacks.merge ? vs_python_walk(block, j, (int)stacks.depth, frames) : 0;
     hash_pcs(pcs, count, hash);
+    hash[0] ^= frames[0];
+    hash[1] ^= frames[1];
+    uint32_t counts = (uint32_t)count | (uint32_t)python << 16;
     struct vs_stack_slot *slot = &block->stacks[hash[0] % VS_STACK_SLOTS];
-    if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count &&
+    if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == counts &&
         slot->last == pcs[count - 1])
         return slot->stack;
     slot->count = 0; /* not valid while it changes: interning may end early */
-    uint32_t stack = intern(block, j, pcs, count);
+    uint32_t stack = python ? intern_merged(block, j, pcs, count, python) : intern(block, j, pcs, count);
     *slot = (struct vs_stack_slot){
-        .hash = {hash[0], hash[1]}, .last = pcs[count - 1], .count = (uint32_t)count, .stack = stack};
+        .hash = {hash[0], hash[1]}, .last = pcs[count - 1], .count = counts, .stack = stack};
     return stack;
 }
 
@@ -228,7 +241,7 @@ static int first_frame(void *const *pcs, int count, int skip)
 __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_journal *j, int skip)
 {
     if (!j || !atomic_load_explicit(&stacks.ready, memory_order_acquire))
-        return 0;
+        return stacks.merge ? vs_python_capture(j) : 0; /* without an unwinder what can be told */
     int saved = errno;
     uint32_t stack = 0;
     struct vs_block *block = vs_block_enter();

@@ -9,11 +9,17 @@
 /* The interned call stack of the caller, `skip` innermost frames left out; 0 where stacks are off, the thread
  * is already unwinding, or nothing is known. */
 uint32_t vs_stack_capture(struct vs_journal *j, int skip);
-/* Loads the unwinder, once: before the first event, from a place where loading a library is safe. */
+/* The calling thread's Python frames alone, interned; 0 where no Python code is running, or where it cannot
+ * be told which. */
+uint32_t vs_python_capture(struct vs_journal *j);
+/* Loads the unwinder and looks for an interpreter, once: before the first event, from a place where loading a
+ * library is safe. */
 void vs_stack_prepare(void);
 
 /* Frames kept of a stack, counted from the innermost, 1 to 256.  Before the first capture. */
 void vs_stack_set_depth(unsigned depth);
+
+unsigned vs_stack_depth(void);
 
 /* Why there are no call stacks, one line; "" where there are or nobody has asked yet. */
 const char *vs_stack_why_off(void);

@@ -26,6 +26,11 @@ for stacks in off driver; do
     rm -f hooks.db*
 done
 
+if command -v python3 >/dev/null; then
+    echo "== a capture of Python frames"
+    python3 "$(dirname "$0")/../python/bench.py" "$tests/libprobe_python.so"
+fi
+
 echo "== bench_cold"
 VRAMSCOPE_OUTPUT=$dir/cold.db LD_PRELOAD=$lib "$tests/bench_cold"
 rm -f cold.db*

@@ -119,7 +119,7 @@ if [ "$(id -u)" != 0 ]; then
     expect 2 "run: the directory .*locked is not writable" "$V" run -o locked/x.db -- touch started
 fi
 expect 2 "run: the directory /proc.* is not writable|run: the directory of /proc" "$V" run -o /proc/nope/x.db -- touch started
-expect 2 "run: --stacks takes off, driver or all" "$V" run --stacks=some -o a.db -- touch started
+expect 2 "run: --stacks takes off, driver, python or all" "$V" run --stacks=some -o a.db -- touch started
 expect 2 "run: --sample-ms takes a whole number" "$V" run --sample-ms=often -o a.db -- touch started
 expect 2 "run: --journal-dir .*can't be used" "$V" run --journal-dir=/no/such -o a.db -- touch started
 [ -e started ] && echo "FAILED: the command ran all the same" && failures=$((failures + 1))

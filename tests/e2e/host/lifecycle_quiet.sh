@@ -28,7 +28,7 @@ one_line() {
     grep -q "^> vramscope: .*$text" "$run/said" || fail "$*: not '$text' but $(cat "$run/said")"
 }
 
-one_line 'VRAMSCOPE_STACKS=sometimes .*\[off,driver,all\].*using driver' env VRAMSCOPE_STACKS=sometimes "$tests/prog_linked"
+one_line 'VRAMSCOPE_STACKS=sometimes .*\[off,driver,python,all\].*using python' env VRAMSCOPE_STACKS=sometimes "$tests/prog_linked"
 expect_sql "SELECT count(*) > 0 FROM event" 1
 one_line '/nonexistent/x.db: No such file.*VRAMSCOPE_OUTPUT' env VRAMSCOPE_OUTPUT=/nonexistent/x.db "$tests/prog_linked"
 one_line '/proc/x.db: .*VRAMSCOPE_OUTPUT' env VRAMSCOPE_OUTPUT=/proc/x.db "$tests/prog_linked"

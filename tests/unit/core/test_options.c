@@ -28,7 +28,7 @@ static void without_variables_the_defaults_hold_silently(void **state)
 {
     assert_string_equal(load("HOME=/"), "");
     assert_string_equal(vs_options.output, "vramscope-%h-%p.db");
-    assert_int_equal(vs_options.stacks, VS_STACKS_DRIVER);
+    assert_int_equal(vs_options.stacks, VS_STACKS_PYTHON);
     assert_int_equal(vs_options.stack_depth, 64);
     assert_int_equal(vs_options.ring_events, 262144);
     assert_int_equal(vs_options.sample_ms, 100);
@@ -93,9 +93,9 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
     static const struct {
         const char *entry, *value, *words;
     } bad[] = {
-        {"VRAMSCOPE_STACKS=sometimes", "sometimes", "[off,driver,all]"},
-        {"VRAMSCOPE_STACKS=", "VRAMSCOPE_STACKS= ", "[off,driver,all]"},
-        {"VRAMSCOPE_STACKS=off,driver", "off,driver", "[off,driver,all]"},
+        {"VRAMSCOPE_STACKS=sometimes", "sometimes", "[off,driver,python,all]"},
+        {"VRAMSCOPE_STACKS=", "VRAMSCOPE_STACKS= ", "[off,driver,python,all]"},
+        {"VRAMSCOPE_STACKS=off,driver", "off,driver", "[off,driver,python,all]"},
         {"VRAMSCOPE_STACK_DEPTH=0", "=0", "1 to 256"},
         {"VRAMSCOPE_STACK_DEPTH=257", "=257", "using 64"},
         {"VRAMSCOPE_STACK_DEPTH=-1", "=-1", "using 64"},
@@ -122,7 +122,7 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
             const char *said = load(bad[i].entry);
             bool ok = lines_in(said) == 1 && strncmp(said, "vramscope: VRAMSCOPE_", 21) == 0 &&
                       strstr(said, bad[i].value) && strstr(said, bad[i].words) &&
-                      vs_options.stack_depth == 64 && vs_options.stacks == VS_STACKS_DRIVER &&
+                      vs_options.stack_depth == 64 && vs_options.stacks == VS_STACKS_PYTHON &&
                       vs_options.max_bytes == UINT64_C(4) << 30;
             if (!ok)
                 fprintf(stderr, "%s -> %s\n", bad[i].entry, said);

@@ -91,6 +91,11 @@ static uint32_t standin_stack(struct vs_journal *j, int skip)
     return 23;
 }
 
+static uint32_t standin_python(struct vs_journal *j)
+{
+    return 29;
+}
+
 static uint64_t standin_context(void)
 {
     return 0;
@@ -106,6 +111,7 @@ static __attribute__((constructor)) void standins_supply(void)
 {
     vs_supply_range = standin_range;
     vs_suppliers.stack = standin_stack;
+    vs_suppliers.python_stack = standin_python;
     vs_suppliers.second_thread = vs_sampler_run;
     vs_suppliers.last_look = vs_sampler_last_look;
     vs_sampler_init((struct vs_sampler_driver){standin_context, standin_used});

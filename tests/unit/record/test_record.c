@@ -197,7 +197,7 @@ IN_CHILD(fields_are_filled_in_and_those_of_ranges_left_alone)
     CHECK(e[0].t_ns >= before && e[1].t_ns >= e[0].t_ns);
     CHECK(e[1].range == 5 && e[1].stack == 6 && e[1].thread == 1);
     CHECK(e[2].thread == VS_THREAD_UNKNOWN);
-    CHECK(e[3].range == 17 && e[3].stack == 0); /* framework blocks: only with all */
+    CHECK(e[3].range == 17 && e[3].stack == 29); /* framework blocks: Python frames */
     CHECK(e[4].op == VS_OP_FREE && e[4].stack == 0 && e[4].range == 17);
 }
 
@@ -210,6 +210,17 @@ IN_CHILD(without_stacks_no_event_has_one)
     vs_drain_finish();
     CHECK(load(in_dir("run.db"), &e) == 2);
     CHECK(e[0].stack == 0 && e[1].stack == 0);
+}
+
+IN_CHILD(with_driver_stacks_blocks_have_none)
+{
+    struct vs_event *e;
+    vs_options.stacks = VS_STACKS_DRIVER;
+    alloc(1);
+    record(VS_OP_BLOCK_ALLOC, 1);
+    vs_drain_finish();
+    CHECK(load(in_dir("run.db"), &e) == 2);
+    CHECK(e[0].stack == 23 && e[1].stack == 0);
 }
 
 IN_CHILD(with_all_stacks_blocks_have_one_too_and_what_ends_has_none)
@@ -690,6 +701,7 @@ int main(void)
         T(nothing_exists_before_the_first_successful_allocation),
         T(fields_are_filled_in_and_those_of_ranges_left_alone),
         T(without_stacks_no_event_has_one),
+        T(with_driver_stacks_blocks_have_none),
         T(with_all_stacks_blocks_have_one_too_and_what_ends_has_none),
         T(threads_that_start_together_lose_nothing),
         T(after_the_final_drain_the_file_is_complete_and_late_events_still_get_in),

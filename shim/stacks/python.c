@@ -1,0 +1,320 @@
+/*
+ * python.c - captures the calling thread's Python frames and interns them in the journal.
+ *
+ *      thread state ──▶ frames, innermost first ──▶ hash ──▶ this thread's table of whole stacks ──▶ id
+ *                                                     │ not there
+ *                                                     ▼ from the outermost frame inwards
+ *                     (code object, instruction) ──▶ frame id,  (caller, frame) ──▶ stack id
+ *                          │ not there
+ *                          ▼
+ *                     names and line copied into the journal                            (python_text.c)
+ *
+ * Every frame is walked over each time: a frame that lies where one lay before may have been left and entered
+ * again by another line of its caller, and nothing in it would tell.  A frame's line is decoded once for each
+ * (code object, instruction), when it is first seen, while the code object is surely alive.
+ *
+ * Addresses of code objects come back as a rule when code is made and dropped.  From 3.12 on every code
+ * object has a number of its own, which goes into the hash.  Before, what it points to has to do, and now and
+ * then the cached names are made again, so that a coincidence cannot last.
+ *
+ * What could make these reads wrong, and what is done about it:
+ *   - the interpreter's end frees the states of other threads: nothing is read once it is finalizing.  A
+ * daemon thread would have to be between that question and its last read, which is some 100 ns, while the
+ *     interpreter goes through the microseconds from its own mark to the first free;
+ *   - 3.10 to 3.12 tell each thread the main interpreter's state also inside a sub-interpreter: while there
+ * are several interpreters nothing is read;
+ *   - in 3.11 and 3.12 a signal may interrupt the two instructions between which the innermost frame is not
+ * set yet: that word is followed only where pages are readable and what they hold is a code object.
+ */
+#define _GNU_SOURCE
+#include "python.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/hot.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "block.h"
+#include "elfimage.h"
+#include "interning.h"
+#include "modules.h"
+#include "stacks.h"
+
+#define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
+#define unlikely_(x)           __builtin_expect(!!(x), 0)
+
+#define RENEW_AFTER 1024 /* captures after which names that nothing proves are made again */
+
+static struct {
+    struct vs_python layout;
+    _Atomic(const struct vs_python *) now; /* &layout once it is filled in */
+    _Atomic bool checked;
+    _Atomic pid_t looking; /* the process in which somebody looks for an interpreter */
+    _Atomic int told;
+    _Atomic bool refused;
+    uint64_t loads; /* the loader's count at the last look */
+    char why[160];
+} python;
+
+/* ---- finding ---- */
+
+const struct vs_python *vs_python_now(void)
+{
+    return atomic_load_explicit(&python.now, memory_order_acquire);
+}
+
+const char *vs_python_why_off(void)
+{
+    return vs_python_now() ? "" : python.why;
+}
+
+static void refuse(const char *why)
+{
+    snprintf(python.why, sizeof python.why, "%s", why);
+    python.refused = true;
+    atomic_store_explicit(&python.now, NULL, memory_order_release);
+}
+
+static void look(void)
+{
+    char why[sizeof python.why];
+    struct vs_python found;
+    switch (vs_python_find(&found, why, sizeof why)) {
+    case VS_PYTHON_FOUND:
+        python.layout = found;
+        atomic_store_explicit(&python.now, &python.layout, memory_order_release);
+        break;
+    case VS_PYTHON_REFUSED:
+        refuse(why);
+        break;
+    case VS_PYTHON_NONE:
+        break;
+    }
+}
+
+static bool wanted(void)
+{
+    return vs_options.stacks == VS_STACKS_PYTHON || vs_options.stacks == VS_STACKS_ALL;
+}
+
+void vs_python_prepare(void)
+{
+    pid_t us = getpid(), others = atomic_load_explicit(&python.looking, memory_order_relaxed);
+    /* A fork child does not wait for what one of its parent's threads was doing. */
+    if (!wanted() || others == us || !atomic_compare_exchange_strong(&python.looking, &others, us))
+        return;
+    uint64_t loads = vs_module_loads();
+    if (!python.refused && !vs_python_now() && python.loads != loads)
+        look();
+    python.loads = loads;
+    int say = python.refused ? 2 : vs_python_now() ? 1 : 0;
+    if (atomic_exchange(&python.told, say) != say)
+        vs_log_verbose(say == 2 ? "no Python frames: %s" : "Python frames of CPython %s",
+                       say == 2 ? python.why : python.layout.release);
+    atomic_store_explicit(&python.looking, 0, memory_order_release);
+}
+
+/* ---- walking ---- */
+
+/* Whether the page of ADDRESS can be read: asked of the kernel once for each page. */
+static bool page_readable(struct vs_block *block, uintptr_t address)
+{
+    uint64_t page = address >> 12;
+    uint64_t *slot = &block->python_pages[page % VS_PYTHON_PAGES];
+    if (address % 8 || page == 0)
+        return false;
+    if (*slot == page)
+        return true;
+    if (!vs_readable(address))
+        return false;
+    *slot = page;
+    return true;
+}
+
+/* The innermost frame where it hangs on a structure of the C stack that may be half made. */
+static bool plausible(struct vs_block *block, const struct vs_python *p, uintptr_t frame)
+{
+    if (!page_readable(block, frame))
+        return false;
+    uintptr_t code = AT(uintptr_t, frame, p->code);
+    return page_readable(block, code) && AT(uintptr_t, code, 8) == p->code_type;
+}
+
+static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, enum vs_python_kind kind)
+{
+    if (kind == VS_PYTHON_VERSIONS)
+        return AT(uint32_t, code, p->version);
+    return vs_mix(AT(uintptr_t, code, p->filename) ^ AT(uint32_t, code, p->firstlineno),
+                  AT(uintptr_t, code, p->linetable) ^ AT(uintptr_t, code, p->name) << 20);
+}
+
+/* KIND and MINOR are constants of the caller: three loops, none of which asks what it is about. */
+static inline __attribute__((always_inline)) int walk(const struct vs_python *p, uintptr_t frame,
+                                                      struct vs_python_frame *out, int max, uint64_t hash[2],
+                                                      enum vs_python_kind kind, bool others)
+{
+    uint64_t a = 0x9e3779b97f4a7c15u, b = 0xc2b2ae3d27d4eb4fu;
+    int n = 0;
+    for (; frame && n < max; frame = AT(uintptr_t, frame, p->previous)) {
+        uintptr_t code = AT(uintptr_t, frame, p->code);
+        if (others) {
+            code &= ~p->tags;
+            if (!code || AT(uintptr_t, code, 8) != p->code_type)
+                continue; /* the entry of the interpreter's loop, or another language's frame */
+        }
+        uintptr_t instr = kind == VS_PYTHON_OBJECTS ? (uintptr_t)(intptr_t)AT(int, frame, p->instr)
+                                                    : AT(uintptr_t, frame, p->instr);
+        uint64_t identity = identity_of(p, code, kind);
+        a = vs_mix(a ^ code, instr ^ 0xa0761d6478bd642fu);
+        b = vs_mix(b ^ instr, (code + (identity << 40)) ^ 0xe7037ed1a0b428dbu ^ identity);
+        out[n++] = (struct vs_python_frame){code, instr, identity, frame};
+    }
+    hash[0] = a;
+    hash[1] = b;
+    return n;
+}
+
+static int walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out, int max,
+                    uint64_t hash[2])
+{
+    if (p->minor >= 13)
+        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, true);
+    if (p->kind == VS_PYTHON_VERSIONS)
+        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, false);
+    if (p->kind == VS_PYTHON_STRUCTS)
+        return walk(p, frame, out, max, hash, VS_PYTHON_STRUCTS, false);
+    return walk(p, frame, out, max, hash, VS_PYTHON_OBJECTS, false);
+}
+
+/* The first time that there are frames. */
+static __attribute__((noinline)) bool checked_now(const struct vs_python *p, uintptr_t state)
+{
+    char why[sizeof python.why];
+    int saved = errno, good = vs_python_check(p, state, why, sizeof why);
+    if (good < 0)
+        refuse(why);
+    if (good > 0)
+        atomic_store_explicit(&python.checked, true, memory_order_relaxed); /* a word by itself */
+    errno = saved;
+    return good > 0;
+}
+
+/* Ids of another journal are nobody's, and what is not proved is not kept for long. */
+static inline void renew(struct vs_block *block, struct vs_journal *j)
+{
+    bool proved = python.layout.kind == VS_PYTHON_VERSIONS;
+    if (unlikely_(block->python_journal != j || (++block->python_captures % RENEW_AFTER == 0 && !proved))) {
+        vs_block_forget_python(block);
+        block->python_journal = j;
+    }
+}
+
+int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64_t hash[2])
+{
+    const struct vs_python *p = atomic_load_explicit(&python.now, memory_order_acquire);
+    if (!p)
+        return 0;
+    uintptr_t state = (uintptr_t)p->thread_state();
+    if (!state || p->finalizing() ||
+        (p->first_interpreter && p->first_interpreter() != p->main_interpreter()))
+        return 0;
+    if (unlikely_(!atomic_load_explicit(&python.checked, memory_order_relaxed)) && !checked_now(p, state))
+        return 0;
+    uintptr_t holder = p->cframe >= 0 ? AT(uintptr_t, state, p->cframe) : state;
+    uintptr_t frame = holder ? AT(uintptr_t, holder, p->current) : 0;
+    if (!frame || (p->cframe >= 0 && !plausible(block, p, frame)))
+        return 0;
+    renew(block, j);
+    return walk_any(p, frame, block->python, max, hash);
+}
+
+/* ---- naming ---- */
+
+/* What a traceback leaves out: the entry of the interpreter's loop, and a frame that has not begun. */
+static bool is_skipped(const struct vs_python *p, const struct vs_python_frame *f)
+{
+    if (p->owner < 0)
+        return false;
+    int owner = AT(unsigned char, f->frame, p->owner);
+    uintptr_t begin = f->code + (uintptr_t)p->bytes + 2 * (uintptr_t)AT(int, f->code, p->firsttraceable);
+    return owner >= VS_PYTHON_OWNER_SHIM || (owner != VS_PYTHON_OWNER_GENERATOR && f->instr < begin);
+}
+
+static uint32_t make_frame(struct vs_block *block, struct vs_journal *j, const struct vs_python *p,
+                           const struct vs_python_frame *f)
+{
+    if (is_skipped(p, f))
+        return VS_PYTHON_SKIP;
+    size_t n = vs_python_text(p, AT(uintptr_t, f->code, p->name), block->text, sizeof block->text);
+    uint32_t function = n ? vs_journal_string(j, block->text, n) : 0;
+    n = vs_python_text(p, AT(uintptr_t, f->code, p->filename), block->text, sizeof block->text);
+    uint32_t file = n ? vs_journal_string(j, block->text, n) : 0;
+    return vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, vs_python_line(p, f));
+}
+
+uint32_t vs_python_frame_id(struct vs_block *block, struct vs_journal *j, const struct vs_python_frame *f)
+{
+    uint64_t hash = vs_mix(f->code ^ f->instr << 1, 0x8ebc6af09c88c6e3u ^ f->identity);
+    struct vs_python_frame_slot *slot = &block->python_frames[hash % VS_PYTHON_FRAME_SLOTS];
+    if (slot->code == f->code && slot->instr == f->instr && slot->identity == f->identity)
+        return slot->frame;
+    slot->code = 0; /* not valid while it changes */
+    slot->frame = make_frame(block, j, &python.layout, f);
+    slot->instr = f->instr;
+    slot->identity = f->identity;
+    slot->code = slot->frame ? f->code : 0;
+    return slot->frame;
+}
+
+/* ---- capturing ---- */
+
+static uint32_t intern(struct vs_block *block, struct vs_journal *j, int count)
+{
+    uint32_t node = 0;
+    for (int i = count; i-- > 0;) {
+        uint32_t frame = vs_python_frame_id(block, j, &block->python[i]);
+        if (frame == VS_PYTHON_SKIP)
+            continue;
+        node = frame ? vs_node_of(block, j, node, frame) : 0;
+        if (!node)
+            return 0; /* the journal is full (counted there): no stack rather than a wrong one */
+    }
+    return node;
+}
+
+static __attribute__((noinline)) uint32_t intern_new(struct vs_block *block, struct vs_journal *j, int count,
+                                                     struct vs_stack_slot *slot, const uint64_t hash[2])
+{
+    slot->count = 0; /* not valid while it changes: interning may end early */
+    uint32_t stack = intern(block, j, count);
+    *slot = (struct vs_stack_slot){.hash = {hash[0], hash[1]}, .count = (uint32_t)count, .stack = stack};
+    return stack;
+}
+
+static uint32_t lookup(struct vs_block *block, struct vs_journal *j, int count, const uint64_t hash[2])
+{
+    struct vs_stack_slot *slot = &block->python_stacks[hash[0] % VS_PYTHON_STACK_SLOTS];
+    if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count)
+        return slot->stack;
+    return intern_new(block, j, count, slot, hash);
+}
+
+VS_HOT_CODE uint32_t vs_python_capture(struct vs_journal *j)
+{
+    uint64_t hash[2];
+    uint32_t stack = 0;
+    int saved = errno;
+    struct vs_block *block;
+    if (!j || !vs_python_now() || !(block = vs_block_enter()))
+        return 0;
+    int count = vs_python_walk(block, j, (int)vs_stack_depth(), hash);
+    if (count)
+        stack = lookup(block, j, count, hash);
+    vs_block_leave(block);
+    errno = saved;
+    return stack;
+}

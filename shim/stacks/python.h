@@ -1,0 +1,115 @@
+/*
+ * python.h - the Python frames of the calling thread, read out of CPython's own structures.
+ *
+ *      python_find.c     which interpreter is in the process, and where its structures have their fields
+ *      python_check.c    whether the fields are where we believe, tried on the first frames that are seen
+ *      python_text.c     names and lines: strings to UTF-8, an instruction's line from the line table
+ *      python.c          capturing: thread state -> frames -> hash -> this thread's table of stacks -> id
+ *
+ * Nothing of Python is linked, and no function of it runs but four that only read a word.  A thread's own
+ * frames stand still while it is inside our hook, whether it holds the GIL or not: only the thread itself
+ * pushes and pops them.  So they are read without the GIL, and a code object on the chain is alive, because
+ * its frame holds a reference.
+ *
+ * Where anything is not as expected there are no Python frames at all, and one line with VRAMSCOPE_VERBOSE
+ * says why: an unknown version, a pre-release, a debug or free-threaded build, two interpreters in one
+ * process, fields that hold other things than they should.
+ */
+#ifndef VS_STACKS_PYTHON_H
+#define VS_STACKS_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vs_block;
+struct vs_journal;
+
+/* A frame as it is walked over: enough to name it later, and to know it again. */
+struct vs_python_frame {
+    uintptr_t code;    /* the code object */
+    uintptr_t instr;   /* 3.10: index of the instruction; later its address */
+    uint64_t identity; /* tells the code object from another one that had its address before */
+    uintptr_t frame;
+};
+
+/* How a version tells code objects apart (see vs_python_frame.identity). */
+enum vs_python_kind {
+    VS_PYTHON_OBJECTS, /* 3.10: frames are objects; by what the code object points to */
+    VS_PYTHON_STRUCTS, /* 3.11: likewise, frames are plain structures */
+    VS_PYTHON_VERSIONS /* 3.12 and later: by co_version, a number that no two code objects have */
+};
+
+/* One interpreter: where its structures have their fields (offsets in bytes; -1 where there is none). */
+struct vs_python {
+    enum vs_python_kind kind;
+    unsigned minor;
+    int cframe, current; /* thread state -> frame, by way of the structure at `cframe` where that is >= 0 */
+    int code, previous, instr, owner, entry;                                    /* of a frame */
+    int filename, name, linetable, firstlineno, bytes, firsttraceable, version; /* of a code object */
+    int ascii, compact; /* of a str: its characters, by its kind */
+    int sval;           /* of a bytes object */
+    uintptr_t tags;     /* bits of a frame's code word that are no address */
+    uintptr_t code_type, unicode_type, bytes_type;
+    uintptr_t eval, eval_end;     /* the code of the interpreter's loop */
+    uintptr_t object, object_end; /* and the object file that it lies in */
+    void *(*thread_state)(void);
+    int (*finalizing)(void);
+    void *(*first_interpreter)(void), *(*main_interpreter)(void); /* NULL where sub-interpreters are told */
+    char release[24];                                             /* "3.11.7" */
+};
+
+/* What may stand in a frame's `owner`; above are structures that are no frames of Python code. */
+enum { VS_PYTHON_OWNER_GENERATOR = 1, VS_PYTHON_OWNER_SHIM = 3 };
+
+#define VS_PYTHON_AT(type, base, offset) (*(type const *)((uintptr_t)(base) + (uintptr_t)(offset)))
+
+/* ---- python_find.c ---- */
+
+enum vs_python_found { VS_PYTHON_NONE, VS_PYTHON_FOUND, VS_PYTHON_REFUSED };
+/* Looks for an interpreter among the loaded objects.  REFUSED: there is one (or two), with one line in WHY.
+ */
+enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size);
+
+/* ---- python_check.c ---- */
+
+/* Whether the calling thread's frames look as P says, from STATE on; no read can fault.  1 yes, 0 nothing to
+ * be seen yet, -1 no, with one line in WHY. */
+int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_t why_size);
+
+/* ---- python_text.c ---- */
+
+/* The line of the instruction UNIT (in units of two bytes) by a line table of 3.10, or of 3.11 and later; 0
+ * where it has none. */
+uint32_t vs_python_line_310(const unsigned char *table, size_t length, int first, long unit);
+uint32_t vs_python_line_311(const unsigned char *table, size_t length, int first, long unit);
+
+/* The line that frame F is at, 0 where that cannot be told. */
+uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f);
+
+/* A str in UTF-8, cut at ROOM; bytes that Python smuggles as lone surrogates become themselves again.  0
+ * where it is no plain string. */
+size_t vs_python_text(const struct vs_python *p, uintptr_t string, char *to, size_t room);
+
+/* ---- python.c ---- */
+
+/* Looks for an interpreter now: from a place where the loader's lock may be taken. */
+void vs_python_prepare(void);
+
+/* Walks the calling thread's frames into BLOCK->python, innermost first, MAX at most, with a hash of them in
+ * HASH.  0 where there are none, or where they must not be looked at now.  J is the journal that ids are
+ * wanted of. */
+int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64_t hash[2]);
+
+/* The journal's id of a frame that was walked over; 0 where the journal is full, VS_PYTHON_SKIP for what no
+ * traceback would show. */
+#define VS_PYTHON_SKIP UINT32_MAX
+uint32_t vs_python_frame_id(struct vs_block *block, struct vs_journal *j, const struct vs_python_frame *f);
+
+/* The interpreter whose frames are read; NULL: there are no Python frames. */
+const struct vs_python *vs_python_now(void);
+
+/* Why there are none although an interpreter is there, one line; "" else. */
+const char *vs_python_why_off(void);
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * python_check.c - tries the offsets on the first frames that are seen, before anything is believed.
+ *
+ * Offsets can be wrong: a patched interpreter, a build with options of its own.  A wrong one shows at once,
+ * because all that is read is of a known kind: a frame's code is a code object, its file and name are
+ * strings, its line table is bytes, the instruction lies inside the code, and the chain ends.  Every word is
+ * read only after its page was found readable, by a system call each: this happens once in a process.
+ */
+#include "python.h"
+
+#include <stdio.h>
+
+#include "elfimage.h"
+
+#define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
+
+enum { FRAMES_MAX = 2000 };
+
+/* Reads the word at BASE + OFFSET, where there is one. */
+static bool read_word(uintptr_t base, int offset, uintptr_t *word)
+{
+    uintptr_t at = base + (uintptr_t)offset;
+    if (base < 4096 || at % 8 || !vs_readable(at))
+        return false;
+    *word = *(const uintptr_t *)at;
+    return true;
+}
+
+static bool is_a(uintptr_t object, uintptr_t type)
+{
+    uintptr_t of;
+    return object % 8 == 0 && read_word(object, 8, &of) && of == type;
+}
+
+static bool good_string(const struct vs_python *p, uintptr_t string)
+{
+    uintptr_t length, state;
+    return is_a(string, p->unicode_type) && read_word(string, 16, &length) && read_word(string, 32, &state) &&
+           length > 0 && length < 1u << 20 && (state & 1u << 5);
+}
+
+static bool good_bytes(const struct vs_python *p, uintptr_t bytes)
+{
+    uintptr_t length;
+    return is_a(bytes, p->bytes_type) && read_word(bytes, p->sval - 16, &length) && length < 1u << 28;
+}
+
+static bool good_code(const struct vs_python *p, uintptr_t code)
+{
+    uintptr_t file, name, table, units, unused;
+    if (!read_word(code, p->filename, &file) || !read_word(code, p->name, &name) ||
+        !read_word(code, p->linetable, &table) || !read_word(code, p->firstlineno & ~7, &unused))
+        return false;
+    if (p->kind == VS_PYTHON_OBJECTS) {
+        if (!read_word(code, p->bytes, &units) || !good_bytes(p, units))
+            return false;
+    } else if (!read_word(code, 16, &units) || units == 0 || units > 1u << 28) {
+        return false;
+    }
+    int line = AT(int, code, p->firstlineno);
+    return good_string(p, file) && good_string(p, name) && good_bytes(p, table) && line >= 0 &&
+           line < 1 << 28;
+}
+
+/* -1 wrong, 0 something that is skipped, 1 a frame of Python code. */
+static int check_frame(const struct vs_python *p, uintptr_t frame)
+{
+    uintptr_t code, instr, unused;
+    if (!read_word(frame, p->code, &code) || !read_word(frame, p->instr, &instr))
+        return -1;
+    if (p->owner >= 0) {
+        if (!read_word(frame, p->owner & ~7, &unused) || AT(unsigned char, frame, p->owner) > 4)
+            return -1;
+        if (AT(unsigned char, frame, p->owner) >= VS_PYTHON_OWNER_SHIM)
+            return 0;
+    }
+    code &= ~p->tags;
+    if (!is_a(code, p->code_type))
+        return p->minor >= 13 ? 0 : -1; /* from 3.13 on other things may have frames too */
+    if (!good_code(p, code))
+        return -1;
+    if (p->kind == VS_PYTHON_OBJECTS)
+        return (int)instr >= -1 && (int)instr < 1 << 28 ? 1 : -1;
+    uintptr_t begin = code + (uintptr_t)p->bytes, units = AT(uintptr_t, code, 16);
+    return instr + 2 >= begin && instr <= begin + 2 * units ? 1 : -1;
+}
+
+int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_t why_size)
+{
+    uintptr_t frame = 0, holder = state;
+    int named = 0, frames = 0;
+    bool good = p->cframe < 0 || read_word(state, p->cframe, &holder);
+    if (good && holder)
+        good = read_word(holder, p->current, &frame);
+    for (; good && frame && frames < FRAMES_MAX; frames++) {
+        int kind = check_frame(p, frame);
+        named += kind > 0;
+        good = kind >= 0 && read_word(frame, p->previous, &frame);
+    }
+    if (good)
+        return named > 0;
+    snprintf(why, why_size, "CPython %s does not look as that version does", p->release);
+    return -1;
+}

@@ -1,0 +1,80 @@
+/*
+ * embed.c - embed LIBRARY... [end]: opens interpreters as a plug-in is opened, where no other object sees
+ * their symbols, and has the first one run a program that allocates.  `end` ends the interpreter and
+ * allocates again.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const program = "def embedded():\n"
+                                   "    return allocate()\n"
+                                   "assert embedded() == 0\n";
+
+static int (*alloc)(uint64_t *, size_t);
+static void *(*long_from)(long);
+
+static int allocate(size_t bytes)
+{
+    uint64_t address;
+    return alloc(&address, bytes);
+}
+
+static void *allocate_for_python(void *self, void *args)
+{
+    (void)self, (void)args;
+    return long_from(allocate(4096));
+}
+
+static int open_driver(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+    int (*retain)(void **, int) = (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
+    int (*set)(void *) = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
+    alloc = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
+    return init(0) || retain(&context, 0) || set(context);
+}
+
+/* Makes allocate() a function of __main__.  The structure is PyMethodDef; 4: METH_NOARGS. */
+static int give_function(void *python)
+{
+    static struct {
+        const char *name;
+        void *(*function)(void *, void *);
+        int flags;
+        const char *doc;
+    } method = {"allocate", allocate_for_python, 4, NULL};
+    void *(*make)(void *, void *, void *) =
+        (void *(*)(void *, void *, void *))dlsym(python, "PyCFunction_NewEx");
+    void *(*module)(const char *) = (void *(*)(const char *))dlsym(python, "PyImport_AddModule");
+    int (*set)(void *, const char *, void *) =
+        (int (*)(void *, const char *, void *))dlsym(python, "PyObject_SetAttrString");
+    long_from = (void *(*)(long))dlsym(python, "PyLong_FromLong");
+    return set(module("__main__"), "allocate", make(&method, NULL, NULL));
+}
+
+int main(int argc, char **argv)
+{
+    void *python = NULL;
+    for (int i = 1; i < argc && argv[i][0] == '/'; i++) {
+        void *handle = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle) {
+            printf("%s\n", dlerror());
+            return 1;
+        }
+        python = python ? python : handle;
+    }
+    void (*begin)(int) = (void (*)(int))dlsym(python, "Py_InitializeEx");
+    int (*run)(const char *, void *) =
+        (int (*)(const char *, void *))dlsym(python, "PyRun_SimpleStringFlags");
+    int (*end)(void) = (int (*)(void))dlsym(python, "Py_FinalizeEx");
+    begin(0);
+    int status = open_driver() || give_function(python) || run(program, NULL);
+    if (strcmp(argv[argc - 1], "end") == 0) {
+        status |= end();
+        status |= allocate(8192);
+    }
+    return status;
+}

@@ -1,0 +1,70 @@
+#!/bin/bash
+# Every block and every driver allocation has the Python line that asked for it, with every interpreter that is here: the
+# capture held against the interpreter's own frames in some hundred situations (tests/python/check.py), a recording's lines
+# against what the program says, and the recording against the oracle.
+#
+#   TEST_PYTHONS   further commands that start an interpreter, separated by colons
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR
+. "$here/../lib/lib.bash"
+limit=60
+source=$here/../../..
+
+# every interpreter once, by its own word for where it is
+pythons=()
+seen=
+IFS=: read -r -a given <<<"${TEST_PYTHONS:-}"
+for p in "${given[@]}" "${TEST_PYTHON:-python3}" /usr/bin/python3 /usr/bin/python3.* "$HOME"/.pyenv/versions/*/bin/python3 /opt/*/bin/python3; do
+    what=$("$p" -c 'import sys, ctypes
+if sys.version_info >= (3, 10) and sys.implementation.name == "cpython": print(sys.version.split()[0], sys.prefix)' 2>/dev/null) || continue
+    [ -n "$what" ] || continue
+    case $seen in *"[$what]"*) continue ;; esac
+    seen="$seen[$what]"
+    pythons+=("$p")
+done
+[ ${#pythons[@]} -gt 0 ] || skip "there is no CPython 3.10 or later"
+
+# the lines of a recording, in the order of its allocations
+lines_of() { sqlite3 -batch -noheader "$1" "SELECT line FROM allocation WHERE op IN ('block_alloc', 'alloc') ORDER BY alloc_seq"; }
+
+for python in "${pythons[@]}"; do
+    version=$("$python" -c 'import sys; print(sys.version.split()[0])')
+    run=
+    timeout 120 "$python" "$source/tests/python/check.py" "$tests/libprobe_python.so" >"$dir/check" 2>&1 ||
+        fail "$python $version: $(tail -n 20 "$dir/check")"
+    for stacks in python all driver; do
+        shim_env=(VRAMSCOPE_STACKS=$stacks)
+        run_shimmed "$python" "$here/frames_program.py"
+        [ "$status" = 0 ] || fail "$version, $stacks: exit status $status"
+        if [ $stacks = driver ]; then
+            expect_sql "SELECT count(*) FROM frame WHERE kind = 2" 0
+            expect_sql "SELECT count(*) FROM allocation WHERE op = 'block_alloc' AND stack <> 0" 0
+        else
+            lines_of "$db" | diff "$run/out" - >"$run/difference" || fail "$version, $stacks: other lines: $(head -n 20 "$run/difference")"
+            # a block's stack has native frames where they are asked for, a driver allocation's always
+            expect_sql "SELECT max(kind = 1) FROM frame WHERE id IN (SELECT frame FROM stack WHERE id IN (SELECT stack FROM allocation WHERE op = 'block_alloc'))" \
+                "$([ $stacks = all ] && echo 1 || echo 0)"
+            expect_sql "SELECT min(kind) FROM frame WHERE id IN (SELECT frame FROM stack WHERE id IN (SELECT stack FROM allocation WHERE op = 'alloc'))" 1
+        fi
+        expect_clean "started late: reserved" # nothing was asked of the driver for the blocks
+        if [ $stacks = all ]; then
+            "$source/tests/oracle/oracle.py" check "$db" >"$run/oracle" 2>&1 || fail "$version: the oracle: $(head -n 5 "$run/oracle")"
+        fi
+    done
+    echo "ok CPython $version: $(tail -n 1 "$dir/check")"
+done
+
+# by default, and said with VRAMSCOPE_VERBOSE
+python=${pythons[0]}
+shim_env=(VRAMSCOPE_VERBOSE=1)
+shimmed "$python" "$here/frames_program.py"
+lines_of "$db" | diff "$run/out" - >"$run/difference" || fail "not by default: $(head -n 20 "$run/difference")"
+grep -q '^vramscope: Python frames of CPython 3\.' "$run/err" || fail "nothing is said: $(cat "$run/err")"
+"$BUILD/bin/vramscope" peak --by=line "$db" >"$run/peak" || fail "peak"
+grep -q 'frames_program.py:[0-9]* main' "$run/peak" || fail "peak has no line: $(cat "$run/peak")"
+
+# programs of other languages have no Python frames, and nothing is said of them
+shimmed "$tests/prog_linked"
+grep -q Python "$run/err" && fail "a C program: $(cat "$run/err")"
+expect_sql "SELECT count(*) FROM frame WHERE kind = 2" 0
+echo "every allocation has the line that asked for it"

@@ -1,0 +1,402 @@
+"""check.py LIBRARY - the frames that the shim reads, held against the interpreter's own.
+
+In every situation in which Python code can be: generators, coroutines, exceptions in flight, exec, callbacks from C,
+tracing, threads, deep recursion, code objects whose addresses come back.  With the GIL held, and released.
+"""
+import asyncio
+import ctypes
+import os
+import re
+import sys
+import threading
+
+held, released = ctypes.PyDLL(sys.argv[1]), ctypes.CDLL(sys.argv[1])
+for library in held, released:
+    library.probe_start.restype = library.probe_why_off.restype = ctypes.c_char_p
+    library.probe_capture.restype = library.probe_capture_all.restype = ctypes.c_uint32
+file, function = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
+parent, number = ctypes.c_uint32(), ctypes.c_uint32()
+bad = good = 0
+merged_too = "--no-merge" not in sys.argv
+why = held.probe_start().decode()
+if why:
+    sys.exit("refused: " + why)
+
+
+def frames(stack):
+    """(kind, file, function, line), innermost first."""
+    found = []
+    while stack:
+        kind = held.probe_frame(stack, ctypes.byref(parent), file, function, ctypes.c_size_t(4096), ctypes.byref(number))
+        found.append((kind, os.fsdecode(file.value), os.fsdecode(function.value), number.value or None))
+        stack = parent.value
+    return found
+
+
+def expected(f):
+    found = []
+    while f is not None:
+        c = f.f_code
+        found.append((c.co_filename, getattr(c, "co_qualname", c.co_name), f.f_lineno))
+        f = f.f_back
+    return found[:256]
+
+
+def differ(what, got, want):
+    global bad
+    bad += 1
+    print("DIFFER", what, len(got), len(want))
+    for i in range(max(len(got), len(want))):
+        g, w = got[i] if i < len(got) else None, want[i] if i < len(want) else None
+        if g != w:
+            print("   ", i, g, w)
+            if i > 6:
+                break
+
+
+def check(what):
+    global good
+    for library in (held, released):
+        stack, want = library.probe_capture(), expected(sys._getframe())
+        got = [f[1:] for f in frames(stack)]
+        if got != want:
+            differ(what, got, want)
+        else:
+            good += 1
+        if not merged_too:
+            continue
+        stack, want = library.probe_capture_all(), expected(sys._getframe())
+        mixed = frames(stack)
+        got = [f[1:] for f in mixed if f[0] == 2]
+        if got != want[:len(got)] or (len(got) != len(want) and len(mixed) < 256):
+            differ(what + ", merged", got, want)
+        elif not re.fullmatch("1+[12]+1+|1+2+" if len(mixed) < 256 else "1+[12]+", "".join(str(f[0]) for f in mixed)):
+            # (a build whose loop is many functions shows nothing of itself: the native frames end where Python begins)
+            differ(what + ", merged: natives around", [f[0] for f in mixed], [])
+        else:
+            good += 1
+
+
+def recurse(n):
+    return check("recursion") if n == 0 else recurse(n - 1)
+
+
+def generator():
+    check("generator")
+    yield 1
+    check("generator, second")
+    yield from inner()
+
+
+def inner():
+    check("inner generator")
+    yield 2
+
+
+async def agen():
+    check("asynchronous generator")
+    yield 1
+    await asyncio.sleep(0)
+    check("asynchronous generator, second")
+    yield 2
+
+
+async def coroutine():
+    check("coroutine")
+    await asyncio.sleep(0)
+    check("coroutine after a sleep")
+    await asyncio.gather(leaf(), leaf())
+    async for _ in agen():
+        check("in async for")
+
+
+async def leaf():
+    await asyncio.sleep(0)
+    check("task")
+
+
+class Thing:
+    check("class body")
+
+    def __del__(self):
+        check("__del__")
+
+    def __lt__(self, other):
+        check("__lt__ from C")
+        return True
+
+    def __enter__(self):
+        check("__enter__")
+
+    def __exit__(self, *args):
+        check("__exit__")
+
+    @property
+    def value(self):
+        check("property")
+
+    def __getattr__(self, key):
+        check("__getattr__")
+        return 1
+
+    def __call__(self, *args):
+        check("__call__")
+
+
+class Meta(type):
+    def __new__(cls, *args):
+        check("metaclass")
+        return super().__new__(cls, *args)
+
+
+class Made(metaclass=Meta):
+    def __init__(self):
+        check("__init__")
+
+
+def raising():
+    try:
+        raise ValueError
+    except ValueError:
+        check("in except")
+        try:
+            {}["x"]
+        except KeyError:
+            check("in nested except")
+        finally:
+            check("in finally")
+    try:
+        with Thing():
+            raise IndexError
+    except IndexError:
+        check("after with")
+
+
+def closures():
+    a = 1
+
+    def f(b=2, *args, **kw):
+        nonlocal a
+        check("closure"
+              if a else
+              "")
+        return [check("comprehension") for _ in range(2)], (lambda: check("lambda"))(), {k: check("dict") for k in "a"}
+    f(1, 2, x=3)
+    f(*[1, 2], **{"x": 3})
+    list(x for x in (check("generator expression"),))
+
+
+def with_thread(work):
+    t = threading.Thread(target=work)
+    t.start()
+    t.join()
+
+
+def décoré():
+    check("names that are no ASCII")
+    exec(compile("def \U0001d4b3_λ():\n  check('outside the BMP')\n\U0001d4b3_λ()", "/tmp/é\u4e2d\U0001f600.py", "exec"), globals())
+    exec(compile("check('a byte that is no UTF-8')", "/tmp/a\udcff.py", "exec"), globals())
+    exec(compile("check('Latin 1')", "/tmp/\xe9.py", "exec"), globals())
+
+
+def long_lines():
+    source = ["x = 1" if i % 3 else "" for i in range(3000)]
+    source[10] = source[900] = source[2999] = "check('a long module')"
+    exec(compile("\n".join(source), "long.py", "exec"), globals())
+    exec(compile("def f():\n" + "\n".join("  " + (s or "pass") for s in source) + "\nf()", "longer.py", "exec"), globals())
+
+
+def address_reuse():
+    """What was made under an address that comes back has its own name: the last one is what counts."""
+    global bad, good
+    for library in (held, released):
+        for i in range(400):
+            place = {"library": library}
+            exec(compile("\n" * (i % 7) + f"def f{i}():\n    return library.probe_capture()\nn = f{i}()", f"made-{i}", "exec"), place)
+            got = frames(place["n"])[0][1:]
+            want = (f"made-{i}", f"f{i}", i % 7 + 2)
+            if got == want:
+                good += 1
+            else:
+                differ("an address that came back", [got], [want])
+
+
+def line_tables():
+    """Every instruction of a good part of the standard library, against co_lines() or, of 3.10, dis."""
+    global bad, good
+    import glob
+    import dis
+    decode = held.probe_line_311 if sys.version_info >= (3, 11) else held.probe_line_310
+    decode.restype = ctypes.c_uint32
+    decode.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_long]
+    paths = sorted(glob.glob(os.path.dirname(os.__file__) + "/*.py"))[::4]
+
+    def walk(code):
+        global bad, good
+        for start, end, line in code.co_lines():
+            for at in range(start, end, 2):
+                got = decode(code.co_linetable, len(code.co_linetable), code.co_firstlineno, at // 2) or None
+                if got == (line or None):  # a module begins at line 0, before its first
+                    good += 1
+                else:
+                    differ(f"line of {code.co_filename} {code.co_name} at {at}", [got], [line])
+        for constant in code.co_consts:
+            if hasattr(constant, "co_lines"):
+                walk(constant)
+
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as f:
+                code = compile(f.read(), path, "exec")
+        except (OSError, SyntaxError, ValueError):
+            continue
+        walk(code)
+
+
+def signals():
+    """Captures in a handler that comes at any instruction: no crash, and nothing but this program's own frames."""
+    global good
+    import signal
+    stop = [False]
+    files = {__file__, threading.__file__, signal.__file__}
+    held.probe_signals(1)
+    signal.setitimer(signal.ITIMER_PROF, 0.0002, 0.0002)
+    total = 0
+    for i in range(60000):
+        total += sum(x for x in map(lambda y: y + 1, range(5)))
+        if i % 1000 == 0:
+            for f in frames(held.probe_in_handler()):
+                if f[1] not in files and not f[1].startswith("<frozen"):
+                    differ("in a signal handler", [f], [])
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    held.probe_signals(0)
+    print(f"   {held.probe_handled()} captures in a signal handler")
+    good += 1
+
+
+def no_frames():
+    """A thread that the interpreter does not know has none."""
+    global good
+    libc = ctypes.CDLL(None)
+    thread, result = ctypes.c_ulong(), ctypes.c_void_p(7)
+    entry = ctypes.cast(released.probe_capture, ctypes.c_void_p)
+    assert released.pthread_create(ctypes.byref(thread), None, entry, None) == 0 if hasattr(released, "pthread_create") else \
+        libc.pthread_create(ctypes.byref(thread), None, entry, None) == 0
+    libc.pthread_join(thread, ctypes.byref(result))
+    if (result.value or 0) & 0xffffffff:
+        differ("a thread without Python", frames(result.value), [])
+    else:
+        good += 1
+
+
+def sub_interpreter():
+    """3.10 to 3.12: nothing while there is one; later: its own frames."""
+    global good
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            sub = __import__(name)
+        except ImportError:
+            continue
+        try:
+            i = sub.create() if name == "_xxsubinterpreters" else sub.create("legacy")
+        except Exception as problem:
+            print("   no sub-interpreter:", problem)
+            return
+        if sys.version_info < (3, 13):
+            if released.probe_capture() or held.probe_capture():
+                differ("beside a sub-interpreter", ["frames"], [])
+            else:
+                good += 1
+        code = ("import ctypes\nl = ctypes.PyDLL(" + repr(sys.argv[1]) + ")\nl.probe_capture.restype = ctypes.c_uint32\n"
+                "def inside():\n  return l.probe_capture()\nn = inside()\nopen(" + repr(f"/tmp/probe-sub-{os.getpid()}") + ", 'w').write(str(n))")
+        try:
+            problem = sub.run_string(i, code) if hasattr(sub, "run_string") and name == "_xxsubinterpreters" else sub.exec(i, code)
+            with open(f"/tmp/probe-sub-{os.getpid()}") as f:
+                inside = frames(int(f.read()))
+            os.unlink(f"/tmp/probe-sub-{os.getpid()}")
+            want = [] if sys.version_info < (3, 13) else ["inside", "<module>"]
+            if [f[2] for f in inside] == want:
+                good += 1
+            else:
+                differ("in a sub-interpreter", inside, want)
+        except (OSError, ImportError, RuntimeError) as problem:
+            print("   sub-interpreter:", type(problem).__name__, problem)
+        sub.destroy(i)
+        return
+
+
+recurse(0)
+recurse(20)
+recurse(120)
+list(generator())
+asyncio.run(coroutine())
+t = Thing()
+sorted([t, t])
+t.value
+t.other
+t()
+del t
+Made()
+raising()
+closures()
+with_thread(lambda: recurse(3))
+exec("\n\ncheck('exec')\ndef g():\n  check('function of exec')\ng()", globals())
+eval("check('eval')")
+list(map(lambda x: check("map"), [1]))
+re.sub("a", lambda m: check("re.sub") or "", "a")
+décoré()
+long_lines()
+sys.settrace(lambda *a: None)
+check("settrace")
+recurse(2)
+sys.settrace(None)
+
+
+def tracer(f, e, a):
+    return tracer
+
+
+sys.settrace(tracer)
+recurse(2)
+closures()
+sys.settrace(None)
+sys.setprofile(lambda *a: None)
+recurse(2)
+sys.setprofile(None)
+if hasattr(sys, "monitoring"):
+    m = sys.monitoring
+    m.use_tool_id(3, "t")
+    m.register_callback(3, m.events.LINE, lambda *a: None)
+    m.register_callback(3, m.events.INSTRUCTION, lambda *a: None)
+    m.set_events(3, m.events.LINE | m.events.INSTRUCTION)
+    recurse(3)
+    closures()
+    list(generator())
+    m.set_events(3, 0)
+    m.free_tool_id(3)
+for i in range(300):  # past every threshold of specialising, and of a JIT's
+    if i % 100 == 0:
+        recurse(5)
+    else:
+        held.probe_capture()
+sys.setrecursionlimit(6000)
+
+
+def deep(n):
+    if n:
+        return deep(n - 1)
+    merged_before = merged_too
+    globals()["merged_too"] = False
+    check("2000 deep")
+    globals()["merged_too"] = merged_before
+
+
+deep(2000)
+address_reuse()
+line_tables()
+no_frames()
+signals()
+sub_interpreter()
+recurse(1)
+print(f"{sys.version.split()[0]}: {good} agree, {bad} differ")
+sys.exit(bad != 0)

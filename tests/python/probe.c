@@ -1,0 +1,192 @@
+/*
+ * probe.c - the capture of Python frames as a library of its own, for a Python program to hold it against
+ * what the interpreter says of itself.
+ *
+ * It is linked from the shim's sources and interns into a journal of its own.  A program opens it with ctypes
+ * twice: PyDLL calls hold the GIL, CDLL calls have released it.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/options.h"
+#include "record/record.h"
+#include "stacks/block.h"
+#include "stacks/modules.h"
+#include "stacks/python.h"
+#include "stacks/stacks.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* What the program calls. */
+PUBLIC const char *probe_start(void);
+PUBLIC const char *probe_why_off(void);
+PUBLIC void probe_depth(unsigned depth);
+PUBLIC uint32_t probe_capture(void);
+PUBLIC uint32_t probe_capture_all(void);
+PUBLIC int probe_frame(uint32_t stack, uint32_t *parent, char *file, char *function, size_t room,
+                       uint32_t *line);
+PUBLIC uint32_t probe_line_310(const unsigned char *table, size_t length, int first, long unit);
+PUBLIC uint32_t probe_line_311(const unsigned char *table, size_t length, int first, long unit);
+PUBLIC void probe_signals(int on);
+PUBLIC int probe_handled(void);
+PUBLIC uint32_t probe_in_handler(void);
+PUBLIC double probe_warm(int rounds);
+PUBLIC double probe_cold(int rounds, size_t bytes);
+
+static struct vs_journal *journal;
+
+void vs_record_enter_internal(void) {}
+void vs_record_leave_internal(void) {}
+
+/* "" or why there are no Python frames. */
+const char *probe_start(void)
+{
+    char path[64];
+    struct vs_journal_config config = {
+        .ring_slots = 1024, .string_bytes = 16u << 20, .database = "/nowhere.db"};
+    snprintf(path, sizeof path, "/tmp/vramscope-probe-%d.vsj", getpid());
+    if (vs_journal_create(&journal, path, &config) != 0)
+        return "no journal";
+    unlink(path);
+    vs_options.stacks = VS_STACKS_ALL;
+    vs_stack_set_depth(256);
+    vs_modules_prepare();
+    vs_stack_prepare();
+    vs_python_prepare();
+    return vs_python_now() ? "" : vs_python_why_off()[0] ? vs_python_why_off() : "no interpreter";
+}
+
+const char *probe_why_off(void)
+{
+    return vs_python_why_off();
+}
+
+void probe_depth(unsigned depth)
+{
+    vs_stack_set_depth(depth);
+}
+
+/* The calling thread's Python stack, 0 none. */
+uint32_t probe_capture(void)
+{
+    return vs_python_capture(journal);
+}
+
+/* Native and Python frames together. */
+uint32_t probe_capture_all(void)
+{
+    return vs_stack_capture(journal, 0);
+}
+
+/* Reads the innermost frame of STACK: 0 none, 1 native (module's path in FILE), 2 Python.  *PARENT: the rest.
+ */
+int probe_frame(uint32_t stack, uint32_t *parent, char *file, char *function, size_t room, uint32_t *line)
+{
+    const struct vs_stack_row *node = vs_journal_get_stack(journal, stack);
+    const struct vs_frame_row *f = node ? vs_journal_get_frame(journal, node->frame) : NULL;
+    if (!f)
+        return 0;
+    *parent = node->parent;
+    function[0] = 0;
+    *line = 0;
+    if (f->kind == VS_FRAME_ADDRESS) {
+        const struct vs_module_row *m = vs_journal_get_module(journal, f->module);
+        const char *path = m ? vs_journal_get_string(journal, m->path, NULL) : "?";
+        snprintf(file, room, "%s", path);
+        return 1;
+    }
+    *line = f->line;
+    snprintf(file, room, "%s", vs_journal_get_string(journal, f->file, NULL));
+    snprintf(function, room, "%s", vs_journal_get_string(journal, f->function, NULL));
+    return 2;
+}
+
+uint32_t probe_line_310(const unsigned char *table, size_t length, int first, long unit)
+{
+    return vs_python_line_310(table, length, first, unit);
+}
+
+uint32_t probe_line_311(const unsigned char *table, size_t length, int first, long unit)
+{
+    return vs_python_line_311(table, length, first, unit);
+}
+
+/* ---- in a signal handler ---- */
+
+static volatile uint32_t in_handler;
+static volatile int handled;
+
+static void on_signal(int number)
+{
+    in_handler = vs_python_capture(journal);
+    handled++;
+}
+
+/* Captures in a handler of SIGPROF every MICROSECONDS of the process's time. */
+void probe_signals(int on)
+{
+    struct sigaction action = {.sa_handler = on ? on_signal : SIG_IGN, .sa_flags = SA_RESTART};
+    sigaction(SIGPROF, &action, NULL);
+}
+
+int probe_handled(void)
+{
+    return handled;
+}
+
+uint32_t probe_in_handler(void)
+{
+    return in_handler;
+}
+
+/* ---- cost ---- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* Makes the compiler compute VALUE. */
+static void keep(uint64_t value)
+{
+    __asm__ volatile("" ::"r"(value));
+}
+
+/* ns a capture of the same stack, again and again. */
+double probe_warm(int rounds)
+{
+    double begin = now();
+    for (int i = 0; i < rounds; i++)
+        keep(vs_python_capture(journal));
+    return (now() - begin) / rounds;
+}
+
+#define OTHER_MAX (64u << 20)
+
+/* The same where BYTES of other memory were read since the last one. */
+double probe_cold(int rounds, size_t bytes)
+{
+    static unsigned char *other;
+    double sum = 0, empty = 0;
+    if (!other) {
+        other = malloc(OTHER_MAX);
+        memset(other, 1, OTHER_MAX);
+    }
+    for (int i = 0; i < rounds; i++) {
+        for (size_t at = 0; at < bytes && at < OTHER_MAX; at += 64)
+            keep(other[at]);
+        double begin = now();
+        keep(vs_python_capture(journal));
+        double middle = now();
+        sum += middle - begin;
+        empty += now() - middle;
+    }
+    return (sum - empty) / rounds;
+}
