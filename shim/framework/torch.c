@@ -205,7 +205,7 @@ void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, struct c10_de
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
 
-/* ---- blocks of our own allocator (arena/torch.c) ---- */
+/* ---- blocks of our own allocator (arena/torch/torch.c) ---- */
 
 /* No reserved total is recorded with them, since the arena records its own.  The stream stands in its place.
  */

@@ -15,7 +15,7 @@
 
 struct vs_flight {
     _Alignas(64) _Atomic bool under_way;
-    _Atomic uint32_t inside; /* an arena (arena/serve_scope.c); how many are, where it is shared */
+    _Atomic uint32_t inside; /* an arena (arena/cuda/scope.c); how many are, where it is shared */
     _Atomic pid_t thread;    /* 0: nobody's */
     bool shared;             /* by the threads that found none of their own */
 };

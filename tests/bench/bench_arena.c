@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arena/arena.h"
-#include "arena/backing_count.h"
+#include "arena/core/arena.h"
+#include "arena/core/backing_count.h"
 #include "core/lock.h"
 
 #define PAIRS       200000

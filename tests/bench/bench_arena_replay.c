@@ -19,8 +19,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "arena/arena.h"
-#include "arena/backing_count.h"
+#include "arena/core/arena.h"
+#include "arena/core/backing_count.h"
 #include "training_trace.h"
 
 static struct vs_arena_config config = {.capacity = 192ull << 30};

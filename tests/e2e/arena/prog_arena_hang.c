@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arena/torch_abi.h"
+#include "arena/torch/abi.h"
 #include "prog.h"
 
 CUresult simcuda_busy(CUcontext context, int busy);

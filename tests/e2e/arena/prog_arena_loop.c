@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "arena/torch_abi.h"
+#include "arena/torch/abi.h"
 #include "prog.h"
 
 enum { STEPS = 40, BLOCKS = 30, STREAMS = 3 };

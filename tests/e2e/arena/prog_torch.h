@@ -9,7 +9,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 
-#include "arena/torch_abi.h"
+#include "arena/torch/abi.h"
 #include "prog.h"
 
 #define FUNCTIONS(X)                                                                                         \

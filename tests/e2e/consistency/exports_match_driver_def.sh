@@ -31,7 +31,7 @@ grep -v '^cu[A-Z]' exports >others
         _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE
     sed -nE 's/^#define (vramscope_[a-z_]+[a-z])\(.*/\1/p' "$here/../../../shim/vramscope.h"
     grep -q '^VRAMSCOPE_ARENA:BOOL=OFF' "$BUILD/CMakeCache.txt" 2>/dev/null ||
-        sed -nE 's/^VS_TORCH .*(vramscope_torch_[a-z_]+)\(.*/\1/p' "$here/../../../shim/arena/torch_abi.h"
+        sed -nE 's/^VS_TORCH .*(vramscope_torch_[a-z_]+)\(.*/\1/p' "$here/../../../shim/arena/torch/abi.h"
 } | sort -u >documented
 [ "$(grep -c '^vramscope_' documented)" -ge 9 ] || fail "vramscope.h was not read right: $(cat documented)"
 sort others | diff documented - >difference || fail "exports and what is documented differ (> exported): $(cat difference)"

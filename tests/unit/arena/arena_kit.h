@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena/internal.h"
+#include "arena/core/internal.h"
 
 #define KIT_GRANULE 4096ull
 #define KIT_UNITS   (KIT_GRANULE / VS_ARENA_UNIT)

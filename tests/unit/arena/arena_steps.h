@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "arena/backing_count.h"
+#include "arena/core/backing_count.h"
 #include "arena_check.h"
 
 #define G KIT_GRANULE

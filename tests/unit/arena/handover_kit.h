@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "arena/handover_wire.h"
+#include "arena/share/handover_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

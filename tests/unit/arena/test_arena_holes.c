@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena/internal.h"
+#include "arena/core/internal.h"
 
 #define TILES 400u
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <sys/resource.h>
 
-#include "arena/backing_count.h"
+#include "arena/core/backing_count.h"
 #include "arena_check.h"
 
 #define MIB 0x100000ull

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arena/backing_count.h"
-#include "arena/internal.h"
+#include "arena/core/backing_count.h"
+#include "arena/core/internal.h"
 
 #define THREADS 8
 #define ROUNDS  40000

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "bench/training_trace.h"
-#include "arena/backing_count.h"
-#include "arena/internal.h"
+#include "arena/core/backing_count.h"
+#include "arena/core/internal.h"
 
 #define PASSES  6
 #define STREAMS 16

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "arena/arena.h"
-#include "arena/backing_count.h"
+#include "arena/core/arena.h"
+#include "arena/core/backing_count.h"
 #include "arena_check.h"
 
 #define THREADS 6

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "arena/backing_count.h"
-#include "arena/serve_ipc.h"
-#include "arena/served.h"
+#include "arena/core/backing_count.h"
+#include "arena/share/ticket.h"
+#include "arena/cuda/served.h"
 
 #define GRANULE (2ull << 20)
 #define PIECES  4u

@@ -1,10 +1,10 @@
 /*
- * torch_complete.c - the answers that torch's interface for allocators cannot be given a function for.
+ * complete.c - the answers that torch's interface for allocators cannot be given a function for.
  *
  *      cacheInfo     what there is to be had: cudnn's search for the fastest convolution asks for it
  *                    (torch.backends.cudnn.benchmark), and torch's CUDAPluggableAllocator throws
  *      initialized   always true there, so that a program which sets an allocator of its own would be refused
- *      shareIpcHandle, getIpcDevPtr   tensors in other processes (torch_share.c): both throw there
+ *      shareIpcHandle, getIpcDevPtr   tensors in other processes (share.c): both throw there
  *
  * The object that torch made for us gets a virtual table of its own: a copy of its class's in which these
  * functions are replaced.  They are found by the addresses of torch's exported ones, so nothing is assumed of

@@ -1,5 +1,5 @@
 /*
- * serve_reach.c - the contexts whose work may touch what lies on a device, beside the arena's own.
+ * contexts.c - the contexts whose work may touch what lies on a device, beside the arena's own.
  *
  * A free without a stream says nothing of who used the block.  The arena's context can be asked, and what it
  * was given waited for; but the memory is mapped for devices, not for contexts, so the work of these may be

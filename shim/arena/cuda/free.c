@@ -1,5 +1,5 @@
 /*
- * serve_free.c - cuMemFree out of an arena.
+ * free.c - cuMemFree out of an arena.
  *
  * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then

@@ -7,7 +7,7 @@
  * back.
  *
  * A mark of the device, and a wait for it, stand for the work of other contexts as well, where there are any
- * that may touch the memory (backing_cuda_others.c).
+ * that may touch the memory (backing_others.c).
  *
  * While a capture is under way anywhere in the context, waiting for the device would spoil it: `captures`
  * says how many there are, and is the maker's to keep.
@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 
-#include "arena.h"
+#include "arena/core/arena.h"
 
 /* X(symbol, (parameters)) */
 #define VS_ARENA_CALLS(X)                                                                                    \
@@ -115,7 +115,7 @@ int vs_backing_cuda_settle(struct vs_backing_cuda *b);
 /* After the arena was destroyed. */
 void vs_backing_cuda_end(struct vs_backing_cuda *b);
 
-/* ---- the work of other contexts (backing_cuda_others.c) ---- */
+/* ---- the work of other contexts (backing_others.c) ---- */
 
 /* Waits for it.  The calling thread's context and capture mode are the caller's to put back. */
 CUresult vs_others_settle(struct vs_backing_cuda *b);

@@ -1,5 +1,5 @@
 /*
- * serve_ipc.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (serve_imports.c is the other).
+ * exports.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (imports.c is the other).
  *
  * The driver makes such handles for memory of its own only.  A block of ours lies on granules that were
  * created to be exported, so the handle names this process and the block, and who opens it asks for the
@@ -15,8 +15,8 @@
  * the handle: who opens it after that is told that it is invalid.
  */
 #include "core/log.h"
-#include "serve_ipc.h"
-#include "served.h"
+#include "ticket.h"
+#include "arena/cuda/served.h"
 
 #include <pthread.h>
 #include <string.h>

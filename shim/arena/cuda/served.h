@@ -1,11 +1,11 @@
 /*
- * served.h - what the files behind the door share (serve_provider.c): a device with its arena, and the driver
+ * served.h - what the files behind the door share (provider.c): a device with its arena, and the driver
  * under us.
  */
 #ifndef VS_ARENA_SERVED_H
 #define VS_ARENA_SERVED_H
 
-#include "arena.h"
+#include "arena/core/arena.h"
 #include "backing_cuda.h"
 #include "hooks/cuda.h"
 #include "hooks/driver.h"
@@ -23,7 +23,7 @@ struct vs_served {
     struct vs_backing_cuda cuda;
     _Atomic uint64_t peers; /* devices that have access, also before there is an arena */
 
-    /* serve_holds.c */
+    /* holds.c */
     uint32_t number;              /* of the device's arenas, this one included */
     uint64_t changes_before;      /* what the changes of this arena are counted on from */
     uint64_t free_waits;          /* of cuMemFree for the device; atomic */
@@ -44,7 +44,7 @@ extern _Atomic bool vs_served_any;  /* an arena was made */
 extern uint32_t vs_served_captures; /* of streams, under way; atomic */
 extern __thread bool vs_serving;    /* this thread's calls of the driver are ours */
 
-/* ---- being inside (serve_scope.c) ---- */
+/* ---- being inside (scope.c) ---- */
 
 /* Between the two nothing that a thread found in vs_served goes away, and what it calls of the driver is
  * ours. False: nothing of ours may be touched, the driver serves: this thread is inside already (a signal
@@ -101,41 +101,41 @@ static inline void vs_served_gave(struct vs_given *g, CUcontext context)
     g->context = context;
 }
 
-/* serve_holds.c: what arenas hold and their figures, as provider.h has them */
+/* holds.c: what arenas hold and their figures, as provider.h has them */
 bool vs_served_holds(int device, struct vs_holding *h);
 bool vs_served_figures(int device, bool at_once, uint64_t figure[VS_FIGURE_END]);
 bool vs_served_ended(int device, uint64_t figure[VS_FIGURE_END]);
 /* Its arena was made, and is about to be seen; is not seen any more, and about to end. */
 void vs_served_holds_begin(struct vs_served *s);
 void vs_served_holds_end(struct vs_served *s, struct vs_arena *arena);
-/* serve.c: what makes and ends arenas; `last` of all devices */
+/* arenas.c: what makes and ends arenas; `last` of all devices */
 extern struct vs_lock vs_served_making;
 
 /* ---- requests, as provider.h has them ---- */
 
-bool vs_served_alloc(struct vs_given *g, CUdeviceptr *out, size_t size); /* serve.c */
+bool vs_served_alloc(struct vs_given *g, CUdeviceptr *out, size_t size); /* arenas.c */
 bool vs_served_alloc_rows(struct vs_given *g, CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                           unsigned int element);
 bool vs_served_shortage(void);
-bool vs_served_free(struct vs_given *g, CUdeviceptr address); /* serve_free.c */
+bool vs_served_free(struct vs_given *g, CUdeviceptr address); /* free.c */
 bool vs_served_alloc_ordered(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
-                             CUmemoryPool pool); /* serve_streams.c */
+                             CUmemoryPool pool); /* streams.c */
 bool vs_served_free_ordered(struct vs_given *g, CUdeviceptr address, CUstream stream);
-bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block); /* serve_asks.c */
+bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block); /* asks.c */
 
 /* ---- functions in the place of the driver's own, file by file ---- */
 
-extern const struct vs_stand_in vs_stand_ins_primary[]; /* serve.c */
+extern const struct vs_stand_in vs_stand_ins_primary[]; /* arenas.c */
 extern const struct vs_stand_in vs_stand_ins_peers[];
-extern const struct vs_stand_in vs_stand_ins_streams[];  /* serve_streams.c */
-extern const struct vs_stand_in vs_stand_ins_captures[]; /* serve_captures.c */
-extern const struct vs_stand_in vs_stand_ins_pools[];    /* serve_pools.c */
-extern const struct vs_stand_in vs_stand_ins_contexts[]; /* serve_reach.c */
-extern const struct vs_stand_in vs_stand_ins_asks[];     /* serve_asks.c */
-extern const struct vs_stand_in vs_stand_ins_exports[];  /* serve_ipc.c */
-extern const struct vs_stand_in vs_stand_ins_imports[];  /* serve_imports.c */
+extern const struct vs_stand_in vs_stand_ins_streams[];  /* streams.c */
+extern const struct vs_stand_in vs_stand_ins_captures[]; /* captures.c */
+extern const struct vs_stand_in vs_stand_ins_pools[];    /* pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts[]; /* contexts.c */
+extern const struct vs_stand_in vs_stand_ins_asks[];     /* asks.c */
+extern const struct vs_stand_in vs_stand_ins_exports[];  /* share/exports.c */
+extern const struct vs_stand_in vs_stand_ins_imports[];  /* share/imports.c */
 
-/* serve_free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
+/* free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
  * falls. */
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                              uint32_t lane, unsigned flags);
@@ -143,17 +143,17 @@ CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const 
 /* The devices of MORE may reach what lies on this one, now and later. */
 CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
-/* serve_streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
+/* streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
  * it has none.  OPEN: gives it one. */
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
-/* serve_pools.c */
-extern const struct vs_stand_in vs_stand_ins_contexts[]; /* serve_reach.c */
-extern const struct vs_stand_in vs_stand_ins_asks[];     /* serve_asks.c */
-extern const struct vs_stand_in vs_stand_ins_exports[];  /* serve_ipc.c */
-extern const struct vs_stand_in vs_stand_ins_imports[];  /* serve_imports.c */
+/* pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts[]; /* contexts.c */
+extern const struct vs_stand_in vs_stand_ins_asks[];     /* asks.c */
+extern const struct vs_stand_in vs_stand_ins_exports[];  /* share/exports.c */
+extern const struct vs_stand_in vs_stand_ins_imports[];  /* share/imports.c */
 
-/* serve_free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
+/* free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
  * falls. */
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                              uint32_t lane, unsigned flags);
@@ -161,14 +161,14 @@ CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const 
 /* The devices of MORE may reach what lies on this one, now and later. */
 CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 
-/* serve_streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
+/* streams.c: the lane of a stream of the arena's own context, whichever is current; VS_ARENA_ANY where
  * it has none.  OPEN: gives it one. */
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
-/* serve_pools.c */
+/* pools.c */
 void vs_served_look_at_pool(struct vs_served *s);
 
-/* serve_captures.c: whether any stream is being captured */
+/* captures.c: whether any stream is being captured */
 static inline bool vs_captures(void)
 {
     /* relaxed: who captures and allocates in another thread orders the two himself */
@@ -178,20 +178,20 @@ static inline bool vs_captures(void)
 void vs_capture_ended(CUstream stream);
 void vs_captures_forget(CUcontext context);
 
-/* serve_reach.c: the contexts beside the arena's own whose work may touch its memory. */
+/* contexts.c: the contexts beside the arena's own whose work may touch its memory. */
 extern const struct vs_backing_others vs_reach;
 /* CONTEXT, or (NULL) the primary one of DEVICE, is about to end: when this returns nobody uses it.  Then
  * whether it has. */
 void vs_reach_ending(CUcontext context, CUdevice device);
 void vs_reach_ended(CUcontext context, CUdevice device, bool gone);
 
-/* ---- memory shared with other processes (serve_ipc.c) ---- */
+/* ---- memory shared with other processes (share/exports.c) ---- */
 
 /* The block at ADDRESS is about to be freed. */
 void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
 extern uint32_t vs_served_exports; /* blocks that others may open now; atomic */
 void vs_served_unexport_all(struct vs_served *s);
-/* serve_imports.c: what others share with us, wherever the shim is */
+/* share/imports.c: what others share with us, wherever the shim is */
 bool vs_imported(CUdeviceptr address, struct vs_arena_block *block); /* ADDRESS lies in it */
 /* CONTEXT is gone, or (NULL) the primary one of DEVICE. */
 void vs_imports_forget(CUcontext context, CUdevice device);

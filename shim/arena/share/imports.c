@@ -1,5 +1,5 @@
 /*
- * serve_imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena.
+ * imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena.
  *
  * The other process's granules are mapped side by side at addresses of our own, accessible from the current
  * context's device and from the one that they lie on, and the block's address among them is what the program
@@ -12,8 +12,8 @@
  * answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
-#include "serve_ipc.h"
-#include "served.h"
+#include "ticket.h"
+#include "arena/cuda/served.h"
 
 #include <errno.h>
 #include <pthread.h>

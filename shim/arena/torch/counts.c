@@ -1,5 +1,5 @@
 /*
- * torch_counts.c - what torch asks of its allocator's statistics, and the events of its blocks.
+ * counts.c - what torch asks of its allocator's statistics, and the events of its blocks.
  *
  * Counted as torch's own allocator counts: bytes are those asked for, rounded up to 512; a block counts as
  * allocated until its free is asked for, whoever may still use it; small is up to 1 MiB.  (Its own blocks may

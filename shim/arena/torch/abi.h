@@ -1,5 +1,5 @@
 /*
- * torch_abi.h - the functions that PyTorch is given: what libvramscope.so exports as vramscope_torch_*.
+ * abi.h - the functions that PyTorch is given: what libvramscope.so exports as vramscope_torch_*.
  *
  * The first group has the signatures of torch's CUDAPluggableAllocator and its set_*_fn, the second is what
  * framework/python/vramscope_arena.py asks beside it.  They allocate only where VRAMSCOPE_ALLOCATOR=arena.
@@ -50,7 +50,7 @@ VS_TORCH int vramscope_torch_pool_uses(int device, struct vs_mempool id);
  * these it could: VS_TORCH_ANSWERS cacheInfo and initialized, VS_TORCH_SHARES tensors in other processes. */
 enum { VS_TORCH_ANSWERS = 1, VS_TORCH_SHARES = 2 };
 VS_TORCH int vramscope_torch_complete(void);
-/* Writes at most ROOM of the device's figures and returns how many there are: see torch_counts.c. */
+/* Writes at most ROOM of the device's figures and returns how many there are: see counts.c. */
 VS_TORCH int vramscope_torch_stats(int device, uint64_t *values, int room);
 VS_TORCH void vramscope_torch_reset_peaks(int device);
 VS_TORCH void vramscope_torch_reset_accumulated(int device);

@@ -1,5 +1,5 @@
 /*
- * serve_asks.c - what the driver would say of memory pieces, said of the blocks that they make up.
+ * asks.c - what the driver would say of memory pieces, said of the blocks that they make up.
  *
  * A block of the arena lies on granules, each an allocation of its own to the driver: asked about an address
  * it would answer for one of them.  So where the answer differs from the one for cuMemAlloc's memory, and a
@@ -8,7 +8,7 @@
  *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
  *      MAPPING_BASE_ADDR, MAPPING_SIZE         the granules that it lies on
  *      CONTEXT                                 where it was allocated; virtual memory is no context's
- *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (serve_ipc.c)
+ *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (share/exports.c)
  *      ALLOWED_HANDLE_TYPES                    none: a handle of one granule is none of the block
  *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first granule's
  *

@@ -1,5 +1,5 @@
 /*
- * serve.c - the devices' arenas: how they begin, what cuMemAlloc gets of them, and how they end.
+ * arenas.c - the devices' arenas: how they begin, what cuMemAlloc gets of them, and how they end.
  *
  * cuMemAlloc takes from the current device's arena, made at the first request with the current context. Where
  * there can be none (a device without virtual memory management, no room for the books), the driver serves as
@@ -7,7 +7,7 @@
  *
  * While a graph is being captured the driver serves.
  *
- * The door to the rest of the shim is serve_provider.c.
+ * The door to the rest of the shim is provider.c.
  */
 #include "core/log.h"
 #include "core/options.h"

@@ -1,5 +1,5 @@
 /*
- * serve_holds.c - what the arenas hold, and their figures, for who records them (provider.h).
+ * holds.c - what the arenas hold, and their figures, for who records them (provider.h).
  *
  * A device's arena may end, with its context, and another one begin: the changes of the second are counted on
  * from those of the first, and the first's last figures are kept until somebody has asked for them.

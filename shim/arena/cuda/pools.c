@@ -1,5 +1,5 @@
 /*
- * serve_pools.c - memory pools beside an arena.
+ * pools.c - memory pools beside an arena.
  *
  * A device's default pool is the arena: what is allocated from it by either name comes from there, a trim of
  * it trims the arena, its figures are the arena's.  What a program makes itself, it makes for a reason (to

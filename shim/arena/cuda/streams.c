@@ -1,5 +1,5 @@
 /*
- * serve_streams.c - stream-ordered allocations out of the arena: each stream is a lane.
+ * streams.c - stream-ordered allocations out of the arena: each stream is a lane.
  *
  * A stream's lane is opened when it first allocates, and retired when the stream is destroyed, before its
  * handle can come again for another one.  Not every handle is one stream: the per-thread default stream is

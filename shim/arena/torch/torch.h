@@ -2,25 +2,26 @@
  * torch.h - what the parts of PyTorch's pluggable allocator share.
  *
  *      torch ──▶ torch.c         malloc, free, record_stream, ...: the functions that torch is given
- *                torch_pools.c   memory of graphs and of torch's MemPool: lanes of their own
- *                torch_counts.c  torch's statistics, and the events of its blocks
- *                torch_raise.c   torch's own exceptions, thrown from C
- *                torch_foreign.c   blocks that streams of other devices use
- *                torch_complete.c  what the interface has no function for
- *                torch_share.c     tensors that other processes open
+ *                pools.c   memory of graphs and of torch's MemPool: lanes of their own
+ *                counts.c  torch's statistics, and the events of its blocks
+ *                raise.c   torch's own exceptions, thrown from C
+ *                foreign.c   blocks that streams of other devices use
+ *                complete.c  what the interface has no function for
+ *                share.c     tensors that other processes open
  *
  * Whatever looks at an arena does so between vs_served_in and vs_served_out, and a fork's child does nothing.
  *
  * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
- * A device's arena is that of serve.c: what else the program allocates on the device comes from the same one.
+ * A device's arena is that of cuda/arenas.c: what else the program allocates on the device comes from the
+ * same one.
  */
 #ifndef VS_ARENA_TORCH_H
 #define VS_ARENA_TORCH_H
 
-#include "served.h"
-#include "torch_abi.h"
+#include "arena/cuda/served.h"
+#include "abi.h"
 
-/* ---- pools (torch_pools.c) ---- */
+/* ---- pools (pools.c) ---- */
 
 struct vs_torch_pool;
 
@@ -43,7 +44,7 @@ uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream);
 /* Waits for the device and lets go of the pools that ended; whether there were any. */
 bool vs_torch_pools_retire(struct vs_served *s);
 
-/* ---- streams of other devices (torch_foreign.c) ---- */
+/* ---- streams of other devices (foreign.c) ---- */
 
 /* How many uses are remembered; atomic. */
 extern uint32_t vs_torch_foreigns;
@@ -52,7 +53,7 @@ void vs_torch_foreign_use(struct vs_served *s, uint64_t address, CUstream stream
 /* Before the block is freed: waits for those that use it. */
 void vs_torch_foreign_wait(struct vs_served *s, uint64_t address);
 
-/* ---- statistics and events (torch_counts.c) ---- */
+/* ---- statistics and events (counts.c) ---- */
 
 /* RESERVED: what the device's arena holds then. */
 void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved);
@@ -62,7 +63,7 @@ void vs_torch_count_retry(int device);
 /* Bytes that torch has allocated on the device. */
 uint64_t vs_torch_allocated(int device);
 
-/* ---- other processes (torch_share.c) ---- */
+/* ---- other processes (share.c) ---- */
 
 struct shareable;
 struct shared_pointer;
@@ -75,7 +76,7 @@ struct shared_pointer *vs_torch_receive(struct shared_pointer *out, void *self,
  * none */
 CUcontext vs_torch_primary(int device);
 
-/* ---- errors and strings (torch_raise.c) ---- */
+/* ---- errors and strings (raise.c) ---- */
 
 /* libstdc++'s std::string. */
 struct vs_torch_string {

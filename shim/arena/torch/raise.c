@@ -1,5 +1,5 @@
 /*
- * torch_raise.c - torch's own exceptions, thrown from C.
+ * raise.c - torch's own exceptions, thrown from C.
  *
  * torch calls the allocator from C++ and takes whatever pointer it gives; a NULL becomes a tensor at address
  * 0.  Only an exception makes torch say that there is no memory, and only torch's own, c10::OutOfMemoryError,

@@ -1,5 +1,5 @@
 /*
- * serve_captures.c - which streams are being captured.
+ * captures.c - which streams are being captured.
  *
  * Nobody may wait for the device meanwhile, and the driver serves.  A capture is known from before it begins
  * until it has ended: by cuStreamEndCapture, whatever that says, by the end of its stream or of its context.

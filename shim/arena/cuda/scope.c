@@ -1,5 +1,5 @@
 /*
- * serve_scope.c - who is inside, and who must stay outside.
+ * scope.c - who is inside, and who must stay outside.
  *
  * A primary context may be reset while other threads allocate: its arena is not taken apart before they have
  * left it.  Each thread says in a place of its own (hooks/flight.h) that it is inside.

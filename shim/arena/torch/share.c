@@ -1,16 +1,16 @@
 /*
- * torch_share.c - tensors of the arena in other processes (torch.multiprocessing).
+ * share.c - tensors of the arena in other processes (torch.multiprocessing).
  *
  * torch sends a CUDA tensor to another process as a handle of the allocation that it lies in, and keeps the
  * tensor alive until the receiver has dropped it.  It asks its allocator twice for that, and its class for
- * pluggable allocators throws both times; torch_complete.c puts these two functions in their place:
+ * pluggable allocators throws both times; complete.c puts these two functions in their place:
  *
  *      shareIpcHandle(address)      {offset of the address in its allocation, the handle as a string}
  *      getIpcDevPtr(string)         std::shared_ptr<void> to the opened allocation; its last owner closes it
  *
  * The string is the one that torch's own allocator makes: a version, the letter c, the 64 bytes of the
  * driver's handle.  So a process whose torch keeps its own allocator opens ours, and the other way round, as
- * long as the shim is loaded in both (serve_ipc.c).  Handles of expandable segments, letter e, are
+ * long as the shim is loaded in both (share/exports.c).  Handles of expandable segments, letter e, are
  * CUDA_ERROR_NOT_SUPPORTED.
  *
  * There is no C++ here, so the two objects are built as libstdc++ lays them out; that layout is part of its

@@ -9,7 +9,7 @@
  * An allocation of 0 bytes is NULL, as torch's.
  *
  * Out of memory: the arena has given back all that was idle and has waited for what was freed.  Then, as
- * torch's allocator does, torch.OutOfMemoryError is thrown (torch_raise.c); a NULL would become a tensor
+ * torch's allocator does, torch.OutOfMemoryError is thrown (raise.c); a NULL would become a tensor
  * without memory.
  *
  * A device that can have no arena is served by the driver: a cudaMalloc for each block.

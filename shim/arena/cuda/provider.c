@@ -1,5 +1,5 @@
 /*
- * serve_provider.c - the arena's side of the door (provider.h): VRAMSCOPE_ALLOCATOR=arena, and what is there
+ * provider.c - the arena's side of the door (provider.h): VRAMSCOPE_ALLOCATOR=arena, and what is there
  * without it.
  *
  * With the arena the program's device memory comes from it, one arena per device.  Without it, memory of

@@ -1,5 +1,5 @@
 /*
- * serve_ipc.h - what stands in a CUipcMemHandle that names memory of an arena.
+ * ticket.h - what stands in a CUipcMemHandle that names memory of an arena.
  */
 #ifndef VS_ARENA_SERVE_IPC_H
 #define VS_ARENA_SERVE_IPC_H

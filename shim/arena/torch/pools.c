@@ -1,5 +1,5 @@
 /*
- * torch_pools.c - memory of CUDA graphs, and of torch's MemPool.
+ * pools.c - memory of CUDA graphs, and of torch's MemPool.
  *
  * While a graph is captured, and inside torch.cuda.use_mem_pool, torch names a pool that allocations go to.
  * Each stream that allocates in a pool has a lane of its own there, of the private kind: what is freed in it

@@ -1,5 +1,5 @@
 /*
- * torch_foreign.c - blocks that a stream of another device uses (copies between devices, pipelines).
+ * foreign.c - blocks that a stream of another device uses (copies between devices, pipelines).
  *
  * An arena knows the order of its own context's streams only: an event of another one cannot be recorded
  * there. So such a use is remembered, and the free waits for that stream on the host.  There are few at a
