@@ -7,7 +7,7 @@
  *
  * While a graph is being captured the driver serves.
  *
- * The door to the rest of the shim is provider.c.
+ * The door to the rest of the shim is arena/door.c.
  */
 #include "core/log.h"
 #include "core/options.h"
@@ -297,7 +297,7 @@ static void end_arena(CUdevice device)
     if (!arena)
         return;
     bool alone = vs_served_wait();
-    vs_served_unexport_all(s);
+    vs_sharing.arena_ends(s);
     vs_lock_take(&vs_served_making);
     if (alone)
         take_apart(s, arena);
@@ -313,7 +313,7 @@ static void end_arena(CUdevice device)
 static void end_primary(CUdevice device)
 {
     end_arena(device);
-    vs_imports_forget(NULL, device);
+    vs_sharing.context_ended(NULL, device);
 }
 
 static CUresult after_release(CUresult status, CUdevice device)

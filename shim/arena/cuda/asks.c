@@ -44,7 +44,7 @@ static bool find(CUdeviceptr address, struct found *f)
         vs_served_owner(address, &f->of, &f->block);
         vs_served_out();
     }
-    return f->of || vs_imported(address, &f->block);
+    return f->of || vs_sharing.opened(address, &f->block);
 }
 
 bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block)

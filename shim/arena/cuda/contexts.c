@@ -249,6 +249,34 @@ void vs_reach_ended(CUcontext context, CUdevice device, bool gone)
     vs_served_out();
 }
 
+static CUresult after_destroy(CUresult status, CUcontext context)
+{
+    if (context)
+        vs_reach_ended(context, -1, status == CUDA_SUCCESS);
+    if (status == CUDA_SUCCESS && context) {
+        vs_sharing.context_ended(context, -1);
+        vs_captures_forget(context);
+    }
+    return status;
+}
+
+static CUresult serve_destroy(CUcontext context)
+{
+    if (context)
+        vs_reach_ending(context, -1);
+    return after_destroy(VS_UNDER(cuCtxDestroy_v2)(context), context);
+}
+
+static CUresult serve_destroy_old(CUcontext context)
+{
+    if (context)
+        vs_reach_ending(context, -1);
+    return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
+}
+
+const struct vs_stand_in vs_stand_ins_contexts_ended[] = {
+    {VS_API_cuCtxDestroy, (void *)serve_destroy_old}, {VS_API_cuCtxDestroy_v2, (void *)serve_destroy}, {0}};
+
 const struct vs_stand_in vs_stand_ins_contexts[] = {{VS_API_cuCtxCreate, (void *)serve_create_old},
                                                     {VS_API_cuCtxCreate_v2, (void *)serve_create},
                                                     {VS_API_cuCtxCreate_v3, (void *)serve_create_v3},

@@ -43,7 +43,7 @@ CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const 
                              uint32_t lane, unsigned flags)
 {
     if (block->pins)
-        vs_served_unexport(s, arena, block->address);
+        vs_sharing.block_ends(s, arena, block->address);
     return (CUresult)vs_arena_free(arena, block->address, lane, flags);
 }
 

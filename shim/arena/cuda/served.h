@@ -1,5 +1,5 @@
 /*
- * served.h - what the files behind the door share (provider.c): a device with its arena, and the driver
+ * served.h - what the files behind the door share (arena/door.c): a device with its arena, and the driver
  * under us.
  */
 #ifndef VS_ARENA_SERVED_H
@@ -130,10 +130,9 @@ extern const struct vs_stand_in vs_stand_ins_peers[];
 extern const struct vs_stand_in vs_stand_ins_streams[];  /* streams.c */
 extern const struct vs_stand_in vs_stand_ins_captures[]; /* captures.c */
 extern const struct vs_stand_in vs_stand_ins_pools[];    /* pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts_ended[];
 extern const struct vs_stand_in vs_stand_ins_contexts[]; /* contexts.c */
 extern const struct vs_stand_in vs_stand_ins_asks[];     /* asks.c */
-extern const struct vs_stand_in vs_stand_ins_exports[];  /* share/exports.c */
-extern const struct vs_stand_in vs_stand_ins_imports[];  /* share/imports.c */
 
 /* free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
  * falls. */
@@ -148,10 +147,9 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more);
 uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open);
 extern uint32_t vs_served_lane_changes; /* which stream has which: how often that changed; atomic */
 /* pools.c */
+extern const struct vs_stand_in vs_stand_ins_contexts_ended[];
 extern const struct vs_stand_in vs_stand_ins_contexts[]; /* contexts.c */
 extern const struct vs_stand_in vs_stand_ins_asks[];     /* asks.c */
-extern const struct vs_stand_in vs_stand_ins_exports[];  /* share/exports.c */
-extern const struct vs_stand_in vs_stand_ins_imports[];  /* share/imports.c */
 
 /* free.c: the program has freed BLOCK on LANE; what was exported of it ends, what is counted of it
  * falls. */
@@ -185,15 +183,23 @@ extern const struct vs_backing_others vs_reach;
 void vs_reach_ending(CUcontext context, CUdevice device);
 void vs_reach_ended(CUcontext context, CUdevice device, bool gone);
 
-/* ---- memory shared with other processes (share/exports.c) ---- */
+/* ---- what is shared with other processes ---- */
 
-/* The block at ADDRESS is about to be freed. */
-void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
-extern uint32_t vs_served_exports; /* blocks that others may open now; atomic */
-void vs_served_unexport_all(struct vs_served *s);
-/* share/imports.c: what others share with us, wherever the shim is */
-bool vs_imported(CUdeviceptr address, struct vs_arena_block *block); /* ADDRESS lies in it */
-/* CONTEXT is gone, or (NULL) the primary one of DEVICE. */
-void vs_imports_forget(CUcontext context, CUdevice device);
+/* What has to hear of blocks, arenas and contexts that end, and knows the memory of other processes' that is
+ * open here (share/share.c). */
+struct vs_sharing {
+    /* The block at ADDRESS, which has pins, is about to be freed. */
+    void (*block_ends)(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address);
+    /* S's arena is seen by nobody any more, and about to end. */
+    void (*arena_ends)(struct vs_served *s);
+    /* CONTEXT is gone, or (NULL) the primary one of DEVICE. */
+    void (*context_ended)(CUcontext context, CUdevice device);
+    /* ADDRESS lies in BLOCK, which is another process's. */
+    bool (*opened)(CUdeviceptr address, struct vs_arena_block *block);
+};
+extern const struct vs_sharing vs_sharing;
+
+/* Blocks that others may open now: while there are none, nobody looks whether a block is one; atomic. */
+extern uint32_t vs_served_exports;
 
 #endif

@@ -15,8 +15,8 @@
  * the handle: who opens it after that is told that it is invalid.
  */
 #include "core/log.h"
+#include "share.h"
 #include "ticket.h"
-#include "arena/cuda/served.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const 
     return id;
 }
 
-void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address)
+void vs_exports_block_ends(struct vs_served *s, struct vs_arena *arena, CUdeviceptr address)
 {
     vs_lock_take(&lock);
     struct shared *e = find_block(s, address);
@@ -115,7 +115,7 @@ void vs_served_unexport(struct vs_served *s, struct vs_arena *arena, CUdeviceptr
     vs_lock_give(&lock);
 }
 
-void vs_served_unexport_all(struct vs_served *s)
+void vs_exports_arena_ends(struct vs_served *s)
 {
     vs_lock_take(&lock);
     for (uint32_t i = 0; i < used; i++)

@@ -12,8 +12,8 @@
  * answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
+#include "share.h"
 #include "ticket.h"
-#include "arena/cuda/served.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -144,7 +144,7 @@ static void leave_table(struct import *i)
     vs_lock_give(&lock);
 }
 
-bool vs_imported(CUdeviceptr address, struct vs_arena_block *block)
+bool vs_imports_opened(CUdeviceptr address, struct vs_arena_block *block)
 {
     if (count_used() == 0 || !vs_served_in())
         return false;
@@ -384,7 +384,7 @@ static CUresult serve_close(CUdeviceptr address)
     return ours ? status : VS_UNDER(cuIpcCloseMemHandle)(address);
 }
 
-void vs_imports_forget(CUcontext context, CUdevice device)
+void vs_imports_context_ended(CUcontext context, CUdevice device)
 {
     if (count_used() == 0 || !vs_served_in())
         return;
@@ -399,34 +399,7 @@ void vs_imports_forget(CUcontext context, CUdevice device)
     vs_served_out();
 }
 
-static CUresult after_destroy(CUresult status, CUcontext context)
-{
-    if (context)
-        vs_reach_ended(context, -1, status == CUDA_SUCCESS);
-    if (status == CUDA_SUCCESS && context) {
-        vs_imports_forget(context, -1);
-        vs_captures_forget(context);
-    }
-    return status;
-}
-
-static CUresult serve_destroy(CUcontext context)
-{
-    if (context)
-        vs_reach_ending(context, -1);
-    return after_destroy(VS_UNDER(cuCtxDestroy_v2)(context), context);
-}
-
-static CUresult serve_destroy_old(CUcontext context)
-{
-    if (context)
-        vs_reach_ending(context, -1);
-    return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
-}
-
 const struct vs_stand_in vs_stand_ins_imports[] = {
-    {VS_API_cuCtxDestroy, (void *)serve_destroy_old},
-    {VS_API_cuCtxDestroy_v2, (void *)serve_destroy},
     {VS_API_cuIpcOpenMemHandle, (void *)open_cuIpcOpenMemHandle},
     {VS_API_cuIpcOpenMemHandle_v2, (void *)open_cuIpcOpenMemHandle_v2},
     {VS_API_cuIpcCloseMemHandle, (void *)serve_close},

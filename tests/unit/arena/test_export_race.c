@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "arena/core/backing_count.h"
+#include "arena/share/share.h"
 #include "arena/share/ticket.h"
 #include "arena/cuda/served.h"
 
@@ -36,7 +37,7 @@ static enum { NOWHERE, BEFORE_THE_CHUNKS, AT_A_DESCRIPTOR } other_thread;
 static void free_and_allocate(void)
 {
     uint64_t address = 0;
-    vs_served_unexport(&vs_served[0], arena, block);
+    vs_exports_block_ends(&vs_served[0], arena, block);
     assert_int_equal(vs_arena_free(arena, block, VS_ARENA_ANY, 0), 0);
     assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, PIECES * GRANULE, &address), 0);
     assert_int_equal(address, block); /* else nothing is proved */
@@ -129,7 +130,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    vs_served_unexport_all(&vs_served[0]);
+    vs_exports_arena_ends(&vs_served[0]);
     vs_arena_destroy(arena);
     for (int i = 0; i < open_count; i++)
         close(opened[i]);

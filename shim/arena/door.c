@@ -1,19 +1,26 @@
 /*
- * provider.c - the arena's side of the door (provider.h): VRAMSCOPE_ALLOCATOR=arena, and what is there
+ * door.c - the arena's side of the door (provider.h): VRAMSCOPE_ALLOCATOR=arena, and what is there
  * without it.
  *
  * With the arena the program's device memory comes from it, one arena per device.  Without it, memory of
  * another process's arena can be opened all the same, asked about and closed.
  */
-#include "served.h"
+#include "arena/cuda/served.h"
+#include "arena/share/share.h"
 
-static const struct vs_stand_in *const always[] = {vs_stand_ins_primary, vs_stand_ins_asks,
-                                                   vs_stand_ins_imports, NULL};
-static const struct vs_stand_in *const all[] = {vs_stand_ins_primary, vs_stand_ins_asks,
-                                                vs_stand_ins_imports, vs_stand_ins_peers,
-                                                vs_stand_ins_streams, vs_stand_ins_captures,
-                                                vs_stand_ins_pools,   vs_stand_ins_contexts,
-                                                vs_stand_ins_exports, NULL};
+static const struct vs_stand_in *const always[] = {vs_stand_ins_primary, vs_stand_ins_contexts_ended,
+                                                   vs_stand_ins_asks, vs_stand_ins_imports, NULL};
+static const struct vs_stand_in *const all[] = {vs_stand_ins_primary,
+                                                vs_stand_ins_contexts_ended,
+                                                vs_stand_ins_asks,
+                                                vs_stand_ins_imports,
+                                                vs_stand_ins_peers,
+                                                vs_stand_ins_streams,
+                                                vs_stand_ins_captures,
+                                                vs_stand_ins_pools,
+                                                vs_stand_ins_contexts,
+                                                vs_stand_ins_exports,
+                                                NULL};
 
 static const struct vs_provider guest = {.owner = vs_served_block_of, .stand_ins = always};
 
