@@ -426,13 +426,18 @@ void vs_writer_merged(struct vs_writer *w)
     w->merged = true;
 }
 
-static int write_rest(struct vs_writer *w)
+/* The ledger ends only where nothing more comes.  What an exit has no time for is written by another writer,
+ * which needs what this one would need, as after a kill. */
+static int write_rest(struct vs_writer *w, bool last)
 {
     int rc = commit_pending(w);
     if (rc < 0)
         return rc;
     note_losses(w, true);
-    vs_ledger_finish(w->ledger, &w->out);
+    if (last)
+        vs_ledger_finish(w->ledger, &w->out);
+    else
+        vs_ledger_end_batch(w->ledger, &w->out);
     w->pending_level = w->level;
     w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
     return commit(w, true, true);
@@ -440,7 +445,7 @@ static int write_rest(struct vs_writer *w)
 
 int vs_writer_close(struct vs_writer *w, bool clean)
 {
-    int rc = write_rest(w);
+    int rc = write_rest(w, clean || w->merged);
     int64_t end = now_ns() - w->start_ns;
     int closed = vs_store_close(w->store, clean && rc == 0 ? end : -1);
     writer_free(w);

@@ -1,5 +1,6 @@
 /*
- * test_resume.c - a recording whose writer is killed again and again is the one of a writer that never was.
+ * test_resume.c - a recording whose writer is killed, or cut short, again and again is the one of a writer
+ * that never was.
  *
  * Random events of every kind, on several threads and devices, go through two recordings: in one a single
  * writer takes them all, in the other the writer is left after any batch, as a kill leaves it, and the next
@@ -70,9 +71,11 @@ static void begin(struct recording *r, const char *name, uint64_t seed, uint64_t
     open_writer(r);
 }
 
-/* CUT: the writer is left where it is after two batches of three, and a new one goes on.  A kill does the
- * same. */
-static void record(const char *name, uint64_t seed, int events, uint64_t max_bytes, bool cut)
+/* How a writer ends after two batches of three, before a new one goes on: not at all; as a kill leaves it; as
+ * an exit does that has no time for the rest of the journal. */
+enum end { NEVER, KILLED, CUT_SHORT };
+
+static void record(const char *name, uint64_t seed, int events, uint64_t max_bytes, enum end end)
 {
     struct recording r;
     uint64_t chance = seed * 977 + 1;
@@ -87,8 +90,11 @@ static void record(const char *name, uint64_t seed, int events, uint64_t max_byt
             continue; /* idle writers decide by the clock what they hold back */
         if (vs_writer_drain(r.w, false) < 0)
             fail_msg("drain");
-        if (cut && (chance >> 40) % 3)
-            open_writer(&r);
+        if (end == NEVER || (chance >> 40) % 3 == 0)
+            continue;
+        if (end == CUT_SHORT)
+            assert_int_equal(vs_writer_close(r.w, false), 0);
+        open_writer(&r);
     }
     while (vs_writer_drain(r.w, true) > 0) {
     }
@@ -96,12 +102,12 @@ static void record(const char *name, uint64_t seed, int events, uint64_t max_byt
 }
 
 /* In a child: the writers that were left take nothing of this process. */
-static void record_in_child(const char *name, uint64_t seed, int events, uint64_t max_bytes, bool cut)
+static void record_in_child(const char *name, uint64_t seed, int events, uint64_t max_bytes, enum end end)
 {
     int status;
     pid_t child = fork();
     if (child == 0) {
-        record(name, seed, events, max_bytes, cut);
+        record(name, seed, events, max_bytes, end);
         _exit(0);
     }
     assert_true(waitpid(child, &status, 0) == child);
@@ -189,12 +195,12 @@ static uint64_t given(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes)
+static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes, enum end end)
 {
     uint64_t from = given("RESUME_SEED", 1), n = given("RESUME_SEEDS", seeds), wrong = 0;
     for (uint64_t seed = from; seed < from + n; seed++) {
-        record_in_child("whole", seed, events, max_bytes, false);
-        record_in_child("cut", seed, events, max_bytes, true);
+        record_in_child("whole", seed, events, max_bytes, NEVER);
+        record_in_child("cut", seed, events, max_bytes, end);
         wrong += compare(seed) != 0;
         if (!getenv("KEEP"))
             forget_files();
@@ -205,7 +211,12 @@ static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes)
 
 static void a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs(void **state)
 {
-    cut_and_whole(SEEDS, 900, 0);
+    cut_and_whole(SEEDS, 900, 0, KILLED);
+}
+
+static void an_exit_that_leaves_events_leaves_what_the_next_writer_needs(void **state)
+{
+    cut_and_whole(SEEDS / 4, 900, 0, CUT_SHORT);
 }
 
 /* ---- out of memory, each state of the watch ---- */
@@ -351,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it),
         cmocka_unit_test(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs),
+        cmocka_unit_test(an_exit_that_leaves_events_leaves_what_the_next_writer_needs),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
