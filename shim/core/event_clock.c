@@ -17,14 +17,13 @@
 #include "event_clock.h"
 
 #include "clock.h"
-
-__thread struct vs_event_clock vs_event_clock __attribute__((tls_model("initial-exec")));
+#include "hot.h"
 
 /* Never less than the thread was given before.  (A signal handler between load and store: then the next
  * reading is compared with one older than the handler's, and is later than both by itself.) */
 static uint64_t told(uint64_t ns)
 {
-    volatile struct vs_event_clock *c = &vs_event_clock;
+    volatile struct vs_event_clock *c = &vs_self.clock;
     if (ns < c->last)
         return c->last;
     c->last = ns;
@@ -96,28 +95,28 @@ static uint64_t distance(uint64_t a, uint64_t b)
 static bool agrees(const volatile struct vs_event_clock *c, const struct reading *now)
 {
     uint64_t ticks = now->counter - c->counter;
-    if (ticks >= c->life * CHECKED_LIVES)
+    if (ticks >= (c->anchor & UINT32_MAX) * CHECKED_LIVES)
         return true;
     uint64_t passed = ticks * c->rate >> 32;
     return distance(c->ns + passed, now->ns) <= VS_EVENT_CLOCK_ERROR_NS + passed / 1000;
 }
 
-/* `life` is 0 while the rest changes: a handler that comes now reads the real clock, and, as it finds no
- * anchor to renew, leaves this one alone. */
+/* The anchor is good for nothing while the rest changes: a handler that comes now reads the real clock, and,
+ * as it finds no anchor to renew, leaves this one alone. */
 static void make_anchor(volatile struct vs_event_clock *c, const struct reading *now, uint64_t new_rate)
 {
-    c->life = 0;
+    uint64_t number = (c->anchor >> 32) + 1;
+    c->anchor = number << 32;
     c->counter = now->counter;
     c->ns = now->ns;
     c->rate = new_rate;
-    c->version = c->version + 1;
-    c->life = (LIFE_NS << 32) / new_rate;
+    c->anchor = number << 32 | (LIFE_NS << 32) / new_rate; /* at most 16 million ticks */
 }
 
 uint64_t vs_event_clock_slow(void)
 {
     static __thread volatile bool busy __attribute__((tls_model("initial-exec")));
-    volatile struct vs_event_clock *c = &vs_event_clock;
+    volatile struct vs_event_clock *c = &vs_self.clock;
     uint64_t now_rate = atomic_load_explicit(&rate, memory_order_relaxed);
     struct reading now;
     /* Busy: we are a handler, and what we interrupted is making an anchor.  (One that leaves by longjmp
@@ -230,3 +229,8 @@ bool vs_event_clock_fast(void)
 }
 
 #endif
+
+uint64_t vs_event_clock_ns(void)
+{
+    return vs_event_clock_of(&vs_self.clock);
+}

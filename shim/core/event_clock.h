@@ -21,13 +21,11 @@
 
 struct vs_event_clock {
     uint64_t counter, ns; /* the anchor: what both said */
-    uint64_t life;        /* ticks that it is good for; 0: there is none */
     uint64_t rate;        /* nanoseconds of a tick, << 32 */
     uint64_t last;        /* the time that the thread was given last */
-    uint32_t version;     /* counts anchors: a signal handler may have made one under our hands */
+    uint64_t anchor;      /* its number << 32 | the ticks that it is good for (0: there is none).  One word: a
+                             signal handler may have made another one under our hands */
 };
-
-extern __thread struct vs_event_clock vs_event_clock __attribute__((tls_model("initial-exec")));
 
 /* Decides whether the counter may be used; SOURCE is the file that names the kernel's clock source, NULL the
  * usual one.  Once per recording, before the first tune. */
@@ -43,18 +41,19 @@ bool vs_event_clock_fast(void);
  * more than a thousandth from the one before.  For tune, and for tests. */
 bool vs_event_clock_publish(uint64_t rate);
 
+/* Where the anchor of the thread's clock is too old: a new one, or the real clock. */
 uint64_t vs_event_clock_slow(void);
 
-static inline uint64_t vs_event_clock_ns(void)
+/* The time, by the calling thread's CLOCK. */
+static inline uint64_t vs_event_clock_of(struct vs_event_clock *clock)
 {
 #if defined(__x86_64__)
     /* Volatile: every word is read once, in this order, whatever a signal handler does to them.  The counter
      * read is not ordered with loads and stores around it, which is worth some ns. */
-    volatile struct vs_event_clock *c = &vs_event_clock;
-    uint32_t version = c->version;
-    uint64_t life = c->life, ticks = __builtin_ia32_rdtsc() - c->counter;
+    volatile struct vs_event_clock *c = clock;
+    uint64_t anchor = c->anchor, ticks = __builtin_ia32_rdtsc() - c->counter;
     uint64_t ns = c->ns + (ticks * c->rate >> 32), last = c->last;
-    if (__builtin_expect(ticks < life && c->version == version, 1)) {
+    if (__builtin_expect(ticks < (uint32_t)anchor && c->anchor == anchor, 1)) {
         ns = ns < last ? last : ns;
         c->last = ns;
         return ns;
@@ -62,5 +61,7 @@ static inline uint64_t vs_event_clock_ns(void)
 #endif
     return vs_event_clock_slow();
 }
+
+uint64_t vs_event_clock_ns(void);
 
 #endif

@@ -3,12 +3,25 @@
  *
  * In a program's own loop an event costs what its instructions cost; between two events of a training step
  * the caches fill with other things, and an event costs as many journeys as it touches lines and pages, most
- * of all where one line says where the next one is.  So the variables of several files that every event reads
- * and next to nobody writes lie side by side (VS_HOT), and lines whose addresses are known are asked for
- * before the first of them is needed.
+ * of all where one line says where the next one is.  So what the reports of a caching allocator, which are
+ * nearly all events of a training step, read lies on two lines: one of the process (vs_hot) and one of the
+ * thread (vs_self).  Behind them are the ring's own line and the slot (trace/journal/claim.h), and no other:
+ *
+ *      vs_self ─┐                    ┌─▶ head, limit, doubt
+ *               ├─▶ record/block.h ──┤
+ *      vs_hot ──┘                    └─▶ slot, asked for some events ago
+ *
+ * What the other events read beside these is of several files, and next to nobody writes it: those variables
+ * lie side by side (VS_HOT).  Lines whose addresses are known are asked for before the first of them is
+ * needed.
  */
 #ifndef VS_HOT_H
 #define VS_HOT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "event_clock.h"
 
 /* The section's name is a C identifier, so every linker lays its parts side by side.  For what is written
  * rarely, if at all: a write takes the line away from every processor that records. */
@@ -16,6 +29,62 @@
 
 /* Functions that every event passes begin at a line, and so touch none in vain. */
 #define VS_HOT_CODE __attribute__((aligned(64)))
+
+/* What a producer has to know of a ring (trace/journal/claim.h). */
+struct vs_ring {
+    struct vs_journal_header *header;
+    struct vs_slot *slot;
+    uint64_t mask; /* slots - 1 */
+};
+
+/* ---- the process's line ---- */
+
+/* `careful`: why a block's report is no matter of course.  Above these the pushes and pops that wait. */
+#define VS_CAREFUL_WINDOW  UINT64_C(1) /* the record window is closed */
+#define VS_CAREFUL_STACKS  UINT64_C(2) /* blocks get their call stack */
+#define VS_CAREFUL_PENDING 32u         /* pending.c: the bits from here on count */
+
+/* Read at every report of a block, written rarely.  The kernel wipes its page in a fork child (hot.c): that
+ * finds no ring here, and so takes the way through vs_record. */
+struct vs_hot {
+    /* record.c: the ring, while a block's report may go straight into it; its header is NULL otherwise */
+    struct vs_journal_header *_Atomic ring_header;
+    struct vs_slot *ring_slot;
+    uint64_t ring_mask;
+    _Atomic uint64_t nudge_mask; /* events whose sequence has none of these bits nudge the drain */
+    _Atomic uint64_t careful;    /* VS_CAREFUL_* */
+    _Atomic uint32_t generation; /* of the recording */
+    const uint32_t
+        *_Atomic lead; /* ranges.c: the current range of the thread that leads; NULL: nobody does */
+    void (*_Atomic profiler)(void); /* torch.c: the real function; NULL: to be looked for */
+};
+_Static_assert(sizeof(struct vs_hot) == 64, "one line");
+
+extern union vs_hot_page {
+    struct vs_hot line;
+    char page[4096];
+} vs_hot_page;
+#define vs_hot (vs_hot_page.line)
+
+/* Has the page wiped in fork children (idempotent). */
+void vs_hot_prepare(void);
+
+/* ---- the thread's line ---- */
+
+#define VS_RANGE_ASK UINT32_MAX /* `range`: vs_range_current() knows */
+
+struct vs_self {
+    _Alignas(64) struct vs_event_clock clock;
+    uint32_t generation; /* of the recording that `id` belongs to */
+    uint16_t id;
+    uint16_t internal; /* depth of vs_record_enter_internal */
+    uint32_t range;    /* ranges.c: the thread's own innermost phase; 0: the lead's; or VS_RANGE_ASK */
+};
+_Static_assert(sizeof(struct vs_self) == 64, "one line");
+
+extern __thread struct vs_self vs_self __attribute__((tls_model("initial-exec")));
+
+/* ---- asking for lines ---- */
 
 /* Asks for the line at ADDRESS to be read. */
 static inline void vs_fetch(const void *address)

@@ -22,7 +22,8 @@ struct slot {
     char text[TEXT_KEPT]; /* where the table of names was full: a copy, cut */
 };
 
-uint32_t vs_pending_count VS_HOT;
+#define ONE (UINT64_C(1) << VS_CAREFUL_PENDING) /* more event that waits, in vs_hot.careful */
+
 static struct slot slots[SLOTS];
 static uint64_t last_ticket;
 static const void *writer; /* the thread that flushes */
@@ -57,7 +58,7 @@ uint64_t vs_pending_keep(const struct vs_range_event *event)
             s->event.names.length = length;
         }
         /* Counted before it can be seen, so that whoever takes it out never counts below 0. */
-        __atomic_add_fetch(&vs_pending_count, 1, __ATOMIC_RELAXED);
+        atomic_fetch_add_explicit(&vs_hot.careful, ONE, memory_order_relaxed);
         /* Release: who finds it READY finds it filled. */
         __atomic_store_n(&s->state, ticket << 2 | READY, __ATOMIC_RELEASE);
         return ticket;
@@ -71,7 +72,7 @@ static bool free_slot(struct slot *s, uint64_t state)
     if (!__atomic_compare_exchange_n(&s->state, &state, state & ~3ull, false, __ATOMIC_RELEASE,
                                      __ATOMIC_RELAXED))
         return false;
-    __atomic_sub_fetch(&vs_pending_count, 1, __ATOMIC_RELAXED);
+    atomic_fetch_sub_explicit(&vs_hot.careful, ONE, memory_order_relaxed);
     return true;
 }
 
@@ -173,6 +174,6 @@ void vs_pending_forget(void)
 {
     for (uint32_t i = 0; i < SLOTS; i++)
         __atomic_store_n(&slots[i].state, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&vs_pending_count, 0, __ATOMIC_RELAXED);
+    atomic_fetch_and_explicit(&vs_hot.careful, ONE - 1, memory_order_relaxed);
     __atomic_store_n(&writer, NULL, __ATOMIC_RELEASE);
 }

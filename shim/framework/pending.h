@@ -32,13 +32,18 @@ bool vs_pending_cancel(uint64_t ticket);
 /* Likewise by range id, for ranges that no thread's stack remembers. */
 bool vs_pending_cancel_id(uint32_t id);
 
+/* How many events wait. */
+static inline uint32_t vs_pending_count(void)
+{
+    return (uint32_t)(atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) >> VS_CAREFUL_PENDING);
+}
+
 /* Writes what waits, if anything does and can be written now. */
-extern uint32_t vs_pending_count VS_HOT;
 void vs_pending_flush_slow(void);
 static inline void vs_pending_flush(void)
 {
     /* Relaxed: a stale 0 only means that the next event flushes; a thread always sees its own. */
-    if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) != 0, 0))
+    if (__builtin_expect(vs_pending_count() != 0, 0))
         vs_pending_flush_slow();
 }
 
@@ -79,8 +84,7 @@ static inline uint64_t vs_pending_write(const struct vs_range_event *event)
 {
     vs_pending_flush();
     /* What still waits is older and is recorded first, unless another thread is to do it. */
-    if (__builtin_expect(__atomic_load_n(&vs_pending_count, __ATOMIC_RELAXED) == 0, 1) &&
-        vs_range_event_write(event, false))
+    if (__builtin_expect(vs_pending_count() == 0, 1) && vs_range_event_write(event, false))
         return 0;
     return vs_pending_keep(event);
 }

@@ -9,7 +9,8 @@
  *      lead:          the block of who last opened a phase or ended a step; its `current` is that of threads
  * without
  *
- * `current` is worked out at push and pop, so that an event costs one or two loads.
+ * `current` is worked out at push and pop, so that an event costs one or two loads.  What a block's report
+ * needs of it stands where that finds it without coming here (hot.h): vs_self.range, vs_hot.lead.
  *
  * A signal handler may push and pop at any point of a push or a pop that it interrupts, as long as it leaves
  * the stack as it found it: an entry is claimed by count and shows only once its key is written.
@@ -61,8 +62,7 @@ static __thread struct block *own;
 /* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
  * of the thread that leads. */
 static struct block none_left;
-static VS_HOT uint32_t lead;       /* atomic: index + 1 of the leading thread's block, 0: no thread leads */
-static uint32_t no_generation = 1; /* stands in where there is no page for the real one */
+static uint32_t no_generation = 1;                   /* stands in where there is no page for the real one */
 static VS_HOT uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
 static uint32_t last_generation = 1;
 static pthread_key_t exit_key;
@@ -104,7 +104,7 @@ static __attribute__((noinline)) uint32_t become_child(uint32_t *cell)
 
     vs_pending_forget();
     vs_names_forget_journal();
-    __atomic_store_n(&lead, 0, __ATOMIC_RELAXED);
+    atomic_store_explicit(&vs_hot.lead, NULL, memory_order_relaxed);
     __atomic_store_n(cell, now, __ATOMIC_RELEASE);
     return now;
 }
@@ -121,17 +121,24 @@ static uint32_t current_generation(void)
 
 static void set_lead(const struct block *b)
 {
-    uint32_t me = (uint32_t)(b - blocks) + 1;
-
     /* Relaxed: nothing is read through it but a block, and blocks are always there. */
-    if (__atomic_load_n(&lead, __ATOMIC_RELAXED) != me)
-        __atomic_store_n(&lead, me, __ATOMIC_RELAXED);
+    if (atomic_load_explicit(&vs_hot.lead, memory_order_relaxed) != &b->current)
+        atomic_store_explicit(&vs_hot.lead, &b->current, memory_order_relaxed);
+}
+
+/* What the calling thread's block B (NULL: none) means for its events. */
+static void tell_self(const struct block *b)
+{
+    uint32_t range = b ? b->current : 0;
+
+    vs_self.range = range == 0 && b && b->over_total ? VS_RANGE_ASK : range;
 }
 
 static void set_current(struct block *b, uint32_t range)
 {
     /* Atomic for those whom this thread leads; relaxed: the id says all by itself. */
     __atomic_store_n(&b->current, range, __ATOMIC_RELAXED);
+    tell_self(b);
 }
 
 /* E's words come as arguments: read back from E they would be joined into wider loads, which wait for the
@@ -184,6 +191,7 @@ static __attribute__((noinline)) struct block *claim(uint32_t now)
         return own;
     }
     own = &none_left;
+    vs_self.range = VS_RANGE_ASK;
     return NULL;
 }
 
@@ -232,14 +240,16 @@ static void thread_exit(void *block)
         e->key = 0;
         b->count--;
     }
-    uint32_t me = (uint32_t)(b - blocks) + 1;
+    const uint32_t *mine = &b->current;
 
     set_current(b, 0);
     /* The block's next thread does not lead because this one did. */
-    __atomic_compare_exchange_n(&lead, &me, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    atomic_compare_exchange_strong_explicit(&vs_hot.lead, &mine, NULL, memory_order_relaxed,
+                                            memory_order_relaxed);
     memset(b->over, 0, sizeof(b->over));
     b->over_total = 0;
     own = NULL;
+    tell_self(NULL);
     __atomic_store_n(&b->used, 0, __ATOMIC_RELEASE);
 }
 
@@ -307,6 +317,7 @@ static int push_beyond(struct block *b, uint32_t key)
     if (count) {
         ++*count;
         b->over_total++;
+        tell_self(b);
     }
     return depth;
 }
@@ -370,6 +381,7 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
     e = (struct entry *)below(b, b->entries + b->count, key);
     if (b->over_total && (beyond = over(b, key, false))) {
         b->over_total--;
+        tell_self(b);
         return (e ? (int)e->depth + 1 : 0) + (int)--*beyond;
     }
     if (!e)
@@ -459,9 +471,9 @@ uint32_t vs_range_current(void)
         return b->current;
     if (__builtin_expect(b ? b->over_total != 0 : own == &none_left, 0))
         return 0; /* inside a range of its own that is lost: no other thread's is any nearer */
-    uint32_t leader = __atomic_load_n(&lead, __ATOMIC_RELAXED);
+    const uint32_t *leader = atomic_load_explicit(&vs_hot.lead, memory_order_relaxed);
 
-    return leader ? __atomic_load_n(&blocks[leader - 1].current, __ATOMIC_RELAXED) : 0;
+    return leader ? __atomic_load_n(leader, __ATOMIC_RELAXED) : 0;
 }
 
 uint32_t vs_range_lead(void)

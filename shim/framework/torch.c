@@ -24,29 +24,37 @@
 
 #include "torch.h"
 #include "core/hot.h"
+#include "record/block.h"
 #include "record/record.h"
 
-/* c10::Device is trivially copyable: two bytes in one integer register, as this is. */
-struct c10_device {
-    int8_t type;
-    int8_t index;
-};
+/* c10::Device is trivially copyable: two bytes, type and index, in one integer register, as this is. */
+typedef uint16_t c10_device;
 enum { C10_CUDA = 1 };
 
-typedef void usage_fn(void *ptr, int64_t size, size_t allocated, size_t reserved, struct c10_device device);
-typedef void oom_fn(int64_t size, size_t allocated, size_t reserved, struct c10_device device);
+static inline uint8_t type_of(c10_device device)
+{
+    return (uint8_t)device;
+}
+
+static inline int8_t index_of(c10_device device)
+{
+    return (int8_t)(device >> 8);
+}
+
+typedef void usage_fn(void *ptr, int64_t size, size_t allocated, size_t reserved, c10_device device);
+typedef void oom_fn(int64_t size, size_t allocated, size_t reserved, c10_device device);
 
 #define USAGE "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
 #define OOM_L "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE" /* size: int64_t */
 #define OOM_M "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE" /* size: size_t */
 
 #define EXPORT __attribute__((visibility("default")))
-EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, struct c10_device) __asm__(USAGE);
-EXPORT void vs_c10_oom_l(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_L);
-EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, struct c10_device) __asm__(OOM_M);
+EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, c10_device) __asm__(USAGE);
+EXPORT void vs_c10_oom_l(int64_t, size_t, size_t, c10_device) __asm__(OOM_L);
+EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, c10_device) __asm__(OOM_M);
 
-static VS_HOT usage_fn *real_usage; /* atomic; NULL: not looked for yet, or no such function anywhere */
 static struct {
+    usage_fn *usage; /* atomic; every report finds it in vs_hot.profiler */
     oom_fn *oom_l, *oom_m;
     int done; /* atomic; 1: all three are final */
 } real;
@@ -70,7 +78,7 @@ static bool take_from(void *library)
     real.oom_l = (oom_fn *)symbol(library, OOM_L, (void *)vs_c10_oom_l);
     real.oom_m = (oom_fn *)symbol(library, OOM_M, (void *)vs_c10_oom_m);
     /* Relaxed: code says all by itself, and the other two are read behind `done`. */
-    __atomic_store_n(&real_usage, usage, __ATOMIC_RELAXED);
+    __atomic_store_n(&real.usage, usage, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -137,16 +145,21 @@ static void need_real(void)
         look_up_once();
 }
 
+/* Not found yet, or in a fork child, whose vs_hot was wiped. */
 static __attribute__((noinline, cold)) usage_fn *find_usage(void)
 {
     need_real();
-    return __atomic_load_n(&real_usage, __ATOMIC_RELAXED);
+    usage_fn *usage = __atomic_load_n(&real.usage, __ATOMIC_RELAXED);
+
+    /* Relaxed, as above. */
+    atomic_store_explicit(&vs_hot.profiler, (void (*)(void))usage, memory_order_relaxed);
+    return usage;
 }
 
 static inline void tell_profiler(void *ptr, int64_t size, size_t allocated, size_t reserved,
-                                 struct c10_device device)
+                                 c10_device device)
 {
-    usage_fn *usage = __atomic_load_n(&real_usage, __ATOMIC_RELAXED);
+    usage_fn *usage = (usage_fn *)atomic_load_explicit(&vs_hot.profiler, memory_order_relaxed);
 
     if (__builtin_expect(!usage, 0))
         usage = find_usage();
@@ -157,32 +170,48 @@ static inline void tell_profiler(void *ptr, int64_t size, size_t allocated, size
 /* ---- the reports ---- */
 
 static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated, size_t reserved,
-                   struct c10_device device)
+                   c10_device device)
 {
     struct vs_event event = {.op = op,
                              .space = VS_SPACE_DEVICE,
-                             .device = device.index,
+                             .device = index_of(device),
                              .address = (uintptr_t)ptr,
                              .size = size,
                              .arg0 = allocated,
                              .arg1 = reserved};
 
-    if (device.type == C10_CUDA)
+    if (type_of(device) == C10_CUDA)
         vs_record(&event);
 }
 
-VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved,
-                              struct c10_device device)
+/* Every report that does not go straight into the ring. */
+static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t size, size_t allocated,
+                                                          size_t reserved, c10_device device)
 {
-    if (size > 0)
-        record(VS_OP_BLOCK_ALLOC, ptr, (uint64_t)size, allocated, reserved, device);
-    else if (size < 0)
-        record(VS_OP_BLOCK_FREE, ptr, 0 - (uint64_t)size, allocated, reserved, device);
+    uint8_t op = size > 0 ? VS_OP_BLOCK_ALLOC : VS_OP_BLOCK_FREE;
+
+    if (size != 0 && vs_record_enabled())
+        record(op, ptr, size > 0 ? (uint64_t)size : 0 - (uint64_t)size, allocated, reserved, device);
     tell_profiler(ptr, size, allocated, reserved, device);
 }
 
+_Static_assert(VS_OP_BLOCK_FREE == VS_OP_BLOCK_ALLOC + 1, "the sign's bit tells them apart");
+
+VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, c10_device device)
+{
+    /* Without a branch: which of the two it is nobody can predict. */
+    uint64_t negative = (uint64_t)size >> 63, bytes = ((uint64_t)size ^ -negative) + negative;
+    uint8_t op = (uint8_t)(VS_OP_BLOCK_ALLOC + negative);
+
+    if (__builtin_expect(type_of(device) == C10_CUDA && size != 0, 1) &&
+        vs_record_block(op, VS_SPACE_DEVICE, index_of(device), (uintptr_t)ptr, bytes, allocated, reserved))
+        tell_profiler(ptr, size, allocated, reserved, device);
+    else
+        report_slowly(ptr, size, allocated, reserved, device);
+}
+
 static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
-                struct c10_device device)
+                c10_device device)
 {
     oom_fn *call = first ? first : second;
 
@@ -190,7 +219,7 @@ static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, s
         call(size, allocated, reserved, device);
 }
 
-void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
     need_real();
@@ -198,7 +227,7 @@ void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, struct c10_de
 }
 
 /* The same words in the same registers: size_t and int64_t differ in the mangled name alone. */
-void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, struct c10_device device)
+void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
     need_real();
@@ -239,7 +268,7 @@ void vs_torch_block_oom(uint64_t size, uint64_t allocated, int device)
 
 void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t reserved, int device)
 {
-    struct c10_device cuda = {C10_CUDA, (int8_t)device};
+    c10_device cuda = (c10_device)(C10_CUDA | (uint8_t)device << 8);
 
     tell_profiler(ptr, size, allocated, reserved, cuda);
 }

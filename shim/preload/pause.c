@@ -33,7 +33,7 @@ void vramscope_benchmark_pause(void)
     struct vs_journal *j = atomic_exchange_explicit(&r->journal, NULL, memory_order_acq_rel);
     if (j != NULL)
         atomic_store_explicit(&r->paused, j, memory_order_release);
-    vs_record_ahead(NULL); /* or the steps without recording would bear a part of its cost */
+    vs_record_into(NULL); /* or the steps without recording would bear a part of its cost */
     /* relaxed: the state follows the journal; an event in between is not recorded either way */
     atomic_compare_exchange_strong_explicit(&r->state, &on, VS_RECORDING_OFF, memory_order_relaxed,
                                             memory_order_relaxed);
@@ -45,7 +45,7 @@ void vramscope_benchmark_resume(void)
     struct vs_journal *j = atomic_exchange_explicit(&r->paused, NULL, memory_order_acq_rel);
     if (j == NULL)
         return;
-    vs_record_ahead(j);
+    vs_record_into(j);
     /* release: as start() in record.c */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, VS_RECORDING_ON, memory_order_release);

@@ -229,7 +229,7 @@ static void finish(struct drain *d)
         return;
     long n = drain_stragglers(d, until);
     atomic_store(&d->r->late, 1);
-    atomic_store(&d->r->nudge_mask, 0);
+    atomic_store(&vs_hot.nudge_mask, 0);
     if (n >= 0)
         n = drain_all(d, true, until, ring_head(d->j));
     int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
@@ -284,7 +284,7 @@ static uint64_t pause_ns(const struct drain *d, long moved)
     struct vs_journal_stats s;
     vs_journal_stats(d->j, &s);
     bool can_write = d->writer && d->retry_ns == 0;
-    if (can_write && s.head - s.tail > atomic_load_explicit(&d->r->nudge_mask, memory_order_relaxed))
+    if (can_write && s.head - s.tail > atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed))
         return 0; /* the round was cut short */
     if (can_write && s.head != s.tail)
         ns = HELD_NS; /* the ledger waits for what will be said of these */

@@ -5,9 +5,9 @@
  * guard, one of the record window, the thread's id from thread-local memory, the range, for allocations the
  * call stack, the clock, and the append.  Everything else is in functions that are rarely called.
  *
- * Thread-local state is 8 bytes of initial-exec TLS: no call, no allocation, good in signal handlers.  An
- * event from a handler that interrupts vs_record on the same thread finds nothing half done: a slot is
- * claimed, filled and published by its own append, and the unwinder guards itself.
+ * Thread-local state is one line of initial-exec TLS (hot.h): no call, no allocation, good in signal
+ * handlers.  An event from a handler that interrupts vs_record on the same thread finds nothing half done: a
+ * slot is claimed, filled and published by its own append, and the unwinder guards itself.
  */
 #define _GNU_SOURCE
 #include "record.h"
@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "block.h"
 #include "core/clock.h"
 #include "core/event_clock.h"
 #include "core/hot.h"
@@ -31,6 +32,7 @@
 #include "recording.h"
 #include "suppliers.h"
 #include "core/shelter.h"
+#include "trace/journal/claim.h"
 
 #define START_WAIT_S 2
 
@@ -81,21 +83,13 @@ static const uint8_t traits[256] = {
 
 /* ---- state ---- */
 
-struct thread_state {
-    uint32_t generation; /* of the recording that `id` belongs to */
-    uint16_t id;
-    uint16_t internal; /* depth of vs_record_enter_internal */
-};
-
-static __thread struct thread_state self __attribute__((tls_model("initial-exec")));
-
 static struct vs_recording not_prepared;
 VS_HOT struct vs_recording *_Atomic vs_recording = &not_prepared;
 
 /* Of the recording that was started last: what lies behind two pointers is asked for while the first one is
  * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's.  While
  * nothing is recorded they lead to memory that is there: asking for an address without any costs a walk
- * through the page tables, every time. */
+ * through the page tables, every time.  (Reports of blocks have all this in vs_hot: block.h.) */
 static VS_HOT const void *_Atomic ahead_journal = &not_prepared, *_Atomic ahead_head = &not_prepared;
 
 /* Not on the wiped mapping: a fork child keeps its parent's window, and counts its generation on from it. */
@@ -115,6 +109,7 @@ bool vs_recording_prepare(void)
     if (vs_recording != &not_prepared)
         return true;
     int kept = errno;
+    vs_hot_prepare();
     size_t bytes = (sizeof(struct vs_recording) + 4095) & ~(size_t)4095;
     void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED) {
@@ -145,34 +140,39 @@ static __attribute__((noinline)) uint16_t new_thread(struct vs_journal *j, uint3
 {
     char name[17] = "";
     int kept = errno;
+    /* A fork child's open ranges are written (through us) before vs_self.generation says that all is known.
+     */
+    vs_supply_range();
+    if (vs_self.generation == generation)
+        return vs_self.id;
     prctl(PR_GET_NAME, name);
     uint32_t flags = strncmp(name, "pt_autograd_", 12) == 0 ? VS_THREAD_AUTOGRAD : 0;
     uint16_t id = vs_journal_thread(j, (uint32_t)syscall(SYS_gettid), flags, name);
-    self.id = id;
+    vs_self.id = id;
     atomic_signal_fence(memory_order_release); /* id before generation, for our own signal handlers */
-    self.generation = generation;
+    vs_self.generation = generation;
     errno = kept;
     return id;
 }
 
 uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation)
 {
-    return likely_(self.generation == generation) ? self.id : new_thread(j, generation);
+    return likely_(vs_self.generation == generation) ? vs_self.id : new_thread(j, generation);
 }
 
 void vs_record_enter_internal(void)
 {
-    self.internal++;
+    vs_self.internal++;
 }
 
 void vs_record_leave_internal(void)
 {
-    self.internal--;
+    vs_self.internal--;
 }
 
 bool vs_record_enabled(void)
 {
-    return self.internal == 0 &&
+    return vs_self.internal == 0 &&
            atomic_load_explicit(&vs_recording->state, memory_order_relaxed) != VS_RECORDING_OFF;
 }
 
@@ -230,12 +230,30 @@ static void begin(void *argument)
     arrange_last_look();
 }
 
-void vs_record_ahead(const struct vs_journal *j)
+void vs_record_into(const struct vs_journal *j)
 {
     const void *nothing = &not_prepared;
     /* Relaxed: mere hints. */
     atomic_store_explicit(&ahead_journal, j ? j : nothing, memory_order_relaxed);
     atomic_store_explicit(&ahead_head, j ? vs_journal_head_line(j) : nothing, memory_order_relaxed);
+    if (!j) {
+        atomic_store_explicit(&vs_hot.ring_header, NULL, memory_order_relaxed);
+        return;
+    }
+    struct vs_ring ring = vs_journal_ring(j);
+    vs_hot.ring_slot = ring.slot;
+    vs_hot.ring_mask = ring.mask;
+    /* Release: who sees the header sees the rest of the line. */
+    atomic_store_explicit(&vs_hot.ring_header, ring.header, memory_order_release);
+}
+
+/* Says of a reason to take the long way whether it is there. */
+static void careful(uint64_t reason, bool is)
+{
+    if (is)
+        atomic_fetch_or_explicit(&vs_hot.careful, reason, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&vs_hot.careful, ~reason, memory_order_relaxed);
 }
 
 /* What the hot path finds worked out. */
@@ -245,7 +263,13 @@ static void get_ready(struct vs_recording *r, const struct vs_journal *j)
                                          DRIVER_STACK | BLOCK_STACK};
     r->stack_traits = by_option[vs_options.stacks];
     r->python_traits = vs_options.stacks == VS_STACKS_PYTHON ? BLOCK_STACK : 0;
-    vs_record_ahead(j);
+    atomic_store_explicit(&vs_hot.generation, atomic_load_explicit(&r->generation, memory_order_relaxed),
+                          memory_order_relaxed);
+    careful(VS_CAREFUL_STACKS, r->stack_traits & BLOCK_STACK);
+    if (atomic_load_explicit(&window_closed, memory_order_relaxed))
+        careful(VS_CAREFUL_WINDOW,
+                true); /* a fork child's line was wiped; at worst it stays on the long way */
+    vs_record_into(j);
 }
 
 static void start(struct vs_recording *r)
@@ -270,7 +294,7 @@ static void start(struct vs_recording *r)
 bool vs_record_start(void)
 {
     uint32_t none = VS_RECORDING_NONE;
-    if (self.internal || window_is_closed())
+    if (vs_self.internal || window_is_closed())
         return false;
     int kept = errno;
     if (!vs_recording_prepare())
@@ -310,7 +334,6 @@ static inline void fetch_ahead(void)
     const char *head = atomic_load_explicit(&ahead_head, memory_order_relaxed);
     vs_fetch(atomic_load_explicit(&ahead_journal, memory_order_relaxed));
     vs_fetch_to_write(head);
-    vs_fetch(head + 64);
 }
 
 static uint32_t stack_of(const struct vs_recording *r, struct vs_journal *j, unsigned t)
@@ -321,7 +344,7 @@ static uint32_t stack_of(const struct vs_recording *r, struct vs_journal *j, uns
 VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
 {
     fetch_ahead();
-    if (unlikely_(self.internal))
+    if (unlikely_(vs_self.internal))
         return VS_SEQ_NONE;
     /* Acquire: pairs with start(); a journal that is seen is complete. */
     struct vs_journal *j = atomic_load_explicit(&vs_recording->journal, memory_order_acquire);
@@ -340,11 +363,22 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
-    event->t_ns = vs_event_clock_ns();
+    event->t_ns = vs_event_clock_of(&vs_self.clock);
     uint64_t seq = vs_journal_append(j, event);
-    if (unlikely_((seq & atomic_load_explicit(&r->nudge_mask, memory_order_relaxed)) == 0))
+    if (unlikely_((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0))
         vs_drain_nudge(r);
     return seq;
+}
+
+__attribute__((noinline, cold)) void vs_record_block_rest(struct vs_journal_header *header, uint64_t seq,
+                                                          bool published)
+{
+    /* A pause takes the header away, nothing the other two. */
+    struct vs_ring ring = {header, vs_hot.ring_slot, vs_hot.ring_mask};
+    if (!published)
+        vs_ring_publish_doubtful(&ring, seq);
+    if ((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0)
+        vs_drain_nudge(vs_recording);
 }
 
 /* ---- window, simulated ---- */
@@ -355,6 +389,7 @@ void vs_record_window(bool open)
                              .device = VS_DEVICE_UNKNOWN};
     bool was_closed = window_is_closed();
     atomic_store_explicit(&window_closed, !open, memory_order_relaxed);
+    careful(VS_CAREFUL_WINDOW, !open);
     if (open)
         atomic_store_explicit(&window_opened, true, memory_order_relaxed);
     if (was_closed == open && vs_record_journal())

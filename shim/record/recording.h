@@ -44,7 +44,6 @@ struct vs_recording {
     /* read at every event */
     _Atomic(struct vs_journal *) journal; /* NULL unless ON */
     _Atomic(struct vs_journal *) paused;  /* what it is while a benchmark has the recording off (pause.c) */
-    _Atomic uint64_t nudge_mask;          /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint32_t generation;          /* differs between a process and its fork child; 0 never */
     _Atomic uint32_t state;               /* enum vs_recording_state; a futex */
     uint32_t stack_traits;                /* which events get their call stack (record.c) */
@@ -92,8 +91,9 @@ bool vs_recording_prepare(void);
 /* The calling thread's id in journal J of generation GENERATION. */
 uint16_t vs_record_thread_id(struct vs_journal *j, uint32_t generation);
 
-/* What every event prefetches from now on: J's cache lines, or with NULL nothing. */
-void vs_record_ahead(const struct vs_journal *j);
+/* J: from now on reports of blocks go straight into its ring, and the other events ask early for its lines.
+ * NULL: neither. */
+void vs_record_into(const struct vs_journal *j);
 
 /* What record.c asks start.c to do, once, with the thread marked internal: claim the output, make the
  * journal, start the drain.  NULL: a line on stderr has said why. */

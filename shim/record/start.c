@@ -144,6 +144,7 @@ static void cut_short(void *recording)
     atomic_store(&r->cut_short, 1);
     atomic_store(&r->state, VS_RECORDING_OFF);
     atomic_store(&r->journal, NULL);
+    atomic_store(&vs_hot.ring_header, NULL);
 }
 
 struct vs_journal *vs_start(struct vs_recording *r)
@@ -166,7 +167,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
         uint64_t slots = 1;
         while (slots < r->ring_slots)
             slots *= 2;
-        atomic_store_explicit(&r->nudge_mask, slots / 4 - 1, memory_order_relaxed);
+        atomic_store_explicit(&vs_hot.nudge_mask, slots / 4 - 1, memory_order_relaxed);
         vs_log_verbose("recording to %s, journal %s", r->database, r->journal_path);
     }
     return j;

@@ -5,8 +5,9 @@
  *
  * Per round and number of threads: every thread records pairs of alloc and free, in bursts that fit the ring,
  * and a consumer empties it between bursts, outside the measured time.  Beside it, in the same round: the
- * clock alone, and the journal's append alone.  Printed: the median of the rounds, and the smallest and
- * largest. The neighbours (ranges, stacks, database) are stand-ins: this measures record and journal.
+ * clock alone, and the journal's append alone; and a block's report, which goes straight into the ring.
+ * Printed: the median of the rounds, and the smallest and largest. The neighbours (ranges, stacks, database)
+ * are stand-ins: this measures record and journal.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "core/event_clock.h"
 #include "core/options.h"
 #include "record/output.h"
+#include "record/block.h"
 #include "record/recording.h"
 #include "unit/record/standins.h"
 
@@ -26,7 +28,7 @@
 #define ROUNDS_MAX  101
 #define THREADS_MAX 8
 
-enum what { CLOCK, EVENT_CLOCK, APPEND, RECORD };
+enum what { CLOCK, EVENT_CLOCK, APPEND, RECORD, BLOCK };
 
 struct worker {
     pthread_t thread;
@@ -53,6 +55,10 @@ static void one(struct worker *w, struct vs_journal *j, int i)
         w->sink += vs_clock_ns();
     else if (w->what == EVENT_CLOCK)
         w->sink += vs_event_clock_ns();
+    else if (w->what == BLOCK)
+        w->sink += vs_record_block(i & 1 ? VS_OP_BLOCK_FREE : VS_OP_BLOCK_ALLOC, VS_SPACE_DEVICE, 0,
+                                   e.address, 512, 0, 0) ||
+                   vs_record(&e);
     else
         w->sink += w->what == APPEND ? vs_journal_append(j, &e) : vs_record(&e);
 }
@@ -130,7 +136,9 @@ int main(int argc, char **argv)
         int threads;
     } rows[] = {{"clock_gettime alone", CLOCK, 1},   {"event clock alone", EVENT_CLOCK, 1},
                 {"append, 1 thread", APPEND, 1},     {"vs_record, 1 thread", RECORD, 1},
-                {"vs_record, 2 threads", RECORD, 2}, {"vs_record, 8 threads", RECORD, 8}};
+                {"vs_record, 2 threads", RECORD, 2}, {"vs_record, 8 threads", RECORD, 8},
+                {"block, 1 thread", BLOCK, 1},       {"block, 2 threads", BLOCK, 2},
+                {"block, 8 threads", BLOCK, 8}};
     enum { ROWS = sizeof rows / sizeof *rows };
     static double ns[ROWS][ROUNDS_MAX];
     char directory[] = "/tmp/vs-bench-XXXXXX", command[64];

@@ -21,6 +21,9 @@
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX
+#define VS_DOUBT_DEAD     1u /* slots were killed */
+#define VS_DOUBT_DROPPED  2u /* events were dropped: perhaps all are just now, and frees go with allocations \
+                              */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -60,12 +63,14 @@ struct vs_journal_header {
     struct vs_fact fact[VS_FACTS];
     char database[4096];
 
-    /* Producers' line: the claim, and whether they drop (read together, so one line). */
+    /* Producers' line: all that a claim reads and writes, so that it touches no other.  The consumer writes
+     * here once a release.  From `doubt` on: zeros in older journals, and their owners' business alone. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint32_t dropping;
-    /* The consumer's line.  `freed` is what producers read of it: every slot of a sequence below it has been
-     * handed back, so sequences up to freed + slots - 1 may be claimed.  Moves once a release, behind `tail`.
-     */
+    _Atomic uint32_t doubt; /* VS_DOUBT_*: a claim has more to look at; never taken back */
+    _Atomic uint64_t limit; /* sequences below may be claimed by any event; it moves with `freed` */
+    /* The consumer's line.  Every slot of a sequence below `freed` has been handed back, so sequences up to
+     * freed + slots - 1 may be claimed.  Moves once a release, behind `tail`. */
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t dead;
     _Atomic uint64_t freed;
@@ -81,10 +86,10 @@ struct vs_journal_header {
     _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
 };
 
-/* A slot as the ring code sees it: vs_event with its state word atomic. */
+/* A slot as the ring code sees it: vs_event with its state word atomic, and words to fill it with. */
 struct vs_slot {
     _Atomic uint64_t state;
-    unsigned char body[sizeof(struct vs_event) - sizeof(uint64_t)];
+    _Atomic uint64_t word[sizeof(struct vs_event) / sizeof(uint64_t) - 1];
 };
 _Static_assert(sizeof(struct vs_slot) == sizeof(struct vs_event), "a slot is an event");
 
@@ -107,6 +112,12 @@ struct vs_journal {
     /* consumer: the claimed slot at the tail that is waited for */
     uint64_t stuck_seq, stuck_ns, stuck_seen_ns;
 };
+
+/* Of SLOTS those that any event may fill; the rest is for ends. */
+static inline uint64_t vs_journal_room(uint64_t slots)
+{
+    return slots - slots / 8;
+}
 
 /* Bytes of one row, per section. */
 size_t vs_journal_row_bytes(enum vs_section section);

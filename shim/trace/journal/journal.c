@@ -200,8 +200,10 @@ static void fill_header(struct vs_journal_header *h, const struct vs_journal_con
     atomic_store_explicit(&h->head, 1, memory_order_relaxed);
     atomic_store_explicit(&h->tail, 1, memory_order_relaxed);
     atomic_store_explicit(&h->freed, 1, memory_order_relaxed);
+    uint64_t slots = h->place[VS_SEC_RING].capacity;
+    atomic_store_explicit(&h->limit, 1 + vs_journal_room(slots), memory_order_relaxed);
     struct vs_slot *first = (struct vs_slot *)((unsigned char *)h + h->place[VS_SEC_RING].offset);
-    atomic_store_explicit(&first->state, h->place[VS_SEC_RING].capacity, memory_order_relaxed);
+    atomic_store_explicit(&first->state, slots, memory_order_relaxed);
     memcpy(h->magic, VS_JOURNAL_MAGIC, sizeof h->magic); /* last: before it, the file is no journal */
 }
 

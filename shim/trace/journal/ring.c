@@ -23,14 +23,12 @@
  */
 #include "format.h"
 
+#include "claim.h"
 #include "core/clock.h"
-#include "core/hot.h"
 
 #define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
 #define KILL_NS           100000000u /* a claim this old belongs to a thread that will not finish it */
 #define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
-#define FETCH_FAR         12u        /* slots ahead */
-#define FETCH_NEAR        2u
 #define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
 
 /* `dropping`: what is not even tried until the ring has emptied a little. */
@@ -40,15 +38,21 @@ enum { DROP_NOTHING, DROP_BEGINNINGS, DROP_ALL };
 void (*vs_journal_test_claimed)(uint64_t seq); /* called between claim and publication */
 #endif
 
-static inline struct vs_slot *slot_of(const struct vs_journal *j, uint64_t seq)
+static inline struct vs_ring ring_of(const struct vs_journal *j)
 {
-    return &j->slot[seq & j->mask];
+    return (struct vs_ring){j->header, j->slot, j->mask};
 }
 
-/* The state word of a free slot in the lap of SEQ; published is this + 1. */
+static inline struct vs_slot *slot_of(const struct vs_journal *j, uint64_t seq)
+{
+    struct vs_ring r = ring_of(j);
+    return vs_ring_slot(&r, seq);
+}
+
 static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
 {
-    return seq & ~j->mask;
+    struct vs_ring r = ring_of(j);
+    return vs_ring_lap(&r, seq);
 }
 
 /* Whether the event ends something, or states a current figure: without it a total would stay too high. */
@@ -68,7 +72,13 @@ static inline bool is_end(uint8_t op)
 static inline uint64_t room(const struct vs_journal *j, bool end)
 {
     uint64_t slots = j->mask + 1;
-    return end ? slots : slots - slots / 8;
+    return end ? slots : vs_journal_room(slots);
+}
+
+/* How far behind `limit` they may go. */
+static inline uint64_t reserve(const struct vs_journal *j, bool end)
+{
+    return room(j, end) - room(j, false);
 }
 
 /* Another producer was faster: waits for a moment, longer each time. */
@@ -79,32 +89,30 @@ static __attribute__((noinline, cold)) void step_back(unsigned failures)
 }
 
 /* Whether the slot of the claimed SEQ is not a dead one.  While none is dead the slot is not even looked at;
- * the acquire load of `freed` has made those deaths visible that happened before SEQ could be claimed. */
-static inline bool usable(struct vs_journal *j, uint64_t seq)
+ * the acquire load of `limit` has made those deaths visible that happened before SEQ could be claimed. */
+static inline bool usable(const struct vs_ring *r, uint64_t seq)
 {
-    return likely(atomic_load_explicit(&j->header->dead, memory_order_relaxed) == 0) ||
-           atomic_load_explicit(&slot_of(j, seq)->state, memory_order_relaxed) == lap_of(j, seq);
+    return likely(!(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD)) ||
+           atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) == vs_ring_lap(r, seq);
 }
 
-/* Claims the next free sequence, or VS_SEQ_NONE where ROOM slots are taken; *FAILURES counts lost races.
- * Which slots are free is asked of one word that the consumer moves once a batch, not of the slot: the slot's
- * line comes from another core, and its journey would lie between the load of `head` and the swap, where
- * every other producer that passes makes the swap fail.
- * Orders: the acquire load of `freed` pairs with the consumer's release store in vs_journal_release: its
- * copies of the old events are done, and the slots' state words are of our lap, before our stores.  The swap
- * of `head` hands out numbers only; the slot's own state word carries all data, so it may be relaxed. */
-static inline uint64_t claim(struct vs_journal *j, uint64_t room, unsigned *failures)
+/* Claims the next free sequence, or VS_SEQ_NONE where there is no room for events of this class; *FAILURES
+ * counts lost races.  Which slots are free is asked of one word that the consumer moves once a batch, not of
+ * the slot: the slot's line comes from another core, and its journey would lie between the load of `head` and
+ * the swap, where every other producer that passes makes the swap fail.  Orders: see vs_ring_claim. */
+static inline uint64_t claim(struct vs_journal *j, bool end, unsigned *failures)
 {
     struct vs_journal_header *h = j->header;
+    struct vs_ring ring = ring_of(j);
     uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
-    while (likely(seq - atomic_load_explicit(&h->freed, memory_order_acquire) < room)) {
+    while (likely(seq < atomic_load_explicit(&h->limit, memory_order_acquire) + reserve(j, end))) {
         if (unlikely(!atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + 1, memory_order_relaxed,
                                                             memory_order_relaxed))) {
             step_back((*failures)++);
             seq = atomic_load_explicit(&h->head, memory_order_relaxed);
             continue;
         }
-        if (likely(usable(j, seq)))
+        if (likely(usable(&ring, seq)))
             return seq;
         if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
             return VS_SEQ_NONE; /* most slots are dead: the ring counts as full */
@@ -137,8 +145,17 @@ static inline void fill(struct vs_slot *slot, const struct vs_event *event)
 #undef MOVE
 }
 
-/* Fills and publishes a claimed slot.  The release store pairs with the consumer's acquire load: who sees
- * "published" sees the whole event. */
+bool vs_ring_publish_doubtful(const struct vs_ring *r, uint64_t seq)
+{
+    if (!usable(r, seq)) {
+        atomic_fetch_add_explicit(&r->header->late, 1, memory_order_relaxed);
+        return false;
+    }
+    atomic_store_explicit(&vs_ring_slot(r, seq)->state, vs_ring_lap(r, seq) + 1, memory_order_release);
+    return true;
+}
+
+/* Fills and publishes a claimed slot. */
 static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct vs_event *event, bool alone)
 {
     struct vs_slot *slot = slot_of(j, seq);
@@ -146,19 +163,12 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
     if (vs_journal_test_claimed)
         vs_journal_test_claimed(seq);
 #endif
+    struct vs_ring ring = ring_of(j);
     fill(slot, event);
-    if (unlikely(!usable(j, seq))) {
-        atomic_fetch_add_explicit(&j->header->late, 1, memory_order_relaxed);
+    if (unlikely(!vs_ring_publish(&ring, seq)) && !vs_ring_publish_doubtful(&ring, seq))
         return VS_SEQ_NONE;
-    }
-    atomic_store_explicit(&slot->state, lap_of(j, seq) + 1, memory_order_release);
-    /* The slot's cache line was last touched a lap ago, by another core, so it is prefetched before its turn.
-     * Not where other threads record as well: one of them will probably take that slot.  The near slot is
-     * prefetched again, because its line may have been evicted if much happened since the last event. */
-    if (likely(alone)) {
-        vs_fetch_to_write(slot_of(j, seq + FETCH_FAR));
-        vs_fetch_to_write(slot_of(j, seq + FETCH_NEAR));
-    }
+    if (likely(alone)) /* where others record too the next lines are probably theirs */
+        vs_ring_fetch(slot);
     return seq;
 }
 
@@ -215,6 +225,8 @@ void vs_journal_count_lost(struct vs_journal *j, uint8_t op)
 static uint64_t drop(struct vs_journal *j, const struct vs_event *event)
 {
     vs_dropped_add(&j->dropped, event);
+    if (!(atomic_load_explicit(&j->header->doubt, memory_order_relaxed) & VS_DOUBT_DROPPED))
+        atomic_fetch_or_explicit(&j->header->doubt, VS_DOUBT_DROPPED, memory_order_relaxed);
     if (event->op != VS_OP_RANGE_PUSH && event->op != VS_OP_RANGE_POP) /* the caller tries again */
         vs_journal_count_lost(j, event->op);
     return VS_SEQ_NONE;
@@ -256,14 +268,14 @@ static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j,
     unsigned failures = 0;
     if (still_dropping(j, end))
         return VS_SEQ_NONE;
-    uint64_t slots = room(j, end), seq = claim(j, slots, &failures);
+    uint64_t seq = claim(j, end, &failures);
     if (seq != VS_SEQ_NONE || !wait)
         return seq;
     uint64_t until = vs_clock_ns() + WAIT_NS;
     do {
         for (int i = 0; i < 32; i++)
             vs_cpu_relax();
-        if ((seq = claim(j, slots, &failures)) != VS_SEQ_NONE)
+        if ((seq = claim(j, end, &failures)) != VS_SEQ_NONE)
             return seq;
         if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed) > end)
             return VS_SEQ_NONE; /* another thread has waited already */
@@ -292,13 +304,18 @@ static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *
         goes_with_its_beginning(j, event))
         return VS_SEQ_NONE;
     if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
-        seq = claim(j, room(j, end), &failures);
+        seq = claim(j, end, &failures);
     if (unlikely(seq == VS_SEQ_NONE)) {
         seq = claim_slow(j, end, wait);
         if (seq == VS_SEQ_NONE)
             return drop(j, event);
     }
     return publish(j, seq, event, failures == 0);
+}
+
+struct vs_ring vs_journal_ring(const struct vs_journal *j)
+{
+    return ring_of(j);
 }
 
 const void *vs_journal_head_line(const struct vs_journal *j)
@@ -341,8 +358,10 @@ static void kill_slot(struct vs_journal *j, uint64_t seq)
 {
     uint64_t expected = lap_of(j, seq);
     if (atomic_compare_exchange_strong_explicit(&slot_of(j, seq)->state, &expected, VS_STATE_DEAD,
-                                                memory_order_relaxed, memory_order_relaxed))
+                                                memory_order_relaxed, memory_order_relaxed)) {
         atomic_fetch_add_explicit(&j->header->dead, 1, memory_order_relaxed);
+        atomic_fetch_or_explicit(&j->header->doubt, VS_DOUBT_DEAD, memory_order_relaxed);
+    }
 }
 
 /* What peek does at one slot. */
@@ -378,6 +397,15 @@ bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first,
     return true;
 }
 
+/* The slots of sequences below FREED are free.  The last step of a release: its store to `limit` carries the
+ * slots' new state words and orders our copies before the next writer's stores. */
+static void hand_back(struct vs_journal *j, uint64_t freed)
+{
+    struct vs_journal_header *h = j->header;
+    atomic_store_explicit(&h->freed, freed, memory_order_release);
+    atomic_store_explicit(&h->limit, freed + room(j, false), memory_order_release);
+}
+
 size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final)
 {
     struct vs_journal_header *h = j->header;
@@ -401,14 +429,13 @@ size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq
     }
     if (n == 0 && at != first && j->writable) { /* nothing but dead slots: they need no release */
         atomic_store_explicit(&h->tail, at, memory_order_relaxed);
-        atomic_store_explicit(&h->freed, at, memory_order_release);
+        hand_back(j, at);
     }
     return n;
 }
 
 /* `tail` moves first: a kill between the two leaves slots that are handed back to nobody, instead of slots
- * that look unread and are free.  `freed` moves last, and its release store carries the slots' new state
- * words and orders our copies before the next writer's stores. */
+ * that look unread and are free. */
 void vs_journal_release(struct vs_journal *j, uint64_t seq)
 {
     struct vs_journal_header *h = j->header;
@@ -423,5 +450,5 @@ void vs_journal_release(struct vs_journal *j, uint64_t seq)
         if (state == lap_of(j, s) + 1)
             atomic_store_explicit(&slot->state, lap_of(j, s) + j->mask + 1, memory_order_relaxed);
     }
-    atomic_store_explicit(&h->freed, seq + 1, memory_order_release);
+    hand_back(j, seq + 1);
 }

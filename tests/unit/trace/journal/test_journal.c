@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
+#include "trace/journal/claim.h"
 #include "trace/journal/format.h"
 
 extern void (*vs_journal_test_claimed)(uint64_t seq);
@@ -412,6 +413,7 @@ static void a_ring_full_up_to_a_dead_slot_still_moves_on(void **state)
         if (lap == 0) { /* as if its writer had died before publication, and the consumer had seen it */
             atomic_store(&j->slot[10].state, VS_STATE_DEAD);
             atomic_store(&j->header->dead, 1);
+            atomic_store(&j->header->doubt, VS_DOUBT_DEAD);
         }
         assert_int_equal(n, lap == 0 ? 64 : 63);
         assert_int_equal(take_all(j, false), 63);
@@ -456,6 +458,25 @@ static void a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted(void *
     add(j, 5);
     assert_int_equal(take_all(j, false), 1);
     assert_int_equal(events[0].address, 5);
+    vs_journal_close(j);
+}
+
+static void a_place_claimed_without_the_journal_is_checked_the_same_way_when_it_was_killed(void **state)
+{
+    struct vs_journal *j = create(64);
+    struct vs_ring r = vs_journal_ring(j);
+    uint64_t seq = 0;
+    assert_true(vs_ring_claim(&r, &seq));
+    assert_true(vs_ring_publish(&r, seq));
+    assert_int_equal(take_all(j, false), 1);
+    assert_true(vs_ring_claim(&r, &seq));
+    assert_int_equal(take_all(j, true), 0); /* final: kills at once */
+    assert_false(vs_ring_publish(&r, seq));
+    assert_false(vs_ring_publish_doubtful(&r, seq));
+    assert_int_equal(stats_of(j).late, 1);
+    assert_false(vs_ring_claim(&r, &seq)); /* from now on each place has to be looked at */
+    add(j, 5);
+    assert_int_equal(take_all(j, false), 1);
     vs_journal_close(j);
 }
 
@@ -865,6 +886,7 @@ int main(void)
         T(a_thread_cancelled_between_claim_and_publication_costs_its_own_event_only),
         T(a_ring_full_up_to_a_dead_slot_still_moves_on),
         T(a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted),
+        T(a_place_claimed_without_the_journal_is_checked_the_same_way_when_it_was_killed),
         T(longjmp_out_of_a_half_written_slot_is_survived),
         T(every_accepted_event_of_every_thread_arrives_once),
         T(threads_interning_the_same_keys_agree_on_the_ids),

@@ -1,0 +1,104 @@
+/*
+ * block.h - a caching allocator's report, straight into the slot.
+ *
+ * Nearly all events of a training step are of this kind, so they get a way of their own: what vs_record would
+ * do with the same event, where nothing is the matter.  The recording is on and the record window open, the
+ * thread is known and does nothing of ours, it needs no call stack, no push or pop waits to be written,
+ * the thread's clock has a young anchor, the ring has room, nobody is faster.  Whether that is so, two lines
+ * of memory and the ring's own say (hot.h); the slot is filled from registers.  Where it is not so nothing
+ * has been done, and the report takes the way through vs_record.
+ */
+#ifndef VS_RECORD_BLOCK_H
+#define VS_RECORD_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/hot.h"
+#include "trace/event.h"
+#include "trace/journal/claim.h"
+
+/* What is rarely to be done behind the claimed and filled SEQ of RING: publishes it where PUBLISHED is false
+ * (vs_ring_publish_doubtful), and wakes the drain where it is its turn. */
+void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool published);
+
+/* The innermost phase of the calling thread S, or VS_RANGE_ASK. */
+static inline uint32_t vs_record_block_range(const struct vs_self *s)
+{
+    uint32_t range = s->range;
+    if (range == 0) {
+        /* Relaxed: the id says all by itself. */
+        const uint32_t *lead = atomic_load_explicit(&vs_hot.lead, memory_order_relaxed);
+        range = unlikely(lead != NULL) ? __atomic_load_n(lead, __ATOMIC_RELAXED) : 0;
+    }
+    return range;
+}
+
+/* Whether a report of OP has to be looked at; where stacks are all that is to be, frees have none. */
+static inline bool vs_record_block_careful(uint8_t op)
+{
+    uint64_t reasons = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed);
+    return unlikely(reasons != 0) && (reasons != VS_CAREFUL_STACKS || op == VS_OP_BLOCK_ALLOC);
+}
+
+/* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; status and context are
+ * 0). */
+static inline uint64_t vs_record_block_last_word(const struct vs_self *s, uint8_t op, uint8_t space,
+                                                 int8_t device)
+{
+    return (uint64_t)s->id | (uint64_t)op << 16 | (uint64_t)space << 24 | (uint64_t)(uint8_t)device << 32;
+}
+
+static inline void vs_record_block_put(struct vs_slot *slot, unsigned word, uint64_t value)
+{
+    /* Relaxed: publishing orders them. */
+    atomic_store_explicit(&slot->word[word], value, memory_order_relaxed);
+}
+
+/* Records a BLOCK_ALLOC or BLOCK_FREE of these fields, errno kept; false: nothing was done.  Any thread, any
+ * signal handler. */
+static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, uint8_t space, int8_t device,
+                                                                  uint64_t address, uint64_t size,
+                                                                  uint64_t arg0, uint64_t arg1)
+{
+    struct vs_self *self = &vs_self;
+    struct vs_ring ring;
+    uint64_t seq;
+    /* Acquire: pairs with vs_record_into(); a ring that is seen is complete. */
+    ring.header = atomic_load_explicit(&vs_hot.ring_header, memory_order_acquire);
+    if (unlikely(ring.header == NULL))
+        return false;
+    vs_fetch_to_write(&ring.header->head);
+    /* Relaxed: as in vs_record, what another thread says about this one's event at the same time may come too
+     * late. */
+    if (unlikely(self->internal) ||
+        unlikely(self->generation != atomic_load_explicit(&vs_hot.generation, memory_order_relaxed)) ||
+        unlikely(vs_record_block_careful(op)))
+        return false;
+    uint32_t range = vs_record_block_range(self);
+    if (unlikely(range == VS_RANGE_ASK))
+        return false;
+    uint64_t now = vs_event_clock_of(&self->clock);
+    ring.slot = vs_hot.ring_slot;
+    ring.mask = vs_hot.ring_mask;
+    if (unlikely(!vs_ring_claim(&ring, &seq)))
+        return false;
+    struct vs_slot *slot = vs_ring_slot(&ring, seq);
+    vs_record_block_put(slot, 0, now);
+    vs_record_block_put(slot, 1, address);
+    vs_record_block_put(slot, 2, size);
+    vs_record_block_put(slot, 3, arg0);
+    vs_record_block_put(slot, 4, arg1);
+    vs_record_block_put(slot, 5, (uint64_t)range << 32); /* no stack */
+    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device));
+    vs_ring_fetch(slot);
+    bool published = vs_ring_publish(&ring, seq);
+    if (unlikely(!published) ||
+        unlikely((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0))
+        vs_record_block_rest(ring.header, seq, published);
+    return true;
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a journal is little endian");
+
+#endif
