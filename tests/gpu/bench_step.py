@@ -1,13 +1,17 @@
 """What recording costs a training step: host-bound, GPU-bound, and a model whose shapes change (bench_models.py).
 
-    bench_step.py TREE OUT [--seconds N] [--turns N] [--steps N] [--rounds N]
+    bench_step.py TREE OUT [--models NAME,...] [--turns N] [--turn STEPS] [--steps N] [--rounds N] [--seconds N]
 
 Two ways, each with what the other lacks:
 
-  in one process   recording with driver stacks is switched off and on by turns of ten steps (vramscope_benchmark_pause): the
-                   same addresses, the same clocks.  The library stays loaded
+  in one process   recording with driver stacks is switched off and on by turns of --turn steps (vramscope_benchmark_pause): the
+                   same addresses, the same clocks.  The library stays loaded.  A process for each model
   whole processes  without the library, with it preloaded, and under `vramscope run` (automatic phases), in shuffled order: all
                    that there is, and how the first 20 steps are, but processes differ by percents
+
+Turns of one step make neighbours of what is compared, so that a machine's slow moments fall on both: on an H200 whose pairs of ten
+steps differ by 8 % (one standard deviation) two steps that follow each other differ by 8 % as well, and there are ten times as many
+of them.  --rounds 0 leaves all the time to them.  What else is counted (switches, interrupts) needs turns of ten.
 
 What the drain's thread still has to write when the recording is switched off it writes beside the steps without; only the whole
 processes show its part.
@@ -16,9 +20,11 @@ TREE is an installed tree.  Everything measured goes to OUT/bench_step.json.  Wh
 Exit status 77 where there is no GPU; `--device cpu --tiny` tries the script itself.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import time
@@ -26,6 +32,7 @@ import time
 from bench_step_figures import first_steps, in_one_process, whole_processes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MODELS = ["gpt", "small", "cnn"]  # bench_models.py
 CONFIGS = ["plain", "driver stacks", "run"]
 
 
@@ -44,13 +51,34 @@ def command(args, config, name, *options):
     return argv, env, out
 
 
-def measure(args, config, name, *options):
-    argv, env, out = command(args, config, name, *options)
+def measure(args, config, name, *options, models=None):
+    argv, env, out = command(args, config, name, "--models", models or args.models, *options)
     done = subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"bench_step: {config}: exit status {done.returncode}: {done.stderr[-2000:]}")
     with open(out + ".json") as f:
         return json.load(f)
+
+
+def events(path, steps):
+    """Of each kind in the database, a step; the recording of the first steps, which allocate more, is in it.  On a CPU there is no
+    database."""
+    if not os.path.exists(path):
+        return {}
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        found = db.execute("SELECT op, count(*) FROM event GROUP BY op ORDER BY 2 DESC").fetchall()
+    return {op: n / steps for op, n in found if n >= steps / 10}
+
+
+def one_process(args):
+    """Of each model its pairs, and the events of a step."""
+    found = {}
+    for name in args.models.split(","):
+        run = f"turns-{name}"
+        found |= measure(args, "driver stacks", run, "--steps", "40", "--turns", str(args.turns), "--turn", str(args.turn), models=name)
+        found[name]["events"] = events(os.path.join(args.out, run + ".db"), 40 + args.turns * args.turn)
+        print(f"{name}: events a step: " + ", ".join(f"{op} {n:.1f}" for op, n in found[name]["events"].items()), flush=True)
+    return found
 
 
 def rounds(args, end):
@@ -67,8 +95,10 @@ def arguments():
     p = argparse.ArgumentParser(usage=__doc__.split("\n")[2].strip())
     p.add_argument("tree")
     p.add_argument("out")
+    p.add_argument("--models", default=",".join(MODELS))
     p.add_argument("--seconds", type=float, default=150)
     p.add_argument("--turns", type=int, default=40)
+    p.add_argument("--turn", type=int, default=10)
     p.add_argument("--steps", type=int, default=80)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--device", default="cuda")
@@ -76,6 +106,8 @@ def arguments():
     args = p.parse_args()
     if args.steps < 40:
         p.error("say --steps of at least 40: the first 20 are compared with the later ones")
+    if args.turn < 1 or not set(args.models.split(",")) <= set(MODELS):
+        p.error(f"--turn is 1 at least, --models are of {', '.join(MODELS)}")
     args.tree, args.out = os.path.abspath(args.tree), os.path.abspath(args.out)
     return args
 
@@ -87,11 +119,12 @@ def main():
         sys.exit(77)
     os.makedirs(args.out, exist_ok=True)
     end = time.monotonic() + args.seconds
-    one = measure(args, "driver stacks", "turns", "--steps", "40", "--turns", str(args.turns))
+    one = one_process(args)
     good = in_one_process(one)
     whole = rounds(args, end)
-    whole_processes(whole)
-    good = first_steps(whole) and good
+    if whole:
+        whole_processes(whole)
+        good = first_steps(whole) and good
     with open(os.path.join(args.out, "bench_step.json"), "w") as f:
         json.dump({"one": one, "whole": whole}, f)
     print("all targets met" if good else "not all targets met")

@@ -1,10 +1,11 @@
 """One process of bench_step.py: trains the models one after the other, times each step, writes JSON.
 
-    bench_step_worker.py OUT.json [--device cuda] [--steps N] [--turns N] [--tiny]
+    bench_step_worker.py OUT.json [--device cuda] [--models NAME,...] [--steps N] [--turns N] [--turn STEPS] [--tiny]
 
 A step begins with nothing queued on the GPU.  Its host time is that to the last thing enqueued, its wall time that to the end of
-the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of ten steps: pairs of one turn with
-and one without, in an order that is drawn for each pair.  What is counted beside the time is of a whole turn.
+the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of --turn steps: pairs of one turn with
+and one without, over the same batches, in an order that is drawn for each pair.  What is counted beside the time is of a whole
+turn; to read the counters takes as long as a step, so shorter turns than of ten do without.
 """
 import argparse
 import ctypes
@@ -17,7 +18,7 @@ import torch
 
 from bench_models import MODELS
 
-TURN = 10
+COUNTED_TURN = 10
 COUNTED = ("CAL", "TLB", "RES")  # of /proc/interrupts: calls of functions on other CPUs, TLB shootdowns, rescheduling
 
 
@@ -64,14 +65,15 @@ def timed(step, number, wait):
 
 def run(step, first, steps, wait):
     """Host and wall milliseconds of each step, and what was counted during them."""
-    before = counts()
+    count = counts if steps >= COUNTED_TURN else dict
+    before = count()
     times = [timed(step, first + i, wait) for i in range(steps)]
-    after = counts()
+    after = count()
     return {"host_ms": [h for h, _ in times], "wall_ms": [w for _, w in times],
             "counts": {name: after[name] - before[name] for name in after if name in before}}
 
 
-def take_turns(step, first, turns, wait, switch):
+def take_turns(step, first, turns, turn, wait, switch):
     off, on = switch
     draw = random.Random(7)
     pairs = []
@@ -82,9 +84,9 @@ def take_turns(step, first, turns, wait, switch):
         for recorded in order:
             wait()
             (on if recorded else off)()
-            found["on" if recorded else "off"] = run(step, first, TURN, wait)
-            first += TURN
+            found["on" if recorded else "off"] = run(step, first, turn, wait)
         pairs.append(found)
+        first += turn
     on()
     return pairs
 
@@ -96,6 +98,7 @@ def main():
     p.add_argument("--models", default=",".join(MODELS))
     p.add_argument("--steps", type=int, default=60)
     p.add_argument("--turns", type=int, default=0)
+    p.add_argument("--turn", type=int, default=10)
     p.add_argument("--tiny", action="store_true")
     args = p.parse_args()
     wait = torch.cuda.synchronize if args.device != "cpu" else lambda: None
@@ -107,7 +110,7 @@ def main():
         if args.turns:
             if switch is None:
                 raise SystemExit("bench_step_worker: no libvramscope.so is preloaded")
-            results[name]["turns"] = take_turns(step, args.steps, args.turns, wait, switch)
+            results[name]["turns"] = take_turns(step, args.steps, args.turns, args.turn, wait, switch)
     with open(args.out, "w") as f:
         json.dump(results, f)
 
