@@ -32,7 +32,7 @@ if command -v python3 >/dev/null; then
 fi
 
 echo "== bench_cold"
-VRAMSCOPE_OUTPUT=$dir/cold.db LD_PRELOAD=$lib "$tests/bench_cold"
+VRAMSCOPE_STACKS=driver VRAMSCOPE_OUTPUT=$dir/cold.db LD_PRELOAD=$lib "$tests/bench_cold"
 rm -f cold.db*
 
 for i in 1 2 3; do

@@ -1,7 +1,7 @@
 /*
  * bench_cold.c - what a recorded block of PyTorch's allocator costs a program whose caches hold other things.
  *
- *      LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_cold [turns]
+ *      VRAMSCOPE_STACKS=driver LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_cold [turns]
  *      bench_cold count N       N reports alone, for who counts instructions
  *
  * In a loop that does nothing else a report costs some 25 ns, in a training step several times that: between
