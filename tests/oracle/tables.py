@@ -58,7 +58,10 @@ class Tables:
         for l in self.r.table("peak_live"):
             if l.peak_seq == peaks.get(l.device):
                 rows.setdefault(l.device, []).append(l)
-        for device, found in rows.items():
+            elif l.peak_seq in peaks.values():
+                self.complain(f"peak_live {l.alloc_seq}: the peak at {l.peak_seq} is not that of device {l.device}")
+        # those of all devices are written at once
+        for device, found in [(d, rows.get(d, [])) for d in (peaks if rows else [])]:
             expected = {t.seq: t.size for t in self.living(peaks[device]).values()
                         if t.device == device and t.counts(peaks[device])}
             got = {l.alloc_seq: l.size_bytes for l in found if l.op}
@@ -149,6 +152,10 @@ class Tables:
 
     def phases(self):
         rows = {(s.device, s.phase): s for s in self.r.table("phase_stat")}
+        known = {-1} | {d.id for d in self.r.table("device")}  # -1: the host
+        for device, phase in rows:
+            if device not in known:
+                self.complain(f"phase_stat {device, phase}: there is no such device")
         expected = self.phase_expected()
         threads = len({e.thread for e in self.counted_rows()})
         for key, s in rows.items():
