@@ -276,7 +276,7 @@ int vs_arena_malloc_as(struct vs_arena *a, uint32_t lane, unsigned flags, uint64
         return VS_BACKING_NOT_INITIALIZED;
     int status = place_block(a, lane, flags, size, address);
     if (__builtin_expect(status == NOT_SETTLED, 0)) {
-        vs_order_settle_outside(a); /* where it cannot be done now, what is known to be complete has to do */
+        vs_settle_outside(a); /* where it cannot be done now, what is known to be complete has to do */
         status = place_block(a, lane, flags | AFTER_WAIT, size, address);
     }
     vs_leave(a);
@@ -292,8 +292,8 @@ static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes, bool wait)
             vs_deferred_shorten(a, false);
         return 0;
     }
-    if (!a->tile[tile].pins && vs_order_settle(a) == 0) { /* no memory to remember it: wait instead */
-        vs_policy_free(a, tile);
+    if (!a->tile[tile].pins && vs_settle(a) == 0) { /* no memory to remember it: wait instead */
+        vs_free_block(a, tile);
         return 0;
     }
     a->stats.lost_blocks++;
@@ -315,7 +315,7 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsig
     a->stats.ordered -= t->ordered ? rounded(t->asked) : 0;
     if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
         return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others, flags == VS_FREE_DEFER);
-    vs_policy_free(a, tile);
+    vs_free_block(a, tile);
     return 0;
 }
 
@@ -384,7 +384,7 @@ void vs_arena_settled(struct vs_arena *a, uint64_t ticket)
     if (!vs_enter(a))
         return;
     if (ticket <= a->seq_now)
-        vs_order_settled(a, ticket);
+        vs_settled(a, ticket);
     vs_leave(a);
 }
 
@@ -392,7 +392,7 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = vs_order_settle_outside(a);
+    int status = vs_settle_outside(a);
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
     if (keep == 0)

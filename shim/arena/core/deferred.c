@@ -1,31 +1,39 @@
 /*
- * deferred.c - blocks whose free was told, and that others than their own lane may still be using.
+ * deferred.c - frees that are carried out, at once or later.
  *
- * Such a block stays as it is, used, until every lane that touches it (or the device, where it is not known
- * which) has done what it was given before the free, and nobody holds it pinned.  Then it is freed as if that
- * had been told now.
+ * A block that others than its own lane may still be using stays as it is, used, until every lane that
+ * touches it (or the device, where it is not known which) has done what it was given before the free, and
+ * nobody holds it pinned.  Then it is freed as if that had been asked for now.
  *
- * Those that wait for lanes are looked at whenever something completes.  Those that wait for the device (no
- * stream is known) are a queue: were they freed whenever the device happens to be done, a program that
- * repeats itself would find other holes each time, and need other views.  Each free takes so many out of the
- * queue that no more than some bytes are left in it, and waits where the device is not that far; so does a
- * request that found no hole and would make the arena hold too much.  So the order of requests alone says
- * what is free at each of them; and the device has work left while we wait, because it is marked more often.
+ * Those that wait for lanes are looked at whenever something completes (settle.c).  Those that wait for the
+ * device (no stream is known) are a queue; how long it may be, and who waits for it, is in pace.c.
  *
- * Marks cost calls of the driver.  While the device keeps up so well that nobody waits for it they are made
- * at a greater distance.
+ * The queue is marked as it grows, at a distance that pace.c makes wider while the device keeps up.
  */
 #include "internal.h"
 
 #include <string.h>
 
 #define LEAST  (16ull << 20)
-#define WINDOW 16384
-#define ROUND  4 /* times the bytes that may be in the queue: so many are freed from one ebb to the next */
 #define PARTS  4 /* marks, of the bytes that may be in the queue, where the device does not keep up */
 #define WIDEST 2 /* as `wide`: three parts.  The oldest must be marked a while before it is needed */
-#define TRIAL  8 /* marks without a wait, until they are made wider again: twice as many after each wait */
-#define TRIALS 1024
+
+void vs_free_block(struct vs_arena *a, uint32_t tile)
+{
+    struct tile *t = &a->tile[tile];
+    uint32_t lane = t->lane;
+    vs_blocks_remove(a, address_of(a, t->at));
+    a->stats.blocks--;
+    t->doomed = false;
+    t->others = 0;
+    vs_order_freed(a, lane, t->asked);
+    if (t->state == TILE_VIEW)
+        vs_view_release(a, t->view);
+    else
+        vs_hole_free(a, tile, lane);
+    if (a->oldest_hole != NIL)
+        vs_holes_share(a, a->config.keep_frees);
+}
 
 uint64_t vs_deferred_most(const struct vs_arena *a)
 {
@@ -54,7 +62,7 @@ static bool is_due(const struct vs_arena *a, const struct deferred *d)
 static void free_now(struct vs_arena *a, uint32_t tile)
 {
     a->stats.deferred -= rounded(a->tile[tile].asked);
-    vs_policy_free(a, tile);
+    vs_free_block(a, tile);
 }
 
 /* In the order in which they were told. */
@@ -74,7 +82,7 @@ void vs_deferred_poll(struct vs_arena *a)
 /* ---- for the device ---- */
 
 /* Out of the queue, complete.  A pinned one waits for its last unpin, and for no lane. */
-static void take_first(struct vs_arena *a)
+void vs_deferred_take_first(struct vs_arena *a)
 {
     struct deferred d = a->late[a->first_late++];
     a->late_bytes -= rounded(a->tile[d.tile].asked);
@@ -84,58 +92,10 @@ static void take_first(struct vs_arena *a)
         free_now(a, d.tile);
 }
 
-/* The device did not keep up with marks so far apart. */
-static void waited(struct pace *p)
-{
-    if (p->wide) {
-        uint32_t again = 2 * p->again + TRIAL;
-        p->again = again < TRIALS ? again : TRIALS;
-        p->wide--;
-    }
-    p->left = p->again;
-}
-
-/* One mark stands for all before it, too: there is none only where none could be had. */
-static void wait_for(struct vs_arena *a, uint64_t seq)
-{
-    const struct lane *any = &a->lane[VS_ARENA_ANY];
-    uint64_t waits = a->stats.settles;
-    if (any->marked < seq)
-        vs_order_mark(a, VS_ARENA_ANY);
-    while (any->done < seq && vs_order_await(a))
-        ;
-    if (any->done < seq)
-        vs_order_settle(a);
-    if (a->stats.settles != waits && !a->ebb.now) /* there all have to be waited for */
-        waited(&a->pace);
-}
-
-bool vs_deferred_next(struct vs_arena *a, bool wait)
-{
-    if (a->first_late == a->lates)
-        return false;
-    uint64_t seq = a->late[a->first_late].seq;
-    if (wait && a->lane[VS_ARENA_ANY].done < seq)
-        wait_for(a, seq);
-    if (a->first_late == a->lates || a->late[a->first_late].seq != seq)
-        return true; /* all were waited for */
-    if (a->lane[VS_ARENA_ANY].done < seq)
-        return false;
-    take_first(a);
-    return true;
-}
-
-void vs_deferred_shorten(struct vs_arena *a, bool wait)
-{
-    uint64_t most = vs_deferred_most(a);
-    while (a->late_bytes > most && vs_deferred_next(a, wait))
-        ;
-}
-
 void vs_deferred_settled(struct vs_arena *a, uint64_t seq)
 {
     while (a->first_late < a->lates && a->late[a->first_late].seq <= seq)
-        take_first(a);
+        vs_deferred_take_first(a);
     vs_deferred_poll(a);
 }
 
@@ -176,44 +136,6 @@ static void add_late(struct vs_arena *a, uint32_t tile, uint64_t bytes)
         mark(a);
 }
 
-/* ---- the ebb ---- */
-
-/* A program that repeats itself has the least alive at the same place of each round.  There the queue is
- * emptied: what is in it lies elsewhere in each round, and so would all that is placed around it.  Where
- * rounds are short, some at once are one. */
-static void look_for_ebb(struct vs_arena *a)
-{
-    struct ebb *e = &a->ebb;
-    uint64_t live = a->stats.allocated;
-    if (e->left-- == 0) {
-        e->before = e->least;
-        e->least = live;
-        e->left = WINDOW;
-    }
-    e->least = live < e->least ? live : e->least;
-    uint64_t least = e->before < e->least ? e->before : e->least;
-    uint64_t range = a->wanted > least ? a->wanted - least : 0; /* after a trim less is wanted than was */
-    e->armed = e->armed || live > least + range / 2;
-    if (!e->armed || live > least + range / 64 || e->since < ROUND * vs_deferred_most(a))
-        return;
-    e->armed = false;
-    e->since = 0;
-    e->now = true;
-}
-
-void vs_deferred_waiting_free(struct vs_arena *a)
-{
-    vs_deferred_shorten(a, true);
-    look_for_ebb(a);
-}
-
-void vs_deferred_ebb(struct vs_arena *a)
-{
-    while (vs_deferred_next(a, true))
-        ;
-    a->ebb.now = false;
-}
-
 /* ---- both ---- */
 
 int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes)
@@ -233,13 +155,4 @@ int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes)
         if (lanes >> q & 1)
             a->lane[q].wanted = a->seq_now;
     return 0;
-}
-
-void vs_deferred_miss(struct vs_arena *a)
-{
-    vs_deferred_shorten(a, true);
-    if (a->stats.deferred - a->late_bytes <= a->defer_rest + vs_deferred_most(a))
-        return;
-    vs_order_settle(a); /* one wait for many that wait for single lanes, before they add up to much */
-    a->defer_rest = a->stats.deferred - a->late_bytes;
 }

@@ -2,16 +2,21 @@
  * internal.h - the functions that the arena's own files share.  Only they include it, and tests that look
  * inside.
  *
- *      part         knows                                                    file
- *      holes        trees of tiles by size                                   holes.c
- *      sharing      whose a hole is, and what must be waited for             sharing.c
- *      tiles        what lies where in a window, cutting and joining         tiles.c
- *      granules     in use or not, last used by whom, aliased by which views granules.c, atoms.c
- *      views        second mappings: finding, making, using, removing        views.c, view_*.c
- *      order        which free is complete for whom                          order.c, deferred.c
- *      supply       creating granules and giving them back                   supply.c, trim.c, surplus.c
- *      policy       which of these a request is served from                  policy.c
- *      arena        the functions of arena.h                                 arena.c, lanes.c
+ * A part knows those above it in this list and none below: no function here calls one of a later part.
+ *
+ *      part         knows                                                     file
+ *      order        which free is complete for whom                           order.c
+ *      holes        trees of tiles by size                                    holes.c
+ *      granules     in use or not, last used by whom, aliased by which views  granules.c, atoms.c,
+ * view_classes.c tiles        what lies where in a window, cutting and joining          tiles.c views second
+ * mappings: finding, using, removing                 views.c sharing      whose a hole is, and what must be
+ * waited for              sharing.c frees        carried out, at once or once others are done deferred.c
+ *      waiting      for streams and the device, and what that sets free       settle.c, pace.c
+ *      supply       creating granules, giving them back, making views         supply.c, trim.c, surplus.c,
+ * view_build.c policy       which of these a request is served from                   policy.c arena the
+ * functions of arena.h                                  arena.c, lanes.c
+ *
+ * Beside them are the books: meta.c (their memory), blocks.c (live blocks by address).
  *
  * Errors.  What can fail (the backing, memory for the books) is done first; from the first change to the last
  * of an operation nothing can fail.
@@ -82,7 +87,6 @@ uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, u
 /* The live block of SIZE bytes in it: its tile. */
 uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size);
 void vs_view_release(struct vs_arena *a, uint32_t view);
-void vs_view_refresh(struct vs_arena *a, struct view *v);
 /* Unmaps all but the first KEEP granules; 0 removes the view. */
 int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
 /* Removes views until there are addresses for COUNT granules and they can be mapped: the longest unused
@@ -99,7 +103,7 @@ int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count,
                   uint32_t *class); /* with room for one more */
 void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view);
 void vs_class_remove(struct vs_arena *a, uint32_t view);
-void vs_class_flip(struct vs_arena *a, const struct view *v); /* in or out of its bits */
+void vs_view_refresh(struct vs_arena *a, struct view *v); /* is it open? */
 
 /* ---- order.c ---- */
 
@@ -109,16 +113,22 @@ void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes); /* befor
 bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint64_t seq,
                    uint64_t need[LANES]);
 int vs_order_mark(struct vs_arena *a, uint32_t lane);
-void vs_order_poll(struct vs_arena *a, uint32_t lane);               /* what is complete now; LANE is short */
+void vs_order_look(struct vs_arena *a, uint32_t lane);               /* at all marks; LANE is short */
 void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is complete */
+void vs_order_all_done(struct vs_arena *a, uint64_t seq);            /* of each lane */
 /* The stream of LANE waits for the frees of each lane q up to need[q], where they are not complete by now. */
 int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
-int vs_order_settle(struct vs_arena *a); /* the host waits for all */
+bool vs_order_await_mark(struct vs_arena *a); /* for the oldest of the device; whether there was one */
+
+/* ---- settle.c ---- */
+
+void vs_settle_poll(struct vs_arena *a, uint32_t lane); /* what is complete now; LANE is short */
+int vs_settle(struct vs_arena *a);                      /* the host waits for all */
 /* The same, and meanwhile others have the arena: the device may be waiting for one of them, and so for good
  * (cuLaunchHostFunc, and what such a function waits for).  Nothing that was read before holds after it. */
-int vs_order_settle_outside(struct vs_arena *a);
-bool vs_order_await(struct vs_arena *a); /* for the oldest mark of the device; whether there was one */
-void vs_order_settled(struct vs_arena *a, uint64_t seq);
+int vs_settle_outside(struct vs_arena *a);
+bool vs_settle_await(struct vs_arena *a); /* for the oldest mark of the device; whether there was one */
+void vs_settled(struct vs_arena *a, uint64_t seq); /* somebody has waited: all is complete up to SEQ */
 
 /* ---- lanes.c ---- */
 
@@ -126,19 +136,25 @@ int vs_lane_begin(struct vs_arena *a, uint32_t lane);
 
 /* ---- deferred.c ---- */
 
+void vs_free_block(struct vs_arena *a, uint32_t tile);                  /* at once */
 int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes); /* bits, or ALL_LANES: the device */
 void vs_deferred_poll(struct vs_arena *a);
 void vs_deferred_settled(struct vs_arena *a, uint64_t seq); /* the device is done up to SEQ */
+/* Out of the queue for the device, complete: its oldest. */
+void vs_deferred_take_first(struct vs_arena *a);
+uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the queue */
+uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be held because of them */
+
+/* ---- pace.c ---- */
+
 /* So many of those for the device are freed that no more than vs_deferred_most are left, as far as they are
  * complete; WAIT: until they are. */
 void vs_deferred_shorten(struct vs_arena *a, bool wait);
 /* The oldest of them; false: there is none, or none that is complete and can be waited for. */
 bool vs_deferred_next(struct vs_arena *a, bool wait);
-void vs_deferred_waiting_free(struct vs_arena *a);      /* after one was added for the device */
-void vs_deferred_miss(struct vs_arena *a);              /* a request found no hole */
-void vs_deferred_ebb(struct vs_arena *a);               /* at a request, where ebb.now says so */
-uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the queue */
-uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be held because of them */
+void vs_deferred_waiting_free(struct vs_arena *a); /* after one was added for the device */
+void vs_deferred_miss(struct vs_arena *a);         /* a request found no hole */
+void vs_deferred_ebb(struct vs_arena *a);          /* at a request, where ebb.now says so */
 
 /* ---- supply.c, trim.c ---- */
 
@@ -156,15 +172,13 @@ int vs_trim_views(struct vs_arena *a, uint32_t lane);
 /* ---- surplus.c ---- */
 
 void vs_surplus_begin(struct vs_arena *a);
-void vs_surplus_look(struct vs_arena *a);                    /* every now and then, after a free */
-void vs_surplus_created(struct vs_arena *a, uint32_t count); /* where some had been given */
+void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
 
 /* ---- policy.c ---- */
 
 /* SETTLED: the device has been waited for.  Else NOT_SETTLED, where that has to be done first. */
 #define NOT_SETTLED (-1)
 int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile);
-void vs_policy_free(struct vs_arena *a, uint32_t tile);
 
 /* ---- sharing.c ---- */
 

@@ -88,7 +88,7 @@ static uint32_t find_lane(struct vs_arena *a, bool alone)
             lane = i;
     if (lane == NIL && alone)
         lane = find_over(a, true);
-    if (lane == NIL && any_retired(a) && vs_order_settle(a) == 0) /* else a wait would give none back */
+    if (lane == NIL && any_retired(a) && vs_settle(a) == 0) /* else a wait would give none back */
         lane = find_over(a, alone);
     return lane;
 }

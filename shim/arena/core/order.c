@@ -133,7 +133,7 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
         vs_order_done(a, lane, done);
 }
 
-void vs_order_poll(struct vs_arena *a, uint32_t lane)
+void vs_order_look(struct vs_arena *a, uint32_t lane)
 {
     const struct lane *any = &a->lane[VS_ARENA_ANY];
     for (uint32_t rest = known_lanes(a); rest;) {
@@ -148,13 +148,11 @@ void vs_order_poll(struct vs_arena *a, uint32_t lane)
             (q->wanted > q->marked && i != VS_ARENA_ANY)) /* that one has its own (deferred.c) */
             vs_order_mark(a, i);
     }
-    if (a->deferreds)
-        vs_deferred_poll(a);
 }
 
 /* ---- waiting ---- */
 
-void vs_order_settled(struct vs_arena *a, uint64_t seq)
+void vs_order_all_done(struct vs_arena *a, uint64_t seq)
 {
     for (uint32_t rest = known_lanes(a); rest;) {
         uint32_t i = next_bit(&rest);
@@ -163,18 +161,6 @@ void vs_order_settled(struct vs_arena *a, uint64_t seq)
             forget_oldest(a, q);
         vs_order_done(a, i, seq);
     }
-    vs_deferred_settled(a, seq);
-}
-
-int vs_order_settle(struct vs_arena *a)
-{
-    int status = a->backing.settle(a->backing.context);
-    if (status != 0)
-        return status;
-    a->stats.settles++;
-    vs_order_settled(a, a->seq_now);
-    vs_order_settled(a, a->seq_now); /* what was deferred has been freed meanwhile, and is as complete */
-    return 0;
 }
 
 /* Whether the mark is reached, in the end. */
@@ -188,30 +174,7 @@ static bool wait_for_mark(struct vs_arena *a, uint64_t handle)
     return true;
 }
 
-#define ROUNDS 4
-
-int vs_order_settle_outside(struct vs_arena *a)
-{
-    bool alone = false;
-    int status = 0;
-    for (int round = 0; round < ROUNDS && !alone && status == 0; round++) {
-        uint64_t ticket = a->seq_now;
-        vs_leave(a);
-        status = a->backing.settle(a->backing.context);
-        if (!vs_enter(a))
-            return VS_BACKING_NOT_INITIALIZED;
-        if (status != 0)
-            break;
-        a->stats.settles++;
-        alone = a->seq_now == ticket; /* else what was deferred is freed, and not known to be complete yet */
-        vs_order_settled(a, ticket);
-        if (alone)
-            vs_order_settled(a, a->seq_now);
-    }
-    return status;
-}
-
-bool vs_order_await(struct vs_arena *a)
+bool vs_order_await_mark(struct vs_arena *a)
 {
     struct lane *q = &a->lane[VS_ARENA_ANY];
     if (!q->marks || !wait_for_mark(a, q->mark[q->first_mark].handle))
@@ -219,7 +182,6 @@ bool vs_order_await(struct vs_arena *a)
     uint64_t seq = q->mark[q->first_mark].seq;
     forget_oldest(a, q);
     device_done(a, seq);
-    vs_deferred_poll(a);
     return true;
 }
 

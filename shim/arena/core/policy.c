@@ -23,23 +23,6 @@
 
 enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
 
-void vs_policy_free(struct vs_arena *a, uint32_t tile)
-{
-    struct tile *t = &a->tile[tile];
-    uint32_t lane = t->lane;
-    vs_blocks_remove(a, address_of(a, t->at));
-    a->stats.blocks--;
-    t->doomed = false;
-    t->others = 0;
-    vs_order_freed(a, lane, t->asked);
-    if (t->state == TILE_VIEW)
-        vs_view_release(a, t->view);
-    else
-        vs_hole_free(a, tile, lane);
-    if (a->oldest_hole != NIL)
-        vs_holes_share(a, a->config.keep_frees);
-}
-
 /* The heap that a lane's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
 static uint32_t heap_for(const struct vs_arena *a, uint32_t lane, bool small)
 {
@@ -202,7 +185,7 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
 static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, bool settled,
                     uint32_t *tile)
 {
-    vs_order_poll(a, lane);
+    vs_settle_poll(a, lane);
     if (a->stats.deferred)
         vs_deferred_miss(a);
     int status = VS_BACKING_OUT_OF_MEMORY;

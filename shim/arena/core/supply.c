@@ -102,6 +102,15 @@ static void drop_stale(struct vs_arena *a)
     a->born_stale = false;
 }
 
+/* What had been given back unasked is missed (surplus.c). */
+static void regret(struct vs_arena *a, uint32_t count)
+{
+    struct surplus *s = &a->surplus;
+    s->regretted = true;
+    s->spare = 0;
+    s->given -= count < s->given ? count : s->given;
+}
+
 static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
 {
     struct vs_arena_stats *s = &a->stats;
@@ -113,7 +122,7 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
     }
     memset(a->used + slot, 0, count);
     if (a->surplus.given)
-        vs_surplus_created(a, count);
+        regret(a, count);
     a->idle += count;
     s->created += count;
     s->reserved += place_of(a, count);

@@ -47,7 +47,7 @@ static void give_some(struct vs_arena *a)
     for (uint32_t i = 1; i < LANES; i++)
         if (a->lane[i].freed > a->lane[i].marked)
             vs_order_mark(a, i); /* so that what is freed now can go the next time */
-    vs_order_poll(a, NIL);
+    vs_settle_poll(a, NIL);
     vs_supply_give_back(a, a->idle > some ? a->idle - some : 0);
     uint64_t given = idle > a->idle ? idle - a->idle : 0;
     s->spare = given ? s->spare - some : 0; /* what is left cannot go */
@@ -66,12 +66,4 @@ void vs_surplus_look(struct vs_arena *a)
         s->spare = now; /* some of it is needed by now */
     if (s->spare && a->config.trim_above != UINT64_MAX)
         give_some(a);
-}
-
-void vs_surplus_created(struct vs_arena *a, uint32_t count)
-{
-    struct surplus *s = &a->surplus;
-    s->regretted = true;
-    s->spare = 0;
-    s->given -= count < s->given ? count : s->given;
 }

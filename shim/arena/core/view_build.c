@@ -182,6 +182,33 @@ static void enter(struct vs_arena *a, const struct view *v, uint32_t view, uint3
         a->stats.peak_mappings = a->stats.mappings;
 }
 
+/* ---- room for it ---- */
+
+static bool has_addresses(const struct vs_arena *a, uint32_t count)
+{
+    const struct heap *h = &a->heap[ALIASES];
+    return h->top + (uint64_t)count <= h->limit ||
+           vs_holes_fit(a, &h->free[VS_ARENA_ANY], place_of(a, count)) != NIL;
+}
+
+void vs_views_make_room(struct vs_arena *a, uint32_t count)
+{
+    uint64_t most = a->config.max_mappings, target = most - most / 16;
+    if (a->stats.mappings + count <= most)
+        target = most;
+    for (uint32_t view = a->oldest_idle;
+         view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
+        uint32_t younger = a->view[view].younger, lane = a->view[view].lane;
+        if (!is_done(&a->lane[lane], a->view[view].last_free) && lane != VS_ARENA_ANY && vs_settle(a) != 0)
+            return;
+        if (vs_view_shorten(a, view, 0) != 0)
+            return;
+        view = younger;
+    }
+}
+
+/* ---- all of it ---- */
+
 int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready, uint32_t *view)
 {
     struct view v = {.age = ++a->ages, .count = count, .lane = (uint8_t)lane};

@@ -114,23 +114,33 @@ void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view)
     c->views[c->used++] = view;
 }
 
+/* In or out of its bits. */
+static void flip(struct vs_arena *a, const struct view *v)
+{
+    struct view_class *c = &a->class[v->class];
+    uint64_t *word = &c->bits[v->index >> 6], bit = 1ull << (v->index & 63);
+    *word ^= bit;
+    c->members += *word & bit ? 1 : -1u;
+}
+
 void vs_class_remove(struct vs_arena *a, uint32_t view)
 {
     struct view *v = &a->view[view];
     struct view_class *c = &a->class[v->class];
     if (v->open) {
         v->open = false;
-        vs_class_flip(a, v);
+        flip(a, v);
     }
     c->views[v->index] = NIL;
     while (c->used && c->views[c->used - 1] == NIL)
         c->used--;
 }
 
-void vs_class_flip(struct vs_arena *a, const struct view *v)
+void vs_view_refresh(struct vs_arena *a, struct view *v)
 {
-    struct view_class *c = &a->class[v->class];
-    uint64_t *word = &c->bits[v->index >> 6], bit = 1ull << (v->index & 63);
-    *word ^= bit;
-    c->members += *word & bit ? 1 : -1u;
+    bool open = !v->claimed && !v->busy;
+    if (open == v->open)
+        return;
+    v->open = open;
+    flip(a, v);
 }

@@ -7,15 +7,6 @@
  */
 #include "internal.h"
 
-void vs_view_refresh(struct vs_arena *a, struct view *v)
-{
-    bool open = !v->claimed && !v->busy;
-    if (open == v->open)
-        return;
-    v->open = open;
-    vs_class_flip(a, v);
-}
-
 /* ---- idle views, by last use ---- */
 
 void vs_view_idle_add(struct vs_arena *a, uint32_t view)
@@ -149,28 +140,4 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep)
         remove_view(a, view);
     }
     return 0;
-}
-
-static bool has_addresses(const struct vs_arena *a, uint32_t count)
-{
-    const struct heap *h = &a->heap[ALIASES];
-    return h->top + (uint64_t)count <= h->limit ||
-           vs_holes_fit(a, &h->free[VS_ARENA_ANY], place_of(a, count)) != NIL;
-}
-
-void vs_views_make_room(struct vs_arena *a, uint32_t count)
-{
-    uint64_t most = a->config.max_mappings, target = most - most / 16;
-    if (a->stats.mappings + count <= most)
-        target = most;
-    for (uint32_t view = a->oldest_idle;
-         view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
-        uint32_t younger = a->view[view].younger, lane = a->view[view].lane;
-        if (!is_done(&a->lane[lane], a->view[view].last_free) && lane != VS_ARENA_ANY &&
-            vs_order_settle(a) != 0)
-            return;
-        if (vs_view_shorten(a, view, 0) != 0)
-            return;
-        view = younger;
-    }
 }

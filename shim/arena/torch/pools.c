@@ -390,7 +390,7 @@ static bool let_go_up_to(struct vs_served *s, uint64_t end)
 
 /* The wait is for work that may need another thread of the program: a function that cuLaunchHostFunc calls
  * wants Python's lock, whoever holds that wants a tensor.  So no lock of the pools' is held meanwhile, nor
- * the arena's (vs_order_settle_outside), which is more than torch's own allocator does: out of memory, and in
+ * the arena's (vs_settle_outside), which is more than torch's own allocator does: out of memory, and in
  * empty_cache, it waits for its events with its mutex held.  What is the same is Python's lock itself: torch
  * lets go of it around operations, and where it calls its allocator with it (the end of a tensor, some of
  * torch.cuda) it does so here, too. */
