@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# python_frames.sh TREE OUT - the Python lines of a recording against PyTorch's own memory history, and what they cost.
+#
+#   lines   a program records itself by _record_memory_history(stacks="python") and is recorded: the same blocks in the same
+#           order, and for those of threads that run Python the same frames: file, line and function
+#   cost    the recording switched off and on by turns in one process, with STACKS=driver and with Python frames; the
+#           difference, over the blocks of a step, is what the frames of a block cost
+#
+# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch, takes about 80 s.
+# Ends with "N passed, N failed"; exit 77 without a GPU.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+passed=0 failed=0
+verdict() { # WHAT STATUS
+  if [ "$2" = 0 ]; then passed=$((passed + 1)); echo "PASS $1"; else failed=$((failed + 1)); echo "FAIL $1"; fi
+}
+"$python" -VV
+for stacks in python all; do
+  name=$out/lines-$stacks
+  rm -f "$name".*
+  VRAMSCOPE_STACKS=$stacks VRAMSCOPE_STACK_DEPTH=200 VRAMSCOPE_VERBOSE=1 VRAMSCOPE_OUTPUT=$name.db LD_PRELOAD=$tree/lib/libvramscope.so \
+    timeout 60 "$python" "$here/python_frames.py" play "$name.history" >"$name.log" 2>&1 || tail -n 5 "$name.log"
+  grep -h 'Python frames' "$name.log"
+  timeout 60 "$python" "$here/python_frames.py" compare "$name.db" "$name.history" >"$name.compared"
+  verdict "lines, STACKS=$stacks" $?
+  cat "$name.compared"
+  rm -f "$name.history"
+done
+"$tree/bin/vramscope" peak --by=line "$out/lines-python.db" | head -n 14
+rm -f "$out"/lines-*.db
+rm -f "$out"/cost-*
+for model in small cnn; do
+  for stacks in driver python; do
+    name=$out/cost-$stacks-$model
+    VRAMSCOPE_STACKS=$stacks VRAMSCOPE_OUTPUT=$name.db LD_PRELOAD=$tree/lib/libvramscope.so timeout 60 "$python" "$here/bench_step_worker.py" \
+      "$name.json" --models $model --steps 30 --turns "${TURNS:-30}" --device "${DEVICE:-cuda}" >"$name.log" 2>&1 || tail -n 5 "$name.log"
+  done
+done
+"$python" "$here/python_frames.py" cost "$out" | tee "$out/cost.txt"
+verdict "cost" "${PIPESTATUS[0]}"
+rm -f "$out"/cost-*-*
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
