@@ -89,13 +89,13 @@ void vs_block_forget(struct vs_block *block)
 {
     memset(block->tls, 0, sizeof block->tls); /* libunwind takes zeroes for a thread that it has not met */
     drop_regions(block);
-    wipe(block->stacks, (char *)&block->python_journal);
+    wipe(block->stacks, (char *)block->python);
 }
 
 void vs_block_forget_python(struct vs_block *block)
 {
     memset(block->nodes, 0, sizeof block->nodes); /* the same journal's ids */
-    wipe(block->python_pages, (char *)(block + 1));
+    wipe(block->python_stacks, (char *)block->text);
 }
 
 static bool thread_gone(const struct vs_block *block, pid_t pid)

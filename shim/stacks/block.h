@@ -28,7 +28,6 @@ enum {
     VS_NODE_SLOTS = 4096,  /* (parent, frame) -> stack */
     VS_PYTHON_STACK_SLOTS = 2048,
     VS_PYTHON_FRAME_SLOTS = 4096, /* (code object, instruction) -> frame */
-    VS_PYTHON_PAGES = 64,
     VS_PYTHON_TEXT = 4096,
     VS_BLOCK_REGIONS = 8,
     VS_BLOCK_TLS = 64,
@@ -62,8 +61,11 @@ struct vs_block {
     uint32_t live; /* 0 in a fork child: wiped */
     volatile sig_atomic_t busy;
     pid_t tid;
+    uint32_t python_captures;
+    struct vs_journal *python_journal;            /* that the cached ids of Python stacks belong to */
+    uint64_t python_frame_page, python_code_page; /* numbers of pages that were readable */
     struct vs_block *next;
-    struct vs_journal *journal;                   /* that the cached ids belong to */
+    struct vs_journal *journal;                   /* that the cached ids of native stacks belong to */
     uint64_t loads;                               /* the loader's count that the cached pcs belong to */
     _Alignas(16) unsigned char tls[VS_BLOCK_TLS]; /* libunwind's thread-locals */
     void *escape[8];                              /* where abort() inside libunwind goes */
@@ -85,9 +87,6 @@ struct vs_block {
     struct vs_native_frame natives[VS_STACK_DEPTH_MAX]; /* of the stack that is being merged */
     uint32_t merged[VS_STACK_DEPTH_MAX];
     /* Python's: they do not depend on what the loader has loaded */
-    struct vs_journal *python_journal; /* that the cached ids belong to */
-    uint64_t python_captures;
-    uint64_t python_pages[VS_PYTHON_PAGES]; /* numbers of pages found readable */
     struct vs_python_frame python[VS_STACK_DEPTH_MAX];
     struct vs_stack_slot python_stacks[VS_PYTHON_STACK_SLOTS];
     struct vs_python_frame_slot python_frames[VS_PYTHON_FRAME_SLOTS];

@@ -51,20 +51,19 @@
 
 static struct {
     struct vs_python layout;
-    _Atomic(const struct vs_python *) now; /* &layout once it is filled in */
-    _Atomic bool checked;
     _Atomic pid_t looking; /* the process in which somebody looks for an interpreter */
     _Atomic int told;
     _Atomic bool refused;
     uint64_t loads; /* the loader's count at the last look */
     char why[160];
 } python;
+static VS_HOT _Atomic(const struct vs_python *) now; /* &python.layout once it is filled in */
 
 /* ---- finding ---- */
 
 const struct vs_python *vs_python_now(void)
 {
-    return atomic_load_explicit(&python.now, memory_order_acquire);
+    return atomic_load_explicit(&now, memory_order_acquire);
 }
 
 const char *vs_python_why_off(void)
@@ -76,7 +75,7 @@ static void refuse(const char *why)
 {
     snprintf(python.why, sizeof python.why, "%s", why);
     python.refused = true;
-    atomic_store_explicit(&python.now, NULL, memory_order_release);
+    atomic_store_explicit(&now, NULL, memory_order_release);
 }
 
 static void look(void)
@@ -86,7 +85,8 @@ static void look(void)
     switch (vs_python_find(&found, why, sizeof why)) {
     case VS_PYTHON_FOUND:
         python.layout = found;
-        atomic_store_explicit(&python.now, &python.layout, memory_order_release);
+        python.layout.depth = (uint16_t)vs_stack_depth();
+        atomic_store_explicit(&now, &python.layout, memory_order_release);
         break;
     case VS_PYTHON_REFUSED:
         refuse(why);
@@ -120,28 +120,26 @@ void vs_python_prepare(void)
 
 /* ---- walking ---- */
 
-/* Whether the page of ADDRESS can be read: asked of the kernel once for each page. */
-static bool page_readable(struct vs_block *block, uintptr_t address)
+/* Whether the page of ADDRESS can be read.  The kernel is asked, but not of the page that was asked of last.
+ */
+static bool page_readable(uint64_t *last, uintptr_t address)
 {
     uint64_t page = address >> 12;
-    uint64_t *slot = &block->python_pages[page % VS_PYTHON_PAGES];
-    if (address % 8 || page == 0)
+    if (*last == page)
+        return address % 8 == 0;
+    if (address % 8 || page == 0 || !vs_readable(address))
         return false;
-    if (*slot == page)
-        return true;
-    if (!vs_readable(address))
-        return false;
-    *slot = page;
+    *last = page;
     return true;
 }
 
 /* The innermost frame where it hangs on a structure of the C stack that may be half made. */
 static bool plausible(struct vs_block *block, const struct vs_python *p, uintptr_t frame)
 {
-    if (!page_readable(block, frame))
+    if (!page_readable(&block->python_frame_page, frame))
         return false;
     uintptr_t code = AT(uintptr_t, frame, p->code);
-    return page_readable(block, code) && AT(uintptr_t, code, 8) == p->code_type;
+    return page_readable(&block->python_code_page, code) && AT(uintptr_t, code, 8) == p->code_type;
 }
 
 static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, enum vs_python_kind kind)
@@ -152,7 +150,9 @@ static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, en
                   AT(uintptr_t, code, p->linetable) ^ AT(uintptr_t, code, p->name) << 20);
 }
 
-/* KIND and MINOR are constants of the caller: three loops, none of which asks what it is about. */
+/* Walks from FRAME outward, MAX frames of code at most; their number, with a hash of them in HASH.  KIND and
+ * OTHERS are constants of the caller: three loops, none of which asks what it is about.  OUT is NULL where
+ * the hash alone is wanted: a walk that stores nothing costs the least. */
 static inline __attribute__((always_inline)) int walk(const struct vs_python *p, uintptr_t frame,
                                                       struct vs_python_frame *out, int max, uint64_t hash[2],
                                                       enum vs_python_kind kind, bool others)
@@ -162,51 +162,69 @@ static inline __attribute__((always_inline)) int walk(const struct vs_python *p,
     for (; frame && n < max; frame = AT(uintptr_t, frame, p->previous)) {
         uintptr_t code = AT(uintptr_t, frame, p->code);
         if (others) {
-            code &= ~p->tags;
-            if (!code || AT(uintptr_t, code, 8) != p->code_type)
-                continue; /* the entry of the interpreter's loop, or another language's frame */
+            code &= ~(uintptr_t)p->tags;
+            if (!code || code == p->none)
+                continue; /* the entry of the interpreter's loop */
         }
         uintptr_t instr = kind == VS_PYTHON_OBJECTS ? (uintptr_t)(intptr_t)AT(int, frame, p->instr)
                                                     : AT(uintptr_t, frame, p->instr);
         uint64_t identity = identity_of(p, code, kind);
         a = vs_mix(a ^ code, instr ^ 0xa0761d6478bd642fu);
         b = vs_mix(b ^ instr, (code + (identity << 40)) ^ 0xe7037ed1a0b428dbu ^ identity);
-        out[n++] = (struct vs_python_frame){code, instr, identity, frame};
+        if (out)
+            out[n] = (struct vs_python_frame){code, instr, identity, frame};
+        n++;
     }
     hash[0] = a;
     hash[1] = b;
     return n;
 }
 
-static int walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out, int max,
-                    uint64_t hash[2])
+static inline __attribute__((always_inline)) int
+walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out, int max, uint64_t hash[2])
 {
-    if (p->minor >= 13)
-        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, true);
     if (p->kind == VS_PYTHON_VERSIONS)
-        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, false);
+        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, true);
     if (p->kind == VS_PYTHON_STRUCTS)
         return walk(p, frame, out, max, hash, VS_PYTHON_STRUCTS, false);
     return walk(p, frame, out, max, hash, VS_PYTHON_OBJECTS, false);
 }
 
 /* The first time that there are frames. */
-static __attribute__((noinline)) bool checked_now(const struct vs_python *p, uintptr_t state)
+static __attribute__((noinline)) bool checked_now(struct vs_python *p, uintptr_t state)
 {
     char why[sizeof python.why];
     int saved = errno, good = vs_python_check(p, state, why, sizeof why);
     if (good < 0)
         refuse(why);
     if (good > 0)
-        atomic_store_explicit(&python.checked, true, memory_order_relaxed); /* a word by itself */
+        atomic_store_explicit(&p->checked, true, memory_order_relaxed); /* a word by itself */
     errno = saved;
     return good > 0;
 }
 
-/* Ids of another journal are nobody's, and what is not proved is not kept for long. */
-static inline void renew(struct vs_block *block, struct vs_journal *j)
+/* The calling thread's innermost frame; 0 where there is none, or where it must not be looked at now. */
+static inline uintptr_t first_frame(struct vs_block *block, const struct vs_python *p)
 {
-    bool proved = python.layout.kind == VS_PYTHON_VERSIONS;
+    uintptr_t state = (uintptr_t)p->thread_state();
+    if (!state || p->finalizing())
+        return 0;
+    if (p->minor <= 12 && p->first_interpreter() != p->main_interpreter())
+        return 0;
+    if (unlikely_(!atomic_load_explicit(&p->checked, memory_order_relaxed)) &&
+        !checked_now(&python.layout, state))
+        return 0;
+    if (p->cframe < 0)
+        return AT(uintptr_t, state, p->current);
+    uintptr_t holder = AT(uintptr_t, state, p->cframe);
+    uintptr_t frame = holder ? AT(uintptr_t, holder, p->current) : 0;
+    return frame && plausible(block, p, frame) ? frame : 0;
+}
+
+/* Ids of another journal are nobody's, and what is not proved is not kept for long. */
+static inline void renew(struct vs_block *block, struct vs_journal *j, const struct vs_python *p)
+{
+    bool proved = p->kind == VS_PYTHON_VERSIONS;
     if (unlikely_(block->python_journal != j || (++block->python_captures % RENEW_AFTER == 0 && !proved))) {
         vs_block_forget_python(block);
         block->python_journal = j;
@@ -215,28 +233,22 @@ static inline void renew(struct vs_block *block, struct vs_journal *j)
 
 int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64_t hash[2])
 {
-    const struct vs_python *p = atomic_load_explicit(&python.now, memory_order_acquire);
-    if (!p)
+    const struct vs_python *p = vs_python_now();
+    uintptr_t frame = p ? first_frame(block, p) : 0;
+    if (!frame)
         return 0;
-    uintptr_t state = (uintptr_t)p->thread_state();
-    if (!state || p->finalizing() ||
-        (p->first_interpreter && p->first_interpreter() != p->main_interpreter()))
-        return 0;
-    if (unlikely_(!atomic_load_explicit(&python.checked, memory_order_relaxed)) && !checked_now(p, state))
-        return 0;
-    uintptr_t holder = p->cframe >= 0 ? AT(uintptr_t, state, p->cframe) : state;
-    uintptr_t frame = holder ? AT(uintptr_t, holder, p->current) : 0;
-    if (!frame || (p->cframe >= 0 && !plausible(block, p, frame)))
-        return 0;
-    renew(block, j);
+    renew(block, j, p);
     return walk_any(p, frame, block->python, max, hash);
 }
 
 /* ---- naming ---- */
 
-/* What a traceback leaves out: the entry of the interpreter's loop, and a frame that has not begun. */
+/* What a traceback leaves out: the entry of the interpreter's loop, frames of what is no code, and a frame
+ * that has not begun. */
 static bool is_skipped(const struct vs_python *p, const struct vs_python_frame *f)
 {
+    if (AT(uintptr_t, f->code, 8) != p->code_type)
+        return true;
     if (p->owner < 0)
         return false;
     int owner = AT(unsigned char, f->frame, p->owner);
@@ -286,35 +298,41 @@ static uint32_t intern(struct vs_block *block, struct vs_journal *j, int count)
     return node;
 }
 
-static __attribute__((noinline)) uint32_t intern_new(struct vs_block *block, struct vs_journal *j, int count,
-                                                     struct vs_stack_slot *slot, const uint64_t hash[2])
+/* A stack that this thread has not seen, or not lately: its frames have to be collected, too. */
+static __attribute__((noinline)) uint32_t intern_new(struct vs_block *block, struct vs_journal *j,
+                                                     const struct vs_python *p, uintptr_t frame,
+                                                     struct vs_stack_slot *slot)
 {
+    uint64_t hash[2];
+    int saved = errno, count = walk_any(p, frame, block->python, p->depth, hash);
     slot->count = 0; /* not valid while it changes: interning may end early */
     uint32_t stack = intern(block, j, count);
     *slot = (struct vs_stack_slot){.hash = {hash[0], hash[1]}, .count = (uint32_t)count, .stack = stack};
+    errno = saved;
     return stack;
 }
 
-static uint32_t lookup(struct vs_block *block, struct vs_journal *j, int count, const uint64_t hash[2])
+static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, const struct vs_python *p)
 {
+    uint64_t hash[2];
+    uintptr_t frame = first_frame(block, p);
+    if (!frame)
+        return 0;
+    renew(block, j, p);
+    int count = walk_any(p, frame, NULL, p->depth, hash);
     struct vs_stack_slot *slot = &block->python_stacks[hash[0] % VS_PYTHON_STACK_SLOTS];
     if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count)
         return slot->stack;
-    return intern_new(block, j, count, slot, hash);
+    return intern_new(block, j, p, frame, slot);
 }
 
 VS_HOT_CODE uint32_t vs_python_capture(struct vs_journal *j)
 {
-    uint64_t hash[2];
-    uint32_t stack = 0;
-    int saved = errno;
+    const struct vs_python *p = vs_python_now();
     struct vs_block *block;
-    if (!j || !vs_python_now() || !(block = vs_block_enter()))
+    if (!j || !p || !(block = vs_block_enter()))
         return 0;
-    int count = vs_python_walk(block, j, (int)vs_stack_depth(), hash);
-    if (count)
-        stack = lookup(block, j, count, hash);
+    uint32_t stack = capture(block, j, p);
     vs_block_leave(block);
-    errno = saved;
     return stack;
 }

@@ -40,23 +40,32 @@ enum vs_python_kind {
     VS_PYTHON_VERSIONS /* 3.12 and later: by co_version, a number that no two code objects have */
 };
 
-/* One interpreter: where its structures have their fields (offsets in bytes; -1 where there is none). */
+/* One interpreter: where its structures have their fields (offsets in bytes; -1 where there is none).  What
+ * every capture reads comes first, on a line of its own. */
 struct vs_python {
-    enum vs_python_kind kind;
-    unsigned minor;
-    int cframe, current; /* thread state -> frame, by way of the structure at `cframe` where that is >= 0 */
-    int code, previous, instr, owner, entry;                                    /* of a frame */
-    int filename, name, linetable, firstlineno, bytes, firsttraceable, version; /* of a code object */
-    int ascii, compact; /* of a str: its characters, by its kind */
-    int sval;           /* of a bytes object */
-    uintptr_t tags;     /* bits of a frame's code word that are no address */
-    uintptr_t code_type, unicode_type, bytes_type;
-    uintptr_t eval, eval_end;     /* the code of the interpreter's loop */
-    uintptr_t object, object_end; /* and the object file that it lies in */
-    void *(*thread_state)(void);
+    _Alignas(64) void *(*thread_state)(void);
     int (*finalizing)(void);
-    void *(*first_interpreter)(void), *(*main_interpreter)(void); /* NULL where sub-interpreters are told */
-    char release[24];                                             /* "3.11.7" */
+    uintptr_t none; /* the object None: what stands in a frame of no code */
+    uint16_t kind;  /* enum vs_python_kind */
+    uint16_t minor, depth;
+    uint16_t tags; /* bits of a frame's code word that are no address */
+    int16_t cframe,
+        current; /* thread state -> frame, by way of the structure at `cframe` where that is >= 0 */
+    int16_t code, previous, instr;                           /* of a frame */
+    int16_t version, firstlineno, filename, name, linetable; /* of a code object */
+    _Atomic bool checked;
+
+    _Alignas(64) void *(*first_interpreter)(
+        void); /* these two NULL where a thread's state tells its interpreter */
+    void *(*main_interpreter)(void);
+    uintptr_t code_type, unicode_type, bytes_type;
+    int16_t owner, entry;          /* of a frame */
+    int16_t bytes, firsttraceable; /* of a code object */
+    int16_t ascii, compact;        /* of a str: its characters, by its kind */
+    int16_t sval;                  /* of a bytes object */
+    uintptr_t eval, eval_end;      /* the code of the interpreter's loop */
+    uintptr_t object, object_end;  /* and the object file that it lies in */
+    char release[24];              /* "3.11.7" */
 };
 
 /* What may stand in a frame's `owner`; above are structures that are no frames of Python code. */

@@ -75,8 +75,8 @@ static int check_frame(const struct vs_python *p, uintptr_t frame)
             return 0;
     }
     code &= ~p->tags;
-    if (!is_a(code, p->code_type))
-        return p->minor >= 13 ? 0 : -1; /* from 3.13 on other things may have frames too */
+    if (!is_a(code, p->code_type)) /* from 3.13 on what is no code, None above all, may have frames too */
+        return p->minor >= 13 && read_word(code, 8, &unused) ? 0 : -1;
     if (!good_code(p, code))
         return -1;
     if (p->kind == VS_PYTHON_OBJECTS)

@@ -98,10 +98,10 @@ static int refuse(char *why, size_t size, const char *what, const char *release)
 }
 
 /* A field's offset in a word that anything may stand in. */
-static int offset(uint64_t word, unsigned align, bool *good)
+static int16_t offset(uint64_t word, unsigned align, bool *good)
 {
     *good = *good && word < 4096 && word % align == 0;
-    return (int)word;
+    return (int16_t)word;
 }
 
 static int from_debug_offsets(struct vs_python *p, const uint64_t *w, uint32_t hex, char *why, size_t size)
@@ -130,11 +130,11 @@ static int from_debug_offsets(struct vs_python *p, const uint64_t *w, uint32_t h
     p->linetable = offset(code[4], 8, &good);
     p->firstlineno = offset(code[5], 4, &good);
     p->bytes = offset(code[9], 8, &good);
-    p->firsttraceable = p->bytes - 16;
+    p->firsttraceable = (int16_t)(p->bytes - 16);
     p->version = 92;
     p->sval = offset(w[s->bytes + 2], 8, &good);
     p->ascii = offset(w[s->unicode + 3], 8, &good);
-    p->compact = p->ascii + 16;
+    p->compact = (int16_t)(p->ascii + 16);
     p->tags = p->minor >= 14 ? 3 : 0;
     return good ? 0 : refuse(why, size, "CPython %s has its fields where that version has not", p->release);
 }
@@ -263,6 +263,7 @@ static bool bind_symbols(struct vs_python *p, void *handle)
         finalizing = address_of(handle, "_Py_IsFinalizing");
     p->finalizing = (int (*)(void))finalizing;
     p->thread_state = (void *(*)(void))address_of(handle, "PyGILState_GetThisThreadState");
+    p->none = address_of(handle, "_Py_NoneStruct");
     p->code_type = address_of(handle, "PyCode_Type");
     p->unicode_type = address_of(handle, "PyUnicode_Type");
     p->bytes_type = address_of(handle, "PyBytes_Type");
@@ -273,7 +274,7 @@ static bool bind_symbols(struct vs_python *p, void *handle)
             return false;
     }
     find_eval(p, handle);
-    return p->finalizing && p->thread_state && p->code_type && p->unicode_type && p->bytes_type;
+    return p->finalizing && p->thread_state && p->none && p->code_type && p->unicode_type && p->bytes_type;
 }
 
 enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size)
@@ -290,7 +291,7 @@ enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_s
     }
     if (!(hex = version_of(s.handle, p->release, sizeof p->release, why, why_size)))
         return VS_PYTHON_REFUSED;
-    p->minor = hex >> 16 & 255;
+    p->minor = (uint16_t)(hex >> 16 & 255);
     if (hex >> 24 != 3 || is_debug_build(s.handle)) {
         refuse(why, why_size, hex >> 24 != 3 ? "Python %s is unknown" : "CPython %s is a debug build",
                p->release);

@@ -6,10 +6,14 @@
  * twice: PyDLL calls hold the GIL, CDLL calls have released it.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,6 +124,9 @@ uint32_t probe_line_311(const unsigned char *table, size_t length, int first, lo
 
 static volatile uint32_t in_handler;
 static volatile int handled;
+static _Atomic bool storm;
+static pid_t target;
+static pthread_t sender;
 
 static void on_signal(int number)
 {
@@ -127,11 +134,28 @@ static void on_signal(int number)
     handled++;
 }
 
-/* Captures in a handler of SIGPROF every MICROSECONDS of the process's time. */
+static void *send_signals(void *unused)
+{
+    while (atomic_load(&storm)) {
+        syscall(SYS_tgkill, getpid(), target, SIGPROF);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* From ON to OFF the calling thread captures in a signal handler, some ten thousand times a second. */
 void probe_signals(int on)
 {
-    struct sigaction action = {.sa_handler = on ? on_signal : SIG_IGN, .sa_flags = SA_RESTART};
-    sigaction(SIGPROF, &action, NULL);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    atomic_store(&storm, on);
+    if (on) {
+        target = (pid_t)syscall(SYS_gettid);
+        sigaction(SIGPROF, &action, NULL);
+        pthread_create(&sender, NULL, send_signals, NULL);
+    } else {
+        pthread_join(sender, NULL);
+        signal(SIGPROF, SIG_IGN);
+    }
 }
 
 int probe_handled(void)

@@ -1,6 +1,18 @@
 # Call stacks.  The test needs the private unwinder where it looks for it (../lib/vramscope) and a few libraries to load.
 vs_unit_test(stacks LIBS room_stacks)
 vs_unit_test(stacks_host LIBS room_stacks)
+vs_unit_test(python LIBS room_stacks)
+# interpreters that are none, each with one thing wrong: the numbers are fake_python.c's
+set(number 0)
+foreach(fake good pre_release newer older free_threaded no_cookie other_hex moved debug_build no_symbol no_type no_string no_table
+        outside nowhere endless second)
+  add_library(fake_python_${fake} MODULE ${CMAKE_CURRENT_LIST_DIR}/fake_python.c)
+  target_compile_definitions(fake_python_${fake} PRIVATE SPOIL=${number})
+  set_target_properties(fake_python_${fake} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/${fake}
+    PREFIX "" OUTPUT_NAME libpython3.13 SUFFIX ".so.1.0" C_VISIBILITY_PRESET hidden)
+  add_dependencies(test_python fake_python_${fake})
+  math(EXPR number "${number} + 1")
+endforeach()
 foreach(library first second odd_frame constructor)
   add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_LIST_DIR}/${library}.c)
   set_target_properties(stacktest_${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests PREFIX "lib")

@@ -1,0 +1,193 @@
+/* test_python.c - an interpreter in which something is not as it should be has no Python frames, and says
+ * why; nothing of it is followed where there is no memory.  (What real ones have is tests/python's.) */
+#include "stack_helpers.h"
+
+#include "stacks/python.h"
+
+/* Runs BODY in a child with the fake NAME loaded, as an embedded interpreter is. */
+static void with_fake(const char *name, void (*body)(void *fake, const char *argument), const char *argument)
+{
+    char file[PATH_MAX + 64];
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        snprintf(file, sizeof file, "%s/fakes/%s/libpython3.13.so.1.0", directory, name);
+        void *fake = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+        if (!fake) {
+            fprintf(stderr, "%s\n", dlerror());
+            _exit(3);
+        }
+        vs_options.stacks = VS_STACKS_PYTHON;
+        vs_python_prepare();
+        body(fake, argument);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (status != 0)
+        fprintf(stderr, "%s: status %x\n", name, (unsigned)status);
+    assert_int_equal(status, 0);
+}
+
+static void require(bool good, const char *what)
+{
+    if (!good) {
+        fprintf(stderr, "not so: %s; %s\n", what, vs_python_why_off());
+        _exit(1);
+    }
+}
+#define REQUIRE(condition) require(condition, #condition)
+
+static void has_one_frame(void *fake, const char *unused)
+{
+    REQUIRE(vs_python_now() != NULL);
+    uint32_t stack = vs_python_capture(journal);
+    const struct vs_frame_row *f = frame_at(stack, 0);
+    REQUIRE(depth_of(stack) == 1 && f->kind == VS_FRAME_PYTHON && f->line == 42);
+    REQUIRE(strcmp(vs_journal_get_string(journal, f->file, NULL), "/fake.py") == 0);
+    REQUIRE(strcmp(vs_journal_get_string(journal, f->function, NULL), "Fake.f") == 0);
+    REQUIRE(vs_python_capture(journal) == stack);
+    int *finalizing = dlsym(fake, "fake_finalizing");
+    *finalizing = 1;
+    REQUIRE(vs_python_capture(journal) == 0);
+}
+
+static void a_good_one_has_its_frames_until_it_ends(void **state)
+{
+    with_fake("good", has_one_frame, NULL);
+}
+
+static void is_refused(void *fake, const char *why)
+{
+    REQUIRE(vs_python_now() == NULL);
+    REQUIRE(strstr(vs_python_why_off(), why) != NULL);
+    REQUIRE(vs_python_capture(journal) == 0);
+}
+
+static void another_version_or_build_is_refused_before_anything_is_read(void **state)
+{
+    static const char *const cases[][2] = {{"pre_release", "3.13.0 is a pre-release"},
+                                           {"newer", "3.16.0 is newer than this vramscope knows"},
+                                           {"older", "3.9.0 is older than 3.10"},
+                                           {"free_threaded", "3.13.5 is free-threaded"},
+                                           {"no_cookie", "3.13.5 does not describe itself"},
+                                           {"other_hex", "3.13.5 does not describe itself"},
+                                           {"moved", "3.13.5 has its fields where that version has not"},
+                                           {"debug_build", "3.13.5 is a debug build"},
+                                           {"no_symbol", "3.13.5 does not export what is needed"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        with_fake(cases[i][0], is_refused, cases[i][1]);
+}
+
+static void is_refused_at_the_first_frame(void *fake, const char *why)
+{
+    REQUIRE(vs_python_now() != NULL);
+    REQUIRE(vs_python_capture(journal) == 0);
+    is_refused(fake, "3.13.5 does not look as that version does");
+}
+
+static void frames_that_are_none_are_refused_and_not_followed(void **state)
+{
+    static const char *const cases[] = {"no_string", "no_table", "outside", "nowhere"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        with_fake(cases[i], is_refused_at_the_first_frame, NULL);
+}
+
+static void has_no_frames(void *fake, const char *unused)
+{
+    REQUIRE(vs_python_capture(journal) == 0);
+}
+
+static void a_frame_of_another_kind_of_code_is_no_frame(void **state)
+{
+    with_fake("no_type", has_no_frames, NULL);
+}
+
+static void is_as_deep_as_wanted(void *fake, const char *unused)
+{
+    REQUIRE(depth_of(vs_python_capture(journal)) == 64);
+}
+
+static void a_chain_without_an_end_is_cut(void **state)
+{
+    with_fake("endless", is_as_deep_as_wanted, NULL);
+}
+
+static void has_two(void *fake, const char *unused)
+{
+    is_refused(fake, "two interpreters are in the process");
+}
+
+static void two_interpreters_are_refused(void **state)
+{
+    char file[PATH_MAX + 64];
+    snprintf(file, sizeof file, "%s/fakes/good/libpython3.13.so.1.0", directory);
+    void *first = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(first);
+    with_fake("second", has_two, NULL);
+    dlclose(first);
+}
+
+static void lines_are_those_of_the_entry_that_contains_the_instruction(void **state)
+{
+    /* 3.11: 2 units at the first line, 3 units three lines on, 1 unit without a line, 8 units two lines back
+     */
+    const unsigned char table[] = {0x80 | 10 << 3 | 1,
+                                   9,
+                                   9,
+                                   0x80 | 13 << 3 | 2,
+                                   3 << 1,
+                                   0x80 | 15 << 3,
+                                   0x80 | 14 << 3 | 7,
+                                   2 << 1 | 1,
+                                   0,
+                                   0,
+                                   0};
+    const uint32_t lines[] = {10, 10, 13, 13, 13, 0, 11, 11};
+    for (long unit = 0; unit < 8; unit++)
+        assert_int_equal(vs_python_line_311(table, sizeof table, 10, unit), lines[unit]);
+    assert_int_equal(vs_python_line_311(table, sizeof table, 10, -1), 10);
+    assert_int_equal(vs_python_line_311(table, sizeof table, 10, 14), 0);
+    /* a number of two groups */
+    const unsigned char far[] = {0x80 | 13 << 3, 0x40 | 8, 100 >> 5};
+    assert_int_equal(vs_python_line_311(far, sizeof far, 1, 0), 1 + ((8 | (100 >> 5) << 6) >> 1));
+    /* 3.10: bytes of code and lines further */
+    const unsigned char old[] = {4, 0, 6, 3, 2, 0x80, 4, (unsigned char)-2};
+    const uint32_t old_lines[] = {10, 10, 13, 13, 13, 0, 11, 11, 0};
+    for (long unit = 0; unit < 9; unit++)
+        assert_int_equal(vs_python_line_310(old, sizeof old, 10, unit), old_lines[unit]);
+}
+
+static void a_line_table_of_any_bytes_is_read_within_its_bounds(void **state)
+{
+    size_t page = 4096;
+    unsigned char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    srand(1);
+    for (int round = 0; round < 100000; round++) {
+        size_t length = (size_t)rand() % 12;
+        unsigned char *table = pages + page - length;
+        for (size_t i = 0; i < length; i++)
+            table[i] = (unsigned char)rand();
+        vs_python_line_311(table, length, 1, rand() % 40 - 1);
+        vs_python_line_310(table, length, 1, rand() % 40 - 1);
+    }
+    munmap(pages, 2 * page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_one_has_its_frames_until_it_ends),
+        cmocka_unit_test(another_version_or_build_is_refused_before_anything_is_read),
+        cmocka_unit_test(frames_that_are_none_are_refused_and_not_followed),
+        cmocka_unit_test(a_frame_of_another_kind_of_code_is_no_frame),
+        cmocka_unit_test(a_chain_without_an_end_is_cut),
+        cmocka_unit_test(two_interpreters_are_refused),
+        cmocka_unit_test(lines_are_those_of_the_entry_that_contains_the_instruction),
+        cmocka_unit_test(a_line_table_of_any_bytes_is_read_within_its_bounds),
+    };
+    begin_stack_tests();
+    vs_modules_prepare();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
