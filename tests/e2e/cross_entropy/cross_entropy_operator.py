@@ -114,6 +114,18 @@ def test_main_grad_breaks_the_graph_and_works():
     close([None, None, w.main_grad], [None, None, want[2] * 0.5])
 
 
+def test_gpu_compiled_into_cuda_graphs():
+    x, w, b = leaf(64, 32, dtype=torch.bfloat16), leaf(500, 32, dtype=torch.bfloat16), leaf(500, dtype=torch.bfloat16)
+    y = labels_for(64, vocab=500)
+    step(x, w, b, y).backward()
+    want, function = gradients(x, w, b), compiled(step, "inductor", mode="reduce-overhead")
+    for _ in range(5):
+        x.grad = w.grad = b.grad = None
+        torch.compiler.cudagraph_mark_step_begin()
+        function(x, w, b, y).backward()
+        close([None, *gradients(x, w, b)], [None, *(g.double().cpu() for g in want)], torch.bfloat16)
+
+
 # ---- refusals ----
 
 

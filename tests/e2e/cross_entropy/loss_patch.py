@@ -34,7 +34,7 @@ def same(model, limit=2e-5, patched=None, **call):
     with vramscope.patch_loss(model):
         got, fused = loss_and_gradients(patched or model, **call)
     assert got.logits is None and want.logits is not None
-    assert abs(got.loss - want.loss) <= 1e-6 * abs(want.loss), (got.loss, want.loss)
+    assert abs(got.loss - want.loss) <= 2e-6 * abs(want.loss), (got.loss, want.loss)
     assert grads.keys() == fused.keys() and grads
     for name, gradient in grads.items():
         error = distance(fused[name], gradient.double().cpu())

@@ -35,7 +35,8 @@ def make(name, dtype=torch.float32, device="cpu", **sizes):
     config, model, more = FAMILIES[name]
     torch.manual_seed(0)
     config = getattr(transformers, config)(**{**SMALL, "pad_token_id": None, **more, **sizes})
-    return getattr(transformers, model)(config).to(device, dtype).train()
+    with torch.device(device):
+        return getattr(transformers, model)(config).to(dtype).train()
 
 
 def text(step, vocab=307, batch=2, length=16, device="cpu"):

@@ -1,0 +1,226 @@
+"""loss_patch_models.py - vramscope.patch_loss on Hugging Face models of middle size, for loss_patch.sh.
+
+    losses NAME OUT         the same 50 steps twice without the patch and once with it, in one process
+    memory NAME LOSS OUT    4 steps, to be recorded by vramscope; LOSS: eager or patched
+    compiled OUT            10 steps under torch.compile in one graph, without and with the patch
+    table WORK PARTS...     of what these left in WORK; 1 where anything is wrong
+
+Weights are random, vocabularies those of real tokenizers, text.  Everything in bf16 with PyTorch's fused AdamW.
+"""
+import gc
+import json
+import os
+import sqlite3
+import sys
+
+MODELS = {  # name: vocabulary, hidden size, layers, tokens a step
+    "Llama": (128256, 2048, 4, 4096),
+    "Mistral": (32000, 2048, 4, 4096),
+    "Qwen2": (151646, 1536, 4, 4096),
+    "Qwen3": (151936, 2048, 4, 4096),
+    "Gemma": (256000, 1024, 4, 2048),
+    "Gemma2": (256000, 1024, 4, 2048),
+    "Gemma3": (262144, 1152, 4, 2048),
+    "GPT2": (50257, 1024, 8, 4096),
+}
+TIED = {"Qwen2", "Gemma", "Gemma2", "Gemma3", "GPT2"}
+STEPS, LIMIT, LENGTH = 50, 1e-2, 1024
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def build(name, layers=None, size=None):
+    import torch
+    from loss_patch_kit import make
+
+    vocab, hidden, depth, _ = MODELS[name]
+    hidden, depth = size or hidden, layers or depth
+    heads = hidden // 128
+    sizes = dict(vocab_size=vocab, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=depth, head_dim=128,
+                 num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=LENGTH)  # fmt: skip
+    if name == "GPT2":
+        sizes = dict(vocab_size=vocab, n_embd=hidden, n_layer=depth, n_head=heads, n_positions=LENGTH)
+    elif name.startswith("Gemma") and name != "Gemma":
+        sizes.update(final_logit_softcapping=30.0)
+    return make(name, torch.bfloat16, "cuda", tie_word_embeddings=name in TIED, **sizes)
+
+
+def steps(model, count, tokens):
+    """The losses of COUNT steps; of the vocabulary the text has 1024 tokens, so that there is something to learn."""
+    import torch
+    from loss_patch_kit import text
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    losses = []
+    for step in range(count):
+        loss = model(**text(step, vocab=1024, batch=tokens // LENGTH, length=LENGTH, device="cuda")).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+        del loss
+    return torch.stack(losses).tolist()
+
+
+def patched(model):
+    import vramscope
+
+    vramscope.patch_loss(model)
+    return model
+
+
+def write(path, facts):
+    import torch
+    import transformers
+
+    facts.update(torch=torch.__version__, transformers=transformers.__version__, device=torch.cuda.get_device_name(0))
+    with open(path, "w") as file:
+        json.dump(facts, file)
+
+
+def losses(name, path):
+    import torch
+
+    facts = {"name": name}
+    for kind in ("eager", "again", "patched"):
+        model = build(name)
+        facts[kind] = steps(patched(model) if kind == "patched" else model, STEPS, 2048)
+        del model
+        gc.collect()
+        torch.cuda.empty_cache()
+    write(path, facts)
+
+
+def memory(name, loss, path):
+    import torch
+    from linear_cross_entropy import workspace_bytes
+
+    vocab, hidden, _, tokens = MODELS[name]
+    model = build(name)
+    facts = {"name": name, "losses": steps(patched(model) if loss == "patched" else model, 4, tokens)}
+    facts.update(peak=torch.cuda.max_memory_allocated(), workspace=workspace_bytes(tokens, hidden, vocab),
+                 gradients=2 * hidden * (tokens + vocab))  # fmt: skip
+    write(path, facts)
+
+
+def compiled(path):
+    import torch
+
+    facts = {}
+    for kind in ("eager", "patched", "compiled", "patched and compiled"):
+        model = build("Llama", layers=2, size=1024)
+        model = patched(model) if "patched" in kind else model
+        run = torch.compile(model, fullgraph=True) if "compiled" in kind else model
+        values = steps(run, 3, 4096)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        facts[kind] = {"losses": values + steps(run, 7, 4096), "peak": torch.cuda.max_memory_allocated()}
+        del model, run
+        torch._dynamo.reset()
+        gc.collect()
+        torch.cuda.empty_cache()
+    write(path, facts)
+
+
+# ---- what it says together ----
+
+
+def load(work, *name):
+    path = os.path.join(work, "-".join(name) + ".json")
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        return json.load(file)
+
+
+def furthest(a, b):
+    return max(abs(x - y) / abs(x) for x, y in zip(a, b, strict=True))
+
+
+def recorded(work, name, loss):
+    """The peak that vramscope recorded, and what speaks against the recording."""
+    db = sqlite3.connect(f"file:{work}/{name}-{loss}.db?mode=ro", uri=True)
+    peaks = dict(db.execute("SELECT kind, peak_bytes FROM peak WHERE device = 0"))
+    against = [f"{n} events lost: {why}" for n, why in db.execute("SELECT events, why FROM loss")]
+    logits = dict(db.execute("SELECT phase, ranges FROM phase_peak WHERE device = 0")).get("logits", 0)
+    return peaks, against + ([] if logits == 4 else [f"{logits} ranges of logits in 4 steps"])
+
+
+def savings(work, name):
+    report = load(work, name, "eager", "report")
+    return ((report or {}).get("files") or [{"devices": [{}]}])[0]["devices"][0].get("savings") or {}
+
+
+def losses_line(work, name):
+    facts = load(work, name, "losses")
+    if facts is None:
+        return False, f"{name:8} losses: nothing came"
+    off, drift, first = furthest(facts["eager"], facts["patched"]), furthest(facts["eager"], facts["again"]), facts["eager"]
+    good = off <= LIMIT and first[-1] < first[0] and facts["patched"] != first
+    return good, f"{name:8} {MODELS[name][0]:6} {first[0]:9.4f} {first[-1]:9.4f} {off:10.1e} {drift:13.1e} {abs(facts['patched'][0] / first[0] - 1):11.1e}"
+
+
+def memory_line(work, name):
+    eager, fused = load(work, name, "eager"), load(work, name, "patched")
+    if not eager or not fused:
+        return False, f"{name:8} memory: nothing came"
+    problems, peaks = [], []
+    for loss, facts in (("eager", eager), ("patched", fused)):
+        found, against = recorded(work, name, loss)
+        problems += against
+        if found["framework"] != facts["peak"]:
+            problems.append(f"PyTorch's peak is {facts['peak']}, recorded {found['framework']}")
+        peaks.append(found["allocated"])
+    said = savings(work, name)
+    floor, own = said.get("peak_without_bytes"), fused["workspace"] + fused["gradients"]
+    line = f"{name:8} {MODELS[name][3]:6} {peaks[0] / GIB:9.3f} {peaks[1] / GIB:9.3f} {peaks[1] / peaks[0] - 1:+8.1%}"
+    if floor is None:
+        return False, f"{line} the eager run's report knows no bound; {'; '.join(problems)}"
+    above = peaks[1] - floor
+    if above < 0:
+        problems.append("below the report's bound")
+    if above > own + 64 * MIB:
+        problems.append("above the bound by more than its workspace and gradients")
+    line += f" {floor / GIB:9.3f} {above / MIB:+10.1f} {fused['workspace'] / MIB:9.1f} {fused['gradients'] / MIB:9.1f}"
+    return not problems, " ".join([line, *problems])
+
+
+def compiled_lines(work):
+    facts = load(work, "compiled")
+    if facts is None:
+        yield False, "compiled: nothing came"
+        return
+    for kind in ("patched", "compiled", "patched and compiled"):
+        off = furthest(facts["eager"]["losses"], facts[kind]["losses"])
+        peak, before = facts[kind]["peak"], facts["compiled" if kind == "patched and compiled" else "eager"]["peak"]
+        good = off <= LIMIT and (kind == "compiled" or peak < before)
+        yield good, f"{kind:22} losses of 10 steps off eager's by {off:.1e}; peak {peak / GIB:.3f} GiB, eager {facts['eager']['peak'] / GIB:.3f}"
+
+
+def table(work, *parts):
+    bad = 0
+
+    def show(good, line):
+        nonlocal bad
+        bad += not good
+        print("ok  " if good else "FAIL", line)
+
+    if "losses" in parts:
+        facts = load(work, "Mistral", "losses") or {}
+        print(f"{facts.get('device')}, torch {facts.get('torch')}, transformers {facts.get('transformers')}; {STEPS} steps of 2048 tokens, bf16")
+        print("     model     vocab first loss      last    patched  another eager  first step     (largest relative difference)")
+        for name in MODELS:
+            show(*losses_line(work, name))
+    if "memory" in parts:
+        print("     model    tokens eager GiB   patched     fall   at least  above MiB workspace gradients   (peaks recorded by vramscope)")
+        for name in MODELS:
+            show(*memory_line(work, name))
+    if "compiled" in parts:
+        for result in compiled_lines(work):
+            show(*result)
+    return bad
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.append(os.path.join(here, "../e2e/cross_entropy"))
+    sys.exit(bool({"losses": losses, "memory": memory, "compiled": compiled, "table": table}[sys.argv[1]](*sys.argv[2:])))
