@@ -4,17 +4,20 @@
  *
  * A part knows those above it in this list and none below: no function here calls one of a later part.
  *
- *      part         knows                                                     file
- *      order        which free is complete for whom                           order.c
- *      holes        trees of tiles by size                                    holes.c
- *      granules     in use or not, last used by whom, aliased by which views  granules.c, atoms.c,
- * view_classes.c tiles        what lies where in a window, cutting and joining          tiles.c views second
- * mappings: finding, using, removing                 views.c sharing      whose a hole is, and what must be
- * waited for              sharing.c frees        carried out, at once or once others are done deferred.c
- *      waiting      for streams and the device, and what that sets free       settle.c, pace.c
- *      supply       creating granules, giving them back, making views         supply.c, trim.c, surplus.c,
- * view_build.c policy       which of these a request is served from                   policy.c arena the
- * functions of arena.h                                  arena.c, lanes.c
+ *      part         knows                                                       file
+ *      order        which free is complete for whom                             order.c
+ *      holes        trees of tiles by size                                      holes.c
+ *      granules     in use or not, last used by whom, aliased by which views    granules.c
+ *                                                                               atoms.c, view_classes.c
+ *      tiles        what lies where in a window, cutting and joining            tiles.c
+ *      views        second mappings: finding, using, removing                   views.c
+ *      sharing      whose a hole is, and what must be waited for                sharing.c
+ *      frees        carried out, at once or once others are done                deferred.c
+ *      waiting      for streams and the device, and what that sets free         settle.c, pace.c
+ *      supply       creating granules, giving them back                         supply.c, trim.c
+ *                   and making views                                            surplus.c, view_build.c
+ *      policy       which of these a request is served from                     policy.c
+ *      arena        the functions of arena.h                                    arena.c, lanes.c
  *
  * Beside them are the books: meta.c (their memory), blocks.c (live blocks by address).
  *
