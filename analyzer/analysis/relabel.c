@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bands.h"
+#include "base/shown.h"
 
 /* ---- rules ---- */
 
@@ -204,11 +205,26 @@ static int relabel(struct trace *t, const struct relabel *r)
     return result ? -1 : 0;
 }
 
+/* Once for a file, however often it is opened. */
+static void say_which(const struct trace *t)
+{
+    static char **said;
+    static size_t n;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(said[i], t->path) == 0)
+            return;
+    *PUSH(said, n) = xstrdup(t->path);
+    fprintf(stderr, "vramscope: %s has the processes %s: this is %lld; --process N shows another\n",
+            shown(t->path), t->process_names, (long long)t->process.id);
+}
+
 int relabel_open(struct trace *t, const char *path, const struct relabel *r)
 {
     bool asked = r->phases || r->steps;
-    if (trace_open(t, path))
+    if (trace_open_process(t, path, r->process))
         return -1;
+    if (!r->process && t->processes > 1)
+        say_which(t);
     if (asked && t->thinned)
         snprintf(
             t->why, sizeof t->why,

@@ -16,6 +16,7 @@
 struct relabel {
     const char *phases; /* NAME=PATTERN[,NAME=PATTERN...]; NULL: as recorded */
     const char *steps;  /* PATTERN of the names whose ranges are steps; NULL: as recorded */
+    int64_t process;    /* of a file with several, which one; 0: the first, and a line on stderr says so */
 };
 
 #define RELABEL_ROWS(type, member)                                                                           \
@@ -25,6 +26,12 @@ struct relabel {
      ARG_TEXT,                                                                                               \
      offsetof(type, member.phases),                                                                          \
      "make phases of ranges by their names: name=pattern[,name=pattern...]"},                                \
+        {"process",                                                                                          \
+         0,                                                                                                  \
+         "N",                                                                                                \
+         ARG_COUNT,                                                                                          \
+         offsetof(type, member.process),                                                                     \
+         "of a file with several processes, process N"},                                                     \
     {                                                                                                        \
         "steps", 0, "PATTERN", ARG_TEXT, offsetof(type, member.steps),                                       \
             "a step is a range of such a name (NVTX)"                                                        \
@@ -32,7 +39,7 @@ struct relabel {
 
 /* 0, or -1 with *WHY: R makes no sense. */
 int relabel_check(const struct relabel *r, char *why, size_t size);
-/* trace_open, and then as R says. */
+/* trace_open_process, and then as R says. */
 int relabel_open(struct trace *t, const char *path, const struct relabel *r);
 
 #endif

@@ -106,7 +106,7 @@ static int end_from_journal(struct trace *t)
     if (state == LEFTOVER_DEAD) {
         trace_disconnect(t);
         state = leftover_merge(t->journal, t->path, &t->recovered, why, sizeof why);
-        if (trace_connect(t))
+        if (trace_connect(t) || trace_select(t))
             return -1;
     }
     if (end_from_file(t)) /* by us, or meanwhile by somebody else */

@@ -17,6 +17,32 @@ static int run(struct trace *t, const char *sql)
     return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
+/* Removes what lies over TABLE already: the rows of one process of several (process.c). */
+static int uncover(struct trace *t, const char *table)
+{
+    char *sql = xformat("DROP VIEW IF EXISTS temp.%s", table);
+    int result = run(t, sql);
+    free(sql);
+    return result;
+}
+
+/* Runs SQL, in which file.TABLE stands for the file's own table, or for what of it is the process's. */
+static int run_over(struct trace *t, const char *sql)
+{
+    const char *own = t->processes > 1 ? "temp.one_" : "main.", *file;
+    char *text = xstrdup("");
+    for (; (file = strstr(sql, "file.")) != NULL; sql = file + strlen("file.")) {
+        char *longer = xformat("%s%.*s%s", text, (int)(file - sql), sql, own);
+        free(text);
+        text = longer;
+    }
+    char *whole = xformat("%s%s", text, sql);
+    int result = run(t, whole);
+    free(whole);
+    free(text);
+    return result;
+}
+
 /* ---- names ---- */
 
 int trace_relabel_begin(struct trace *t, struct trace_text **names, size_t *n)
@@ -28,7 +54,7 @@ int trace_relabel_begin(struct trace *t, struct trace_text **names, size_t *n)
         return -1;
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT id, text FROM string WHERE id IN (SELECT name FROM main.rng UNION SELECT "
+                  "SELECT id, text FROM string WHERE id IN (SELECT name FROM rng UNION SELECT "
                   "name FROM moment) ORDER BY id",
                   0);
     int code = SQLITE_ERROR;
@@ -76,7 +102,7 @@ static const char ranges_sql[] = "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, 
                                  "flags & 2 THEN coalesce((SELECT n.phase FROM "
                                  "new_phase n WHERE n.name = r.name), phase) ELSE phase END, name, domain, "
                                  "source, flags, parent, thread, step, "
-                                 "first_seq, t_push, t_pop FROM main.rng r;"
+                                 "first_seq, t_push, t_pop FROM file.rng r;"
                                  "UPDATE temp.rng SET flags = (flags & ~1) | NOT EXISTS (WITH RECURSIVE "
                                  "up(id) AS (SELECT rng.parent UNION SELECT "
                                  "p.parent FROM temp.rng p JOIN up ON p.id = up.id) SELECT 1 FROM up JOIN "
@@ -86,7 +112,7 @@ static const char ranges_sql[] = "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, 
 /* the outermost ranges of such a name, of the thread that opened the first one, and marks */
 static const char steps_sql[] =
     "CREATE TEMP TABLE pop(range INTEGER PRIMARY KEY, seq INT);"
-    "INSERT OR IGNORE INTO pop SELECT range, seq FROM main.ev WHERE op = 31;"
+    "INSERT OR IGNORE INTO pop SELECT range, seq FROM file.ev WHERE op = 31;"
     "CREATE TEMP TABLE step(process INT, step INT, t_ns INT, seq INT);"
     "INSERT INTO temp.step SELECT (SELECT min(id) FROM process), row_number() OVER (ORDER BY t, seq), t, seq "
     "FROM ("
@@ -106,7 +132,9 @@ static const char steps_sql[] =
 
 int trace_relabel_ranges(struct trace *t, bool steps)
 {
-    return run(t, ranges_sql) || (steps && run(t, steps_sql)) ? -1 : 0;
+    if (uncover(t, "rng") || run_over(t, ranges_sql))
+        return -1;
+    return steps && (uncover(t, "step") || run_over(t, steps_sql)) ? -1 : 0;
 }
 
 /* ---- events ---- */
@@ -136,7 +164,7 @@ static void relabeled(sqlite3_context *c, int n, sqlite3_value **v)
         sqlite3_result_value(c, v[2]);
 }
 
-#define THREAD_OF(seq) "(SELECT k.thread FROM main.ev o JOIN kind k ON k.id = o.kind WHERE o.seq = " seq ")"
+#define THREAD_OF(seq) "(SELECT k.thread FROM file.ev o JOIN kind k ON k.id = o.kind WHERE o.seq = " seq ")"
 #define X512(column)   "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
 #define X2M(column)    "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 2097152 END"
 
@@ -164,9 +192,9 @@ static int overlay(struct trace *t, const struct column *columns, size_t n)
         view = longer;
     }
     int result = trace_sql_done(t, s, code);
-    char *whole = xformat("%s FROM main.%s x", view, table);
+    char *whole = xformat("%s FROM file.%s x", view, table);
     if (!result && count)
-        result = run(t, whole);
+        result = uncover(t, table) || run_over(t, whole) ? -1 : 0;
     free(whole);
     free(view);
     free(ask);
@@ -205,7 +233,7 @@ static const char statistics_sql[] =
                     "CREATE TEMP TABLE ended AS SELECT phase, count(*) AS n, coalesce(sum(CASE WHEN flags & "
                     "1 THEN t_pop - t_push END), 0) "
                     "AS ns, coalesce(sum(CASE WHEN flags & 5 = 1 AND t_pop IS NULL THEN max(0, (SELECT t "
-                    "FROM main.ev ORDER BY seq DESC "
+                    "FROM file.ev ORDER BY seq DESC "
                     "LIMIT 1) - t_push) END), 0) AS open_ns, max(t_pop) AS last FROM temp.rng WHERE phase > "
                     "0 GROUP BY phase;"
                     "CREATE TEMP TABLE phase_stat(process INT, device INT, phase INT, ranges INT, ns INT, "
@@ -238,5 +266,6 @@ int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, 
     if (sqlite3_create_function_v2(t->db, "relabeled", 3, SQLITE_UTF8 | SQLITE_DETERMINISTIC, asked,
                                    relabeled, NULL, NULL, forget) != SQLITE_OK)
         return trace_sql_error(t);
-    return overlay_all(t) || run(t, statistics_sql) || trace_reload(t) ? -1 : 0;
+    return overlay_all(t) || uncover(t, "phase_stat") || run_over(t, statistics_sql) || trace_reload(t) ? -1
+                                                                                                        : 0;
 }

@@ -9,6 +9,8 @@ struct sqlite3_stmt;
 /* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (file.c). */
 int trace_inspect(struct trace *t);
 int trace_connect(struct trace *t);
+/* Has all that follows see the rows of t->wanted_process, or of the first one, alone (process.c). */
+int trace_select(struct trace *t);
 void trace_disconnect(struct trace *t);
 int trace_check_schema(struct trace *t);
 bool trace_has_no_tables(struct trace *t); /* and disconnects */

@@ -136,7 +136,7 @@ static void write_all(struct work *w, struct name_query *const *queries, const s
         rc = write_names(w, update, queries[m], counts[m]);
     sqlite3_finalize(update);
     if (rc == SQLITE_OK) /* do not ask again for what has no name */
-        rc = sqlite3_exec(w->db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id) FROM frame",
+        rc = sqlite3_exec(w->db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id), 0 FROM frame",
                           NULL, NULL, NULL);
     if (rc != SQLITE_OK || sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
         sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);

@@ -259,6 +259,8 @@ static int load_small(struct trace *t)
            "WHERE m.source = 3 AND s.text LIKE 'output layer not called: %' LIMIT 1");
     int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
+    t->events -= t->events == UNKNOWN ? 0 : t->before;
+    written -= written == UNKNOWN ? 0 : t->before;
     if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
         t->events = written == UNKNOWN ? 0 : written;
     if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_bounds(t) ||
@@ -293,7 +295,7 @@ static int open_steps(struct trace *t)
     if (kind < 0 || (kind == 0 && trace_connect(t)))
         return -1;
     bool empty = kind == 1 || trace_has_no_tables(t);
-    if (!empty && trace_check_schema(t))
+    if (!empty && (trace_check_schema(t) || trace_select(t)))
         return -1;
     if (trace_complete(t, empty) || load_small(t))
         return -1;
@@ -302,7 +304,13 @@ static int open_steps(struct trace *t)
 
 int trace_open(struct trace *t, const char *path)
 {
+    return trace_open_process(t, path, 0);
+}
+
+int trace_open_process(struct trace *t, const char *path, int64_t process)
+{
     memset(t, 0, sizeof *t);
+    t->wanted_process = process;
     t->path = xstrdup(path);
     t->label = name_of(t->path);
     if (open_steps(t) == 0)
@@ -317,6 +325,7 @@ int trace_open(struct trace *t, const char *path)
 void trace_close(struct trace *t)
 {
     trace_disconnect(t);
+    free(t->process_names);
     for (size_t i = 0; i < t->text_count; i++)
         free(t->texts[i]);
     free(t->texts);

@@ -14,7 +14,7 @@
 #include "base/base.h"
 #include "trace/event.h"
 
-#define TRACE_SCHEMA 4 /* the schema version that this analyzer reads */
+#define TRACE_SCHEMA 5 /* the schema version that this analyzer reads */
 
 struct trace_process {
     int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;
@@ -231,8 +231,12 @@ struct trace {
     int64_t unfinished_step;  /* that was under way when the recording ended; UNKNOWN: none */
     int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none such */
     int64_t reports;          /* of a framework, whose totals were compared with ours; UNKNOWN: not counted */
-    int64_t reports_mismatched; /* of these */
-    struct trace_process process;
+    int64_t reports_mismatched;   /* of these */
+    struct trace_process process; /* the one that is shown */
+    int64_t wanted_process;       /* process.id; 0: the first */
+    int64_t processes;            /* that the file has */
+    char *process_names;          /* "1 and 2" */
+    int64_t before;               /* its events' numbers count from behind this one (schema.sql) */
     struct trace_device *devices;
     size_t device_count;
     struct trace_phase *phases;
@@ -257,8 +261,11 @@ struct trace {
 
 #define TRACE_OOMS 8
 
-/* Opens PATH and reads everything small.  On -1 nothing stays open and *why has the line. */
+/* Opens PATH and reads everything small.  On -1 nothing stays open and *why has the line.  Of a file with
+ * several processes the first is seen. */
 int trace_open(struct trace *t, const char *path);
+/* The same; of a file with several processes PROCESS is seen, 0: the first. */
+int trace_open_process(struct trace *t, const char *path, int64_t process);
 void trace_close(struct trace *t);
 
 /* Whether the file is known to hold all of its run: it has the end, no event was lost, no call went past. */

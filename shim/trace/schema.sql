@@ -7,6 +7,11 @@
 --   x2m      bytes in units of 2 MiB, likewise -n for exactly n bytes
 -- The views undo both: every column named *_bytes is in bytes, every *_ns in nanoseconds.
 --
+-- A file has one process, number 1, or, where files were joined, several.  Numbers of events and of ranges are unique in the file: those
+-- of process P lie between (P - 1) * 2^40 and P * 2^40, so that (seq >> 40) + 1 is the process of a row that has a seq and no other
+-- column for it.  Names (tables phase, op, space, api, string, stack, frame, module) are shared by all; whatever else has no column
+-- `process` has a kind, a seq or a range.
+--
 -- Columns that mean the same everywhere:
 --   process        process.id; 1 in a file of one process
 --   device         CUDA ordinal as the process sees it, -1 unknown or none; device.id
@@ -39,13 +44,13 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about the file, a key and its value a row: schema_version (4), version (of the tool), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (5), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
-CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;
 
--- the process that was recorded.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
+-- the process that was recorded, or the processes.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
 -- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher gave them;
 -- start_realtime_ns the wall clock at t = 0; end_ns NULL while it runs or when it was killed
 CREATE TABLE process(
@@ -105,10 +110,10 @@ CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   device INT, space INT, address INT, size INT, -- x512
   t INT, phase INT, range INT, stack INT,
   managed INT);    -- 1: a caching allocator carves blocks from it
--- one row, id 1: events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
-CREATE TABLE mark(id INTEGER PRIMARY KEY CHECK (id = 1), upto_seq INT, ring_seq INT, live_seq INT);
+-- one row a process, id: process.id.  Events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
+CREATE TABLE mark(id INTEGER PRIMARY KEY, upto_seq INT, ring_seq INT, live_seq INT);
 -- what a writer that continues the file after a kill has to know and no other table says, as of mark.upto_seq; of no use to anybody
--- else, and empty once the recording has ended.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
+-- else, and empty once the recording has ended, so never of more than one process.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
 CREATE TABLE resume(what INT, id INT, a INT, b INT, c INT, d INT);
 
 -- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event.  From first_seq to last_seq,
@@ -336,7 +341,7 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   k.thread AS thread, CASE e.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = e.phase) END AS phase, e.range AS range, e.stack AS stack, k.status AS status, e.mate AS mate,
   CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END AS framework_bytes,
   CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS direct_bytes,
-  CASE WHEN e.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
+  CASE WHEN (k.process, e.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
     CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
@@ -358,37 +363,37 @@ CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
 -- the curve: the device's totals, and the phase, after each event that could change them.  Of a folded stretch, for each device and
 -- phase: the greatest and the least allocated, and what its last event left, each at its moment (so not all are in order).
 -- allocated_bytes NULL: unknown, see peak
-CREATE VIEW timeline AS SELECT (SELECT min(id) FROM process) AS process, e.t AS t_ns, e.device AS device,
-  CASE WHEN e.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
+CREATE VIEW timeline AS SELECT (e.seq >> 40) + 1 AS process, e.t AS t_ns, e.device AS device,
+  CASE WHEN ((e.seq >> 40) + 1, e.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
     CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
   CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
   FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50)
-  UNION ALL SELECT (SELECT min(id) FROM process), max_allocated_t, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE max_allocated END, reserved_at_max,
+  UNION ALL SELECT (first_seq >> 40) + 1, max_allocated_t, device, CASE WHEN ((first_seq >> 40) + 1, device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE max_allocated END, reserved_at_max,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
-  UNION ALL SELECT (SELECT min(id) FROM process), min_allocated_t, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE min_allocated END, reserved_at_min,
+  UNION ALL SELECT (first_seq >> 40) + 1, min_allocated_t, device, CASE WHEN ((first_seq >> 40) + 1, device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE min_allocated END, reserved_at_min,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0
-  UNION ALL SELECT (SELECT min(id) FROM process), t_last, device, CASE WHEN device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE last_framework + last_direct END, last_reserved,
+  UNION ALL SELECT (first_seq >> 40) + 1, t_last, device, CASE WHEN ((first_seq >> 40) + 1, device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE last_framework + last_direct END, last_reserved,
     (SELECT name FROM phase WHERE id = zone.phase) FROM zone WHERE stretch IS NOT NULL AND device >= 0;
 
 -- what was folded (table stretch): from from_ns to to_ns, first_step to last_step the training iterations that were under way, how many
 -- stretches it was, and how many events, ranges, steps that ended and samples there were.  Empty: everything that was recorded has its row
-CREATE VIEW folded AS SELECT s.first_seq AS stretch, s.t_first AS from_ns, s.t_last AS to_ns, s.first_step AS first_step, s.last_step AS last_step,
+CREATE VIEW folded AS SELECT (s.first_seq >> 40) + 1 AS process, s.first_seq AS stretch, s.t_first AS from_ns, s.t_last AS to_ns, s.first_step AS first_step, s.last_step AS last_step,
   s.folded AS stretches, s.last_seq - s.first_seq + 1 AS events, s.ranges AS ranges, s.steps AS steps, s.samples AS samples
   FROM stretch s WHERE s.folded > 0;
 
 -- the extremes of a folded stretch (folded.stretch) for each device and phase of its events (allocated NULL: unknown, see peak): max_allocated_bytes, first reached at
 -- max_allocated_ns, min_allocated_bytes at min_allocated_ns, max_reserved_bytes at max_reserved_ns, min_reserved_bytes at
 -- min_reserved_ns; zone: its row of table zone, for view zone_held
-CREATE VIEW folded_phase AS SELECT z.stretch AS stretch, z.device AS device, (SELECT name FROM phase WHERE id = z.phase) AS phase, z.events AS events,
-  CASE WHEN z.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.max_allocated END AS max_allocated_bytes, z.max_allocated_t AS max_allocated_ns,
-  CASE WHEN z.device IN (SELECT device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.min_allocated END AS min_allocated_bytes, z.min_allocated_t AS min_allocated_ns,
+CREATE VIEW folded_phase AS SELECT (z.first_seq >> 40) + 1 AS process, z.stretch AS stretch, z.device AS device, (SELECT name FROM phase WHERE id = z.phase) AS phase, z.events AS events,
+  CASE WHEN ((z.first_seq >> 40) + 1, z.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.max_allocated END AS max_allocated_bytes, z.max_allocated_t AS max_allocated_ns,
+  CASE WHEN ((z.first_seq >> 40) + 1, z.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE z.min_allocated END AS min_allocated_bytes, z.min_allocated_t AS min_allocated_ns,
   z.max_reserved AS max_reserved_bytes, z.max_reserved_t AS max_reserved_ns, z.min_reserved AS min_reserved_bytes, z.min_reserved_t AS min_reserved_ns,
   z.first_seq AS zone FROM zone z WHERE z.stretch IS NOT NULL;
 
 -- who held the greatest allocated of a zone (zone.first_seq; stretch: folded.stretch, NULL in full): by the phase of birth ('other phases': the rest), a framework's blocks and
 -- direct allocations.  What is missing to the sum was held before the recording
-CREATE VIEW zone_held AS SELECT z.first_seq AS zone, z.stretch AS stretch, z.device AS device,
+CREATE VIEW zone_held AS SELECT (z.first_seq >> 40) + 1 AS process, z.first_seq AS zone, z.stretch AS stretch, z.device AS device,
   CASE WHEN json_extract(h.value, '$[0]') < 0 THEN 'other phases' ELSE (SELECT name FROM phase WHERE id = json_extract(h.value, '$[0]')) END AS phase,
   json_extract(h.value, '$[1]') AS framework_bytes, json_extract(h.value, '$[2]') AS direct_bytes
   FROM zone z CROSS JOIN json_each(z.held) h;
@@ -398,9 +403,9 @@ CREATE VIEW zone_held AS SELECT z.first_seq AS zone, z.stretch AS stretch, z.dev
 CREATE VIEW step_peak AS
   SELECT r.process AS process, r.step AS first_step, r.step AS last_step, p.device AS device, max(p.allocated_bytes) AS allocated_bytes,
     max(p.reserved_bytes) AS reserved_bytes FROM rng r JOIN range_peak p ON p.range = r.id
-    WHERE NOT EXISTS (SELECT 1 FROM stretch s WHERE s.folded > 0 AND r.step BETWEEN s.first_step AND s.last_step) GROUP BY r.process, r.step, p.device
+    WHERE NOT EXISTS (SELECT 1 FROM stretch s WHERE s.folded > 0 AND (s.first_seq >> 40) + 1 = r.process AND r.step BETWEEN s.first_step AND s.last_step) GROUP BY r.process, r.step, p.device
   UNION ALL
-  SELECT (SELECT min(id) FROM process), s.first_step, s.last_step, f.device, max(f.allocated_bytes), max(f.reserved_bytes)
+  SELECT (s.first_seq >> 40) + 1, s.first_step, s.last_step, f.device, max(f.allocated_bytes), max(f.reserved_bytes)
     FROM stretch s JOIN range_fold f ON f.stretch = s.first_seq WHERE s.folded > 0 AND f.device >= 0 GROUP BY s.first_seq, f.device;
 
 -- rng with names, of what is not folded: id is rng.id; phase 'none' where the range names no phase; name and NVTX domain as the program gave them; source
@@ -418,16 +423,16 @@ CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
 
 -- what has not ended: table live (with its units) brought up to the last written row.  t: when it was allocated; size x512
 CREATE VIEW open_allocation AS
-  SELECT alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
-   WHERE alloc_seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52, 53) AND mate > 0
-                           AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+  SELECT (alloc_seq >> 40) + 1 AS process, alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
+   WHERE alloc_seq NOT IN (SELECT f.mate FROM mark m CROSS JOIN ev f ON f.seq > m.live_seq AND f.seq < m.id << 40
+                           WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   UNION ALL
-  SELECT e.seq, e.op, e.device, k.space, e.address, e.size, e.t, e.phase, e.range, e.stack,
+  SELECT m.id, e.seq, e.op, e.device, k.space, e.address, e.size, e.t, e.phase, e.range, e.stack,
          k.managed OR e.seq IN (SELECT seq FROM amend WHERE op = 50)
-    FROM ev e JOIN kind k ON k.id = e.kind
-   WHERE e.seq > (SELECT live_seq FROM mark) AND e.op IN (1, 4, 20) AND k.status = 0
-     AND e.seq NOT IN (SELECT mate FROM ev WHERE seq > (SELECT live_seq FROM mark) AND op IN (2, 6, 21, 51, 52, 53) AND mate > 0
-                       AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3));
+    FROM mark m CROSS JOIN ev e ON e.seq > m.live_seq AND e.seq < m.id << 40 CROSS JOIN kind k ON k.id = e.kind
+   WHERE e.op IN (1, 4, 20) AND k.status = 0
+     AND e.seq NOT IN (SELECT f.mate FROM mark n CROSS JOIN ev f ON f.seq > n.live_seq AND f.seq < n.id << 40
+                       WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3));
 
 -- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
 -- memory.  layer is for later.  Of what was folded those have a row that live at the end, or whose end was not folded
@@ -435,7 +440,7 @@ CREATE VIEW open_allocation AS
 -- (Names that most rows do not have, such as a space of a framework's block, are asked for only where there is one: a full
 -- scan of ten million events is mostly these look-ups.)
 CREATE VIEW allocation AS
-  SELECT 1 AS process, CASE a.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END AS op,
+  SELECT (a.seq >> 40) + 1 AS process, CASE a.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END AS op,
     a.seq AS alloc_seq, f.seq AS free_seq, a.device AS device,
     CASE k.space WHEN 0 THEN 'none' WHEN 1 THEN 'device' ELSE (SELECT name FROM space WHERE id = k.space) END AS space,
     CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END AS address,
@@ -449,7 +454,7 @@ CREATE VIEW allocation AS
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
   UNION ALL
-  SELECT 1, CASE o.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END, o.alloc_seq, CAST(NULL AS INT), o.device,
+  SELECT o.process, CASE o.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END, o.alloc_seq, CAST(NULL AS INT), o.device,
     CASE o.space WHEN 0 THEN 'none' WHEN 1 THEN 'device' ELSE (SELECT name FROM space WHERE id = o.space) END,
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END,
@@ -463,7 +468,7 @@ CREATE VIEW allocation AS
 -- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
 -- driver allocations, from which blocks are carved
 CREATE VIEW leak AS
-  SELECT 1 AS process, o.device AS device, o.alloc_seq AS alloc_seq, (SELECT name FROM op WHERE id = o.op) AS op,
+  SELECT o.process AS process, o.device AS device, o.alloc_seq AS alloc_seq, (SELECT name FROM op WHERE id = o.op) AS op,
     CASE WHEN o.op = 20 THEN 'framework block' WHEN o.space = 2 THEN 'direct pool' WHEN o.space = 9 THEN 'direct array' WHEN o.space = 10 THEN 'direct graph'
          WHEN o.space NOT IN (1, 12) THEN (SELECT name FROM space WHERE id = o.space) WHEN o.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END AS address,
@@ -489,13 +494,13 @@ CREATE VIEW live_at_peak AS
     UNION ALL
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
-      FROM top CROSS JOIN open_allocation o ON o.device = top.device AND o.alloc_seq <= top.seq
+      FROM top CROSS JOIN open_allocation o ON o.process = top.process AND o.device = top.device AND o.alloc_seq <= top.seq
       WHERE NOT top.stored AND (top.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
-      FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
+      FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.seq < top.process << 40 AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
       WHERE NOT top.stored AND (top.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND NOT EXISTS (SELECT 1 FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= top.seq)))
@@ -524,14 +529,14 @@ CREATE VIEW live_at_oom AS
     UNION ALL
     SELECT m.process, m.seq, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
         CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
-      FROM oom m CROSS JOIN open_allocation o ON o.device = m.device AND o.alloc_seq <= m.seq
+      FROM oom m CROSS JOIN open_allocation o ON o.process = m.process AND o.device = m.device AND o.alloc_seq <= m.seq
       WHERE NOT m.stored AND (m.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10, 12))
         AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > m.seq))))
     UNION ALL
     SELECT m.process, m.seq, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
         CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
-      FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
+      FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.seq < m.process << 40 AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = m.device CROSS JOIN kind k ON k.id = a.kind
       WHERE NOT m.stored AND (m.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (m.device < 0 OR a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT k.managed

@@ -306,7 +306,7 @@ class Run:
             db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
             db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")
             db.execute("INSERT INTO upper_bound VALUES(1,0,'reserved',5,8000,9,9000)")
-        db.executemany("INSERT INTO meta VALUES(?,?)", meta.items())
+        db.executemany("INSERT INTO meta VALUES(?,?,?)", [(k, v, k not in ("schema_version", "version")) for k, v in meta.items()])
         rank, world = (args.rank, args.world) if args.rank is not None else (None, None)
         db.execute("INSERT INTO process VALUES(1,?,'b00t',?,?,?,?,?,?,?,?)",
                    (args.host, 4211 + (args.rank or 0), rank, rank, world, "python train.py --layers 8", start, None if args.kind == "killed" else self.t,
@@ -437,7 +437,7 @@ def main():
     p.add_argument("--extra", type=int, default=0, help="MiB more in logits")
     p.add_argument("--start", type=int, default=0, help="seconds after the others")
     p.add_argument("--source", default="nvml_process", help="of the samples")
-    p.add_argument("--schema-version", type=int, default=4)
+    p.add_argument("--schema-version", type=int, default=5)
     p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
     p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")

@@ -77,6 +77,8 @@ void report_file_json(const struct trace *t, struct json *j)
     json_text(j, "file", t->path);
     json_text(j, "command", p->command);
     json_text(j, "host", p->host);
+    json_int(j, "process", p->id);
+    json_int(j, "processes", t->processes);
     json_int(j, "pid", p->pid);
     json_int(j, "rank", p->rank);
     json_int(j, "local_rank", p->local_rank);

@@ -94,6 +94,8 @@ void report_header_text(const struct report *r, FILE *out, bool exact)
         fprintf(out, "simulated driver: no GPU was involved\n");
     fprintf(out, "\n  command   %s\n  host      %s, pid %lld", p->command ? shown(p->command) : "unknown",
             p->host ? shown(p->host) : "unknown", p->pid == UNKNOWN ? -1 : (long long)p->pid);
+    if (t->processes > 1)
+        fprintf(out, " (process %lld of the file's %s)", (long long)p->id, t->process_names);
     if (p->rank != UNKNOWN)
         fprintf(out, ", rank %lld", (long long)p->rank);
     if (p->rank != UNKNOWN && p->world_size != UNKNOWN)

@@ -22,7 +22,7 @@
 #include "store.h"
 #include "trace/ledger/addresses.h"
 
-#define VS_SCHEMA_VERSION  4
+#define VS_SCHEMA_VERSION  5
 #define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -42,46 +42,51 @@ struct vs_kind {
     uint8_t space, context, managed;
 };
 
+/* The process that a store writes.  A recording has a file of its own: other numbers are given by who joins
+ * files, and such a file is not written to as a recording any more. */
+#define VS_PROCESS "1"
+
 #define VS_QUESTION(NAME, column) ",?"
 
 /* X(name, sql) */
 #define VS_STATEMENTS(X)                                                                                     \
     X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
     X(PHASE, "INSERT OR IGNORE INTO phase VALUES(?,?)")                                                      \
-    X(THREAD, "INSERT OR REPLACE INTO thread VALUES(?,1,?,?,?)")                                             \
-    X(CONTEXT, "INSERT OR REPLACE INTO context VALUES(?,1,?,?)")                                             \
-    X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?,1,?,?,?)")                                             \
+    X(THREAD, "INSERT OR REPLACE INTO thread VALUES(?," VS_PROCESS ",?,?,?)")                                \
+    X(CONTEXT, "INSERT OR REPLACE INTO context VALUES(?," VS_PROCESS ",?,?)")                                \
+    X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?," VS_PROCESS ",?,?,?)")                                \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
     X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?)")                                                \
-    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?,1,?,?,?,?,?,?,?)")                                          \
+    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?)")                             \
     X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
     X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \
              "reserved) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                                                \
-    X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?,1,?,?,?,?,?,?,?,?,?,?,?)")                                 \
+    X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")                    \
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
-    X(SAMPLE, "INSERT INTO sample VALUES(1,?,?,?,?,?,?,?,?)")                                                \
-    X(ARENA, "INSERT INTO arena_sample VALUES(1,?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")                      \
-    X(POOL_USE, "INSERT INTO pool_use VALUES(1,?,?,?,?,?,?)")                                                \
-    X(STEP, "INSERT INTO step VALUES(1,?,?,?)")                                                              \
-    X(MOMENT, "INSERT INTO moment VALUES(1,?,?,?,?,?)")                                                      \
-    X(MISMATCH, "INSERT INTO mismatch VALUES(1,?,?,?,?,?,?)")                                                \
-    X(UPPER_BOUND, "INSERT OR REPLACE INTO upper_bound VALUES(1,?,?,?,?,?,?)")                               \
+    X(SAMPLE, "INSERT INTO sample VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?)")                                   \
+    X(ARENA, "INSERT INTO arena_sample VALUES(" VS_PROCESS ",?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")         \
+    X(POOL_USE, "INSERT INTO pool_use VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                                   \
+    X(STEP, "INSERT INTO step VALUES(" VS_PROCESS ",?,?,?)")                                                 \
+    X(MOMENT, "INSERT INTO moment VALUES(" VS_PROCESS ",?,?,?,?,?)")                                         \
+    X(MISMATCH, "INSERT INTO mismatch VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                                   \
+    X(UPPER_BOUND, "INSERT OR REPLACE INTO upper_bound VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                  \
     X(AMEND, "INSERT OR REPLACE INTO amend VALUES(?,?,?)")                                                   \
-    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(1,?,?,?,?,?,?,?,?,?,?)")                         \
-    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(1,?,?,?,?,?,?,?)")                                           \
-    X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(1,?,?,?)")                                             \
-    X(LOSS, "INSERT INTO loss VALUES(1,?,?,?)")                                                              \
+    X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?)")            \
+    X(PEAK, "INSERT OR REPLACE INTO peak VALUES(" VS_PROCESS ",?,?,?,?,?,?,?)")                              \
+    X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(" VS_PROCESS ",?,?,?)")                                \
+    X(LOSS, "INSERT INTO loss VALUES(" VS_PROCESS ",?,?,?)")                                                 \
     X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
-    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(1,?,?,?,?,?,?,?,?,?,?,?)")                         \
+    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")            \
     X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
-    X(OOM, "INSERT INTO oom VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")      \
-    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(1,?,?,?,?,?,?,?,?,?,?)")                             \
-    X(MARK, "INSERT OR REPLACE INTO mark VALUES(1,?,?,?)")                                                   \
+    X(OOM, "INSERT INTO oom VALUES(" VS_PROCESS                                                              \
+           ",?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                              \
+    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?)")                \
+    X(MARK, "INSERT OR REPLACE INTO mark VALUES(" VS_PROCESS ",?,?,?)")                                      \
     X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
-    X(META, "INSERT OR REPLACE INTO meta VALUES(?,?)")                                                       \
+    X(META, "INSERT OR REPLACE INTO meta VALUES(?,?," VS_PROCESS ")")                                        \
     X(EV_GONE, "DELETE FROM ev WHERE rowid = ?")                                                             \
     X(AMEND_GONE, "DELETE FROM amend WHERE seq = ?")                                                         \
     X(FREE_AMENDED, "SELECT 1 FROM amend WHERE seq = ? AND op = 3")                                          \

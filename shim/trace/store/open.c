@@ -238,9 +238,9 @@ static int insert_process(struct vs_store *s)
     number_or_null(c->rank, rank, sizeof rank);
     number_or_null(c->local_rank, local_rank, sizeof local_rank);
     number_or_null(c->world_size, world_size, sizeof world_size);
-    char *sql = sqlite3_mprintf("INSERT INTO process VALUES(1,%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host,
-                                c->boot_id, c->pid, rank, local_rank, world_size, c->command,
-                                (long long)c->start_realtime_ns, c->simulated);
+    char *sql = sqlite3_mprintf(
+        "INSERT INTO process VALUES(" VS_PROCESS ",%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host, c->boot_id,
+        c->pid, rank, local_rank, world_size, c->command, (long long)c->start_realtime_ns, c->simulated);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     return rc;
@@ -250,9 +250,10 @@ static int insert_meta(struct vs_store *s)
 {
     const struct vs_store_config *c = &s->config;
     char *sql = sqlite3_mprintf(
-        "INSERT INTO meta VALUES('schema_version',%d),('version',%Q),('start_realtime_ns',%lld),"
-        "('start_monotonic_ns',%lld),"
-        "('max_bytes',%lld),('clean_end',0);INSERT INTO mark VALUES(1,0,NULL,0)",
+        "INSERT INTO meta VALUES('schema_version',%d,0),('version',%Q,0),"
+        "('start_realtime_ns',%lld," VS_PROCESS "),('start_monotonic_ns',%lld," VS_PROCESS "),"
+        "('max_bytes',%lld," VS_PROCESS "),('clean_end',0," VS_PROCESS ");"
+        "INSERT INTO mark VALUES(" VS_PROCESS ",0,NULL,0)",
         VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
         (long long)c->start_monotonic_ns, (long long)c->max_bytes);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;

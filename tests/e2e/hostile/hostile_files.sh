@@ -55,7 +55,7 @@ done
 # a journal that a database names, and the modules whose functions are looked up
 mkfifo named
 cp good.db names.db
-sqlite3 names.db "UPDATE meta SET value = 0 WHERE key = 'clean_end'; INSERT INTO meta VALUES('journal', '$dir/named')"
+sqlite3 names.db "UPDATE meta SET value = 0 WHERE key = 'clean_end'; INSERT INTO meta(key, value) VALUES('journal', '$dir/named')"
 soon "$V" report names.db
 [ $status = 3 ] || fail "a FIFO for the journal: status $status"
 grep -q "^INCOMPLETE: its journal $dir/named can't be merged: $dir/named is not a journal" out || fail "a FIFO for the journal: $(head -n 1 out)"
@@ -76,7 +76,7 @@ for name in tables + ["meta"]:
     shutil.copy("good.db", f"view-{name}.db")
     db = sqlite3.connect(f"view-{name}.db")
     if name == "meta":
-        rows = "SELECT 'schema_version', 4 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i FROM n)"
+        rows = "SELECT 'schema_version', 5, 0 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i, 1 FROM n)"
     else:
         rows = sys.argv[1] + " " + ", ".join("i" for _ in columns(name)) + " FROM n"
     db.execute(f"DROP TABLE {name}")

@@ -30,7 +30,7 @@ class Database:
         with open(os.path.join(TOP, "shim/trace/schema.sql")) as f:
             self.db.executescript(f.read())
         self.seq, self.apis, self.tids = 0, {}, {}
-        self.db.execute("INSERT INTO meta VALUES('start_monotonic_ns', 1000)")
+        self.db.execute("INSERT INTO meta(key, value) VALUES('start_monotonic_ns', 1000)")
         self.db.execute("INSERT INTO process(id, pid) VALUES(1, ?)", (pid,))
         self.db.executemany("INSERT INTO op VALUES(?, ?)", [(n, name) for name, n in OPS.items()])
         self.db.executemany("INSERT INTO space VALUES(?, ?)", [(n, name) for name, n in SPACES.items()])

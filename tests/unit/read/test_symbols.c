@@ -196,7 +196,7 @@ static void a_database_is_left_alone_while_its_process_writes_it(void **state)
     sqlite3 *db = new_database();
     add_module(db, 1, exe, build_id);
     add_frame(db, 1, 1, (uintptr_t)a_static_function + 1);
-    add(db, "INSERT INTO meta VALUES('journal', %Q)", exe); /* a file that exists */
+    add(db, "INSERT INTO meta(key, value) VALUES('journal', %Q)", exe); /* a file that exists */
     assert_int_equal(vs_symbols_fill_db(db, 10), 0);
     add(db, "UPDATE meta SET value = '/nowhere.vsj'");
     assert_int_equal(vs_symbols_fill_db(db, 10), 1);
