@@ -83,8 +83,8 @@ static void load_unwinder(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "call stacks", NULL, "private libunwind at %s", path);
     else
         doctor_say(d, DOCTOR_WARN, "call stacks",
-                   "install lib/vramscope/ beside the library; without it there are no call stacks", "%s",
-                   handle ? path : dlerror());
+                   "install lib/vramscope/ beside the library; without it there are no native call stacks",
+                   "%s", handle ? path : dlerror());
     free(path);
 }
 
@@ -93,7 +93,7 @@ static void check_unwinder(struct doctor *d)
     char why[256];
     if (!doctor_child(d, load_unwinder, 10, why, sizeof why))
         doctor_say(d, DOCTOR_WARN, "call stacks",
-                   "install vramscope anew; without it there are no call stacks",
+                   "install vramscope anew; without it there are no native call stacks",
                    "loading the private libunwind: %s", why);
 }
 
@@ -103,8 +103,8 @@ static void check_libc(struct doctor *d)
     if (dlsym(RTLD_DEFAULT, "_dl_find_object"))
         doctor_say(d, DOCTOR_OK, "glibc", NULL, "%s, with _dl_find_object: stacks need no lock", version);
     else
-        doctor_say(d, DOCTOR_WARN, "glibc", "glibc 2.35 or newer gives call stacks",
-                   "%s, without _dl_find_object: no call stacks", version);
+        doctor_say(d, DOCTOR_WARN, "glibc", "glibc 2.35 or newer gives native call stacks",
+                   "%s, without _dl_find_object: no native call stacks", version);
 }
 
 static void check_kernel(struct doctor *d)

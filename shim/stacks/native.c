@@ -105,7 +105,7 @@ void vs_stack_prepare(void)
     vs_record_leave_internal();
     vs_shelter_leave(&shelter);
     if (stacks.why[0])
-        vs_log("no call stacks: %s", stacks.why);
+        vs_log("no native call stacks: %s", stacks.why);
     else
         vs_log_verbose("call stacks by the private libunwind; the loader's count of loads is %s",
                        vs_module_loads_watched() ? "watched" : "polled");

@@ -8,7 +8,7 @@ set(VRAMSCOPE_LIBUNWIND /usr/lib/x86_64-linux-gnu/libunwind.so.8 CACHE FILEPATH 
 set(VRAMSCOPE_LIBLZMA /usr/lib/x86_64-linux-gnu/liblzma.so.5 CACHE FILEPATH "liblzma that libunwind needs")
 
 if(NOT PATCHELF OR NOT EXISTS ${VRAMSCOPE_LIBUNWIND} OR NOT EXISTS ${VRAMSCOPE_LIBLZMA})
-  message(WARNING "patchelf, libunwind8 or liblzma5 is missing: this build records no call stacks")
+  message(WARNING "patchelf, libunwind8 or liblzma5 is missing: this build records no native call stacks")
   add_custom_target(private_unwind)
   return()
 endif()

@@ -10,7 +10,7 @@ import sqlite3
 
 # What nobody else can know: where a process ran, what its files are called, what the driver or the kernel says.
 UNKNOWABLE = {
-    "meta": {"key", "value"}, "process": {"*"}, "device": {"*"}, "op": {"name"}, "api": {"*"}, "frame": {"module", "offset"}, "module": {"*"},
+    "meta": {"key", "value"}, "process": {"*"}, "device": {"*"}, "op": {"name"}, "api": {"*"}, "frame": {"module", "offset", "function", "file", "line"}, "module": {"*"},
     "arena_sample": {"*"}, "string": {"id"}, "phase": {"id"}, "space": {"id"}, "thread": {"process", "tid", "autograd"},
     "context": {"process", "device"}, "kind": {"process", "id"}, "sample": {"process", "source", "host_rss_bytes", "pinned_bytes"},
     "oom": {"process", "stack", "free_bytes", "free_t_ns", "free_reserved_bytes", "process_used_bytes", "process_used_t_ns", "device_used_bytes",

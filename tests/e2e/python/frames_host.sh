@@ -61,6 +61,16 @@ for file in $(databases); do
 done | sort >"$run/functions"
 [ "$(cat "$run/functions")" = $'child\nparent' ] || fail "fork: $(cat "$run/functions")"
 
+# without the private unwinder a driver allocation still has its Python frames
+mkdir "$dir/alone" && cp "$shim" "$dir/alone"
+whole=$shim shim=$dir/alone/libvramscope.so
+shimmed "$python" "$here/frames_program.py"
+[ "$status" = 0 ] || fail "without the unwinder: status $status"
+grep -q '^vramscope: no native call stacks: ' "$run/err" || fail "without the unwinder: not said: $(cat "$run/err")"
+expect_sql "SELECT count(*) > 50 AND sum(line IS NULL) = 0 FROM allocation WHERE op IN ('alloc', 'block_alloc')" 1
+expect_sql "SELECT count(*) FROM frame WHERE kind = 1" 0
+shim=$whole
+
 # interpreters as libraries
 libraries=()
 for candidate in "$HOME"/.pyenv/versions/*/lib/libpython3.1*.so.1.0 /usr/lib/*/libpython3.1*.so.1.0; do

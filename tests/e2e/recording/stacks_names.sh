@@ -55,5 +55,5 @@ new_run
 LD_PRELOAD=$dir/moved/lib/libvramscope.so VRAMSCOPE_OUTPUT=$db VRAMSCOPE_JOURNAL_DIR=$run "$tests/prog_stacks" 3 >"$run/out" 2>"$run/err" ||
     fail "without the private libunwind: status $?"
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc'" 102
-[ "$(grep -c 'no call stacks' "$run/err")" = 1 ] || fail "it must be said once that there are no call stacks"
+[ "$(grep -c 'no native call stacks' "$run/err")" = 1 ] || fail "it must be said once that there are no native call stacks"
 echo ok
