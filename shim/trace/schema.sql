@@ -112,8 +112,9 @@ CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   managed INT);    -- 1: a caching allocator carves blocks from it
 -- one row a process, id: process.id.  Events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
 CREATE TABLE mark(id INTEGER PRIMARY KEY, upto_seq INT, ring_seq INT, live_seq INT);
--- what a writer that continues the file after a kill has to know and no other table says, as of mark.upto_seq; of no use to anybody
--- else, and empty once the recording has ended, so never of more than one process.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
+-- what a writer that continues the file (after a kill, or with what threads record after the end) has to know and no other table says,
+-- as of mark.upto_seq; of no use to anybody else, and empty once the journal is merged.  Nobody goes on with a file of several
+-- processes: there it means nothing.  what: enum vs_resume in shim/trace/ledger/ledger.h, which says what id, a, b, c and d are
 CREATE TABLE resume(what INT, id INT, a INT, b INT, c INT, d INT);
 
 -- peaks per ~1000 events of one device and phase: what plots and reports read instead of every event.  From first_seq to last_seq,

@@ -4,6 +4,7 @@ from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, M
                     PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
 
 CONTEXTS = 254  # beyond these the numbers of ended ones are used again
+PLACE = 1  # resume.what: where the last writer stopped
 NEIGHBOURS = 100_000  # ns by which the times of two threads' rows may differ from their order
 
 
@@ -26,9 +27,13 @@ class Tables:
         self.same("amend", got, self.x.amends)
 
     def resume(self):
-        """Only a writer that goes on needs it."""
-        if self.r.meta.get("clean_end") or self.r.meta.get("journal_merged"):
-            self.same("resume: rows after the end", len(self.r.table("resume")), 0)
+        """Only a writer that goes on needs it; it says where the last one stopped."""
+        rows = self.r.table("resume")
+        if self.r.meta.get("journal_merged"):
+            self.same("resume: rows after the end", len(rows), 0)
+        elif self.r.events and "thinned_from_seq" not in self.r.meta:
+            last = self.r.events[-1].t, max((s.step for s in self.r.table("step")), default=0)
+            self.same("resume: time and steps", [(r.a, r.b) for r in rows if r.what == PLACE], [last])
 
     # ---- what lives ----
 

@@ -369,7 +369,7 @@ void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a chan
 void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);
 
 /* restore.c */
-bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a);
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq);
 
 /* ranges.c */
 void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);

@@ -406,7 +406,7 @@ uint64_t vs_ledger_ooms_version(const struct vs_ledger *l);
 void vs_ledger_each_at_oom(const struct vs_ledger *l, uint64_t seq,
                            void (*each)(void *context, const struct vs_alloc *a), void *context);
 
-/* What `resume` has to say as of the last row; nothing once the ledger has finished. */
+/* What `resume` has to say as of the last row. */
 void vs_ledger_each_resume(const struct vs_ledger *l,
                            void (*each)(void *context, const struct vs_resume_row *row), void *context);
 

@@ -475,7 +475,7 @@ static void restore_gone(struct vs_ledger *l, struct oom *o, const struct vs_all
     if (!o->restored)
         o->gone.n = 0; /* the replay noticed some of them */
     o->restored = true;
-    if (a->op && !vs_restored_lives(l, a))
+    if (a->op && !vs_restored_lives(l, a, o->row.seq))
         vs_list_push(&o->gone, failed, *a);
 }
 

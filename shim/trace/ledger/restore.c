@@ -113,11 +113,14 @@ static uint32_t living(const struct vs_ledger *l, uint8_t op, uint64_t address, 
     return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
 }
 
-/* Whether A, which counted at some moment, still counts as it did then. */
-bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a)
+/* Whether A, which counted at row SEQ, still counts as it did then.  One whose free failed later was missing
+ * meanwhile, and counts anew since. */
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq)
 {
     uint32_t index = living(l, a->op, a->address, a->seq);
-    return index != VS_TABLE_NONE && (vs_in_allocated(&l->entries.at[index].a) || !vs_in_allocated(a));
+    if (index == VS_TABLE_NONE || l->entries.at[index].a.since > seq)
+        return false;
+    return vs_in_allocated(&l->entries.at[index].a) || !vs_in_allocated(a);
 }
 
 /* An end of the ledger's own making.  The replay of its cause has made it already, unless the cause was
@@ -201,7 +204,7 @@ void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_
     d->peak_restored = true;
     if (!a->op)
         d->base_at_peak = a->size;
-    else if (!vs_restored_lives(l, a))
+    else if (!vs_restored_lives(l, a, d->curve[VS_CURVE_ALLOCATED].peak_seq))
         vs_list_push(&d->gone, failed, *a);
 }
 

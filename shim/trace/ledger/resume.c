@@ -91,8 +91,6 @@ static void each_quiet_phase(const struct vs_ledger *l, each_fn *each, void *con
 
 void vs_ledger_each_resume(const struct vs_ledger *l, each_fn *each, void *context)
 {
-    if (l->finished)
-        return; /* nothing more comes */
     EACH(context, VS_RESUME_PLACE, 0, {(uint64_t)l->t, l->step, l->newest_ns, l->framework_seen});
     if (l->doubt_to || l->lost_to)
         EACH(context, VS_RESUME_LOST, 0, {l->doubt_from, l->doubt_to, l->lost_to});

@@ -40,7 +40,8 @@ int vs_resume_write(struct vs_store *s, const struct vs_commit *c)
 {
     struct collected found = {.s = s};
     s->resume_next.n = 0;
-    vs_ledger_each_resume(c->ledger, collect, &found);
+    if (!c->merged) /* else nothing more comes; after a clean end threads that run on may still record */
+        vs_ledger_each_resume(c->ledger, collect, &found);
     if (found.failed)
         return -ENOMEM;
     if (c->level >= 3 && s->resume_next.n > SHORT_OF_ROOM)

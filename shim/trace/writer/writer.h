@@ -68,8 +68,10 @@ void vs_writer_set_simulated(struct vs_writer *w, bool simulated);
  * (meta.journal_merged). */
 void vs_writer_merged(struct vs_writer *w);
 
-/* Writes what is still open.  CLEAN: the process ended in good order (process.end_ns, meta.clean_end); then
- * checkpoint, back to journal_mode=DELETE: one file, complete.  Frees W in every case. */
+/* CLEAN: the process ended in good order and the journal is empty (process.end_ns, meta.clean_end).  Then,
+ * and after vs_writer_merged, what is still open is written as ended there.  Otherwise more events are to
+ * come: the file is left as a kill would leave it, for the writer that goes on with the journal.  In every
+ * case a checkpoint, back to journal_mode=DELETE: one file; and W is freed. */
 int vs_writer_close(struct vs_writer *w, bool clean);
 
 /* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the

@@ -75,6 +75,13 @@ static void begin(struct recording *r, const char *name, uint64_t seed, uint64_t
  * an exit does that has no time for the rest of the journal. */
 enum end { NEVER, KILLED, CUT_SHORT };
 
+static void next_writer(struct recording *r, enum end end)
+{
+    if (end == CUT_SHORT)
+        assert_int_equal(vs_writer_close(r->w, false), 0);
+    open_writer(r);
+}
+
 static void record(const char *name, uint64_t seed, int events, uint64_t max_bytes, enum end end)
 {
     struct recording r;
@@ -92,9 +99,7 @@ static void record(const char *name, uint64_t seed, int events, uint64_t max_byt
             fail_msg("drain");
         if (end == NEVER || (chance >> 40) % 3 == 0)
             continue;
-        if (end == CUT_SHORT)
-            assert_int_equal(vs_writer_close(r.w, false), 0);
-        open_writer(&r);
+        next_writer(&r, end);
     }
     while (vs_writer_drain(r.w, true) > 0) {
     }
@@ -297,14 +302,14 @@ static void refusals_end(struct made *m)
                              .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
 }
 
-static void watch_refusals(const char *name, bool cut)
+static void watch_refusals(const char *name, enum end end)
 {
     struct recording r;
     begin(&r, name, 1, 0);
     refusals_begin(&r.made);
     assert_true(vs_writer_drain(r.w, false) > 0);
-    if (cut)
-        open_writer(&r);
+    if (end != NEVER)
+        next_writer(&r, end);
     refusals_end(&r.made);
     assert_true(vs_writer_drain(r.w, false) > 0);
     while (vs_writer_drain(r.w, true) > 0) {
@@ -312,26 +317,32 @@ static void watch_refusals(const char *name, bool cut)
     assert_int_equal(vs_writer_close(r.w, true), 0);
 }
 
-static int64_t counted(const char *name, const char *counter)
+static int64_t asked(const char *name, const char *sql)
 {
-    char sql[200], path[128];
+    char path[128];
     sqlite3 *db;
     snprintf(path, sizeof path, "%s/%s.db", dir, name);
-    snprintf(sql, sizeof sql, "SELECT sum(value) FROM counter WHERE name = '%s'", counter);
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     int64_t value = number(db, sql);
     sqlite3_close(db);
     return value;
 }
 
-static void each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it(void **state)
+static int64_t counted(const char *name, const char *counter)
+{
+    char sql[200];
+    snprintf(sql, sizeof sql, "SELECT sum(value) FROM counter WHERE name = '%s'", counter);
+    return asked(name, sql);
+}
+
+static void watched_refusals_are_decided_as_without(enum end end)
 {
     for (int cut = 0; cut < 2; cut++) {
         const char *name = cut ? "cut" : "whole";
         pid_t child = fork();
         int status;
         if (child == 0) {
-            watch_refusals(name, cut);
+            watch_refusals(name, cut ? end : NEVER);
             _exit(0);
         }
         assert_true(waitpid(child, &status, 0) == child);
@@ -341,6 +352,43 @@ static void each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it(void
         assert_int_equal(counted(name, "driver out of memory then reported"), 2);
     }
     assert_int_equal(compare(0), 0);
+    forget_files();
+}
+
+static void each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it(void **state)
+{
+    watched_refusals_are_decided_as_without(KILLED);
+}
+
+static void each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_them(void **state)
+{
+    watched_refusals_are_decided_as_without(CUT_SHORT);
+}
+
+/* ---- after the end ---- */
+
+/* What threads record after the last drain is drained on the spot, by a writer that goes on with a whole
+ * file. */
+static void what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures(void **state)
+{
+    struct recording r;
+    begin(&r, "late", 1, 0);
+    for (int i = 0; i < 7; i++)
+        put(&r.made, (struct vs_event){.op = VS_OP_STEP, .device = -1});
+    put(&r.made,
+        (struct vs_event){.op = VS_OP_SAMPLE, .device = 0, .size = 700, .arg0 = VS_SAMPLE_NVML_PROCESS});
+    for (int i = 0; i < 2; i++) {
+        assert_true(vs_writer_drain(r.w, true) > 0);
+        assert_int_equal(vs_writer_close(r.w, true), 0);
+        open_writer(&r);
+        put(&r.made, (struct vs_event){.op = VS_OP_STEP, .device = -1});
+        block_at(&r.made, DEVICES, 0, VS_OP_BLOCK_OOM); /* on device 0 */
+    }
+    assert_true(vs_writer_drain(r.w, true) > 0);
+    assert_int_equal(vs_writer_close(r.w, true), 0);
+    assert_int_equal(asked("late", "SELECT count(*) = 9 AND max(step) = 9 AND min(step) = 1 FROM step"), 1);
+    assert_int_equal(asked("late", "SELECT min(step) = 9 AND max(step) = 10 FROM oom"), 1);
+    assert_int_equal(asked("late", "SELECT count(*) = 2 AND min(process_used_bytes) = 700 FROM oom"), 1);
     forget_files();
 }
 
@@ -362,7 +410,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it),
         cmocka_unit_test(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs),
+        cmocka_unit_test(each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_them),
         cmocka_unit_test(an_exit_that_leaves_events_leaves_what_the_next_writer_needs),
+        cmocka_unit_test(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
