@@ -2,7 +2,8 @@
 
 A refusal by the driver opens an episode of its thread.  The same request refused again belongs to it.  It closes
 
-    absorbed   the same request is granted, and it or the thread's next block shows that the framework has it
+    absorbed   the same request is granted, and it or the thread's next block shows that the framework has it.  Physical
+               memory is asked for in pieces, of which the next may be refused again: there only the block shows it
     reported   the framework says so itself (op 22), on the same device, for no more than was refused
     reached    the thread does anything else that a caching allocator would not do in between, or nothing more
 
@@ -73,7 +74,7 @@ class Ooms:
         if e.op in (ALLOC, PHYS_CREATE) and not e.status:
             if self.request(e) != self.request(self.open[thread][-1]):
                 self.close(thread, self.reached)
-            elif e.managed:
+            elif e.managed and e.op == ALLOC:
                 self.close(thread, self.absorb)
             else:
                 self.retried[thread] = self.x.things[e.seq]

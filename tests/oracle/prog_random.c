@@ -222,6 +222,7 @@ static void choose(struct task *t)
         world.weight[i] = chance(t, 25) ? 0 : 1 + (int)pick(t, 10);
     world.framework = chance(t, 75);
     world.expandable = chance(t, 40);
+    world.together = world.seed % 2 == 0; /* not drawn: what the other seeds do stays as it was */
     if (!world.framework)
         world.weight[3] = 0;
     if (!chance(t, 20))

@@ -77,7 +77,7 @@ struct world {
     uint64_t seed;
     int threads, times, weight[16];
     CUcontext primary[DEVICES];
-    bool framework, expandable;
+    bool framework, expandable, together;
 };
 extern struct world world;
 

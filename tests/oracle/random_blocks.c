@@ -1,8 +1,9 @@
 /*
  * random_blocks.c - a caching allocator as PyTorch's: segments of the driver, blocks carved from them, each
  * reported with the totals of the device, under one mutex per device.  Native segments, or one address range
- * per device that grows by granules.  Where the driver refuses it gives back what lies idle, asks again, and
- * only then gives up.
+ * per device that grows by granules: each made, mapped and left to its mapping, or, as PyTorch does, all made
+ * before the first is mapped, given back where one is refused, and kept by their handles.  Where the driver
+ * refuses it gives back what lies idle, asks again, and only then gives up.
  *
  *      segment DEVICE CONTEXT ADDRESS SIZE STATUS
  *      block DEVICE ADDRESS SIZE ALLOCATED RESERVED     unblock, oom likewise
@@ -15,6 +16,7 @@
 #define RANGE    (128 * GRANULE)
 #define SEGMENTS 64
 #define PIECES   512
+#define MAPPED   1
 
 struct c10_device {
     int8_t type, index;
@@ -27,7 +29,8 @@ __attribute__((weak)) void
             struct c10_device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 
 struct segment {
-    uint64_t base, size, handle; /* handle: of a granule, 0 a native segment */
+    uint64_t base, size,
+        handle; /* handle: of a granule, 0 a native segment, MAPPED: only its mapping is left */
 };
 struct piece { /* of a segment: a block, or free */
     uint64_t address, size;
@@ -74,7 +77,7 @@ static bool native(struct task *t, struct cache *c, int device, uint64_t size)
     return true;
 }
 
-static bool granule(struct task *t, struct cache *c, int device, uint64_t at)
+static CUmemGenericAllocationHandle made(struct task *t, int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
@@ -83,36 +86,91 @@ static bool granule(struct task *t, struct cache *c, int device, uint64_t at)
     CUresult result = cuMemCreate(&h, GRANULE, &prop, 0);
     took(device, GRANULE, result == CUDA_SUCCESS);
     say(t, "create %llu %llu %d %d M", (unsigned long long)h, (unsigned long long)GRANULE, device, result);
-    if (result != CUDA_SUCCESS)
-        return false;
-    result = cuMemMap(at, GRANULE, 0, h, 0);
+    return result == CUDA_SUCCESS ? h : 0;
+}
+
+static bool map(struct task *t, uint64_t at, CUmemGenericAllocationHandle h)
+{
+    CUresult result = cuMemMap(at, GRANULE, 0, h, 0);
     say(t, "map %llu %llu %llu %d", (unsigned long long)at, (unsigned long long)GRANULE,
         (unsigned long long)h, result);
-    bool mapped = result == CUDA_SUCCESS;
-    do { /* the mapping holds it, or nothing does */
-        if (!mapped)
+    return result == CUDA_SUCCESS;
+}
+
+/* LAST: no mapping holds it. */
+static void release(struct task *t, int device, CUmemGenericAllocationHandle h, bool last)
+{
+    CUresult result;
+    do {
+        if (last)
             gives(device, GRANULE);
         result = cuMemRelease(h);
-        if (!mapped)
+        if (last)
             gave(device, GRANULE, result == CUDA_SUCCESS);
         say(t, "release %llu %d", (unsigned long long)h, result);
     } while (result != CUDA_SUCCESS);
+}
+
+static bool granule(struct task *t, struct cache *c, int device, uint64_t at)
+{
+    CUmemGenericAllocationHandle h = made(t, device);
+    if (!h)
+        return false;
+    bool mapped = map(t, at, h);
+    release(t, device, h, !mapped);
     if (mapped)
-        c->segment[c->segments++] = (struct segment){at, GRANULE, 1};
+        c->segment[c->segments++] = (struct segment){at, GRANULE, MAPPED};
     return mapped;
 }
 
 static void unmap(struct task *t, struct cache *c, int device, int i)
 {
     CUresult result;
+    struct segment s = c->segment[i];
     do {
-        gives(device, GRANULE);
-        result = cuMemUnmap(c->segment[i].base, GRANULE);
-        gave(device, GRANULE, result == CUDA_SUCCESS);
-        say(t, "unmap %llu %llu %d", (unsigned long long)c->segment[i].base, (unsigned long long)GRANULE,
-            result);
+        if (s.handle == MAPPED)
+            gives(device, GRANULE);
+        result = cuMemUnmap(s.base, GRANULE);
+        if (s.handle == MAPPED)
+            gave(device, GRANULE, result == CUDA_SUCCESS);
+        say(t, "unmap %llu %llu %d", (unsigned long long)s.base, (unsigned long long)GRANULE, result);
     } while (result != CUDA_SUCCESS);
+    if (s.handle != MAPPED)
+        release(t, device, s.handle, true);
     c->segment[i] = c->segment[--c->segments];
+}
+
+/* N granules from AT on, one by one. */
+static bool each(struct task *t, struct cache *c, int device, uint64_t at, uint64_t n)
+{
+    int before = c->segments;
+    for (uint64_t i = 0; i < n; i++)
+        if (!granule(t, c, device, at + i * GRANULE)) {
+            while (c->segments > before)
+                unmap(t, c, device, c->segments - 1);
+            return false;
+        }
+    return true;
+}
+
+/* The same, all of them made before the first is mapped. */
+static bool together(struct task *t, struct cache *c, int device, uint64_t at, uint64_t n)
+{
+    CUmemGenericAllocationHandle handle[SEGMENTS];
+    uint64_t have = 0, mapped = 0;
+    while (have < n && (handle[have] = made(t, device)))
+        have++;
+    while (have == n && mapped < n && map(t, at + mapped * GRANULE, handle[mapped])) {
+        c->segment[c->segments++] = (struct segment){at + mapped * GRANULE, GRANULE, handle[mapped]};
+        mapped++;
+    }
+    if (mapped == n)
+        return true;
+    for (uint64_t i = mapped; i < have; i++)
+        release(t, device, handle[i], true);
+    for (; mapped; mapped--)
+        unmap(t, c, device, c->segments - 1);
+    return false;
 }
 
 /* As many granules in a row as are needed, or none. */
@@ -133,13 +191,8 @@ static bool expand(struct task *t, struct cache *c, int device, uint64_t size)
             at = c->segment[i].base + GRANULE;
     if (at + n * GRANULE > c->range + RANGE)
         return false;
-    int before = c->segments;
-    for (uint64_t i = 0; i < n; i++)
-        if (!granule(t, c, device, at + i * GRANULE)) {
-            while (c->segments > before)
-                unmap(t, c, device, c->segments - 1);
-            return false;
-        }
+    if (!(world.together ? together : each)(t, c, device, at, n))
+        return false;
     c->piece[c->pieces++] = (struct piece){at, n * GRANULE, false};
     c->reserved += n * GRANULE;
     return true;
