@@ -157,8 +157,8 @@ static bool is_one_of(const char *value, const char *const *list)
 /* The values that the shim would warn about and ignore; here they can be refused before anything starts. */
 static int check_values(const struct options *o)
 {
-    static const char *const stacks[] = {"off", "driver", "python", "all", NULL}, *const allocators[] = {"off", "arena",
-                                                                                               NULL};
+    static const char *const stacks[] = {"off", "driver", "python", "all", NULL};
+    static const char *const allocators[] = {"off", "arena", NULL};
     const char *const numbers[][2] = {
         {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
     if (o->allocator && !is_one_of(o->allocator, allocators))

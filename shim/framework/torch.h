@@ -1,5 +1,6 @@
 /*
- * torch.h - what torch.c does for our own allocator, which takes the place of PyTorch's (arena/torch/torch.c).
+ * torch.h - what torch.c does for our own allocator, which takes the place of PyTorch's
+ * (arena/torch/torch.c).
  */
 #ifndef VS_FRAMEWORK_TORCH_H
 #define VS_FRAMEWORK_TORCH_H

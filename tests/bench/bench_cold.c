@@ -1,8 +1,8 @@
 /*
  * bench_cold.c - what a recorded block of PyTorch's allocator costs a program whose caches hold other things.
  *
- *      VRAMSCOPE_STACKS=driver LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_cold [turns]
- *      bench_cold count N       N reports alone, for who counts instructions
+ *      VRAMSCOPE_STACKS=driver LD_PRELOAD=.../lib/libvramscope.so .../tests/bench_cold [turns]
+ *      bench_cold count N       N reports alone, to count instructions
  *
  * In a loop that does nothing else a report costs some 25 ns, in a training step several times that: between
  * two reports the program runs microseconds of other code over other data, and everything that the report

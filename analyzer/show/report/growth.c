@@ -97,7 +97,8 @@ static void print_stacks(struct trace *t, const struct growth *g, FILE *out, boo
         printed++;
     }
     if (!printed)
-        fprintf(out, "    no call stack was taken of it: VRAMSCOPE_STACKS=all takes native ones of the framework's too\n");
+        fprintf(out, "    no call stack was taken of it: VRAMSCOPE_STACKS=all takes native ones of the "
+                     "framework's too\n");
 }
 
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact)

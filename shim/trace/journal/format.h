@@ -22,8 +22,7 @@
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX
 #define VS_DOUBT_DEAD     1u /* slots were killed */
-#define VS_DOUBT_DROPPED  2u /* events were dropped: perhaps all are just now, and frees go with allocations \
-                              */
+#define VS_DOUBT_DROPPED  2u /* events were dropped; the frees of dropped allocations go with them */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

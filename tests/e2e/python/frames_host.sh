@@ -27,7 +27,7 @@ time.sleep(0.05)
 print("ended")
 END
 for stacks in python all; do
-    shim_env=(VRAMSCOPE_STACKS=$stacks)
+    shim_env=("VRAMSCOPE_STACKS=$stacks")
     for _ in 1 2 3 4 5 6; do
         shimmed "$python" "$dir/daemons.py"
         [ "$status" = 0 ] && [ "$(cat "$run/out")" = ended ] || fail "daemon threads at the end: status $status"

@@ -19,7 +19,7 @@ for p in "${given[@]}" "${TEST_PYTHON:-python3}" /usr/bin/python3 /usr/bin/pytho
 if sys.version_info >= (3, 10) and sys.implementation.name == "cpython": print(sys.version.split()[0], sys.prefix)' 2>/dev/null) || continue
     [ -n "$what" ] || continue
     case $seen in *"[$what]"*) continue ;; esac
-    seen="$seen[$what]"
+    seen="${seen}[$what]"
     pythons+=("$p")
 done
 [ ${#pythons[@]} -gt 0 ] || skip "there is no CPython 3.10 or later"
