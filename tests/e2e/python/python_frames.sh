@@ -33,7 +33,7 @@ for python in "${pythons[@]}"; do
     timeout 120 "$python" "$source/tests/python/check.py" "$tests/libprobe_python.so" >"$dir/check" 2>&1 ||
         fail "$python $version: $(tail -n 20 "$dir/check")"
     for stacks in python all driver; do
-        shim_env=(VRAMSCOPE_STACKS=$stacks)
+        shim_env=("VRAMSCOPE_STACKS=$stacks")
         run_shimmed "$python" "$here/frames_program.py"
         [ "$status" = 0 ] || fail "$version, $stacks: exit status $status"
         if [ $stacks = driver ]; then
