@@ -1,8 +1,8 @@
 /*
  * symbols.c - see symbols.h.
  *
- * Reads all questions, looks for answers without touching the database, then writes them in one short
- * transaction: a reader or a recording process is never kept waiting for symbol tables.
+ * Reads all questions, looks for answers without touching the database, then hands them to the store, which
+ * writes them (trace/store/frames.h).
  */
 #include "symbols.h"
 
@@ -16,6 +16,7 @@
 
 #include "elf_names.h"
 #include "guard.h"
+#include "trace/store/frames.h"
 
 struct module {
     int64_t id;
@@ -102,46 +103,23 @@ static struct name_query *read_queries(struct work *w, int64_t module, size_t *c
     return queries;
 }
 
-static int write_names(struct work *w, sqlite3_stmt *update, const struct name_query *queries, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct name_query *q = &queries[i];
-        if (!q->function && !q->file)
-            continue;
-        sqlite3_bind_text(update, 1, q->function, -1, SQLITE_STATIC);
-        sqlite3_bind_text(update, 2, q->file, -1, SQLITE_STATIC);
-        if (q->file)
-            sqlite3_bind_int(update, 3, q->line);
-        else
-            sqlite3_bind_null(update, 3);
-        sqlite3_bind_int64(update, 4, q->frame);
-        int rc = sqlite3_step(update);
-        sqlite3_reset(update);
-        if (rc != SQLITE_DONE)
-            return rc;
-        w->named += q->function != NULL;
-    }
-    return SQLITE_OK;
-}
-
-/* Everything or nothing; a database that can't be written keeps its offsets. */
+/* All answers, for the store to write. */
 static void write_all(struct work *w, struct name_query *const *queries, const size_t *counts)
 {
-    sqlite3_stmt *update = NULL;
-    if (sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+    struct vs_frame_name *names = NULL;
+    size_t n = 0, room = 0;
+    for (size_t m = 0; m < w->module_count; m++)
+        room += counts[m];
+    if (!(names = malloc((room + 1) * sizeof *names)))
         return;
-    int rc = sqlite3_prepare_v2(w->db, "UPDATE frame SET function = ?1, file = ?2, line = ?3 WHERE id = ?4",
-                                -1, &update, NULL);
-    for (size_t m = 0; m < w->module_count && rc == SQLITE_OK; m++)
-        rc = write_names(w, update, queries[m], counts[m]);
-    sqlite3_finalize(update);
-    if (rc == SQLITE_OK) /* do not ask again for what has no name */
-        rc = sqlite3_exec(w->db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id), 0 FROM frame",
-                          NULL, NULL, NULL);
-    if (rc != SQLITE_OK || sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
-        sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
-        w->named = 0;
-    }
+    for (size_t m = 0; m < w->module_count; m++)
+        for (size_t i = 0; i < counts[m]; i++) {
+            const struct name_query *q = &queries[m][i];
+            if (q->function || q->file)
+                names[n++] = (struct vs_frame_name){q->frame, q->function, q->file, q->line};
+        }
+    w->named = vs_frames_name(w->db, names, n);
+    free(names);
 }
 
 static void free_work(struct work *w, struct name_query **queries, size_t *counts)
@@ -194,11 +172,10 @@ int vs_symbols_fill(const char *path, char *why, size_t why_size)
     if (stat(path, &st) == 0 && st.st_uid != geteuid())
         return 0; /* nothing is written for another user */
     int64_t steps = guard_budget(path);
-    int named = 0, rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
+    int named = 0, rc = vs_frames_open(&db, path);
     if (rc == SQLITE_OK) {
         guard_connection(db);
         guard_steps(db, &steps);
-        sqlite3_busy_timeout(db, 1000);
         named = vs_symbols_fill_db(db, 10);
     }
     if (rc != SQLITE_OK || named < 0) {
