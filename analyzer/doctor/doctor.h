@@ -25,6 +25,11 @@ struct doctor {
 void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The findings as a table or as JSON, on stdout; WORST is the worst of their verdicts. */
+void doctor_text(const struct doctor *d);
+void doctor_json(const struct doctor *d, enum verdict worst);
+void doctor_free(struct doctor *d);
+
 /* Runs ARGV (ARGV[0] is looked up in PATH) with ENVIRONMENT ("NAME=value", NULL last; NULL = none) added and
  * without LD_PRELOAD otherwise; stdout and stderr go to OUT.  Its exit status, 128 + signal, 124 = took
  * longer than SECONDS, 127 = no such program. */

@@ -1,4 +1,7 @@
-/* sql.h - the few SQL helpers that the files which fill trace.h's structs share. */
+/*
+ * sql.h - what the files which fill trace.h's structs share: asking the database (sql.c), and the parts of
+ * opening one (file.c, process.c, end.c).
+ */
 #ifndef VS_TRACE_SQL_H
 #define VS_TRACE_SQL_H
 
@@ -23,7 +26,8 @@ int trace_complete(struct trace *t, bool empty);
 struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
 /* Finalizes S after its last step returned CODE. */
 int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
-int trace_sql_error(struct trace *t); /* puts the connection's error into t->why; -1 */
+int trace_sql_error(struct trace *t);   /* puts the connection's error into t->why; -1 */
+int trace_sql_endless(struct trace *t); /* says that the tables do not end; -1 */
 
 /* NULL, and what no recording can hold, is UNKNOWN: numbers of a damaged file can be added without a thought.
  */

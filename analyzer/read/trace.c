@@ -21,81 +21,6 @@
 /* (SQLite counts the rows of count(*) in one step of its machine, however many there are: guard_steps.) */
 #define STEPS_SQL "SELECT count(process) FROM step"
 
-/* ---- SQL helpers (sql.h) ---- */
-
-static int endless(struct trace *t)
-{
-    snprintf(t->why, sizeof t->why, "%s is damaged: its tables do not end where its size says", t->path);
-    return -1;
-}
-
-int trace_sql_error(struct trace *t)
-{
-    int code = sqlite3_errcode(t->db);
-    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-        snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, sqlite3_errmsg(t->db));
-    else if (code == SQLITE_INTERRUPT || code == SQLITE_TOOBIG)
-        endless(t);
-    else if (code == SQLITE_BUSY)
-        snprintf(t->why, sizeof t->why, "%s is locked by another program: try again", t->path);
-    else
-        snprintf(t->why, sizeof t->why, "%s can't be read: %s", t->path, sqlite3_errmsg(t->db));
-    return -1;
-}
-
-struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
-{
-    struct sqlite3_stmt *s = NULL;
-    va_list list;
-    if (sqlite3_prepare_v2(t->db, sql, -1, &s, NULL) != SQLITE_OK) {
-        trace_sql_error(t);
-        return NULL;
-    }
-    va_start(list, bound);
-    for (int i = 1; i <= bound; i++)
-        sqlite3_bind_int64(s, i, va_arg(list, int64_t));
-    va_end(list);
-    return s;
-}
-
-int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
-{
-    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : trace_sql_error(t);
-    sqlite3_finalize(s);
-    return result;
-}
-
-#define MOST (INT64_C(1) << 61) /* beyond any bytes or nanoseconds, Unix time included */
-
-int64_t trace_sql_int(struct sqlite3_stmt *s, int column)
-{
-    int64_t value = sqlite3_column_int64(s, column);
-    bool known = sqlite3_column_type(s, column) != SQLITE_NULL && value < MOST && value > -MOST;
-    return known ? value : UNKNOWN;
-}
-
-int64_t trace_sql_amount(struct sqlite3_stmt *s, int column)
-{
-    int64_t value = trace_sql_int(s, column);
-    return value == UNKNOWN ? 0 : value;
-}
-
-const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    if (!text)
-        return NULL;
-    return *PUSH(t->texts, t->text_count) = xstrdup(text);
-}
-
-int64_t trace_sql_one(struct trace *t, const char *sql)
-{
-    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
-    sqlite3_finalize(s);
-    return value;
-}
-
 /* ---- the small tables ---- */
 
 static int load_process(struct trace *t)
@@ -299,7 +224,8 @@ static int open_steps(struct trace *t)
         return -1;
     if (trace_complete(t, empty) || load_small(t))
         return -1;
-    return t->steps_left < 0 ? endless(t) : 0; /* single numbers that could not be had are "unknown" */
+    return t->steps_left < 0 ? trace_sql_endless(t)
+                             : 0; /* single numbers that could not be had are "unknown" */
 }
 
 int trace_open(struct trace *t, const char *path)

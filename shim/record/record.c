@@ -183,11 +183,6 @@ bool vs_record_takes(void)
 
 /* ---- starting ---- */
 
-void vs_record_get_ready(void)
-{
-    vs_suppliers.prepare();
-}
-
 void vs_record_await_start(struct vs_recording *r)
 {
     uint64_t until = vs_clock_ns() + START_WAIT_S * UINT64_C(1000000000);

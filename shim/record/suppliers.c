@@ -3,6 +3,8 @@
  */
 #include "suppliers.h"
 
+#include "record.h"
+
 static uint32_t no_range(void)
 {
     return 0;
@@ -31,3 +33,8 @@ struct vs_suppliers vs_suppliers = {.stack = no_stack,
                                     .round = no_round,
                                     .second_thread = nobody,
                                     .last_look = nobody};
+
+void vs_record_get_ready(void)
+{
+    vs_suppliers.prepare();
+}

@@ -1,0 +1,75 @@
+/*
+ * findings.c - the list that the checks add to, and showing it.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/table.h"
+#include "doctor.h"
+
+static const char *const verdicts[] = {"ok", "warn", "FAIL"}, *const json_verdicts[] = {"ok", "warn", "fail"};
+
+void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
+                const char *format, ...)
+{
+    va_list list;
+    struct finding f = {.verdict = verdict, .topic = xstrdup(topic)};
+    f.todo = todo && *todo ? xstrdup(todo) : NULL;
+    va_start(list, format);
+    if (vasprintf(&f.found, format, list) < 0)
+        f.found = xstrdup("?");
+    va_end(list);
+    *PUSH(d->findings, d->count) = f;
+}
+
+void doctor_text(const struct doctor *d)
+{
+    struct table t;
+    table_init(&t, "<<<", NULL);
+    for (size_t i = 0; i < d->count; i++) {
+        const struct finding *f = &d->findings[i];
+        table_cell(&t, "%s", verdicts[f->verdict]);
+        table_cell(&t, "%s", f->topic);
+        table_cell(&t, "%s", f->found);
+        if (!f->todo)
+            continue;
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%s", "");
+        table_cell(&t, "-> %s", f->todo);
+    }
+    table_print(&t, stdout, 0);
+    table_free(&t);
+}
+
+void doctor_json(const struct doctor *d, enum verdict worst)
+{
+    struct json j;
+    json_open(&j, stdout);
+    json_begin(&j, NULL, '{');
+    json_text(&j, "verdict", json_verdicts[worst]);
+    json_begin(&j, "findings", '[');
+    for (size_t i = 0; i < d->count; i++) {
+        const struct finding *f = &d->findings[i];
+        json_begin(&j, NULL, '{');
+        json_text(&j, "verdict", json_verdicts[f->verdict]);
+        json_text(&j, "topic", f->topic);
+        json_text(&j, "found", f->found);
+        json_text(&j, "todo", f->todo);
+        json_end(&j);
+    }
+    json_end(&j);
+    json_end(&j);
+    json_close(&j);
+}
+
+void doctor_free(struct doctor *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        free(d->findings[i].topic);
+        free(d->findings[i].found);
+        free(d->findings[i].todo);
+    }
+    free(d->findings);
+}

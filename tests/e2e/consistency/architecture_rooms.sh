@@ -1,0 +1,49 @@
+#!/bin/bash
+# Each folder of shim/ and analyzer/ uses what it says it uses, none are in a circle, and docs/rooms.svg shows it (what a folder
+# does not say, it cannot include: that does not compile).  Beside that: who knows CUDA, SQL and malloc.
+set -u
+: "${BUILD:?BUILD is the build directory}"
+BUILD=$(cd "$BUILD" && pwd)
+cd "$(dirname "$0")/../../.." || exit 1
+bad=0
+scripts/rooms.py --check --calls "$BUILD" || bad=1
+
+# the check itself must be able to fail
+copy=$(mktemp -d) || exit 1
+trap 'rm -rf "$copy"' EXIT
+cp -r --parents shim analyzer scripts docs/rooms.svg "$copy" || exit 1
+"$copy/scripts/rooms.py" --check >/dev/null || { echo "a copy of the tree is not as good as the tree" && bad=1; }
+spoilt() { # WHAT SED FILE: found as WHAT
+    sed -i "$2" "$copy/$3"
+    "$copy/scripts/rooms.py" --check | grep "$1" >/dev/null || { echo "goes unnoticed: $1" && bad=1; }
+    cp "$3" "$copy/$3"
+}
+spoilt 'shim/trace/journal includes shim/record and does not say so' '/include "event.h"/a #include "record/record.h"
+s|#include "trace/event.h"|&\n#include "record/record.h"|' shim/trace/journal/journal.h
+spoilt 'folders that include each other: .*shim/record' 's|#include "trace/event.h"|&\n#include "framework/ranges.h"|' shim/record/record.h
+spoilt 'shim/sample says that it uses shim/hooks, and does not' 's|vs_room(sample USES |&hooks |' shim/CMakeLists.txt
+spoilt 'docs/rooms.svg is not what the folders are' 's|</svg>||' docs/rooms.svg
+
+# forbid WHAT PATTERN FILE...: no line of the files may match.
+forbid() {
+    local what=$1 pattern=$2 hits
+    shift 2
+    [ $# -gt 0 ] || { echo "$what: no files, this test looks at the wrong place" && bad=1 && return; }
+    hits=$(grep -nE "$pattern" "$@" /dev/null)
+    [ -z "$hits" ] || { printf '%s:\n%s\n' "$what" "$hits" && bad=1; }
+}
+files() { find "$@" -type f \( -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cu' \); }
+mapfile -t plain < <(files shim/core shim/trace shim/arena/core analyzer)
+mapfile -t core < <(files shim/arena/core)
+mapfile -t kernels < <(files kernels)
+mapfile -t shown < <(files analyzer | grep -v '^analyzer/read/')
+mapfile -t read < <(files analyzer/read | grep -v '^analyzer/read/relabel.c')
+forbid "core, trace, the arena's core and the analyzer must know no CUDA header" '# *include *[<"](cuda|nvtx|nvml|cudaTypedefs)[a-zA-Z]*\.h' "${plain[@]}"
+forbid "the arena's core must call no malloc" '\b(malloc|calloc|realloc|free|qsort|strdup)\(' "${core[@]}"
+forbid "kernels must know neither the shim nor the analyzer" '# *include *".*(shim|analyzer|trace)/' "${kernels[@]}"
+forbid "reports and plots must know no SQL (only analyzer/read reads the database)" \
+    'sqlite3\.h|sqlite3_|"[^"]*\b(SELECT|INSERT|UPDATE|DELETE|CREATE TABLE|PRAGMA)\b' "${shown[@]}"
+forbid "only shim/trace/store writes a database" '"[^"]*\b(INSERT|UPDATE|DELETE|CREATE TABLE)\b' "${read[@]}"
+
+[ $bad = 0 ] && echo "the folders are as they say"
+exit $bad
