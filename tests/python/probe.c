@@ -2,10 +2,14 @@
  * probe.c - the capture of Python frames as a library of its own, for a Python program to hold it against
  * what the interpreter says of itself.
  *
+ * Preloaded, it can also capture at every allocation of aligned memory, which is where PyTorch's tensors on
+ * the CPU come from: what a capture costs between a program's own work (bench_torch.py).
+ *
  * It is linked from the shim's sources and interns into a journal of its own.  A program opens it with ctypes
  * twice: PyDLL calls hold the GIL, CDLL calls have released it.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +45,9 @@ PUBLIC int probe_handled(void);
 PUBLIC uint32_t probe_in_handler(void);
 PUBLIC double probe_warm(int rounds);
 PUBLIC double probe_cold(int rounds, size_t bytes);
+PUBLIC int posix_memalign(void **memory, size_t alignment, size_t bytes);
+PUBLIC void probe_watch(int on);
+PUBLIC int probe_watched(const float **ns);
 
 static struct vs_journal *journal;
 
@@ -213,4 +220,40 @@ double probe_cold(int rounds, size_t bytes)
         empty += now() - middle;
     }
     return (sum - empty) / rounds;
+}
+
+/* ---- cost between a program's own work ---- */
+
+enum { WATCHED_MAX = 1 << 20 };
+static float watched[WATCHED_MAX];
+static _Atomic int watched_count = WATCHED_MAX; /* full: nothing is watched */
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    static int (*real)(void **, size_t, size_t);
+    if (!real)
+        real = (int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
+    int status = real(memory, alignment, bytes);
+    if (atomic_load(&watched_count) < WATCHED_MAX) {
+        double begin = now();
+        uint32_t stack = vs_python_capture(journal);
+        double middle = now(), end = now();
+        int i = stack ? atomic_fetch_add(&watched_count, 1) : WATCHED_MAX;
+        if (i < WATCHED_MAX)
+            watched[i] = (float)((middle - begin) - (end - middle));
+    }
+    return status;
+}
+
+void probe_watch(int on)
+{
+    atomic_store(&watched_count, on ? 0 : WATCHED_MAX);
+}
+
+/* How many captures were watched, and their ns. */
+int probe_watched(const float **ns)
+{
+    *ns = watched;
+    int n = atomic_load(&watched_count);
+    return n < WATCHED_MAX ? n : WATCHED_MAX;
 }
