@@ -108,7 +108,11 @@ void vs_python_prepare(void)
     if (!wanted() || others == us || !atomic_compare_exchange_strong(&python.looking, &others, us))
         return;
     uint64_t loads = vs_module_loads();
-    if (!python.refused && !vs_python_now() && python.loads != loads)
+    /* The first time on a thread of the host, and for all.  Later in the drain's thread, which must not wait
+     * for the loader while somebody's constructors run: unless there is an interpreter to be asked for
+     * symbols. */
+    bool first = python.loads == 0;
+    if (!python.refused && !vs_python_now() && python.loads != loads && (first || vs_python_library_loaded()))
         look();
     python.loads = loads;
     int say = python.refused ? 2 : vs_python_now() ? 1 : 0;

@@ -76,6 +76,9 @@ enum { VS_PYTHON_OWNER_GENERATOR = 1, VS_PYTHON_OWNER_SHIM = 3 };
 /* ---- python_find.c ---- */
 
 enum vs_python_found { VS_PYTHON_NONE, VS_PYTHON_FOUND, VS_PYTHON_REFUSED };
+/* Whether an interpreter's library is loaded: by its name, without the lock that dlopen holds while
+ * constructors run. */
+bool vs_python_library_loaded(void);
 /* Looks for an interpreter among the loaded objects.  REFUSED: there is one (or two), with one line in WHY.
  */
 enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size);

@@ -190,6 +190,13 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data)
     return names->count == sizeof names->path / sizeof *names->path;
 }
 
+bool vs_python_library_loaded(void)
+{
+    struct names names = {.count = 0};
+    dl_iterate_phdr(note_library, &names);
+    return names.count > 0;
+}
+
 /* An embedded interpreter may be loaded RTLD_LOCAL, where nobody but its handle leads to it. */
 static void search_objects(struct search *s)
 {

@@ -1,12 +1,14 @@
 /*
- * embed.c - embed LIBRARY... [end]: opens interpreters as a plug-in is opened, where no other object sees
- * their symbols, and has the first one run a program that allocates.  `end` ends the interpreter and
- * allocates again.
+ * embed.c - embed LIBRARY... [end|late]: opens interpreters as a plug-in is opened, where no other object
+ * sees their symbols, and has the first one run a program that allocates.  `end` ends the interpreter and
+ * allocates again, `late` allocates half a second before there is an interpreter.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const program = "def embedded():\n"
                                    "    return allocate()\n"
@@ -58,6 +60,9 @@ static int give_function(void *python)
 int main(int argc, char **argv)
 {
     void *python = NULL;
+    bool late = strcmp(argv[argc - 1], "late") == 0;
+    if (late && (open_driver() || allocate(2048)))
+        return 1;
     for (int i = 1; i < argc && argv[i][0] == '/'; i++) {
         void *handle = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
         if (!handle) {
@@ -71,6 +76,8 @@ int main(int argc, char **argv)
         (int (*)(const char *, void *))dlsym(python, "PyRun_SimpleStringFlags");
     int (*end)(void) = (int (*)(void))dlsym(python, "Py_FinalizeEx");
     begin(0);
+    if (late)
+        usleep(500000);
     int status = open_driver() || give_function(python) || run(program, NULL);
     if (strcmp(argv[argc - 1], "end") == 0) {
         status |= end();

@@ -88,6 +88,10 @@ for library in "${libraries[@]}"; do
     [ "$status" = 0 ] || fail "embedded and ended $library: status $status"
     expect_sql "SELECT line FROM allocation WHERE size_bytes = 4096" "<string>:2 embedded"
     expect_sql "SELECT line FROM allocation WHERE size_bytes = 8192" ""
+    shimmed "$dir/embed" "$library" late
+    [ "$status" = 0 ] || fail "embedded late $library: status $status"
+    expect_sql "SELECT line FROM allocation WHERE size_bytes = 2048" ""
+    expect_sql "SELECT line FROM allocation WHERE size_bytes = 4096" "<string>:2 embedded"
     echo "ok embedded ${library##*/}"
 done
 if [ ${#libraries[@]} -gt 1 ]; then
