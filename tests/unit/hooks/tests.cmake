@@ -14,13 +14,16 @@ target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
 file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c
   ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
-add_library(hooks_preload SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
-target_include_directories(hooks_preload PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
-target_compile_options(hooks_preload PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
-target_link_options(hooks_preload PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
-  -Wl,-z,nodelete -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined)
-target_link_libraries(hooks_preload PRIVATE dl pthread)
-set_target_properties(hooks_preload PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${HOOKS_DIR})
+foreach(library hooks_preload hooks_provided) # the second with a provider
+  add_library(${library} SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
+  target_include_directories(${library} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
+  target_compile_options(${library} PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
+  target_link_options(${library} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
+    -Wl,-z,nodelete -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined)
+  target_link_libraries(${library} PRIVATE dl pthread)
+  set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${HOOKS_DIR})
+endforeach()
+target_sources(hooks_provided PRIVATE ${CMAKE_CURRENT_LIST_DIR}/fake_provider.c)
 
 # hooks_test(NAME TARGET [directory of the driver, as the loader shall find it])
 function(hooks_test name target driver)
@@ -45,6 +48,12 @@ hooks_test(hooks_overhead test_hooks_overhead new)
 hooks_program(test_hooks_surface ${CMAKE_CURRENT_LIST_DIR}/test_hooks_surface.c)
 target_link_libraries(test_hooks_surface PRIVATE hooks_driver)
 hooks_test(hooks_surface test_hooks_surface new)
+
+hooks_program(test_hooks_provider ${CMAKE_CURRENT_LIST_DIR}/test_hooks_provider.c)
+target_link_libraries(test_hooks_provider PRIVATE hooks_driver)
+add_test(NAME unit_hooks_provider COMMAND test_hooks_provider)
+set_tests_properties(unit_hooks_provider PROPERTIES ENVIRONMENT
+  "LD_PRELOAD=$<TARGET_FILE:hooks_provided>;LD_LIBRARY_PATH=${HOOKS_DIR}/new;ASAN_OPTIONS=verify_asan_link_order=0")
 
 # not linked with a driver: look-ups by name
 add_library(hooks_plugin_dependency SHARED ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
