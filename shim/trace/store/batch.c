@@ -186,34 +186,7 @@ static int write_statistics(struct vs_store *s, const struct vs_output *out)
     return rc;
 }
 
-/* ---- losses, thinning ---- */
-
-static int write_losses(struct vs_store *s, const struct vs_commit *c)
-{
-    const struct vs_store_loss_row *l;
-    int rc = 0;
-    EACH(s->losses, l)
-    rc = vs_sql_run(s, VS_SQL_LOSS, "iit", l->t, (int64_t)l->events, l->why);
-    if (rc == 0 && c->out->no_memory)
-        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)c->out->no_memory,
-                        "vramscope ran out of memory");
-    return rc;
-}
-
-static int write_thinning(struct vs_store *s, const struct vs_commit *c)
-{
-    int rc = 0;
-    if (c->level && !s->thinned_written) {
-        rc = vs_sql_run(s, VS_SQL_META, "ti", "thinned_from_seq", (int64_t)s->thinned_from);
-        if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)0,
-                            "thinned, not lost: counted in every total and peak, but there was no room for "
-                            "its row (VRAMSCOPE_MAX_BYTES)");
-    }
-    if (rc == 0 && c->out->dropped)
-        rc = vs_sql_run(s, VS_SQL_THINNED, "i", (int64_t)(s->thinned + c->out->dropped));
-    return rc;
-}
+/* ---- how far the database is ---- */
 
 static int write_mark(struct vs_store *s, const struct vs_commit *c)
 {
@@ -240,9 +213,9 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
         rc = parts[i](s, c->out);
     if (rc == 0)
-        rc = write_losses(s, c);
+        rc = vs_losses_write(s, c);
     if (rc == 0)
-        rc = write_thinning(s, c);
+        rc = vs_thinning_write(s, c);
     if (rc == 0)
         rc = vs_live_write(s, c);
     if (rc == 0)
@@ -264,9 +237,7 @@ static void committed(struct vs_store *s, const struct vs_commit *c)
     vs_resume_committed(s);
     if (c->out->rows.n)
         s->last_ev = c->out->rows.at[c->out->rows.n - 1].seq;
-    for (size_t i = 0; i < s->losses.n; i++)
-        free(s->losses.at[i].why);
-    s->losses.n = 0;
+    vs_losses_written(s);
     s->thinned += c->out->dropped;
     s->thinned_written |= c->level > 0;
     s->simulated_dirty = false;
@@ -302,24 +273,6 @@ int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
     vs_names_forget(s);
     vs_fold_forget(s);
     return rc;
-}
-
-void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why)
-{
-    uint64_t failed = 0;
-    char *copy = strdup(why);
-    if (copy)
-        vs_list_push(&s->losses, failed, (struct vs_store_loss_row){t, events, copy});
-    if (failed)
-        free(copy);
-}
-
-uint64_t vs_store_lost(struct vs_store *s, const char *why)
-{
-    char *sql = sqlite3_mprintf("SELECT sum(events) FROM loss WHERE why=%Q", why);
-    int64_t events = sql ? vs_store_number(s, sql, 0) : 0;
-    sqlite3_free(sql);
-    return (uint64_t)events;
 }
 
 void vs_store_set_simulated(struct vs_store *s, bool simulated)

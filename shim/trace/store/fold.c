@@ -378,9 +378,18 @@ int vs_fold_commit(struct vs_store *s, const struct vs_commit *c)
     return rc == 0 && s->config.max_bytes && c->level < 3 ? make_more_room(s, c) : rc;
 }
 
-bool vs_fold_stuck(const struct vs_store *s)
+int vs_store_level(struct vs_store *s)
 {
-    return s->fold->stuck;
+    uint64_t max = s->config.max_bytes;
+    if (!max)
+        return 0;
+    /* what the next batch may still take counts as taken */
+    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES;
+    if (used >= max / 100 * 98)
+        return 3;
+    if (used >= max / 100 * 90 && s->fold->stuck)
+        return 2;
+    return s->thinned_from ? 1 : 0;
 }
 
 /* ---- load ---- */

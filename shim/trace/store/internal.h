@@ -8,7 +8,10 @@
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
- *   live.c     what lives, what lived at the peak; room left
+ *   live.c     what lives, what lived at the peak
+ *   loss.c     what was lost or left out
+ *   room.c     how much the file has
+ *   sql.c      statements, and SQLite's errors as ours
  *   oom.c      out-of-memory, and what lived then
  *   resume.c   what a ledger that continues it must know besides
  *   restore.c  a ledger that continues the database
@@ -183,7 +186,7 @@ struct vs_store {
     bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty;
 };
 
-/* open.c */
+/* sql.c */
 int vs_sqlite_errno(struct vs_store *s, int rc);
 int vs_store_exec(struct vs_store *s, const char *sql);
 int64_t vs_store_number(struct vs_store *s, const char *sql,
@@ -225,7 +228,14 @@ bool vs_store_users_file(const char *path);          /* whether a Python file is
 /* live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);
 int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
+
+/* room.c */
 uint64_t vs_store_used(struct vs_store *s);
+
+/* loss.c */
+int vs_losses_write(struct vs_store *s, const struct vs_commit *c);
+int vs_thinning_write(struct vs_store *s, const struct vs_commit *c);
+void vs_losses_written(struct vs_store *s); /* or never to be: forgets them */
 
 /* oom.c */
 int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
@@ -241,7 +251,6 @@ int vs_fold_open(struct vs_store *s);
 int vs_fold_load(struct vs_store *s);
 int vs_fold_commit(struct vs_store *s, const struct vs_commit *c); /* after all else of the batch */
 void vs_fold_forget(struct vs_store *s);                           /* after a rollback: load it again */
-bool vs_fold_stuck(const struct vs_store *s);                      /* nothing is left to fold */
 void vs_fold_free(struct vs_store *s);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * live.c - the tables of what lives and of what lived at the peak, and the room that is left.
+ * live.c - the tables of what lives and of what lived at the peak.
  *
  * Table live is written anew now and then and at the end.  peak_live is written at the end, and before a
  * stretch that lies after the peak is folded (fold.c): until then the events tell what lived.  Where
@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ROW_BYTES 72 /* of live and peak_live, with room for pages that are not full */
 
@@ -130,54 +129,4 @@ int vs_live_write(struct vs_store *s, const struct vs_commit *c)
 int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
 {
     return no_room(s, vs_ledger_live_count(c->ledger)) ? 0 : write_peaks(s, c, seq);
-}
-
-/* ---- room ---- */
-
-uint64_t vs_store_used(struct vs_store *s)
-{
-    int64_t pages = vs_store_number(s, "PRAGMA page_count", 0),
-            spare = vs_store_number(s, "PRAGMA freelist_count", 0);
-    return (uint64_t)(pages - spare) * 4096;
-}
-
-static uint64_t file_bytes(const char *path)
-{
-    struct stat st;
-    return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-}
-
-/* By SQLite's own name for the log: the host may have changed its directory. */
-uint64_t vs_store_log_held(struct vs_store *s)
-{
-    const char *file = s->wal ? sqlite3_db_filename(s->db, "main") : NULL;
-    uint64_t log = file ? file_bytes(sqlite3_filename_wal(file)) : 0;
-    return log > 4 * s->log_bytes ? log : 0;
-}
-
-size_t vs_store_batch(const struct vs_store *s)
-{
-    uint64_t n = s->config.max_bytes / VS_EVENT_BYTES / 64;
-    return !s->config.max_bytes || n > 4096 ? 4096 : n < 256 ? 256 : (size_t)n;
-}
-
-/* Small where the file is: folding is done in stretches of the events. */
-uint32_t vs_store_stretch(const struct vs_store *s)
-{
-    uint64_t n = s->config.max_bytes / 4096;
-    return !s->config.max_bytes || n > 16384 ? 16384 : n < 1024 ? 1024 : (uint32_t)n;
-}
-
-int vs_store_level(struct vs_store *s)
-{
-    uint64_t max = s->config.max_bytes;
-    if (!max)
-        return 0;
-    /* what the next batch may still take counts as taken */
-    uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES;
-    if (used >= max / 100 * 98)
-        return 3;
-    if (used >= max / 100 * 90 && vs_fold_stuck(s))
-        return 2;
-    return s->thinned_from ? 1 : 0;
 }

@@ -1,0 +1,107 @@
+/*
+ * sql.c - small calls: SQLite's codes as errno, and statements that are prepared once (VS_STATEMENTS).
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+int vs_sqlite_errno(struct vs_store *s, int rc)
+{
+    int system = s && s->db ? sqlite3_system_errno(s->db) : 0;
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return 0;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_READONLY:
+        return -EROFS;
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+    case SQLITE_ERROR:
+        return -EINVAL;
+    case SQLITE_CANTOPEN:
+        return system > 0 ? -system : -EACCES;
+    default:
+        return system == ENOSPC || system == EDQUOT || system == EFBIG || system == EROFS ? -system : -EIO;
+    }
+}
+
+int vs_store_exec(struct vs_store *s, const char *sql)
+{
+    return vs_sqlite_errno(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
+}
+
+int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise)
+{
+    sqlite3_stmt *q;
+    int64_t value = otherwise;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+        return otherwise;
+    if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
+        value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return value;
+}
+
+static int prepare(struct vs_store *s, enum vs_statement which)
+{
+    static const char *const text[] = {
+#define X(NAME, sql) sql,
+        VS_STATEMENTS(X)
+#undef X
+    };
+    return vs_sqlite_errno(
+        s, sqlite3_prepare_v3(s->db, text[which], -1, SQLITE_PREPARE_PERSISTENT, &s->sql[which], NULL));
+}
+
+static void bind(sqlite3_stmt *q, int at, char type, va_list *list)
+{
+    if (type == 't') {
+        sqlite3_bind_text(q, at, va_arg(*list, const char *), -1, SQLITE_STATIC); /* NULL binds NULL */
+        return;
+    }
+    int64_t value = va_arg(*list, int64_t);
+    if (type == 'n' && value < 0)
+        sqlite3_bind_null(q, at);
+    else
+        sqlite3_bind_int64(q, at, value);
+}
+
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which)
+{
+    return s->sql[which] || prepare(s, which) == 0 ? s->sql[which] : NULL;
+}
+
+int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...)
+{
+    int rc = s->sql[which] ? 0 : prepare(s, which);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *q = s->sql[which];
+    va_list list;
+    va_start(list, types);
+    for (int i = 0; types[i]; i++)
+        bind(q, i + 1, types[i], &list);
+    va_end(list);
+    sqlite3_step(q);
+    return vs_sqlite_errno(s, sqlite3_reset(q));
+}
+
+int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n)
+{
+    int rc = s->sql[which] ? 0 : prepare(s, which);
+    for (int i = 0; rc == 0 && i < n; i++)
+        sqlite3_bind_int64(s->sql[which], i + 1, values[i]);
+    if (rc < 0)
+        return rc;
+    sqlite3_step(s->sql[which]);
+    return vs_sqlite_errno(s, sqlite3_reset(s->sql[which]));
+}
