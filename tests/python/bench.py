@@ -8,7 +8,7 @@ import sys
 
 library = ctypes.PyDLL(sys.argv[1])
 library.probe_start.restype = ctypes.c_char_p
-library.probe_warm.restype = library.probe_cold.restype = ctypes.c_double
+library.probe_warm.restype = library.probe_warm_all.restype = library.probe_cold.restype = ctypes.c_double
 why = library.probe_start().decode()
 if why:
     sys.exit("refused: " + why)
@@ -16,7 +16,8 @@ if why:
 
 def measure():
     warm = statistics.median(library.probe_warm(20000) for _ in range(9))
-    return [warm] + [statistics.median(library.probe_cold(50, ctypes.c_size_t(kib << 10)) for _ in range(9)) for kib in (256, 2048, 16384)]
+    merged = statistics.median(library.probe_warm_all(5000) for _ in range(9))
+    return [merged, warm] + [statistics.median(library.probe_cold(50, ctypes.c_size_t(kib << 10)) for _ in range(9)) for kib in (256, 2048, 16384)]
 
 
 def at_depth(n):
@@ -25,4 +26,5 @@ def at_depth(n):
 
 for depth in 2, 20, 50:
     values = at_depth(depth - 2)  # the module and at_depth's first call are two
+    print("merged_capture_ns depth=%d warm %.0f" % (depth, values.pop(0)))
     print("python_capture_ns depth=%d warm %.0f, after 256 KiB %.0f, 2 MiB %.0f, 16 MiB %.0f" % (depth, *values))

@@ -44,6 +44,7 @@ PUBLIC void probe_signals(int on);
 PUBLIC int probe_handled(void);
 PUBLIC uint32_t probe_in_handler(void);
 PUBLIC double probe_warm(int rounds);
+PUBLIC double probe_warm_all(int rounds);
 PUBLIC double probe_cold(int rounds, size_t bytes);
 PUBLIC int posix_memalign(void **memory, size_t alignment, size_t bytes);
 PUBLIC void probe_watch(int on);
@@ -200,6 +201,15 @@ double probe_warm(int rounds)
 }
 
 #define OTHER_MAX (64u << 20)
+
+/* The same of native and Python frames together. */
+double probe_warm_all(int rounds)
+{
+    double begin = now();
+    for (int i = 0; i < rounds; i++)
+        keep(vs_stack_capture(journal, 0));
+    return (now() - begin) / rounds;
+}
 
 /* The same where BYTES of other memory were read since the last one. */
 double probe_cold(int rounds, size_t bytes)
