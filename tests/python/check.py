@@ -272,6 +272,28 @@ def signals():
     good += 1
 
 
+def greenlets():
+    """Stacks that are switched under the interpreter, where the package is installed."""
+    try:
+        import greenlet
+    except ImportError:
+        return
+
+    def first():
+        for _ in range(3):
+            check("greenlet")
+            other.switch()
+
+    def second(n=4):
+        while True:
+            recurse(n)
+            one.switch()
+
+    one, other = greenlet.greenlet(first), greenlet.greenlet(second)
+    one.switch()
+    check("after greenlets")
+
+
 def no_frames():
     """A thread that the interpreter does not know has none."""
     global good
@@ -392,6 +414,7 @@ def deep(n):
 deep(2000)
 address_reuse()
 line_tables()
+greenlets()
 no_frames()
 signals()
 sub_interpreter()
