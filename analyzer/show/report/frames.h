@@ -1,9 +1,9 @@
 /*
  * frames.h - places in code as a person reads them.
  *
- *      a native frame      at::empty  (libtorch_cuda.so)      or, where nobody named it,
- * libtorch_cuda.so+0x91000 a Python frame      transformers/models/llama/modeling_llama.py:288
- * LlamaAttention.forward
+ *      a native frame     at::empty  (libtorch_cuda.so)
+ *      ... nobody named   libtorch_cuda.so+0x91000
+ *      a Python frame     transformers/models/llama/modeling_llama.py:288 LlamaAttention.forward
  *
  * A Python file in site-packages is named from its package on; any other by its whole path, so that it can be
  * opened.

@@ -1,4 +1,5 @@
 /* json.c - the report for programs: stable names, units in the names (see vramscope-report(1)). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
@@ -125,6 +126,25 @@ static void phases_json(const struct trace *t, int64_t device, struct json *j)
     json_end(j);
 }
 
+/* What each line of the program holds of the peak; what has none is left out. */
+static void lines_json(const struct device_report *d, struct json *j)
+{
+    size_t n;
+    struct holder *held = holders_group(d->live, d->live_count, BY_LINE, &n);
+    json_begin(j, "lines", '[');
+    for (size_t i = 0; i < n; i++) {
+        if (!held[i].line)
+            continue;
+        json_begin(j, NULL, '{');
+        json_text(j, "line", held[i].line);
+        json_int(j, "size_bytes", held[i].bytes);
+        json_int(j, "allocations", held[i].count);
+        json_end(j);
+    }
+    json_end(j);
+    free(held);
+}
+
 static void peak_json(const struct device_report *d, struct json *j)
 {
     json_begin(j, "peak", '{');
@@ -149,6 +169,7 @@ static void peak_json(const struct device_report *d, struct json *j)
         json_end(j);
     }
     json_end(j);
+    lines_json(d, j);
     json_end(j);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frames.h"
 #include "report.h"
 #include "base/shown.h"
 #include "base/table.h"
@@ -164,6 +165,33 @@ static void print_where(const char *phase, FILE *out)
         fprintf(out, ", in %s", phase ? shown(phase) : "an unknown phase");
 }
 
+#define LINES 3
+
+/* The lines of the program that hold most of the peak: what a person can change. */
+static void print_lines(const struct device_report *d, FILE *out, bool exact)
+{
+    struct table table;
+    size_t n, printed = 0;
+    struct holder *held = holders_group(d->live, d->live_count, BY_LINE, &n);
+    table_init(&table, "<>>", NULL);
+    for (size_t i = 0; i < n && printed < LINES; i++) {
+        if (!held[i].line)
+            continue;
+        char *line = line_text(held[i].line);
+        table_cell(&table, "%s", line);
+        table_cell(&table, "%s", B(held[i].bytes));
+        table_cell(&table, "%s", units_share(held[i].bytes, d->allocated->bytes).s);
+        free(line);
+        printed++;
+    }
+    if (printed) {
+        fputs("    the lines of Python that asked for the most of what is allocated\n", out);
+        table_print(&table, out, 7);
+    }
+    table_free(&table);
+    free(held);
+}
+
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     struct table table;
@@ -202,7 +230,8 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
-    fprintf(out, "    by library and call stack: vramscope peak %s\n", shown(r->trace->path));
+    print_lines(d, out, exact);
+    fprintf(out, "    by line, library and call stack: vramscope peak %s\n", shown(r->trace->path));
 }
 
 static void print_host(const struct report *r, FILE *out, bool exact)
