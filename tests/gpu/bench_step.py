@@ -1,10 +1,10 @@
 """What recording costs a training step: host-bound, GPU-bound, and a model whose shapes change (bench_models.py).
 
-    bench_step.py TREE OUT [--models NAME,...] [--turns N] [--turn STEPS] [--steps N] [--rounds N] [--seconds N]
+    bench_step.py TREE OUT [--models NAME,...] [--turns N] [--turn STEPS] [--steps N] [--rounds N] [--seconds N] [--stacks MODE]
 
 Two ways, each with what the other lacks:
 
-  in one process   recording with driver stacks is switched off and on by turns of --turn steps (vramscope_benchmark_pause): the
+  in one process   recording (--stacks, VRAMSCOPE_STACKS, "driver" if not given) is switched off and on by turns of --turn steps (vramscope_benchmark_pause): the
                    same addresses, the same clocks.  The library stays loaded.  A process for each model
   whole processes  without the library, with it preloaded, and under `vramscope run` (automatic phases), in shuffled order: all
                    that there is, and how the first 20 steps are, but processes differ by percents
@@ -33,7 +33,7 @@ from bench_step_figures import first_steps, in_one_process, whole_processes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = ["gpt", "small", "cnn"]  # bench_models.py
-CONFIGS = ["plain", "driver stacks", "run"]
+CONFIGS = ["plain", "preloaded", "run"]
 
 
 def command(args, config, name, *options):
@@ -44,8 +44,8 @@ def command(args, config, name, *options):
     env.pop("LD_PRELOAD", None)
     if args.device == "cpu":
         env["OMP_NUM_THREADS"] = "1"
-    if config == "driver stacks":
-        env.update(LD_PRELOAD=os.path.join(args.tree, "lib/libvramscope.so"), VRAMSCOPE_STACKS="driver")
+    if config == "preloaded":
+        env.update(LD_PRELOAD=os.path.join(args.tree, "lib/libvramscope.so"), VRAMSCOPE_STACKS=args.stacks)
     elif config == "run":
         argv = [os.path.join(args.tree, "bin/vramscope"), "run", "-o", out + ".db", "--", *argv]
     return argv, env, out
@@ -75,7 +75,7 @@ def one_process(args):
     found = {}
     for name in args.models.split(","):
         run = f"turns-{name}"
-        found |= measure(args, "driver stacks", run, "--steps", "40", "--turns", str(args.turns), "--turn", str(args.turn), models=name)
+        found |= measure(args, "preloaded", run, "--steps", "40", "--turns", str(args.turns), "--turn", str(args.turn), models=name)
         found[name]["events"] = events(os.path.join(args.out, run + ".db"), 40 + args.turns * args.turn)
         print(f"{name}: events a step: " + ", ".join(f"{op} {n:.1f}" for op, n in found[name]["events"].items()), flush=True)
     return found
@@ -99,6 +99,7 @@ def arguments():
     p.add_argument("--seconds", type=float, default=150)
     p.add_argument("--turns", type=int, default=40)
     p.add_argument("--turn", type=int, default=10)
+    p.add_argument("--stacks", default="driver")
     p.add_argument("--steps", type=int, default=80)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--device", default="cuda")

@@ -73,7 +73,7 @@ def turns_table(name, pairs):
 
 
 def in_one_process(results):
-    print(f"\nin one process, recording with driver stacks off and on by turns, {len(next(iter(results.values()))['turns'])} pairs "
+    print(f"\nin one process, recording off and on by turns, {len(next(iter(results.values()))['turns'])} pairs "
           f"of {len(next(iter(results.values()))['turns'][0]['on']['wall_ms'])} steps each")
     print(f"{'model':6} {'time':5} {'of turn':7} {'off ms':>9} {'on ms':>9} {'ratio':>8}  {'its 95 % interval':24}  "
           f"{'Student, of mean':16}  of sums")
@@ -88,7 +88,7 @@ def whole_processes(rounds):
                 ms = [statistics.median(r[config][name][what][EARLY:]) for r in rounds]
                 plain = [statistics.median(r["plain"][name][what][EARLY:]) for r in rounds]
                 ratios = [a / b for a, b in zip(ms, plain)]
-                print(f"{name:6} {what[:4]:5} {config:14} {statistics.median(ms):9.3f} ms  {statistics.median(ratios):7.4f} "
+                print(f"{name:6} {what[:4]:5} {config:9} {statistics.median(ms):9.3f} ms  {statistics.median(ratios):7.4f} "
                       f"({min(ratios):.4f} .. {max(ratios):.4f})")
 
 
@@ -105,6 +105,6 @@ def first_steps(rounds):
             good = early / late - 1 <= FIRST
             met = met and good
             plain = statistics.median(r["plain"][name]["wall_ms"][0] for r in rounds)
-            print(f"{name:6} {config:14} steps 1-{EARLY - 1}: {early:.4f}, later: {late:.4f}, step 0: {very:.4f} of {plain:.0f} ms  "
+            print(f"{name:6} {config:9} steps 1-{EARLY - 1}: {early:.4f}, later: {late:.4f}, step 0: {very:.4f} of {plain:.0f} ms  "
                   f"{'met' if good else 'MISSED'}")
     return met

@@ -27,7 +27,7 @@ def play(path):
 
     from bench_models import Decoder
 
-    torch.cuda.memory._record_memory_history(enabled="all", context="all", stacks="python")
+    torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python")
 
     class Squared(torch.autograd.Function):
         @staticmethod
