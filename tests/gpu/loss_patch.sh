@@ -7,7 +7,8 @@
 #
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets loss_patch.txt (the table) and
 # loss_patch.tgz (facts, reports, logs).  Needs PyTorch and transformers for python3, and 60 GiB of GPU memory (120: faster).
-# Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory compiled") says what is run.  Exit 77 without a GPU.
+# Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory compiled") and LOSS_PATCH_MODELS (default all
+# eight) say what is run.  Exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"
@@ -27,7 +28,7 @@ export PYTHONPATH=$BINDING${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=2 here wor
 trap 'rm -rf "$work"' EXIT
 failed=0
 has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }
-models="Llama Mistral Qwen2 Qwen3 Gemma Gemma2 Gemma3 GPT2"
+export LOSS_PATCH_MODELS=${LOSS_PATCH_MODELS:-Gemma3 Gemma2 Gemma Llama Qwen3 Qwen2 GPT2 Mistral} # the largest first
 gpus=$(python3 -c 'import torch; print(torch.cuda.device_count())')
 large=$(python3 -c 'import torch; print(int(torch.cuda.mem_get_info()[0] > 100 << 30))')
 jobs=3
@@ -66,9 +67,8 @@ if has tests; then
 fi
 has compiled && one compiled &
 {
-    # the largest first
-    has memory && for name in Gemma3 Gemma2 Gemma Llama Qwen3 Qwen2 GPT2 Mistral; do printf 'memory %s eager\nmemory %s patched\n' $name $name; done
-    has losses && for name in $models; do echo "losses $name"; done
+    has memory && for name in $LOSS_PATCH_MODELS; do printf 'memory %s eager\nmemory %s patched\n' $name $name; done
+    has losses && for name in $LOSS_PATCH_MODELS; do echo "losses $name"; done
 } | xargs -P "$jobs" -L 1 bash -c 'one "$@"' one
 wait
 

@@ -23,6 +23,7 @@ MODELS = {  # name: vocabulary, hidden size, layers, tokens a step
     "Gemma3": (262144, 1152, 4, 2048),
     "GPT2": (50257, 1024, 8, 4096),
 }
+SHOWN = [name for name in MODELS if name in os.environ.get("LOSS_PATCH_MODELS", name).split()]
 TIED = {"Qwen2", "Gemma", "Gemma2", "Gemma3", "GPT2"}
 STEPS, LIMIT, LENGTH = 50, 1e-2, 1024
 MIB, GIB = 1 << 20, 1 << 30
@@ -37,9 +38,7 @@ def build(name, layers=None, size=None):
     heads = hidden // 128
     sizes = dict(vocab_size=vocab, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=depth, head_dim=128,
                  num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=LENGTH)  # fmt: skip
-    if name == "GPT2":
-        sizes = dict(vocab_size=vocab, n_embd=hidden, n_layer=depth, n_head=heads, n_positions=LENGTH)
-    elif name.startswith("Gemma") and name != "Gemma":
+    if name in ("Gemma2", "Gemma3"):
         sizes.update(final_logit_softcapping=30.0)
     return make(name, torch.bfloat16, "cuda", tie_word_embeddings=name in TIED, **sizes)
 
@@ -205,14 +204,14 @@ def table(work, *parts):
         print("ok  " if good else "FAIL", line)
 
     if "losses" in parts:
-        facts = load(work, "Mistral", "losses") or {}
+        facts = next(filter(None, (load(work, name, "losses") for name in SHOWN)), {})
         print(f"{facts.get('device')}, torch {facts.get('torch')}, transformers {facts.get('transformers')}; {STEPS} steps of 2048 tokens, bf16")
         print("     model     vocab first loss      last    patched  another eager  first step     (largest relative difference)")
-        for name in MODELS:
+        for name in SHOWN:
             show(*losses_line(work, name))
     if "memory" in parts:
         print("     model    tokens eager GiB   patched     fall   at least  above MiB workspace gradients   (peaks recorded by vramscope)")
-        for name in MODELS:
+        for name in SHOWN:
             show(*memory_line(work, name))
     if "compiled" in parts:
         for result in compiled_lines(work):

@@ -226,6 +226,14 @@ class Options(NamedTuple):
     grad_dtype: torch.dtype  # of dweight and dbias
 
 
+def _tf32():
+    """Whether F.linear on a GPU multiplies fp32 as TF32.  PyTorch's older questions raise where its newer settings were used."""
+    try:
+        return torch.backends.cuda.matmul.fp32_precision == "tf32"
+    except AttributeError:  # before PyTorch 2.9
+        return torch.backends.cuda.matmul.allow_tf32
+
+
 def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
     """The fields of a problem, in a form that can be a key.  STRIDES: of input, weight and dweight."""
     fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
@@ -233,7 +241,7 @@ def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta)
     fields["grad_weight_dtype"], fields["reduction"] = DTYPES[options.grad_dtype], REDUCTIONS[options.reduction]
     fields["vocab"], fields["hidden"] = weight_shape
     fields["input_stride"], fields["weight_stride"], fields["grad_weight_stride"] = strides
-    tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"  # as F.linear: when it runs
+    tf32 = dtype == torch.float32 and _tf32()  # as F.linear: when it runs
     fields["flags"] = options.flags | (ALLOW_TF32 if tf32 else 0)
     for name in "ignore_index max_counted label_smoothing z_loss softcap".split():
         fields[name] = getattr(options, name)

@@ -36,6 +36,44 @@ def test_torch_library_finds_nothing_wrong_with_the_operator():
     check(kept, (torch.ones((), device=DEVICE), torch.ones((), device=DEVICE)))
 
 
+# ---- fp32 products ----
+
+
+def ways_to_set_tf32():
+    """What a program may say of fp32 products, and whether F.linear on a GPU then takes TF32."""
+    matmul = torch.backends.cuda.matmul
+    yield "nothing", False, lambda: None
+    yield "high", True, lambda: torch.set_float32_matmul_precision("high")
+    yield "allow_tf32", True, lambda: setattr(matmul, "allow_tf32", True)
+    if hasattr(torch.backends, "fp32_precision"):
+        yield "fp32_precision of matmul", True, lambda: setattr(matmul, "fp32_precision", "tf32")
+        yield "fp32_precision of everything", True, lambda: setattr(torch.backends, "fp32_precision", "tf32")
+        yield "high, then not for CUDA", False, lambda: [torch.set_float32_matmul_precision("high"), setattr(matmul, "fp32_precision", "ieee")]
+
+
+def test_fp32_products_are_as_exact_as_those_of_linear():
+    """PyTorch's older questions (allow_tf32) raise an error where its newer settings (fp32_precision) were used."""
+    x, w, labels = leaf(256, 128), leaf(1000, 128, scale=0.1), labels_for(256, vocab=1000)
+    want, product = reference(x, w, labels), F.linear(x.detach().double(), w.detach().double()).cpu()
+    for name, tf32, choose in ways_to_set_tf32():
+        x.grad = w.grad = None
+        try:
+            choose()
+            rounded = distance(F.linear(x, w), product)
+            linear_cross_entropy(x, w, labels).backward()
+        finally:
+            if hasattr(torch.backends, "fp32_precision"):
+                torch.backends.fp32_precision = torch.backends.cuda.matmul.fp32_precision = "none"
+            torch.set_float32_matmul_precision("highest")
+        off = max(distance(got, exact) for got, exact in zip(gradients(x, w), want[1:3]))
+        figures = f"TF32 by {name}: F.linear is off by {rounded:.1e}, the gradients by {off:.1e}"
+        print("     ", figures)
+        if DEVICE.type == "cuda":
+            assert (rounded > 2e-5) == (off > 2e-5) == tf32 and off < 3e-3, figures
+        else:
+            assert off < 2e-5, figures
+
+
 # ---- torch.compile ----
 
 

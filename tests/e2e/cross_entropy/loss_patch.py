@@ -277,7 +277,7 @@ def test_what_changes_after_the_patch_is_refused_at_the_call():
     for change, words in (
         (lambda m: m.lm_head.register_forward_hook(lambda *_: None), "has a hook"),
         (lambda m: setattr(m, "loss_function", lambda **_: None), "loss_function is <lambda>"),
-        (lambda m: m.set_output_embeddings(torch.nn.Linear(32, 307, bias=False)), "was replaced after patch_loss"),
+        (lambda m: m.set_output_embeddings(torch.nn.Linear(32, 307, bias=False, device=DEVICE)), "was replaced after patch_loss"),
         (lambda m: m.resize_token_embeddings(320), "was replaced after patch_loss"),
         (lambda m: peft.get_peft_model(m, peft.LoraConfig(target_modules=["lm_head"])), "the output layer is a peft"),
     ):
