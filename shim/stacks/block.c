@@ -16,16 +16,23 @@
 #include <unistd.h>
 
 static __thread struct vs_block *mine;
+static __thread struct vs_block_python *my_python; /* a fork child finds it again: its block was wiped */
 static _Atomic(struct vs_block *) blocks;
+
+static void *map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, bytes, MADV_WIPEONFORK); /* before 4.14: a child goes on with its parent's caches */
+    return p;
+}
 
 static struct vs_block *block_create(void)
 {
-    struct vs_block *block =
-        mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (block == MAP_FAILED)
+    struct vs_block *block = map(sizeof *block);
+    if (!block)
         return NULL;
-    madvise(block, sizeof *block,
-            MADV_WIPEONFORK); /* before 4.14: a child goes on with its parent's caches */
     block->tid = (pid_t)syscall(SYS_gettid);
     block->live = 1;
     block->next = atomic_load_explicit(&blocks, memory_order_relaxed);
@@ -46,12 +53,21 @@ struct vs_block *vs_block_enter(void)
         /* a fork child: its parent's list of blocks came with it, links wiped, and is left alone */
         block->tid = (pid_t)syscall(SYS_gettid);
         block->live = 1;
+        block->python = my_python;
     }
     if (block->busy)
         return NULL;
     block->busy = 1;
     atomic_signal_fence(memory_order_seq_cst); /* only a handler on this very thread looks at it */
     return block;
+}
+
+bool vs_block_add_python(struct vs_block *block)
+{
+    int saved = errno;
+    block->python = my_python = map(sizeof *my_python);
+    errno = saved;
+    return my_python;
 }
 
 void vs_block_leave(struct vs_block *block)
@@ -89,13 +105,13 @@ void vs_block_forget(struct vs_block *block)
 {
     memset(block->tls, 0, sizeof block->tls); /* libunwind takes zeroes for a thread that it has not met */
     drop_regions(block);
-    wipe(block->stacks, (char *)block->python);
+    wipe(block->stacks, (char *)(block + 1));
 }
 
 void vs_block_forget_python(struct vs_block *block)
 {
     memset(block->nodes, 0, sizeof block->nodes); /* the same journal's ids */
-    wipe(block->python_stacks, (char *)block->text);
+    wipe(block->python->stacks, block->python->text);
 }
 
 static bool thread_gone(const struct vs_block *block, pid_t pid)
@@ -125,6 +141,8 @@ void vs_blocks_reap(void)
         if (thread_gone(block, pid)) {
             unlink_block(block);
             drop_regions(block);
+            if (block->python)
+                munmap(block->python, sizeof *block->python);
             munmap(block, sizeof *block);
         }
         block = next;

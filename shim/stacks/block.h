@@ -1,6 +1,7 @@
 /*
  * block.h - what a thread needs to capture call stacks: one anonymous mapping per thread, made at its first
- * capture.
+ * capture, and another at its first capture of Python frames: a program without Python does not pay for it in
+ * address space, which may be limited (ulimit -v).
  *
  * The kernel wipes a block in a fork child (MADV_WIPEONFORK): a child starts with an empty one, whatever
  * state the parent's threads were in.  Nothing runs in a thread when it ends; the drain thread unmaps the
@@ -57,16 +58,25 @@ struct vs_node_slot {
     uint32_t used;
 };
 
+/* Python's: they do not depend on what the loader has loaded. */
+struct vs_block_python {
+    struct vs_python_frame walked[VS_STACK_DEPTH_MAX];
+    struct vs_stack_slot stacks[VS_PYTHON_STACK_SLOTS];
+    struct vs_python_frame_slot frames[VS_PYTHON_FRAME_SLOTS];
+    char text[VS_PYTHON_TEXT];
+};
+
 struct vs_block {
     uint32_t live; /* 0 in a fork child: wiped */
     volatile sig_atomic_t busy;
     pid_t tid;
     uint32_t python_captures;
+    struct vs_block_python *python;               /* NULL before the first capture of Python frames */
     struct vs_journal *python_journal;            /* that the cached ids of Python stacks belong to */
     uint64_t python_frame_page, python_code_page; /* numbers of pages that were readable */
-    struct vs_block *next;
     struct vs_journal *journal;                   /* that the cached ids of native stacks belong to */
     uint64_t loads;                               /* the loader's count that the cached pcs belong to */
+    struct vs_block *next;
     _Alignas(16) unsigned char tls[VS_BLOCK_TLS]; /* libunwind's thread-locals */
     void *escape[8];                              /* where abort() inside libunwind goes */
     unsigned *locks[VS_BLOCK_LOCKS];              /* held by this thread */
@@ -86,11 +96,6 @@ struct vs_block {
     struct vs_node_slot nodes[VS_NODE_SLOTS];
     struct vs_native_frame natives[VS_STACK_DEPTH_MAX]; /* of the stack that is being merged */
     uint32_t merged[VS_STACK_DEPTH_MAX];
-    /* Python's: they do not depend on what the loader has loaded */
-    struct vs_python_frame python[VS_STACK_DEPTH_MAX];
-    struct vs_stack_slot python_stacks[VS_PYTHON_STACK_SLOTS];
-    struct vs_python_frame_slot python_frames[VS_PYTHON_FRAME_SLOTS];
-    char text[VS_PYTHON_TEXT];
 };
 
 /* The calling thread's block with its guard taken, or NULL: the thread is inside already (a signal handler),
@@ -98,12 +103,15 @@ struct vs_block {
 struct vs_block *vs_block_enter(void);
 void vs_block_leave(struct vs_block *block);
 
+/* Gives the calling thread's block, which it is inside of, its `python`.  False: there is no memory. */
+bool vs_block_add_python(struct vs_block *block);
+
 /* The calling thread's block while it is inside, for the unwinder's imports. */
 struct vs_block *vs_block_current(void);
 
 /* Forgets everything cached of native stacks: ids, pcs and libunwind's own frame cache. */
 void vs_block_forget(struct vs_block *block);
-/* The same of Python's. */
+/* The same of Python's, which the block has. */
 void vs_block_forget_python(struct vs_block *block);
 
 /* Unmaps the blocks of threads that have ended.  One thread at a time. */

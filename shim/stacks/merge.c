@@ -8,7 +8,7 @@ struct merge {
     struct vs_block *block;
     struct vs_journal *j;
     const struct vs_python *p;
-    int python, next; /* frames in block->python, and the next one to be put */
+    int python, next; /* frames in block->python->walked, and the next one to be put */
     uint32_t *out;
     int count, max;
     bool full; /* the journal is */
@@ -48,7 +48,7 @@ static void put(struct merge *m, uint32_t frame)
 static void put_python(struct merge *m, bool one_call)
 {
     while (m->next < m->python) {
-        const struct vs_python_frame *f = &m->block->python[m->next++];
+        const struct vs_python_frame *f = &m->block->python->walked[m->next++];
         put(m, vs_python_frame_id(m->block, m->j, f));
         if (one_call && !is_shim(m->p, f) && is_entry(m->p, f))
             return;
@@ -72,7 +72,7 @@ static bool pairs(const struct merge *m, const struct vs_native_frame *native, i
     for (int i = 0; i < count; i++)
         calls += in_loop(m->p, native[i].address);
     for (int i = 0; i < m->python; i++)
-        runs += !is_shim(m->p, &m->block->python[i]) && is_entry(m->p, &m->block->python[i]);
+        runs += !is_shim(m->p, &m->block->python->walked[i]) && is_entry(m->p, &m->block->python->walked[i]);
     return calls == runs || (cut && calls > 0 && calls < runs);
 }
 

@@ -31,7 +31,7 @@ struct vs_native_frame {
 };
 
 /* The frames of both, innermost first, into OUT, MAX at most; the number of them, 0 where the journal is
- * full.  The PYTHON frames are block->python's.  CUT: the native stack may go on. */
+ * full.  The PYTHON frames are block->python->walked's.  CUT: the native stack may go on. */
 int vs_merge(struct vs_block *block, struct vs_journal *j, const struct vs_native_frame *native, int count,
              bool cut, int python, uint32_t *out, int max);
 

@@ -225,14 +225,18 @@ static inline uintptr_t first_frame(struct vs_block *block, const struct vs_pyth
     return frame && plausible(block, p, frame) ? frame : 0;
 }
 
-/* Ids of another journal are nobody's, and what is not proved is not kept for long. */
-static inline void renew(struct vs_block *block, struct vs_journal *j, const struct vs_python *p)
+/* Ids of another journal are nobody's, and what is not proved is not kept for long.  False: there is no
+ * memory. */
+static inline bool renew(struct vs_block *block, struct vs_journal *j, const struct vs_python *p)
 {
     bool proved = p->kind == VS_PYTHON_VERSIONS;
+    if (unlikely_(!block->python) && !vs_block_add_python(block))
+        return false;
     if (unlikely_(block->python_journal != j || (++block->python_captures % RENEW_AFTER == 0 && !proved))) {
         vs_block_forget_python(block);
         block->python_journal = j;
     }
+    return true;
 }
 
 int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64_t hash[2])
@@ -241,8 +245,9 @@ int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64
     uintptr_t frame = p ? first_frame(block, p) : 0;
     if (!frame)
         return 0;
-    renew(block, j, p);
-    return walk_any(p, frame, block->python, max, hash);
+    if (!renew(block, j, p))
+        return 0;
+    return walk_any(p, frame, block->python->walked, max, hash);
 }
 
 /* ---- naming ---- */
@@ -265,17 +270,17 @@ static uint32_t make_frame(struct vs_block *block, struct vs_journal *j, const s
 {
     if (is_skipped(p, f))
         return VS_PYTHON_SKIP;
-    size_t n = vs_python_text(p, AT(uintptr_t, f->code, p->name), block->text, sizeof block->text);
-    uint32_t function = n ? vs_journal_string(j, block->text, n) : 0;
-    n = vs_python_text(p, AT(uintptr_t, f->code, p->filename), block->text, sizeof block->text);
-    uint32_t file = n ? vs_journal_string(j, block->text, n) : 0;
+    size_t n = vs_python_text(p, AT(uintptr_t, f->code, p->name), block->python->text, VS_PYTHON_TEXT);
+    uint32_t function = n ? vs_journal_string(j, block->python->text, n) : 0;
+    n = vs_python_text(p, AT(uintptr_t, f->code, p->filename), block->python->text, VS_PYTHON_TEXT);
+    uint32_t file = n ? vs_journal_string(j, block->python->text, n) : 0;
     return vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, vs_python_line(p, f));
 }
 
 uint32_t vs_python_frame_id(struct vs_block *block, struct vs_journal *j, const struct vs_python_frame *f)
 {
     uint64_t hash = vs_mix(f->code ^ f->instr << 1, 0x8ebc6af09c88c6e3u ^ f->identity);
-    struct vs_python_frame_slot *slot = &block->python_frames[hash % VS_PYTHON_FRAME_SLOTS];
+    struct vs_python_frame_slot *slot = &block->python->frames[hash % VS_PYTHON_FRAME_SLOTS];
     if (slot->code == f->code && slot->instr == f->instr && slot->identity == f->identity)
         return slot->frame;
     slot->code = 0; /* not valid while it changes */
@@ -292,7 +297,7 @@ static uint32_t intern(struct vs_block *block, struct vs_journal *j, int count)
 {
     uint32_t node = 0;
     for (int i = count; i-- > 0;) {
-        uint32_t frame = vs_python_frame_id(block, j, &block->python[i]);
+        uint32_t frame = vs_python_frame_id(block, j, &block->python->walked[i]);
         if (frame == VS_PYTHON_SKIP)
             continue;
         node = frame ? vs_node_of(block, j, node, frame) : 0;
@@ -308,7 +313,7 @@ static __attribute__((noinline)) uint32_t intern_new(struct vs_block *block, str
                                                      struct vs_stack_slot *slot)
 {
     uint64_t hash[2];
-    int saved = errno, count = walk_any(p, frame, block->python, p->depth, hash);
+    int saved = errno, count = walk_any(p, frame, block->python->walked, p->depth, hash);
     slot->count = 0; /* not valid while it changes: interning may end early */
     uint32_t stack = intern(block, j, count);
     *slot = (struct vs_stack_slot){.hash = {hash[0], hash[1]}, .count = (uint32_t)count, .stack = stack};
@@ -322,9 +327,10 @@ static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, con
     uintptr_t frame = first_frame(block, p);
     if (!frame)
         return 0;
-    renew(block, j, p);
+    if (!renew(block, j, p))
+        return 0;
     int count = walk_any(p, frame, NULL, p->depth, hash);
-    struct vs_stack_slot *slot = &block->python_stacks[hash[0] % VS_PYTHON_STACK_SLOTS];
+    struct vs_stack_slot *slot = &block->python->stacks[hash[0] % VS_PYTHON_STACK_SLOTS];
     if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count)
         return slot->stack;
     return intern_new(block, j, p, frame, slot);

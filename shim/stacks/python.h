@@ -108,9 +108,9 @@ size_t vs_python_text(const struct vs_python *p, uintptr_t string, char *to, siz
 /* Looks for an interpreter now: from a place where the loader's lock may be taken. */
 void vs_python_prepare(void);
 
-/* Walks the calling thread's frames into BLOCK->python, innermost first, MAX at most, with a hash of them in
- * HASH.  0 where there are none, or where they must not be looked at now.  J is the journal that ids are
- * wanted of. */
+/* Walks the calling thread's frames into BLOCK->python->walked, innermost first, MAX at most, with a hash of
+ * them in HASH.  0 where there are none, or where they must not be looked at now.  J is the journal that ids
+ * are wanted of. */
 int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64_t hash[2]);
 
 /* The journal's id of a frame that was walked over; 0 where the journal is full, VS_PYTHON_SKIP for what no
