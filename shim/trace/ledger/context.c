@@ -235,3 +235,31 @@ void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r
         revive(l, &u->ended[i], r);
     doubt(l, r->device, false);
 }
+
+/* ---- what memory pools hold of the driver, as sampled ---- */
+
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
+{
+    struct vs_row r;
+    vs_row_begin(l, &r, e);
+    uint32_t index = vs_table_get(&l->pools, e->address);
+    if (index == VS_TABLE_NONE) {
+        uint64_t failed = 0;
+        index = (uint32_t)l->pool.n;
+        vs_list_push(&l->pool, failed, (struct pool_sample){0, e->device, e->space == VS_SPACE_GRAPH});
+        if (failed || vs_table_put(&l->pools, e->address, index) < 0) {
+            vs_count(l, e->device, VS_COUNT_NO_MEMORY);
+            vs_row_end(l, &r);
+            return;
+        }
+    }
+    struct pool_sample *p = &l->pool.at[index];
+    struct device *d = vs_device(l, p->device);
+    int device = p->device;
+    uint64_t old = p->bytes;
+    *(p->graph ? &d->graph_sampled : &d->pool_sampled) += e->size - old;
+    p->bytes = e->size;
+    r.device = (int8_t)device;
+    vs_row_end(l, &r);
+    vs_context_reserve_told(l, e, device, old);
+}

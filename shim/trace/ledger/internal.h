@@ -1,13 +1,17 @@
 /*
  * internal.h - the ledger's state, shared by its files:
  *
- *   ledger.c          feeding events, the rows' way out, lists
+ *   ledger.c   feeding events
+ *   row.c      the rows' way out
+ *   batch.c    the end of a batch
  *   pending.c  the look-ahead queue: managed or direct
- *   totals.c   devices' totals, peaks, what lived at the peak; allocations by address
- *   alloc.c    driver allocations and frees, failed frees
+ *   totals.c   devices' totals, peaks
+ *   entries.c  allocations that live, and what lived at the peak
+ *   alloc.c    driver allocations and frees
+ *   undo.c     frees that may still fail; failed.c: one that did
  *   vmm.c      physical handles, mappings, reservations
  *   bind.c     physical memory bound into sparse arrays and multicast objects
- *   context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here
+ *   context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here; pools' figures
  *   arena.c    what our own allocator holds, and its figures
  *   blocks.c   a framework's blocks, the check of its totals, reclassification
  *   ranges.c   ranges and their peaks
@@ -256,7 +260,7 @@ struct vs_ledger {
     struct vs_table stats; /* device << 32 | phase -> index into stat */
 };
 
-/* ledger.c */
+/* row.c; vs_ledger_apply: ledger.c */
 void vs_row_begin(struct vs_ledger *l, struct vs_row *r,
                   const struct vs_event *e); /* takes the next number */
 bool vs_has_api(uint8_t op);                 /* arg1 is the entry point */
@@ -280,7 +284,7 @@ void vs_pending_each_resume(const struct vs_ledger *l,
                             void (*each)(void *context, const struct vs_resume_row *row), void *context);
 void vs_pending_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
-/* totals.c */
+/* totals.c, entries.c */
 /* Whether the device has had memory of unknown use: then what is allocated on it is a lower bound. */
 static inline bool vs_use_unknown(const struct device *d)
 {
@@ -299,14 +303,15 @@ void vs_entry_dirty(struct vs_ledger *l, uint32_t index);
 void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a);
 void vs_entry_from(const struct vs_row *r, struct entry *e);
 bool vs_in_allocated(const struct vs_alloc *a);
+uint32_t vs_entry_living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq);
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq);
 void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add);
 
-/* alloc.c */
+/* alloc.c, undo.c, failed.c; vs_emit_end: entries.c */
 void vs_apply_alloc(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
 void vs_apply_free(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_free_failed(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address);
-void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t address);
 struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address,
                           uint16_t thread);
@@ -335,6 +340,7 @@ void vs_bind_object_gone(struct vs_ledger *l, const struct vs_event *cause, stru
 /* context.c */
 void vs_apply_object(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_moved(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r); /* before the bindings */
 /* A pool's or the graphs' figure, which was BEFORE: the first one after a primary context's end says whether
  * their allocations went with it. */
@@ -367,9 +373,6 @@ void vs_doubt_begin(struct vs_ledger *l);                        /* the present 
 void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a change of its device's totals */
 /* After the comparison with a framework's report (device.diff). */
 void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);
-
-/* restore.c */
-bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq);
 
 /* ranges.c */
 void vs_apply_range(struct vs_ledger *l, const struct vs_event *e);

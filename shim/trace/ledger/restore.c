@@ -105,31 +105,13 @@ static bool restore_import(struct vs_ledger *l, const struct vs_row *row, const 
     return true;
 }
 
-/* The entry of allocation A where it lives, else VS_TABLE_NONE. */
-static uint32_t living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq)
-{
-    uint32_t index = is_phys(op) ? vs_table_get(&l->phys_seq, seq)
-                                 : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
-    return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
-}
-
-/* Whether A, which counted at row SEQ, still counts as it did then.  One whose free failed later was missing
- * meanwhile, and counts anew since. */
-bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq)
-{
-    uint32_t index = living(l, a->op, a->address, a->seq);
-    if (index == VS_TABLE_NONE || l->entries.at[index].a.since > seq)
-        return false;
-    return vs_in_allocated(&l->entries.at[index].a) || !vs_in_allocated(a);
-}
-
 /* An end of the ledger's own making.  The replay of its cause has made it already, unless the cause was
  * folded and the allocation, which lies in a stretch that was not, stayed. */
 static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
 {
     static const uint8_t makers[] = {VS_OP_BLOCK_ALLOC, VS_OP_ALLOC, VS_OP_PHYS_CREATE};
     for (size_t i = 0; i < sizeof makers; i++) {
-        uint32_t index = living(l, makers[i], row->address, row->mate);
+        uint32_t index = vs_entry_living(l, makers[i], row->address, row->mate);
         if (index == VS_TABLE_NONE || is_phys(l->entries.at[index].a.op) != is_phys(makers[i]))
             continue;
         struct vs_alloc a = l->entries.at[index].a;

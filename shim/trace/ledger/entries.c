@@ -1,0 +1,208 @@
+/*
+ * entries.c - the living allocations, and what lived at the peak.
+ *
+ * What lived at the peak of `allocated` is kept without ever copying the live set: it is everything living
+ * now that was there at the peak (seq <= peak_seq) plus everything that ended since (the list `gone`, emptied
+ * at each new peak).  A steadily growing job so pays nothing, and any other one append per free.
+ */
+#include "internal.h"
+
+static void mark_fresh(struct vs_ledger *l, uint32_t index, uint8_t fresh)
+{
+    struct vs_alloc *a = &l->entries.at[index].a;
+    if (!l->track_live || a->fresh)
+        return;
+    uint64_t failed = 0;
+    vs_list_push(&l->fresh, failed, index);
+    if (!failed)
+        a->fresh = fresh;
+}
+
+/* fresh: 1 = table live has no row of it yet, 2 = the row has to be written again */
+void vs_entry_dirty(struct vs_ledger *l, uint32_t index)
+{
+    mark_fresh(l, index, 2);
+}
+
+static uint32_t take_entry(struct vs_ledger *l)
+{
+    if (l->vacant) {
+        uint32_t index = l->vacant - 1;
+        l->vacant = l->entries.at[index].a.next;
+        return index;
+    }
+    if (!vs_list_room((void **)&l->entries.at, l->entries.n, &l->entries.size, sizeof *l->entries.at))
+        return VS_TABLE_NONE;
+    return (uint32_t)l->entries.n++;
+}
+
+static void give_entry(struct vs_ledger *l, uint32_t index)
+{
+    l->entries.at[index].a.op = 0;
+    l->entries.at[index].a.next = l->vacant;
+    l->vacant = index + 1;
+}
+
+/* Keeps E, which counts from row SINCE on, under its address in TABLE (whose old entry, if any, the caller
+ * has ended).  One whose free failed was missing from the totals meanwhile, and so is no part of what lived
+ * then; what lived before its free is still in the lists of what has gone since. */
+uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since)
+{
+    uint32_t index = take_entry(l);
+    if (index != VS_TABLE_NONE && vs_table_put(table, e->a.address, index) < 0) {
+        give_entry(l, index);
+        index = VS_TABLE_NONE;
+    }
+    if (index == VS_TABLE_NONE) {
+        vs_count(l, e->a.device, VS_COUNT_NO_MEMORY);
+        return index;
+    }
+    l->entries.at[index] = *e;
+    l->entries.at[index].a.since = since;
+    l->entries.at[index].a.fresh = 0;
+    l->live++;
+    mark_fresh(l, index, 1);
+    return index;
+}
+
+/* Called before A leaves `allocated`.  (A replay also passes ends from before the peak: not those.) */
+void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a)
+{
+    struct device *d = vs_device(l, a->device);
+    uint64_t failed = 0, peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
+    if (l->oom.at.n)
+        vs_oom_remember(l, a);
+    if (vs_in_allocated(a) && a->since <= peak_seq && l->seq > peak_seq)
+        vs_list_push(&d->gone, failed, *a);
+    if (failed)
+        vs_count(l, a->device, VS_COUNT_NO_MEMORY);
+}
+
+void vs_entry_remove(struct vs_ledger *l, uint32_t index)
+{
+    struct vs_alloc *a = &l->entries.at[index].a;
+    uint64_t failed = 0;
+    if (l->track_live && a->fresh != 1)
+        vs_list_push(&l->out->died, failed, a->seq);
+    vs_gone_remember(l, a);
+    l->live--;
+    give_entry(l, index);
+}
+
+void vs_entry_from(const struct vs_row *r, struct entry *e)
+{
+    *e = (struct entry){.a = {.seq = r->seq,
+                              .address = r->address,
+                              .size = r->size,
+                              .t = r->t,
+                              .phase = r->phase,
+                              .range = r->range,
+                              .stack = r->stack,
+                              .device = r->device,
+                              .op = r->op,
+                              .space = r->space,
+                              .managed = r->managed},
+                        .context = r->context};
+}
+
+/* ---- what lives, what lived ---- */
+
+size_t vs_ledger_live_count(const struct vs_ledger *l)
+{
+    return l->live;
+}
+
+void vs_ledger_each_live(const struct vs_ledger *l, void (*each)(void *context, const struct vs_alloc *a),
+                         void *context)
+{
+    for (size_t i = 0; i < l->entries.n; i++)
+        if (l->entries.at[i].a.op)
+            each(context, &l->entries.at[i].a);
+}
+
+size_t vs_ledger_peaks(const struct vs_ledger *l, struct vs_peak_info *out, size_t max)
+{
+    size_t n = 0;
+    for (int i = 0; i < l->devices && n < max; i++) {
+        const struct curve *c = &l->device[i].curve[VS_CURVE_ALLOCATED];
+        if (c->peak)
+            out[n++] = (struct vs_peak_info){i - 1, c->peak_seq, c->peak,
+                                             l->device[i].curve[VS_CURVE_RESERVED].peak_seq, c->peak_t};
+    }
+    return n;
+}
+
+void vs_ledger_each_at_peak(const struct vs_ledger *l, int device,
+                            void (*each)(void *context, const struct vs_alloc *a), void *context)
+{
+    int index = vs_device_index(device);
+    const struct device *d = &l->device[index];
+    uint64_t peak_seq = d->curve[VS_CURVE_ALLOCATED].peak_seq;
+    for (size_t i = 0; i < l->entries.n; i++) {
+        const struct vs_alloc *a = &l->entries.at[i].a;
+        if (a->op && vs_device_index(a->device) == index && a->since <= peak_seq && vs_in_allocated(a))
+            each(context, a);
+    }
+    for (size_t i = 0; i < d->gone.n; i++)
+        each(context, &d->gone.at[i]);
+    if (d->base_at_peak)
+        each(context, &(struct vs_alloc){.size = d->base_at_peak, .device = (int8_t)device});
+}
+
+void vs_ledger_track_live(struct vs_ledger *l, bool on)
+{
+    l->track_live = on;
+    l->fresh.n = 0;
+    for (size_t i = 0; i < l->entries.n; i++)
+        l->entries.at[i].a.fresh = 0;
+}
+
+static bool is_phys(uint8_t op)
+{
+    return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
+}
+
+/* The entry of allocation A where it lives, else VS_TABLE_NONE. */
+uint32_t vs_entry_living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq)
+{
+    uint32_t index = is_phys(op) ? vs_table_get(&l->phys_seq, seq)
+                                 : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
+    return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
+}
+
+/* Whether A, which counted at row SEQ, still counts as it did then.  One whose free failed later was missing
+ * meanwhile, and counts anew since. */
+bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq)
+{
+    uint32_t index = vs_entry_living(l, a->op, a->address, a->seq);
+    if (index == VS_TABLE_NONE || l->entries.at[index].a.since > seq)
+        return false;
+    return vs_in_allocated(&l->entries.at[index].a) || !vs_in_allocated(a);
+}
+
+/* ---- a row of the ledger's own that ends one ---- */
+
+/* Ends entry INDEX with a row OP (FREE_MISSED, PHYS_FREED) in the name of CAUSE's thread.  The tables that
+ * point at the entry are the caller's to clean. */
+void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index)
+{
+    struct vs_alloc a = l->entries.at[index].a;
+    struct vs_event e = *cause;
+    e.op = op;
+    e.address = a.address;
+    e.size = a.size;
+    e.space = a.space;
+    e.device = a.device;
+    e.stack = 0;
+    e.status = 0;
+    struct vs_row r;
+    vs_row_begin(l, &r, &e);
+    r.mate = a.seq;
+    vs_account(l, &a, false, r.seq, r.t);
+    vs_entry_remove(l, index);
+    if (op == VS_OP_FREE_MISSED) {
+        vs_count(l, a.device, VS_COUNT_FREE_MISSED);
+        vs_mismatch(l, &r, VS_MISMATCH_FREE_MISSED, a.size, 0);
+    }
+    vs_row_end(l, &r);
+}
