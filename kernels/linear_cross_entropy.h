@@ -163,7 +163,8 @@ struct lce_problem {
     /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
        it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
-       131072.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
+       131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too.  Bits
+       16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;
@@ -171,9 +172,12 @@ struct lce_problem {
     int64_t input_stride, weight_stride, grad_input_stride, grad_weight_stride;
     int64_t ignore_index; /* default -100; may lie inside the vocabulary */
     /* The caller's promise that at most this many tokens count: the others are compacted away and cost
-       nothing.  0, the default: no promise; ignored tokens then go through the products as rows of zeros,
-       because their number is not known without waiting for the device.  A promise that is broken is
-       LCE_DEVICE_TOO_MANY in the error flag. */
+       nothing.  0, the default: no promise.  Then ignored tokens cost nothing only on a GPU of compute
+       capability 9.0, in 16 bits, where N is at least 512, H and the strides are multiples of 8, and whole
+       rows of logits fit for all tokens or for 2048: there the device finds out how many count.  Elsewhere
+       they go through the products as rows of zeros.  N or more says that next to none is ignored, and gets
+       the products that are faster then.  A promise that is broken is LCE_DEVICE_TOO_MANY in the error
+       flag. */
     int64_t max_counted;
     float label_smoothing; /* s, 0 .. 1 */
     float z_loss;          /* q; 0, the default, is none */

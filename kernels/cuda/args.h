@@ -61,6 +61,7 @@ struct lce_softmax_args {
     float smoothing, z_loss, softcap;
     int32_t reduction;
     int32_t gradients; /* whether g is wanted */
+    int32_t skips;     /* whether rows without a token are left as they are, see device.cuh */
 };
 
 /* What is known of a row of logits of which some classes were seen. */
@@ -83,6 +84,7 @@ struct lce_rows_args {
     int64_t to_stride, from_stride; /* bytes */
     const int32_t *index;           /* of the rows; -1 is none */
     int64_t width;                  /* 2-byte words in a row */
+    int32_t skips;                  /* see lce_softmax_args */
 };
 
 struct lce_settle_args {
@@ -95,7 +97,9 @@ struct lce_settle_args {
 struct lce_sum_args {
     const void *g; /* [rows, V] */
     int64_t stride;
-    float *sums; /* [V] */
+    float *sums;                   /* [V] */
+    const struct lce_stats *stats; /* NULL: all ROWS; else those that count, which are numbered from FIRST */
+    int64_t first;
     int32_t rows, vocab;
     int32_t add; /* to what is there */
 };

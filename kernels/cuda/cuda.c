@@ -6,7 +6,7 @@
 #include "cuda.h"
 
 extern const char lce_image_softmax[], lce_image_tokens[], lce_image_naive[], lce_image_slab[],
-    lce_image_tail[];
+    lce_image_tail[], lce_image_product[];
 
 static int device_failed(const struct cuda_library *l, const char *what, CUresult status)
 {
@@ -38,14 +38,14 @@ static int check_device(struct cuda_library *l)
 
 static int load_images(struct cuda_library *l)
 {
-    const char *const images[IMAGES] = {lce_image_softmax, lce_image_tokens, lce_image_naive, lce_image_slab,
-                                        lce_image_tail};
-    for (int i = 0; i < IMAGES; i++) {
+    const char *const images[] = {lce_image_softmax, lce_image_tokens, lce_image_naive, lce_image_slab,
+                                  lce_image_tail};
+    for (int i = 0; i < IMAGE_PRODUCT; i++) {
         CUresult status = l->driver.library_load(&l->images[i], images[i], NULL, NULL, 0, NULL, NULL, 0);
         if (status)
             return device_failed(l, "loading the kernels", status);
     }
-    return LCE_OK;
+    return cuda_own_open(l, lce_image_product);
 }
 
 static void close_library(struct lce *base)

@@ -9,8 +9,15 @@ foreach(name softmax tokens naive slab tail)
     DEPENDS cuda/${name}.cu cuda/device.cuh cuda/row.cuh cuda/pass.cuh cuda/args.h VERBATIM)
   list(APPEND LCE_IMAGES ${image})
 endforeach()
+# The products of compute capability 9.0, whose instructions nothing later has.
+set(image ${CMAKE_CURRENT_BINARY_DIR}/product.fatbin)
+add_custom_command(OUTPUT ${image}
+  COMMAND ${NVCC} -fatbin -O3 -std=c++17 -DNDEBUG -gencode arch=compute_90a,code=sm_90a
+          -MD -MF ${image}.d -MT ${image} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/product.cu
+  DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/product.cu DEPFILE ${image}.d VERBATIM)
+list(APPEND LCE_IMAGES ${image})
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/slabs.c cuda/tail.c cuda/launch.c cuda/naive.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/slabs.c cuda/tail.c cuda/product.c cuda/launch.c cuda/naive.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
 target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

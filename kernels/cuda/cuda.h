@@ -4,8 +4,9 @@
 
 #include "args.h"
 #include "gemm.h"
+#include "product_args.h"
 
-enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGES };
+enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGE_PRODUCT, IMAGES };
 
 /* Extents that matrix libraries are told are multiples of it: 16 bytes of the narrowest type. */
 enum { LCE_TAIL_UNIT = 8 };
@@ -16,7 +17,7 @@ struct cuda_library {
     struct lce_blas blas;
     cublasLtHandle_t handle;
     CUcontext context;
-    CUlibrary images[IMAGES];
+    CUlibrary images[IMAGES]; /* that of the products only where the device can run them */
     int processors;
     int major; /* of the compute capability */
 };
@@ -37,7 +38,12 @@ struct cuda_softmax {
     unsigned int cluster;
 };
 
+struct cuda_own_kernels {
+    CUfunction logits, dinput, dweight, scatter;
+};
+
 struct cuda_kernels {
+    struct cuda_own_kernels own;
     CUfunction prepare, gather, scatter, reduce, settle, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
@@ -56,6 +62,7 @@ struct cuda_plan {
     int64_t columns;          /* classes of a slab; all of them where the logits are not cut in slabs */
     int64_t tail;             /* of the last classes, those that are not cuBLASLt's: tail.cu */
     int64_t stride, g_stride; /* of the logits, of their gradient; in elements of each */
+    bool own;                 /* products of product.cu, not cuBLASLt's: they know which rows count */
     bool compacts;            /* rows go by index */
     bool accumulates;         /* dweight is summed in the workspace */
     bool scaled;              /* fp16: see struct lce_stats */
@@ -144,10 +151,23 @@ int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, c
 int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, const void *x,
                       int64_t rows, const struct cuda_sum *sum);
 
+/* product.c: the products that skip what does not count; they stand for cuBLASLt's where they fit. */
+int cuda_own_open(struct cuda_library *library, const char *image);
+enum { CUDA_OWN_CHUNK = 2048 };                   /* tokens of a chunk, where they fit */
+bool cuda_own_fits(const struct cuda_plan *plan); /* what the problem asks */
+bool cuda_own_pays(const struct cuda_plan *plan); /* with the chunk that there is room for */
+size_t cuda_own_scratch(const struct cuda_plan *plan);
+int cuda_own_find(struct cuda_plan *plan);
+int cuda_own_logits(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_own_dweight(const struct cuda_run *run, int64_t first, int64_t rows, const struct cuda_sum *sum);
+int cuda_own_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
+
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
 int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
                 const void *arguments);
+int cuda_launch_product(const struct cuda_run *run, CUfunction function,
+                        const struct lce_own_args *arguments);
 int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *softmax, int64_t rows,
                         const void *arguments);
 

@@ -97,6 +97,13 @@ template <typename T> __device__ inline uint4 narrow(const float (&in)[Pack<T>::
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+/* Whether nobody reads what is in ROW of a chunk: it has no token, and lies beyond the last 64 rows that a
+ * product multiplies. */
+__device__ inline bool skipped(const int32_t *index, int64_t row)
+{
+    return index[row / 64 * 64] < 0;
+}
+
 __device__ inline int64_t label_of(const lce_labels &l, int64_t token)
 {
     return l.wide ? static_cast<const int64_t *>(l.labels)[token]

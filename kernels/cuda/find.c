@@ -140,7 +140,7 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status && cuda_sums_dinput(plan))
         status = find_typed(plan, IMAGE_TOKENS, "store", p->dtype, &k->store_input);
     if (!status)
-        status = find_tail(plan);
+        status = plan->own ? cuda_own_find(plan) : find_tail(plan);
     if (!status && cuda_sliced(plan))
         return find_slabs(plan);
     if (!status)

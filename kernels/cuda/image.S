@@ -15,4 +15,5 @@
     image lce_image_naive, naive.fatbin
     image lce_image_slab, slab.fatbin
     image lce_image_tail, tail.fatbin
+    image lce_image_product, product.fatbin
     .section .note.GNU-stack, "", @progbits

@@ -54,3 +54,23 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
                                    .numAttrs = 1};
     return launch(run, softmax->function, &config, arguments);
 }
+
+/* As many clusters as the device runs at once; each takes tiles until there are none left. */
+int cuda_launch_product(const struct cuda_run *run, CUfunction function, const struct lce_own_args *arguments)
+{
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+    attribute.value.clusterDim.x = LCE_PRODUCT_CLUSTER;
+    attribute.value.clusterDim.y = 1;
+    attribute.value.clusterDim.z = 1;
+    const CUlaunchConfig config = {.gridDimX = (unsigned int)arguments->clusters * LCE_PRODUCT_CLUSTER,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = LCE_PRODUCT_THREADS,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = LCE_PRODUCT_SHARED,
+                                   .hStream = run->stream,
+                                   .attrs = &attribute,
+                                   .numAttrs = 1};
+    return launch(run, function, &config, arguments);
+}

@@ -40,6 +40,9 @@ int lce_driver_open(struct lce_driver *driver)
         return LCE_BACKEND_MISSING;
     LCE_DRIVER_FUNCTIONS(X)
 #undef X
+#define X(name, field, parameters) *(void **)&driver->field = dlsym(library, #name);
+    LCE_DRIVER_OPTIONAL(X)
+#undef X
     return LCE_OK;
 }
 

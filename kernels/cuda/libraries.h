@@ -26,6 +26,15 @@
     X(cuLaunchKernelEx, launch,                                                                              \
       (const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra))
 
+/* NULL where the driver has none */
+#define LCE_DRIVER_OPTIONAL(X)                                                                               \
+    X(cuFuncSetAttribute, function_set, (CUfunction function, CUfunction_attribute attribute, int value))    \
+    X(cuTensorMapEncodeTiled, encode_map,                                                                    \
+      (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *size,  \
+       const cuuint64_t *stride, const cuuint32_t *box, const cuuint32_t *step,                              \
+       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,       \
+       CUtensorMapFloatOOBfill fill))
+
 #define LCE_BLAS_FUNCTIONS(X)                                                                                \
     X(cublasLtGetStatusName, status_name, const char *, (cublasStatus_t status))                             \
     X(cublasLtGetVersion, version, size_t, (void))                                                           \
@@ -63,6 +72,7 @@
 struct lce_driver {
 #define X(name, field, parameters) CUresult(*field) parameters;
     LCE_DRIVER_FUNCTIONS(X)
+    LCE_DRIVER_OPTIONAL(X)
 #undef X
 };
 

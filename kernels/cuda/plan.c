@@ -106,6 +106,8 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
         most = 128; /* the default was too small for a problem this large */
     if (most == 0)
         return 0;
+    if (plan->own)
+        return most < CUDA_OWN_CHUNK ? most : CUDA_OWN_CHUNK;
     const uint64_t token = token_size(plan), fixed = size_with(plan, most) - (uint64_t)most * token;
     const struct lce_chunk_shape shape = {
         .tokens = plan->rows,
@@ -121,9 +123,11 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
     return lce_chunk_choose(&shape, most);
 }
 
-static uint64_t default_budget(int mode)
+static uint64_t default_budget(const struct cuda_plan *plan)
 {
-    return (mode == LCE_LEAN ? 128 : 512) * MIB;
+    if (plan->base.info.mode == LCE_LEAN)
+        return 128 * MIB;
+    return (plan->own ? 576 : 512) * MIB; /* the chunk's rows, and parts of dinput */
 }
 
 /* ---- slabs ---- */
@@ -193,7 +197,7 @@ static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool given = chunk > 0;
-    const uint64_t within = budget ? budget : default_budget(plan->base.info.mode);
+    const uint64_t within = budget ? budget : default_budget(plan);
     slice(plan, p->vocab);
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
@@ -211,7 +215,7 @@ static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
 /* Sets chunk, last, columns, layout and *SCRATCH: how much of the budget cuBLASLt may have. */
 static int settle(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
 {
-    const uint64_t within = budget ? budget : default_budget(plan->base.info.mode);
+    const uint64_t within = budget ? budget : default_budget(plan);
     chunk = settle_shape(plan, chunk, budget);
     size_t size = chunk > 0 ? size_with(plan, chunk) : SIZE_MAX;
     if (budget && size > budget)
@@ -293,7 +297,7 @@ static int make_all_products(struct cuda_plan *plan, size_t scratch)
 {
     const int64_t narrow = (plan->base.problem.vocab - 1) % plan->columns + 1;
     int status = LCE_OK;
-    for (int shorter = 0; plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
+    for (int shorter = 0; !plan->own && plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
         for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
             status = make_products(plan, shorter ? plan->last : plan->chunk,
                                    narrower || narrow == plan->columns ? narrow - plan->tail : plan->columns,
@@ -331,6 +335,8 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
         const size_t one = scratch_of(&plan->products[i / 2][i % 2]);
         used = one > used ? one : used;
     }
+    if (plan->own)
+        used = cuda_own_scratch(plan) < scratch ? cuda_own_scratch(plan) : scratch;
     struct lce_plan_info *info = &plan->base.info;
     info->gemm_size = used;
     info->workspace_size = plan->layout.scratch + info->gemm_size;
@@ -350,6 +356,17 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
+/* How rows go, and through whose products. */
+static void decide(struct cuda_plan *plan, bool own)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool promised = p->max_counted > 0 && p->max_counted < p->tokens;
+    plan->own = own;
+    plan->compacts = own || (promised && plan->base.info.mode != LCE_NAIVE);
+    plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
+    plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
+}
+
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                      uint64_t budget, struct lce_plan **out)
 {
@@ -359,13 +376,14 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
     plan->base.library = library;
     plan->base.problem = *problem;
     plan->base.info.mode = choose_mode(problem, mode, budget);
-    plan->compacts = problem->max_counted > 0 && problem->max_counted < problem->tokens &&
-                     plan->base.info.mode != LCE_NAIVE;
-    plan->rows = plan->compacts ? problem->max_counted : problem->tokens;
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
-    plan->tail = cuda_tail_of(problem, plan->base.info.mode);
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
+    decide(plan, cuda_own_fits(plan));
     int status = fill(plan, chunk, budget);
+    if (plan->own && (status || !cuda_own_pays(plan))) {
+        decide(plan, false);
+        status = fill(plan, chunk, budget);
+    }
     if (status)
         cuda_plan_destroy(&plan->base);
     else

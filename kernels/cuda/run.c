@@ -39,7 +39,7 @@ static int prepare(const struct cuda_run *r)
         .index = r->plan->compacts ? r->index : NULL,
         .loss = r->loss,
         .error_flag = r->buffers->error_flag,
-        .max_counted = p->max_counted,
+        .max_counted = r->plan->compacts ? r->plan->rows : p->max_counted,
         .beta = p->grad_weight_beta,
         .reduction = p->reduction,
         .scaled = r->plan->scaled,
@@ -67,6 +67,7 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .softcap = p->softcap,
         .reduction = p->reduction,
         .gradients = lce_wants_gradients(p),
+        .skips = r->plan->own,
     };
 }
 
@@ -101,6 +102,7 @@ static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64
         .from_stride = (gather ? p->input_stride : p->hidden) * e,
         .index = r->index + first,
         .width = p->hidden * e / 2,
+        .skips = r->plan->own,
     };
     const struct cuda_kernels *k = &r->plan->kernels;
     return cuda_launch(r, gather ? k->gather : k->scatter, (unsigned int)rows, 256, &a);
@@ -119,6 +121,8 @@ static int dbias(const struct cuda_run *r, const struct block *b, const struct c
                                    .sums = (float *)cuda_at(r, r->plan->layout.dbias) + s->begin,
                                    .rows = (int32_t)b->rows,
                                    .vocab = (int32_t)s->columns,
+                                   .stats = r->plan->own ? r->stats : NULL,
+                                   .first = b->first,
                                    .add = b->first > 0};
     return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((s->columns + 255) / 256), 256, &a);
 }
@@ -138,12 +142,14 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
     const int64_t row =
         kept ? p->hidden * 4 : p->grad_weight_stride * (int64_t)lce_dtype_size(p->grad_weight_dtype);
     char *out = kept ? cuda_at(r, plan->layout.accumulator) : r->buffers->grad_weight;
-    const struct cuda_sum tail = {out + (s->begin + s->columns - s->tail) * row,
-                                  kept ? p->hidden : p->grad_weight_stride,
-                                  !first ? 1
-                                  : kept ? 0
-                                         : p->grad_weight_beta};
-    int status = s->tail ? cuda_tail_dweight(r, s, g, b->x, b->rows, &tail) : LCE_OK;
+    struct cuda_sum sum = {out, kept ? p->hidden : p->grad_weight_stride,
+                           !first ? 1
+                           : kept ? 0
+                                  : p->grad_weight_beta};
+    if (plan->own)
+        return cuda_own_dweight(r, b->first, b->rows, &sum);
+    sum.out = out + (s->begin + s->columns - s->tail) * row;
+    int status = s->tail ? cuda_tail_dweight(r, s, g, b->x, b->rows, &sum) : LCE_OK;
     return status ? status : product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
 }
 
@@ -161,6 +167,8 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
+    if (plan->own)
+        return cuda_own_dinput(r, b->first, b->rows);
     const bool alone = first && !s->tail; /* the tail goes first, and the product adds to it */
     const struct lce_factors host = {&one, alone ? &zero : &one},
                              device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
@@ -181,6 +189,8 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
 static int logits(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
     const struct lce_factors plain = {&one, &zero};
+    if (r->plan->own)
+        return cuda_own_logits(r, b->first, b->rows);
     int status = s->tail ? cuda_tail_logits(r, s, b->x, b->rows) : LCE_OK;
     return status ? status
                   : product(r, &s->products->logits, cuda_at(r, r->plan->layout.logits), b->x,
@@ -223,7 +233,7 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
         status = gradients(r, b, &all, cuda_at(r, naive ? plan->layout.g : plan->layout.logits), true);
     if (!status && cuda_sums_dinput(plan))
         status = cuda_slab_store(r, b->first, b->rows);
-    else if (!status && plan->compacts && wants(r, LCE_WANT_GRAD_INPUT))
+    else if (!status && plan->compacts && !plan->own && wants(r, LCE_WANT_GRAD_INPUT))
         status = move_rows(r, false, b->first, b->rows);
     return status;
 }

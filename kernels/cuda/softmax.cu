@@ -61,6 +61,8 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     const L *logits = static_cast<const L *>(a.logits) + row * a.stride;
     T *out = reinterpret_cast<T *>(static_cast<L *>(a.logits) + row * a.stride);
     float g[Pack<L>::count] = {};
+    if (!r.counted && a.skips && skipped(a.index + a.first, row))
+        return;
     if (!r.counted) { /* of the whole cluster */
         for (int k = 0; a.gradients && k < Vectors; k++)
             if (first + k * threads < vectors)
@@ -115,6 +117,8 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     LCE_SHARED(Shared<threads>, shared);
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     Row r = row_of(a, blockIdx.x);
+    if (!r.counted && a.skips && skipped(a.index + a.first, blockIdx.x)) /* all of the CTA */
+        return;
     L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
     Part part = {-CUDART_INF_F, 0, 0};

@@ -124,10 +124,20 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
 extern "C" __global__ void lce_gather(const lce_rows_args a)
 {
     const int32_t row = a.index[blockIdx.x];
+    if (a.skips && lce::skipped(a.index, blockIdx.x))
+        return;
     uint16_t *to = reinterpret_cast<uint16_t *>(static_cast<char *>(a.to) + blockIdx.x * a.to_stride);
     const uint16_t *from =
         reinterpret_cast<const uint16_t *>(static_cast<const char *>(a.from) + row * a.from_stride);
-    for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x)
+    int64_t done = 0;
+    if (a.to_stride % 16 == 0 && a.from_stride % 16 == 0) { /* both begin at such an address */
+        done = a.width / 8;
+        for (int64_t i = threadIdx.x; i < done; i += blockDim.x)
+            reinterpret_cast<uint4 *>(to)[i] =
+                row < 0 ? make_uint4(0, 0, 0, 0) : reinterpret_cast<const uint4 *>(from)[i];
+        done *= 8;
+    }
+    for (int64_t i = done + threadIdx.x; i < a.width; i += blockDim.x)
         to[i] = row < 0 ? 0 : from[i];
 }
 
@@ -171,7 +181,10 @@ template <typename T> __device__ void column_sum(const lce_sum_args &a)
     if (c >= a.vocab)
         return;
     float sum = a.add ? a.sums[c] : 0;
-    for (int64_t r = 0; r < a.rows; r++)
+    int64_t rows = a.rows;
+    if (a.stats && a.stats->counted - a.first < rows)
+        rows = a.stats->counted - a.first;
+    for (int64_t r = 0; r < rows; r++)
         sum += lce::to_float(static_cast<const T *>(a.g)[r * a.stride + c]);
     a.sums[c] = sum;
 }

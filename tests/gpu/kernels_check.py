@@ -2,7 +2,8 @@
 """kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--without GROUP,...]: the linear cross-entropy against its double reference.
 
 Here: every option, type and reduction; shapes that reach every kernel; every chunk size gives the same answer; two runs
-the same bits.  kernels_regimes.py has the softmax's regimes, kernels_hostile.py has what goes wrong, options in combination, and how the library is shared.  Needs
+the same bits.  kernels_regimes.py has the softmax's regimes, kernels_products.py the products,
+kernels_hostile.py has what goes wrong, options in combination, and how the library is shared.  Needs
 NumPy, not PyTorch: under compute-sanitizer use --quick.  --planted begins with a kernel of our prefix that has a race,
 for racecheck to find.  --emulated leaves out what tests/emulated is no test of, or is too slow for.  `--digest` prints
 only the bits of some results.
@@ -11,6 +12,7 @@ import sys
 import numpy as np
 import kernels_hostile
 import kernels_lce as K
+import kernels_products
 import kernels_regimes
 from kernels_case import NAMES, Case, count, differ, problem, report
 
@@ -147,9 +149,9 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, corners, budgets, repeated, kernels_regimes.regimes) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, compaction, corners, budgets, repeated, kernels_regimes.regimes, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
-        left_out = (tf32, budgets, repeated, kernels_hostile.streams, kernels_hostile.graphs)
+        left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]
     if "--without" in sys.argv:
         names = sys.argv[sys.argv.index("--without") + 1].split(",")

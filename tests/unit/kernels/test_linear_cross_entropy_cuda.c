@@ -29,7 +29,7 @@ static struct {
     const void *logits;     /* where the first product wrote, and the bytes from row to row there */
     size_t pitch;
     size_t scratch; /* that each product's algorithm takes */
-    int products, launches;
+    int products, launches, own;
     int refuse_launch, refuse_product, no_algorithm;
     int ragged; /* extents along memory that are no multiple of 8, of products */
     struct proposal {
@@ -58,10 +58,28 @@ static CUresult fake_function(CUfunction *function, CUkernel kernel)
     return CUDA_SUCCESS;
 }
 
+static void touch(const void *address, size_t size);
+
+/* Sums that go to memory without a map: parts of dinput, and results in fp32. */
+static void touch_sums(const struct lce_own_args *a)
+{
+    const size_t part = sizeof(float) * LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N,
+                 rows = a->m ? (size_t)a->m : (size_t)a->tokens;
+    if (a->room)
+        touch(a->sums, (size_t)a->room * part);
+    if (a->sums_stride && a->out.opaque[0] == 0)
+        touch(a->sums, ((rows - 1) * (size_t)a->sums_stride + (size_t)a->columns) * sizeof(float));
+}
+
 static CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
 {
     assert_in_range(c->gridDimX, 1, INT32_MAX);
     seen.launches++;
+    if (c->blockDimX == LCE_PRODUCT_THREADS) {
+        assert_int_equal(c->gridDimX, 132);
+        touch_sums(arguments[0]);
+        seen.own++;
+    }
     return seen.launches == seen.refuse_launch ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
 }
 
@@ -213,12 +231,36 @@ static cublasStatus_t fake_matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     return seen.products == seen.refuse_product ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
+/* A copy's matrix lies in a buffer, in a way that the hardware can copy. */
+static CUresult fake_map(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                         const cuuint64_t *size, const cuuint64_t *stride, const cuuint32_t *box,
+                         const cuuint32_t *step, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                         CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    assert_int_equal(rank, 2);
+    assert_int_equal((uintptr_t)address % 16, 0);
+    assert_int_equal(stride[0] % 16, 0);
+    assert_true(box[0] * 2 <= 128 && box[1] <= 256);
+    touch(address, (size[1] - 1) * stride[0] + size[0] * 2);
+    map->opaque[0] = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_function_set(CUfunction function, CUfunction_attribute attribute, int value)
+{
+    assert_int_equal(attribute, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+    assert_in_range(value, 1, 227 * 1024);
+    return CUDA_SUCCESS;
+}
+
 static struct cuda_library library = {
     .driver = {.error_name = fake_error_name,
                .context_current = fake_current,
                .library_kernel = fake_kernel,
                .kernel_function = fake_function,
-               .launch = fake_launch},
+               .launch = fake_launch,
+               .encode_map = fake_map,
+               .function_set = fake_function_set},
     .blas = {.status_name = fake_status_name,
              .desc_create = fake_desc,
              .desc_destroy = fake_desc_destroy,
@@ -310,7 +352,7 @@ static int run(struct lce_plan *plan)
     for (uintptr_t i = 0; i < 5; i++)
         seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
     seen.furthest = NULL;
-    seen.products = seen.launches = 0;
+    seen.products = seen.launches = seen.own = 0;
     const struct lce_buffers b = {.input = (const void *)(2 * apart),
                                   .weight = (const void *)(3 * apart),
                                   .labels = (const void *)(6 * apart),
@@ -357,6 +399,67 @@ static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
                     cuda_plan_destroy(plan);
                 }
             }
+}
+
+/* On Hopper the products that skip ignored tokens stand for cuBLASLt's, but for what they cannot do, and
+ * where the caller says that next to none is ignored. */
+static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state)
+{
+    static const int64_t vocabs[] = {256, 300, 1003, 50257, 128256, 270001};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++)
+        for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+            for (uint32_t choice = 0; choice < 64; choice++) {
+                struct lce_problem p = problem_of(1000, choice & 32 ? 72 : 3080, vocabs[i], dtype, 0);
+                p.flags = (choice & 1 ? LCE_F32_LOGITS : 0) | (choice & 2 ? LCE_F32_ACCUMULATE : 0);
+                p.grad_weight_dtype = choice & 4 ? LCE_F32 : dtype;
+                p.proposals = 1 << 14; /* ours even in chunks of 384 */
+                p.max_counted = choice & 8 ? 700 : choice & 16 ? 1000 : 0;
+                struct lce_plan *plan = plan_of(&p, LCE_FAST, 384, 0);
+                const bool own = dtype != LCE_F32 && p.max_counted != 1000;
+                if (run(plan) != LCE_OK)
+                    fail_msg("%s", lce_message());
+                assert_int_equal(seen.own, own ? 3 * plan->info.chunks : 0);
+                assert_int_equal(seen.products, own ? 0 : products_of(plan));
+                assert_int_equal(plan->info.chunks, p.max_counted == 700 ? 2 : 3);
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+                cuda_plan_destroy(plan);
+            }
+    struct lce_problem odd = problem_of(1000, 76, 1003, LCE_BF16, 0),
+                       slabs = problem_of(1000, 64, 9000, LCE_BF16, 0);
+    slabs.proposals = 16 << 16;
+    const struct lce_problem *const others[] = {&odd, &slabs};
+    for (int i = 0; i < 2; i++) {
+        struct lce_plan *plan = plan_of(others[i], LCE_FAST, 384, 0);
+        assert_int_equal(run(plan), LCE_OK);
+        assert_int_equal(seen.own, 0);
+        assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+        cuda_plan_destroy(plan);
+    }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
+/* Where they cost more than 3 % when nothing is ignored, they are not taken unasked. */
+static void own_products_are_for_long_chunks_and_many_tokens(void **state)
+{
+    static const struct {
+        int64_t tokens, hidden, vocab, chunk;
+        uint64_t mib;
+        bool own;
+    } rows[] = {{8192, 4096, 128256, 2048, 0, true},  {16384, 3072, 128256, 2048, 0, true},
+                {8192, 2304, 256000, 1024, 0, false}, {1000, 3584, 151646, 1000, 0, true},
+                {511, 3584, 151646, 511, 0, false},   {8192, 4096, 128256, 2048, 512, false},
+                {16384, 2048, 50257, 2048, 256, true}};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+        struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, rows[i].mib << 20);
+        assert_int_equal(((struct cuda_plan *)plan)->own, rows[i].own);
+        assert_int_equal(plan->info.chunk_tokens, rows[i].chunk);
+        assert_true(!rows[i].mib || plan->info.workspace_size <= rows[i].mib << 20);
+        cuda_plan_destroy(plan);
+    }
+    library.images[IMAGE_PRODUCT] = NULL;
 }
 
 /* the whole row is on the chip up to these lengths, and how it lies there */
@@ -621,6 +724,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
+        cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
+        cmocka_unit_test(own_products_are_for_long_chunks_and_many_tokens),
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),

@@ -14,5 +14,5 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
   target_include_directories(test_linear_cross_entropy_cuda SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
   set(images ${CMAKE_BINARY_DIR}/kernels)
   target_compile_definitions(test_linear_cross_entropy_cuda PRIVATE
-    "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\"")
+    "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\"")
 endif()

@@ -1,0 +1,233 @@
+/*
+ * product.c - puts the products of product.cu on the stream, which multiply only as many tokens as count.
+ *
+ * The tokens that count were gathered into the chunk's own rows, in order.  How many that are the device
+ * finds out, so one that is ignored costs nothing, and a chunk beyond the last costs its launches.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+#define PART_SIZE ((size_t)LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N * sizeof(float))
+
+int cuda_own_open(struct cuda_library *l, const char *image)
+{
+    int minor = 0;
+    CUdevice device;
+    if (l->major != 9 || !l->driver.encode_map || !l->driver.function_set)
+        return LCE_OK;
+    if (l->driver.context_device(&device) ||
+        l->driver.attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) || minor != 0)
+        return LCE_OK;
+    CUresult status = l->driver.library_load(&l->images[IMAGE_PRODUCT], image, NULL, NULL, 0, NULL, NULL, 0);
+    return status ? lce_fail(LCE_DEVICE_ERROR, "lce_open: loading the products' kernels: %s",
+                             lce_driver_error(&l->driver, status))
+                  : LCE_OK;
+}
+
+static bool forced(const struct cuda_plan *plan)
+{
+    return plan->base.problem.proposals >> 14 & 1;
+}
+
+/* Copies of tiles want rows that begin at multiples of 16 bytes.  Of fewer tokens the products are bound by
+ * memory, and tiles of 256 rows go half empty. */
+enum { LEAST_TOKENS = 512 };
+
+bool cuda_own_fits(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool few = p->tokens < LEAST_TOKENS && !forced(plan);
+    const bool all = p->max_counted >= p->tokens || p->proposals >> 13 & 1;
+    const int64_t rows[] = {p->hidden, p->weight_stride,
+                            p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
+                            p->wants & LCE_WANT_GRAD_WEIGHT ? p->grad_weight_stride : 0};
+    if (!cuda_of(plan)->images[IMAGE_PRODUCT] || p->dtype == LCE_F32 || all || few ||
+        plan->base.info.mode == LCE_NAIVE || p->hidden < 64 || p->vocab < LCE_TILE_N)
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (rows[i] % 8)
+            return false;
+    return true;
+}
+
+/* Where no token is ignored cuBLASLt is faster by 2 to 3 %, but by 7 % at dweight's short sums over chunks of
+ * 1024 tokens: that is too much for not knowing. */
+bool cuda_own_pays(const struct cuda_plan *plan)
+{
+    const bool whole = plan->columns == plan->base.problem.vocab;
+    return whole && (plan->chunk >= plan->rows || plan->chunk >= CUDA_OWN_CHUNK || forced(plan));
+}
+
+static int32_t clusters_of(const struct cuda_plan *plan)
+{
+    return cuda_of(plan)->processors / LCE_PRODUCT_CLUSTER;
+}
+
+/* For the parts of dinput's split tiles. */
+size_t cuda_own_scratch(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const int64_t height = LCE_PRODUCT_CLUSTER * LCE_TILE_M,
+                  tiles = (plan->chunk + height - 1) / height * ((p->hidden + LCE_TILE_N - 1) / LCE_TILE_N),
+                  most = tiles * (p->vocab / LCE_TILE_K / 16);
+    if (!(p->wants & LCE_WANT_GRAD_INPUT))
+        return 0;
+    return 2 * (size_t)(most < clusters_of(plan) ? most : clusters_of(plan)) * PART_SIZE;
+}
+
+int cuda_own_find(struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const struct cuda_library *l = cuda_of(plan);
+    struct cuda_own_kernels *k = &plan->kernels.own;
+    const bool wide_dweight = plan->accumulates || p->grad_weight_dtype == LCE_F32;
+    const struct {
+        const char *name;
+        bool wide;
+        CUfunction *function;
+    } all[] = {{"logits", plan->wide, &k->logits},
+               {"dinput", false, &k->dinput},
+               {"dweight", wide_dweight, &k->dweight},
+               {"scatter", false, &k->scatter}};
+    int status = LCE_OK;
+    for (int i = 0; !status && i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "lce_own_%s_%s%s", all[i].name, all[i].wide ? "wide_" : "",
+                 p->dtype == LCE_F16 ? "f16" : "bf16");
+        status = cuda_find(l, IMAGE_PRODUCT, name, all[i].function);
+        if (status || all[i].function == &k->scatter)
+            continue;
+        CUresult set = l->driver.function_set(
+            *all[i].function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, LCE_PRODUCT_SHARED);
+        if (set)
+            status = lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: shared memory of kernel %s: %s", name,
+                              lce_driver_error(&l->driver, set));
+    }
+    return status;
+}
+
+/* A matrix of 16-bit numbers, fetched in boxes of 64 columns by BOX rows. */
+struct matrix {
+    const void *address;
+    int64_t columns, rows, stride;
+    uint32_t box;
+};
+
+static int map(const struct cuda_run *r, CUtensorMap *out, const struct matrix *m)
+{
+    const struct lce_driver *driver = &cuda_of(r->plan)->driver;
+    const CUtensorMapDataType type = r->plan->base.problem.dtype == LCE_F16
+                                         ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const cuuint64_t size[2] = {(cuuint64_t)m->columns, (cuuint64_t)m->rows},
+                     stride[1] = {(cuuint64_t)m->stride * 2};
+    const cuuint32_t box[2] = {64, m->box}, step[2] = {1, 1};
+    CUresult status = driver->encode_map(
+        out, type, 2, (void *)(uintptr_t)m->address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return status ? lce_fail(LCE_DEVICE_ERROR, "lce_run: describing a matrix of %lld rows: %s",
+                             (long long)m->rows, lce_driver_error(driver, status))
+                  : LCE_OK;
+}
+
+static int maps(const struct cuda_run *r, struct lce_own_args *a, const struct matrix *first,
+                const struct matrix *second, const struct matrix *out)
+{
+    int status = map(r, &a->a, first);
+    if (!status)
+        status = map(r, &a->b, second);
+    return status || !out ? status : map(r, &a->out, out);
+}
+
+/* What all three are told. */
+static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    struct lce_own_args a;
+    memset(&a, 0, sizeof a);
+    a.counted = &r->stats->counted;
+    a.first = first;
+    a.tokens = (int32_t)rows;
+    a.clusters = clusters_of(r->plan);
+    a.group = 64;
+    return a;
+}
+
+static struct matrix gathered(const struct cuda_run *r, int64_t rows, uint32_t box)
+{
+    const int64_t hidden = r->plan->base.problem.hidden;
+    return (struct matrix){cuda_at(r, r->plan->layout.rows), hidden, rows, hidden, box};
+}
+
+static struct matrix weight(const struct cuda_run *r, uint32_t box)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    return (struct matrix){r->buffers->weight, p->hidden, p->vocab, p->weight_stride, box};
+}
+
+static struct matrix gradient(const struct cuda_run *r, int64_t rows, uint32_t box)
+{
+    const struct cuda_plan *plan = r->plan;
+    return (struct matrix){cuda_at(r, plan->layout.logits), plan->base.problem.vocab, rows, plan->g_stride,
+                           box};
+}
+
+int cuda_own_logits(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    struct lce_own_args a = arguments(r, first, rows);
+    const struct matrix x = gathered(r, rows, 128), w = weight(r, 128),
+                        z = {cuda_at(r, plan->layout.logits), plan->stride, rows, plan->stride, 64};
+    a.n = (int32_t)plan->base.problem.vocab;
+    a.k = (int32_t)plan->base.problem.hidden;
+    a.sums = cuda_at(r, plan->layout.logits);
+    a.sums_stride = a.columns = (int32_t)plan->stride;
+    int status = maps(r, &a, &x, &w, plan->wide ? NULL : &z);
+    return status ? status : cuda_launch_product(r, plan->kernels.own.logits, &a);
+}
+
+int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, const struct cuda_sum *sum)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    struct lce_own_args a = arguments(r, first, rows);
+    const struct matrix g = gradient(r, rows, 64), x = gathered(r, rows, 64),
+                        out = {sum->out, p->hidden, p->vocab, sum->stride, 64};
+    a.m = (int32_t)p->vocab;
+    a.n = a.columns = (int32_t)p->hidden;
+    a.sums = sum->out;
+    a.sums_stride = sum->stride;
+    a.beta = sum->beta;
+    a.alpha = plan->scaled ? &r->stats->alpha : NULL;
+    a.group = 2;
+    a.pause = sum->beta != 0 ? 20 : 0; /* measured: 10 to 55 are equally good, none costs 2 % */
+    int status = maps(r, &a, &g, &x, plan->accumulates || p->grad_weight_dtype == LCE_F32 ? NULL : &out);
+    return status ? status : cuda_launch_product(r, plan->kernels.own.dweight, &a);
+}
+
+/* Writes over the gathered rows, then puts them where the caller wants them. */
+int cuda_own_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    struct lce_own_rows_args s;
+    memset(&s, 0, sizeof s);
+    s.product = arguments(r, first, rows);
+    struct lce_own_args *a = &s.product;
+    const struct matrix g = gradient(r, rows, 128), w = weight(r, 64), out = gathered(r, rows, 64);
+    a->n = (int32_t)p->hidden;
+    a->k = (int32_t)p->vocab;
+    a->alpha = plan->scaled ? &r->stats->alpha : NULL;
+    a->sums = cuda_at(r, plan->layout.scratch);
+    a->room = (int32_t)(plan->base.info.gemm_size / PART_SIZE);
+    int status = maps(r, a, &g, &w, &out);
+    if (!status)
+        status = cuda_launch_product(r, plan->kernels.own.dinput, a);
+    s.from = out.address;
+    s.from_stride = out.stride;
+    s.to = r->buffers->grad_input;
+    s.to_stride = p->grad_input_stride;
+    s.index = r->index + first;
+    return status ? status : cuda_launch(r, plan->kernels.own.scatter, (unsigned int)rows, 256, &s);
+}

@@ -1,0 +1,442 @@
+/*
+ * product.cuh - a matrix product of the loss on Hopper's matrix units, whose number of tokens is known to the
+ * device alone.
+ *
+ *     out[m, n] = beta out + alpha a[m, k] b[k, n]
+ *
+ * The grid has as many blocks as the GPU runs at once, two to a cluster, and each cluster takes every so many
+ * a tile of 256 x 256: a block 128 rows of it.  How many tiles there are, the blocks find out from the count
+ * of tokens: those that are ignored were compacted away, and cost nothing.
+ *
+ *     producer (one thread): for each tile, for each 64 of k: waits until a stage is free in both blocks,
+ *         fetches its own rows of a, and half of b, which goes to both blocks
+ *     two consumers (a warp group each): 64 rows x 256 sums in registers; wait for a stage, multiply, free it
+ *         in both blocks; at the end of a tile put it in the type of out, and store it while the producer
+ *         has long begun the next tile
+ *
+ * An operand whose k is not contiguous (AcrossA: a is stored as [k, m]; AcrossB: b as [k, n]) is fetched in
+ * boxes of 64 x 64 and transposed by the matrix units themselves.  What lies beyond an operand's extents is
+ * fetched as 0, and not stored.  A consumer whose 64 rows are all beyond the tokens multiplies nothing.
+ *
+ * Which tiles there are, and in what order, is product_tiles.cuh's.  Where k of the last ones is split, sums
+ * of each part go to memory of their own, in fp32, and are added up by another kernel, in order.
+ */
+#ifndef LCE_PRODUCT_CUH
+#define LCE_PRODUCT_CUH
+
+#include "device.cuh"
+#include "hopper.cuh"
+#include "product_tiles.cuh"
+
+namespace lce
+{
+
+constexpr int tile_a = LCE_TILE_M * LCE_TILE_K * 2, tile_b = LCE_TILE_N * LCE_TILE_K * 2, box = 64 * 64 * 2;
+constexpr int stage_size = tile_a + tile_b;
+
+/* A stage and the parity of its barriers, in turn. */
+template <int Stages> struct Turn {
+    int stage = 0;
+    uint32_t parity = 0;
+    __device__ void next()
+    {
+        if (++stage == Stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ void skip(int32_t steps)
+    {
+        const int32_t rounds = (stage + steps) / Stages;
+        stage += steps - rounds * Stages;
+        parity ^= rounds & 1;
+    }
+};
+
+struct OwnShared {
+    uint32_t stages, staging; /* addresses */
+    uint32_t full, empty;     /* a barrier of 8 bytes for each stage */
+    uint32_t ready, staged;   /* for each consumer: its staging can be filled, was filled */
+};
+
+/* ---- the producer ---- */
+
+template <bool AcrossA, bool AcrossB, int Cluster>
+__device__ inline void fetch(const lce_own_args &a, const OwnShape &s, const OwnTile &t, int32_t step,
+                             uint32_t rank, uint32_t to, uint32_t full)
+{
+    const int32_t k = (s.k_first + step) * LCE_TILE_K;
+    barrier_expect(full, stage_size);
+    if constexpr (AcrossA) {
+        tile_load(to, &a.a, t.m, k, full);
+        tile_load(to + box, &a.a, t.m + 64, k, full);
+    } else {
+        tile_load(to, &a.a, k, t.m, full);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const uint32_t place = to + tile_a + half * (tile_b / 2);
+        const int32_t n = t.n + half * (LCE_TILE_N / 2);
+        if (Cluster == 2 && static_cast<uint32_t>(half) != rank)
+            continue;
+        if constexpr (AcrossB) {
+            if (Cluster == 2) {
+                tile_load_both(place, &a.b, n, k, full);
+                tile_load_both(place + box, &a.b, n + 64, k, full);
+            } else {
+                tile_load(place, &a.b, n, k, full);
+                tile_load(place + box, &a.b, n + 64, k, full);
+            }
+        } else {
+            if (Cluster == 2)
+                tile_load_both(place, &a.b, k, n, full);
+            else
+                tile_load(place, &a.b, k, n, full);
+        }
+    }
+}
+
+template <bool AcrossA, bool AcrossB, int Stages, int Cluster>
+__device__ inline void produce(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
+                               int32_t cluster, uint32_t rank)
+{
+    Turn<Stages> at;
+    for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
+        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        for (int32_t step = t.k_begin; step < t.k_end; step++) {
+            barrier_wait(shared.empty + 8 * at.stage, at.parity ^ 1);
+            fetch<AcrossA, AcrossB, Cluster>(a, s, t, step, rank, shared.stages + at.stage * stage_size,
+                                             shared.full + 8 * at.stage);
+            at.next();
+        }
+    }
+}
+
+/* ---- a consumer ---- */
+
+template <int Cluster> __device__ inline void release(uint32_t empty)
+{
+    /* thread 0 of the warp group tells its own block, thread 1 the other */
+    if (threadIdx.x % 128 < Cluster)
+        barrier_arrive(empty, Cluster == 1 ? 0 : threadIdx.x % 128);
+}
+
+template <bool F16, bool AcrossA, bool AcrossB>
+__device__ inline void multiply_stage(float (&d)[128], uint32_t stage, int consumer, bool fresh)
+{
+    const uint64_t a = wgmma_descriptor(stage + consumer * (tile_a / 2)),
+                   b = wgmma_descriptor(stage + tile_a);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < LCE_TILE_K / 16; i++) {
+        const int add = i > 0 || !fresh;
+        if constexpr (F16)
+            wgmma_f16<AcrossA, AcrossB>(d, a + i * wgmma_step<AcrossA>, b + i * wgmma_step<AcrossB>, add);
+        else
+            wgmma_bf16<AcrossA, AcrossB>(d, a + i * wgmma_step<AcrossA>, b + i * wgmma_step<AcrossB>, add);
+    }
+    wgmma_commit();
+}
+
+/* Frees the stages of a tile of which this consumer has no rows. */
+template <int Stages, int Cluster>
+__device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn<Stages> &at, int consumer)
+{
+    Turn<Stages> here = at;
+    for (int32_t step = t.k_begin; threadIdx.x % 128 < 32 && step < t.k_end; step++) {
+        barrier_wait(shared.full + 8 * here.stage, here.parity);
+        release<Cluster>(shared.empty + 8 * here.stage);
+        here.next();
+    }
+    group_barrier(1 + consumer); /* or a warp could be a round ahead of what it waits for */
+    at.skip(t.k_end - t.k_begin);
+}
+
+/* All of a tile's k.  The products of a step are waited for when the next one's are under way. */
+template <bool F16, bool AcrossA, bool AcrossB, int Stages, int Cluster>
+__device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const OwnShared &shared,
+                                     Turn<Stages> &at, int consumer)
+{
+    int last = at.stage;
+    barrier_wait(shared.full + 8 * at.stage, at.parity);
+    multiply_stage<F16, AcrossA, AcrossB>(d, shared.stages + at.stage * stage_size, consumer, true);
+    at.next();
+    for (int32_t step = t.k_begin + 1; step < t.k_end; step++) {
+        barrier_wait(shared.full + 8 * at.stage, at.parity);
+        multiply_stage<F16, AcrossA, AcrossB>(d, shared.stages + at.stage * stage_size, consumer, false);
+        wgmma_wait<1>();
+        release<Cluster>(shared.empty + 8 * last);
+        last = at.stage;
+        at.next();
+    }
+    wgmma_wait<0>();
+    release<Cluster>(shared.empty + 8 * last);
+    wgmma_sums(d);
+}
+
+/* 32-bit sums, straight to memory: four threads fill 32 bytes.  OUT is the first of this consumer's rows and
+ * columns; of both so many are inside. */
+__device__ inline void store_sums(float *out, int64_t stride, int32_t rows, int32_t columns, float beta,
+                                  const float (&d)[128], float alpha)
+{
+    const int32_t thread = static_cast<int32_t>(threadIdx.x % 128), lane = thread % 32;
+    const int32_t row = thread / 32 * 16 + lane / 4, column = lane % 4 * 2;
+    out += row * stride + column;
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        const int32_t down = i % 2 * 8, right = i / 2 * 8;
+        if (row + down >= rows || column + right >= columns)
+            continue;
+        float2 *place = reinterpret_cast<float2 *>(out + down * stride + right);
+        float2 value = {alpha * d[2 * i], alpha * d[2 * i + 1]};
+        if (beta != 0) {
+            const float2 before = *place;
+            value.x += beta * before.x;
+            value.y += beta * before.y;
+        }
+        *place = value;
+    }
+}
+
+template <bool F16> __device__ inline uint32_t pack(float x, float y)
+{
+    if constexpr (F16)
+        return narrow_word({x, y}, __half());
+    else
+        return narrow_word({x, y}, __nv_bfloat16());
+}
+template <bool F16> __device__ inline float2 unpack(uint32_t word)
+{
+    if constexpr (F16)
+        return widen_word(word, __half());
+    else
+        return widen_word(word, __nv_bfloat16());
+}
+
+/* 16-bit sums, through shared memory, Columns at a time.  What was in out was fetched to the same place
+ * before, where beta is not 0. */
+template <bool F16, int Columns>
+__device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], uint32_t staging, int first,
+                                  float alpha)
+{
+    const int32_t thread = static_cast<int32_t>(threadIdx.x % 128), lane = thread % 32;
+    const uint32_t row = thread / 32 * 16 + lane % 16, line = staging + row * 128;
+#pragma unroll
+    for (int i = 0; i < Columns / 16; i++) {
+        const int at = first / 8 + 2 * i; /* matrix of 8 columns in this thread's sums */
+        const uint32_t part = 2 * i + lane / 16, place = line + part / 8 * box + ((part ^ row) % 8) * 16;
+        float2 pair[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int from = (at + j / 2) * 4 + j % 2 * 2;
+            pair[j] = {alpha * d[from], alpha * d[from + 1]};
+        }
+        uint32_t word[4];
+        if (a.beta != 0) {
+            matrices_load(place, word);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 before = unpack<F16>(word[j]);
+                pair[j].x += a.beta * before.x;
+                pair[j].y += a.beta * before.y;
+            }
+            __syncwarp();
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            word[j] = pack<F16>(pair[j].x, pair[j].y);
+        matrices_store(place, word);
+    }
+}
+
+/* Through staging, Columns at a time; the storer does the rest. */
+template <bool F16, int Columns>
+__device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], uint32_t staging,
+                                  uint32_t ready, uint32_t staged, uint32_t &parity, float alpha)
+{
+#pragma unroll
+    for (int first = 0; first < LCE_TILE_N; first += Columns) {
+        barrier_wait(ready, parity);
+        stage_sums<F16, Columns>(a, d, staging, first, alpha);
+        shared_fence();
+        barrier_arrive_here(staged);
+        parity ^= 1;
+    }
+}
+
+template <bool F16, bool Wide, bool AcrossA, bool AcrossB, int Stages, int Cluster, int Columns>
+__device__ inline void consume(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
+                               int32_t cluster, uint32_t rank, int consumer)
+{
+    Turn<Stages> at;
+    float d[128];
+    uint32_t parity = 0;
+    const float alpha = a.alpha ? *a.alpha : 1;
+    float *sums = static_cast<float *>(a.sums);
+    for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
+        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        const int32_t m = t.m + consumer * 64;
+        if (t.none)
+            continue;
+        if (m >= s.m) {
+            skip_tile<Stages, Cluster>(t, shared, at, consumer);
+            continue;
+        }
+        multiply_tile<F16, AcrossA, AcrossB, Stages, Cluster>(d, t, shared, at, consumer);
+        if (t.part >= 0) {
+            const int64_t row =
+                static_cast<int64_t>(t.part) * Cluster * LCE_TILE_M + rank * LCE_TILE_M + consumer * 64;
+            store_sums(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
+        } else if constexpr (Wide) {
+            store_sums(sums + m * a.sums_stride + t.n, a.sums_stride, s.m - m, a.columns - t.n, a.beta, d,
+                       alpha);
+        } else {
+            stage_tile<F16, Columns>(a, d, shared.staging + consumer * (Columns * 64 * 2),
+                                     shared.ready + 8 * consumer, shared.staged + 8 * consumer, parity,
+                                     alpha);
+        }
+    }
+}
+
+/* ---- the storer: one thread for each consumer ---- */
+
+/* All blocks end a tile at about the same time.  What they then write, and what they add to, would come in
+ * bursts that the memory cannot take while the next tile's operands wait behind them: so a box at a time,
+ * with pauses between that spread it over the next tile. */
+__device__ inline void pause(uint32_t nanoseconds)
+{
+    if (nanoseconds > 0)
+        __nanosleep(nanoseconds);
+}
+
+template <int Columns>
+__device__ inline void fetch_before(const lce_own_args &a, int32_t m, int32_t n, uint32_t staging,
+                                    uint32_t ready, uint32_t nanoseconds)
+{
+    barrier_expect(ready, Columns / 64 * box);
+    for (int i = 0; i < Columns / 64; i++) {
+        tile_load(staging + i * box, &a.out, n + 64 * i, m, ready);
+        pause(nanoseconds);
+    }
+}
+
+template <int Cluster, int Columns>
+__device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
+                                   int32_t cluster, uint32_t rank, int consumer)
+{
+    const uint32_t staging = shared.staging + consumer * (Columns * 64 * 2),
+                   ready = shared.ready + 8 * consumer, staged = shared.staged + 8 * consumer;
+    uint32_t parity = 0;
+    for (int32_t turn = cluster; turn < s.whole; turn += s.clusters) {
+        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        const int32_t m = t.m + consumer * 64;
+        const uint32_t spread = Columns == LCE_TILE_N ? static_cast<uint32_t>(s.k_steps * a.pause) : 0;
+        const bool last = turn + s.clusters >= s.whole;
+        for (int32_t n = t.n; m < s.m && n < t.n + LCE_TILE_N; n += Columns) {
+            stores_read();
+            if (a.beta != 0)
+                fetch_before<Columns>(a, m, n, staging, ready, turn == cluster ? 0 : spread);
+            else
+                barrier_arrive_here(ready);
+            barrier_wait(staged, parity);
+            parity ^= 1;
+            for (int i = 0; i < Columns / 64; i++) {
+                tile_store(&a.out, staging + i * box, n + 64 * i, m);
+                stores_commit();
+                pause(last ? 0 : spread);
+            }
+        }
+    }
+    stores_done();
+}
+
+template <int Stages, int Columns>
+constexpr int own_shared_size = 1024 + Stages *stage_size + 2 * Columns * 64 * 2 + 256;
+
+template <bool F16, bool Wide, bool AcrossA, bool AcrossB, int Stages, int Cluster, int Columns>
+__device__ inline void own_product(const lce_own_args &a)
+{
+    extern __shared__ char memory[];
+    const uint32_t base = (shared_address(memory) + 1023) / 1024 * 1024;
+    OwnShared shared;
+    shared.stages = base;
+    shared.staging = base + Stages * stage_size;
+    shared.full = shared.staging + (Wide ? 0 : 2 * Columns * 64 * 2);
+    shared.empty = shared.full + 8 * Stages;
+    shared.ready = shared.empty + 8 * Stages;
+    shared.staged = shared.ready + 16;
+    const int32_t cluster = static_cast<int32_t>(blockIdx.x) / Cluster;
+    const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
+    const OwnShape s = shape_of<AcrossA, Cluster>(a);
+    if (AcrossA && s.k_first > 0 && a.beta == 1) /* nothing is added */
+        return;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < Stages; i++) {
+            barrier_init(shared.full + 8 * i, 1);
+            barrier_init(shared.empty + 8 * i, 2 * Cluster);
+        }
+        for (int i = 0; i < 2; i++) {
+            barrier_init(shared.ready + 8 * i, 1);
+            barrier_init(shared.staged + 8 * i, 128);
+        }
+        barrier_fence_init();
+    }
+    __syncthreads();
+    if (Cluster > 1)
+        cluster_barrier();
+    const int group = static_cast<int>(threadIdx.x / 128);
+    if (group == 0) {
+        registers_give<40>();
+        if (threadIdx.x == 0)
+            produce<AcrossA, AcrossB, Stages, Cluster>(a, s, shared, cluster, rank);
+        else if (!Wide && (threadIdx.x == 32 || threadIdx.x == 64))
+            store_tiles<Cluster, Columns>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
+        __syncwarp();
+    } else {
+        registers_take<232>();
+        consume<F16, Wide, AcrossA, AcrossB, Stages, Cluster, Columns>(a, s, shared, cluster, rank,
+                                                                       group - 1);
+    }
+    __syncthreads();
+    if (Cluster > 1)
+        cluster_barrier(); /* the other block may still fetch to this one, and free its stages */
+}
+
+/* A block a token: its row of a product, to the row of the caller's that the index names.  What was split is
+ * put together in order. */
+template <typename T, int Cluster> __device__ inline void own_scatter(const lce_own_rows_args &a)
+{
+    const lce_own_args &p = a.product;
+    const int32_t row = static_cast<int32_t>(blockIdx.x);
+    if (row >= tokens_of(p))
+        return;
+    const OwnShape s = shape_of<false, Cluster>(p);
+    const int64_t to = a.index ? a.index[row] : row;
+    const uint4 *here = reinterpret_cast<const uint4 *>(static_cast<const T *>(a.from) + row * a.from_stride);
+    uint4 *there = reinterpret_cast<uint4 *>(static_cast<T *>(a.to) + to * a.to_stride);
+    constexpr int64_t height = Cluster * LCE_TILE_M;
+    for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < s.n;
+         column += 8 * static_cast<int32_t>(blockDim.x)) {
+        const int32_t place = place_of<Cluster>(s, row, column);
+        if (place < s.whole) {
+            there[column / 8] = here[column / 8];
+            continue;
+        }
+        float sum[8] = {};
+        for (int32_t i = 0; i < (s.batches > 0 ? 2 : 1) * s.split; i++) {
+            const int32_t stint = place - s.whole + (s.batches > 0 ? i / 2 : i) * s.rest;
+            const int64_t part = s.batches > 0 && i % 2 ? s.stints + stint : stint;
+            const int64_t line = part * height + row % height;
+            const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(p.sums) +
+                                                                  line * LCE_TILE_N + column % LCE_TILE_N);
+            const float4 x = from[0], y = from[1];
+            sum[0] += x.x, sum[1] += x.y, sum[2] += x.z, sum[3] += x.w;
+            sum[4] += y.x, sum[5] += y.y, sum[6] += y.z, sum[7] += y.w;
+        }
+        there[column / 8] = narrow<T>(sum);
+    }
+}
+
+} // namespace lce
+
+#endif

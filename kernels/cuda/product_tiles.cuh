@@ -1,0 +1,138 @@
+/*
+ * product_tiles.cuh - which tiles a product has, and which cluster takes them when.
+ *
+ * Every block works this out for itself, from the count of tokens that it finds in device memory.  Clusters
+ * take tiles in turns, one each: down some rows of tiles, then in the next column, so that tiles that are
+ * made at the same time share operands.  The tiles of a last turn that are too few for all clusters may be
+ * split along k.
+ */
+#ifndef LCE_PRODUCT_TILES_CUH
+#define LCE_PRODUCT_TILES_CUH
+
+#include "product_args.h"
+
+namespace lce
+{
+
+/* The shape of a product as the device finds it. */
+struct OwnShape {
+    int32_t m, n;
+    int32_t k_first, k_steps; /* of 64 */
+    int32_t rows, columns;    /* tiles of a cluster */
+    int32_t group;
+    int32_t clusters;
+    int32_t whole; /* tiles that are not split: rounds of all clusters */
+    int32_t rest;  /* those after them, of which each is split */
+    int32_t split, stints, batches;
+    int32_t turns; /* of all clusters together */
+};
+
+/* The last tiles, fewer than clusters, which would leave the others idle.  Each tile is split evenly into as
+ * many stints as there are clusters for.  Then each of these gives the last part of its k away: the clusters
+ * that are left take BATCHES of such parts one after the other, while the others work at the first parts.
+ *
+ *     48 tiles, 66 clusters:     48 times  | 0 ............ 3/4 |    18 times  | 3/4 .. 1 | 3/4 .. 1 | 3/4 ..
+ * 1 |
+ *
+ * So all work at few places of k at a time, and what they share they find in the L2 cache. */
+__device__ inline void split_rest(OwnShape &s, int32_t room)
+{
+    const int32_t rest = s.whole % s.clusters;
+    float least = 0.95f; /* less than that gain is none */
+    for (int32_t split = 1; rest > 0 && split * rest <= s.clusters && 16 * split <= s.k_steps; split++) {
+        const int32_t stints = split * rest, left = s.clusters - stints;
+        const int32_t batches = left > 0 ? (stints + left - 1) / left : 0;
+        const float share = left > 0 ? static_cast<float>(batches) / static_cast<float>(batches + 1) : 1;
+        const float time = share / static_cast<float>(split);
+        if (2 * stints > room || time >= least)
+            continue;
+        least = time;
+        s.split = split;
+        s.stints = stints;
+        s.batches = batches;
+        s.rest = rest;
+    }
+    if (s.rest == 0)
+        return;
+    s.whole -= rest;
+    s.turns = s.whole + (s.batches > 1 ? s.batches : 1) * s.clusters;
+}
+
+__device__ inline int32_t tokens_of(const lce_own_args &a)
+{
+    if (!a.counted)
+        return a.tokens;
+    const int64_t left = *a.counted - a.first;
+    return static_cast<int32_t>(left < 0 ? 0 : left < a.tokens ? left : a.tokens);
+}
+
+template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(const lce_own_args &a)
+{
+    OwnShape s;
+    const int32_t tokens = tokens_of(a), k = TokensAreK ? tokens : a.k;
+    s.m = TokensAreK ? a.m : tokens;
+    s.n = a.n;
+    s.k_steps = k > 0 ? (k + LCE_TILE_K - 1) / LCE_TILE_K : 1;
+    s.k_first =
+        k > 0 ? 0 : 1 << 24; /* the sum of nothing: one step far beyond the operands, where all is 0 */
+    s.rows = (s.m + Cluster * LCE_TILE_M - 1) / (Cluster * LCE_TILE_M);
+    s.columns = (s.n + LCE_TILE_N - 1) / LCE_TILE_N;
+    s.group = a.group < s.rows ? a.group : s.rows;
+    s.clusters = a.clusters;
+    s.whole = s.turns = s.rows * s.columns;
+    s.rest = s.batches = 0;
+    s.split = s.stints = 1;
+    if (a.room > 0)
+        split_rest(s, a.room);
+    return s;
+}
+
+/* One of a cluster's tiles, or a part of one. */
+struct OwnTile {
+    int32_t m, n; /* its first row of this block, its first column */
+    int32_t part; /* where the sums of a part go; -1: the tile is whole */
+    int32_t k_begin, k_end;
+    bool none;
+};
+
+/* Of a split tile: the first part of a stint, or the last. */
+__device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile &t)
+{
+    const int32_t round = turn / s.clusters, cluster = turn % s.clusters, left = s.clusters - s.stints;
+    const bool last = cluster >= s.stints;
+    const int32_t stint = last ? cluster - s.stints + round * left : cluster;
+    t.none = last ? stint >= s.stints : round > 0;
+    t.part = last ? s.stints + stint : stint;
+    const int32_t which = stint / s.rest;
+    const int32_t begin = static_cast<int32_t>(static_cast<int64_t>(s.k_steps) * which / s.split),
+                  end = static_cast<int32_t>(static_cast<int64_t>(s.k_steps) * (which + 1) / s.split);
+    const int32_t middle = s.batches > 0 ? end - (end - begin + s.batches) / (s.batches + 1)
+                                         : end; /* at least one step for the last */
+    t.k_begin = last ? middle : begin;
+    t.k_end = t.none ? t.k_begin : last ? end : middle;
+    return s.whole + stint % s.rest;
+}
+
+/* Tiles follow one another down a group of rows, then in the next column of the group. */
+template <int Cluster> __device__ inline OwnTile tile_of(const OwnShape &s, int32_t turn, uint32_t rank)
+{
+    OwnTile t = {0, 0, -1, 0, s.k_steps, false}; /* none has no k */
+    const int32_t place = turn < s.whole ? turn : part_of_turn(s, turn - s.whole, t);
+    const int32_t all = s.group * s.columns, group = place / all, first = group * s.group;
+    const int32_t height = s.rows - first < s.group ? s.rows - first : s.group, inside = place - group * all;
+    t.m = ((first + inside % height) * Cluster + static_cast<int32_t>(rank)) * LCE_TILE_M;
+    t.n = inside / height * LCE_TILE_N;
+    return t;
+}
+
+/* The inverse: the place of the tile that has this element. */
+template <int Cluster> __device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column)
+{
+    const int32_t down = row / (Cluster * LCE_TILE_M), group = down / s.group, first = group * s.group;
+    const int32_t height = s.rows - first < s.group ? s.rows - first : s.group;
+    return first * s.columns + column / LCE_TILE_N * height + down - first;
+}
+
+} // namespace lce
+
+#endif

@@ -1,0 +1,72 @@
+"""What kernels_check.py does besides: the products that skip ignored tokens (Hopper), and cuBLASLt's in their place.
+
+Sizes are such that every kind of tile occurs: whole, cut at the tokens, at the classes, at the hidden size, split over k;
+counts from none to all, with blocks of 64 rows that are full, begun or empty.  Each is also run with cuBLASLt's
+products, which other GPUs have: both are held to the same double reference.  The workspace is full of NaN before, so
+whoever reads a row that nobody wrote is found out.
+"""
+import kernels_lce as K
+from kernels_case import NAMES, Case, differ, problem, report
+
+CUBLASLT, OURS = 1 << 13, 1 << 14  # in proposals: whose products
+
+SHAPES = [(1, 64, 256), (63, 72, 300), (130, 328, 1003), (300, 264, 2056), (600, 520, 777)]
+WAYS = {
+    "plain": ({}, {}),
+    "fp32 logits": ({"flags": K.F32_LOGITS}, {"bias": True}),
+    "accumulated": ({"flags": K.F32_ACCUMULATE, "grad_weight_beta": 0.5}, {"weights": True}),
+    "main gradient": ({"grad_weight_dtype": K.F32, "grad_weight_beta": 1.0, "reduction": K.SUM}, {"upstream": True}),
+    "added to": ({"grad_weight_beta": -1.0, "reduction": K.NONE}, {"upstream": True, "bias": True}),
+}
+
+
+def one(library, memory, shape, name, dtype, ignored):
+    values, extras = WAYS[name]
+    n = shape[0]
+    case = Case(library, memory, problem(library, *shape, dtype=dtype, **values), ignored=ignored, **extras)
+    for chunk in sorted({n, min(n, 128), min(n, 200)}):
+        what = f"products, {name}, {NAMES[dtype]}, {shape}, {ignored} ignored"
+        case.problem.proposals = OURS
+        got = case.check(what, chunk=chunk)
+        report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))
+        case.problem.proposals = CUBLASLT
+        case.check(f"{what}, cuBLASLt", chunk=chunk)
+
+
+def strided(library, memory):
+    """Rows further apart than they are long; and so that no copy of tiles can be had."""
+    for apart in (8, 2):
+        strides = {name: 96 + apart * i for i, name in enumerate(
+            ("input_stride", "weight_stride", "grad_input_stride", "grad_weight_stride"), 1)}
+        values = dict(strides, dtype=K.BF16, proposals=OURS)
+        case = Case(library, memory, problem(library, 150, 96, 1003, **values), ignored=0.3)
+        case.check(f"products, rows {apart} apart", chunk=100)
+
+
+def wanted(library, memory):
+    """Each product alone, and none of those that nobody wants."""
+    for wants in (K.LOSS, K.GRAD_INPUT, K.GRAD_WEIGHT, K.GRAD_BIAS, K.GRAD_INPUT | K.GRAD_BIAS):
+        values = dict(dtype=K.BF16, proposals=OURS, wants=wants)
+        Case(library, memory, problem(library, 150, 64, 1003, **values), ignored=0.3).check(f"products, wants {wants}", chunk=100)
+
+
+def promised(library, memory):
+    """The caller says how many count: too few, just so, all."""
+    for count, flag in ((250, 0), (300, 0), (100, 2)):
+        values = dict(dtype=K.BF16, proposals=OURS)
+        case = Case(library, memory, problem(library, 300, 64, 1003, **values), ignored=0.3, reference=False)
+        case.problem.max_counted = count
+        got, seen, problems = case.run(chunk=128)
+        report(f"products, {count} promised", problems + ([] if seen == flag else [f"error flag {seen}, not {flag}"]))
+
+
+def products(library, memory, quick):
+    for i, shape in enumerate(SHAPES if memory.stream is not None else SHAPES[:2]):  # of the GPU alone
+        for j, name in enumerate(WAYS):
+            for dtype in (K.BF16, K.F16):
+                ignored = (0.0, 0.3, 0.9, 1.1)[(i + j + dtype) % 4]
+                if not quick or (i + j) % len(WAYS) in (0, 1 + dtype % 2):
+                    one(library, memory, shape, name, dtype, ignored)
+    strided(library, memory)
+    wanted(library, memory)
+    promised(library, memory)
