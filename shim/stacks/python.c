@@ -30,6 +30,7 @@
 #include "python.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,6 +195,48 @@ walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out
     return walk(p, frame, out, max, hash, VS_PYTHON_OBJECTS, false);
 }
 
+static uint64_t runtime_word(const struct vs_python *p, int at)
+{
+    return __atomic_load_n((const uint64_t *)(p->runtime + (uintptr_t)at), __ATOMIC_RELAXED);
+}
+
+/* The key is a Py_tss_t: whether it was made, and the number that pthreads gave it. */
+static inline uintptr_t state_by_key(const struct vs_python *p)
+{
+    uint64_t key = runtime_word(p, p->key_at);
+    return (uint32_t)key == 1 ? (uintptr_t)pthread_getspecific((pthread_key_t)(key >> 32)) : 0;
+}
+
+static uintptr_t state_by_calls(const struct vs_python *p)
+{
+    uintptr_t state = (uintptr_t)p->thread_state();
+    if (!state || p->finalizing())
+        return 0;
+    return p->minor <= 12 && p->first_interpreter() != p->main_interpreter() ? 0 : state;
+}
+
+/* The calling thread's state; 0 where it has none, or where it must not be looked at now.  The same by words
+ * of _PyRuntime as by four calls: between a program's own work each call is some lines and a page of code
+ * that nobody else wants. */
+static inline uintptr_t state_now(const struct vs_python *p)
+{
+    if (unlikely_(!atomic_load_explicit(&p->direct, memory_order_relaxed)))
+        return state_by_calls(p);
+    if (runtime_word(p, p->finalizing_at))
+        return 0;
+    if (p->minor <= 12 && runtime_word(p, p->head_at) != runtime_word(p, p->head_at + 8))
+        return 0;
+    return state_by_key(p);
+}
+
+/* Whether the words say what the calls say. */
+static bool words_agree(const struct vs_python *p, uintptr_t state)
+{
+    return p->key_at >= 0 && runtime_word(p, p->head_at) == (uintptr_t)p->first_interpreter() &&
+           runtime_word(p, p->head_at + 8) == (uintptr_t)p->main_interpreter() &&
+           !runtime_word(p, p->finalizing_at) && !p->finalizing() && state_by_key(p) == state;
+}
+
 /* The first time that there are frames. */
 static __attribute__((noinline)) bool checked_now(struct vs_python *p, uintptr_t state)
 {
@@ -201,8 +244,10 @@ static __attribute__((noinline)) bool checked_now(struct vs_python *p, uintptr_t
     int saved = errno, good = vs_python_check(p, state, why, sizeof why);
     if (good < 0)
         refuse(why);
-    if (good > 0)
-        atomic_store_explicit(&p->checked, true, memory_order_relaxed); /* a word by itself */
+    if (good > 0) { /* words by themselves */
+        atomic_store_explicit(&p->direct, words_agree(p, state), memory_order_relaxed);
+        atomic_store_explicit(&p->checked, true, memory_order_relaxed);
+    }
     errno = saved;
     return good > 0;
 }
@@ -210,10 +255,8 @@ static __attribute__((noinline)) bool checked_now(struct vs_python *p, uintptr_t
 /* The calling thread's innermost frame; 0 where there is none, or where it must not be looked at now. */
 static inline uintptr_t first_frame(struct vs_block *block, const struct vs_python *p)
 {
-    uintptr_t state = (uintptr_t)p->thread_state();
-    if (!state || p->finalizing())
-        return 0;
-    if (p->minor <= 12 && p->first_interpreter() != p->main_interpreter())
+    uintptr_t state = state_now(p);
+    if (!state)
         return 0;
     if (unlikely_(!atomic_load_explicit(&p->checked, memory_order_relaxed)) &&
         !checked_now(&python.layout, state))

@@ -6,7 +6,8 @@
  *      python_text.c     names and lines: strings to UTF-8, an instruction's line from the line table
  *      python.c          capturing: thread state -> frames -> hash -> this thread's table of stacks -> id
  *
- * Nothing of Python is linked, and no function of it runs but four that only read a word.  A thread's own
+ * Nothing of Python is linked, and no function of it runs but four that only read a
+ * word, and these only until they have shown that we read the same words ourselves.  A thread's own
  * frames stand still while it is inside our hook, whether it holds the GIL or not: only the thread itself
  * pushes and pops them.  So they are read without the GIL, and a code object on the chain is alive, because
  * its frame holds a reference.
@@ -43,20 +44,21 @@ enum vs_python_kind {
 /* One interpreter: where its structures have their fields (offsets in bytes; -1 where there is none).  What
  * every capture reads comes first, on a line of its own. */
 struct vs_python {
-    _Alignas(64) void *(*thread_state)(void);
-    int (*finalizing)(void);
-    uintptr_t none; /* the object None: what stands in a frame of no code */
-    uint16_t kind;  /* enum vs_python_kind */
+    _Alignas(64) uintptr_t runtime; /* the variable _PyRuntime */
+    uintptr_t none;                 /* the object None: what stands in a frame of no code */
+    uint16_t kind;                  /* enum vs_python_kind */
     uint16_t minor, depth;
-    uint16_t tags; /* bits of a frame's code word that are no address */
-    int16_t cframe,
-        current; /* thread state -> frame, by way of the structure at `cframe` where that is >= 0 */
+    uint16_t tags;           /* bits of a frame's code word that are no address */
+    int16_t cframe, current; /* thread state -> frame, by the structure at `cframe` where that is >= 0 */
     int16_t code, previous, instr;                           /* of a frame */
     int16_t version, firstlineno, filename, name, linetable; /* of a code object */
-    _Atomic bool checked;
+    int16_t finalizing_at, head_at, key_at; /* of _PyRuntime: who ends it, the newest interpreter with the
+                                               main one behind it, the key of the threads' states */
+    _Atomic bool checked, direct;           /* the offsets are right; those of _PyRuntime are, too */
 
-    _Alignas(64) void *(*first_interpreter)(
-        void); /* these two NULL where a thread's state tells its interpreter */
+    _Alignas(64) void *(*thread_state)(void);
+    int (*finalizing)(void);
+    void *(*first_interpreter)(void);
     void *(*main_interpreter)(void);
     uintptr_t code_type, unicode_type, bytes_type;
     int16_t owner, entry;          /* of a frame */

@@ -25,6 +25,9 @@
 
 static const struct vs_python by_table[] = {
     {.minor = 10,
+     .finalizing_at = 16,
+     .head_at = 32,
+     .key_at = 584,
      FRAME_OBJECTS_10,
      .instr = 96,
      .owner = -1,
@@ -40,6 +43,9 @@ static const struct vs_python by_table[] = {
      .compact = 72,
      .sval = 32},
     {.minor = 11,
+     .finalizing_at = 24,
+     .head_at = 40,
+     .key_at = 592,
      .kind = VS_PYTHON_STRUCTS,
      .cframe = 56,
      .current = 8,
@@ -59,6 +65,9 @@ static const struct vs_python by_table[] = {
      .compact = 72,
      .sval = 32},
     {.minor = 12,
+     .finalizing_at = 24,
+     .head_at = 40,
+     .key_at = 1544,
      .kind = VS_PYTHON_VERSIONS,
      .cframe = 56,
      .current = 0,
@@ -84,11 +93,12 @@ static const struct vs_python by_table[] = {
 struct sections {
     unsigned minor, thread, frame, code, bytes, unicode;
     uint64_t instructions;
+    int16_t key_at; /* of _PyRuntime; -1: nobody looked */
 };
 static const struct sections by_debug_offsets[] = {
-    {13, 19, 28, 34, 64, 67, 200},
-    {14, 22, 31, 39, 74, 77, 208},
-    {15, 22, 39, 47, 86, 89, 208},
+    {13, 19, 28, 34, 64, 67, 200, 2160},
+    {14, 22, 31, 39, 74, 77, 208, 2336},
+    {15, 22, 39, 47, 86, 89, 208, -1},
 };
 
 static int refuse(char *why, size_t size, const char *what, const char *release)
@@ -136,6 +146,9 @@ static int from_debug_offsets(struct vs_python *p, const uint64_t *w, uint32_t h
     p->ascii = offset(w[s->unicode + 3], 8, &good);
     p->compact = (int16_t)(p->ascii + 16);
     p->tags = p->minor >= 14 ? 3 : 0;
+    p->finalizing_at = offset(w[4], 8, &good);
+    p->head_at = offset(w[5], 8, &good);
+    p->key_at = s->key_at;
     return good ? 0 : refuse(why, size, "CPython %s has its fields where that version has not", p->release);
 }
 
@@ -274,14 +287,12 @@ static bool bind_symbols(struct vs_python *p, void *handle)
     p->code_type = address_of(handle, "PyCode_Type");
     p->unicode_type = address_of(handle, "PyUnicode_Type");
     p->bytes_type = address_of(handle, "PyBytes_Type");
-    if (p->minor <= 12) { /* a thread's state is the main interpreter's there, whichever runs */
-        p->first_interpreter = (void *(*)(void))address_of(handle, "PyInterpreterState_Head");
-        p->main_interpreter = (void *(*)(void))address_of(handle, "PyInterpreterState_Main");
-        if (!p->first_interpreter || !p->main_interpreter)
-            return false;
-    }
+    p->runtime = address_of(handle, "_PyRuntime");
+    p->first_interpreter = (void *(*)(void))address_of(handle, "PyInterpreterState_Head");
+    p->main_interpreter = (void *(*)(void))address_of(handle, "PyInterpreterState_Main");
     find_eval(p, handle);
-    return p->finalizing && p->thread_state && p->none && p->code_type && p->unicode_type && p->bytes_type;
+    return p->finalizing && p->thread_state && p->first_interpreter && p->main_interpreter && p->none &&
+           p->code_type && p->unicode_type && p->bytes_type;
 }
 
 enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size)

@@ -27,6 +27,7 @@ def play(path):
 
     from bench_models import Decoder
 
+    # context="all" would ask for a stack at a free while checkpoint's exception is in flight, which torch 2.11 does not survive
     torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python")
 
     class Squared(torch.autograd.Function):

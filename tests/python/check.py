@@ -419,5 +419,7 @@ no_frames()
 signals()
 sub_interpreter()
 recurse(1)
+if sys.version_info < (3, 15) and not held.probe_direct():
+    differ("the words of _PyRuntime", ["are not used"], [])
 print(f"{sys.version.split()[0]}: {good} agree, {bad} differ")
 sys.exit(bad != 0)

@@ -33,6 +33,7 @@
 /* What the program calls. */
 PUBLIC const char *probe_start(void);
 PUBLIC const char *probe_why_off(void);
+PUBLIC int probe_direct(void);
 PUBLIC void probe_depth(unsigned depth);
 PUBLIC uint32_t probe_capture(void);
 PUBLIC uint32_t probe_capture_all(void);
@@ -76,6 +77,12 @@ const char *probe_start(void)
 const char *probe_why_off(void)
 {
     return vs_python_why_off();
+}
+
+/* Whether the interpreter's words are read instead of calling it; after the first capture. */
+int probe_direct(void)
+{
+    return vs_python_now() && vs_python_now()->direct;
 }
 
 void probe_depth(unsigned depth)

@@ -146,3 +146,17 @@ void *PyGILState_GetThisThreadState(void)
 {
     return state;
 }
+
+static int interpreter;
+
+EXPORT void *PyInterpreterState_Head(void);
+void *PyInterpreterState_Head(void)
+{
+    return &interpreter;
+}
+
+EXPORT void *PyInterpreterState_Main(void);
+void *PyInterpreterState_Main(void)
+{
+    return &interpreter;
+}
