@@ -20,6 +20,7 @@
  */
 #include "ranges.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -52,7 +53,9 @@ struct block {
     } over[KINDS_OVER]; /* pushes that found the stack full, by kind: `over_total` all together */
 };
 
-static struct block blocks[THREADS];
+/* THREADS of them, mapped for the first one and never unmapped: a program without ranges does not pay for
+ * them in address space, which may be limited (ulimit -v). */
+static struct block *blocks; /* atomic */
 /* On a line of its own: every push writes it, and every event reads what would lie beside it. */
 static _Alignas(64) struct {
     uint32_t last_id; /* atomic */
@@ -121,7 +124,7 @@ static uint32_t current_generation(void)
 
 static void set_lead(const struct block *b)
 {
-    /* Relaxed: nothing is read through it but a block, and blocks are always there. */
+    /* Relaxed: nothing is read through it but a block, and blocks stay where they are. */
     if (atomic_load_explicit(&vs_hot.lead, memory_order_relaxed) != &b->current)
         atomic_store_explicit(&vs_hot.lead, &b->current, memory_order_relaxed);
 }
@@ -174,18 +177,39 @@ static __attribute__((noinline)) void adopt(struct block *b, uint32_t now)
         set_lead(b);
 }
 
+/* NULL: there is no memory.  Also in a signal handler. */
+static struct block *all_blocks(void)
+{
+    size_t bytes = THREADS * sizeof(struct block);
+    struct block *all = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE), *none = NULL;
+    int saved = errno;
+
+    if (all)
+        return all;
+    all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) {
+        errno = saved;
+        return NULL;
+    }
+    if (__atomic_compare_exchange_n(&blocks, &none, all, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return all;
+    munmap(all, bytes);
+    return none; /* another thread's, which was faster */
+}
+
 static __attribute__((noinline)) struct block *claim(uint32_t now)
 {
-    for (uint32_t i = 0; i < THREADS; i++) {
+    struct block *all = all_blocks();
+
+    for (uint32_t i = 0; all && i < THREADS; i++) {
         uint32_t unused = 0;
 
         /* Acquire pairs with the release in thread_exit: the block's last user is done with it. */
-        if (__atomic_load_n(&blocks[i].used, __ATOMIC_RELAXED) ||
-            !__atomic_compare_exchange_n(&blocks[i].used, &unused, 1, false, __ATOMIC_ACQUIRE,
-                                         __ATOMIC_RELAXED))
+        if (__atomic_load_n(&all[i].used, __ATOMIC_RELAXED) ||
+            !__atomic_compare_exchange_n(&all[i].used, &unused, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
-        blocks[i].generation = now;
-        own = &blocks[i];
+        all[i].generation = now;
+        own = &all[i];
         if (have_exit_key)
             pthread_setspecific(exit_key, own);
         return own;
