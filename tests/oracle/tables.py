@@ -19,7 +19,7 @@ class Tables:
     def check(self):
         for check in (self.amends, self.live, self.peaks, self.ranges, self.range_peaks, self.phases, self.zones, self.steps,
                       self.moments, self.samples, self.counters, self.names, self.mismatches, self.peak_live, self.oom_live,
-                      self.resume):
+                      self.resume, self.facts):
             check()
 
     def amends(self):
@@ -56,6 +56,13 @@ class Tables:
             got = (l.op, l.device, l.space, abs_units(l.address), abs_units(l.size), l.t, l.phase, l.range, l.stack, l.managed)
             self.same(f"live {seq}", got, (t.op, t.device, t.space, t.address, t.size, t.t, t.phase, t.range, t.stack,
                                            int(t.managed(mark.live_seq))))
+
+    def facts(self):
+        """Those about the file are of process 0, the others of a process that was recorded."""
+        processes = {p.id for p in self.r.table("process")}
+        for m in self.r.table("meta"):
+            if m.process not in ({0} if m.key in ("schema_version", "version") else processes):
+                self.complain(f"meta {m.key}: of process {m.process}")
 
     def peak_live(self):
         peaks = {p.device: p.seq for p in self.r.table("peak") if p.kind == "allocated"}
