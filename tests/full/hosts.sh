@@ -22,15 +22,15 @@ for ((round = 0; round < ${1:-1}; round++)); do
         (while :; do :; done) &
         hog=$!
     fi
-    for test in host_*.sh hostile_*.sh roads_exit.sh roads_fork.sh roads_children.sh roads_threads.sh roads_descriptors.sh roads_faults.sh; do
+    for test in host/*.sh hostile/*.sh roads/roads_{exit,fork,children,threads,descriptors,faults}.sh; do
         read -ra prefix <<<"${condition/plain/}"
-        timeout --kill-after=10 120 "${prefix[@]}" "./$test" >"$logs/$test" 2>&1 </dev/null
+        timeout --kill-after=10 120 "${prefix[@]}" "./$test" >"$logs/${test##*/}" 2>&1 </dev/null
         status=$?
         [ $status = 77 ] || ran=$((ran + 1))
         if [ $status != 0 ] && [ $status != 77 ]; then
             failed=$((failed + 1))
             echo "$condition $test: exit status $status"
-            tail -n 15 "$logs/$test" | sed 's/^/    /'
+            tail -n 15 "$logs/${test##*/}" | sed 's/^/    /'
         fi
     done
     if [ -n "$hog" ]; then
