@@ -113,7 +113,7 @@ unit_tests() {
     if [ "$label" = tsan ] && setarch -R true 2>/dev/null; then
         prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
     fi
-    "${prefix[@]}" ctest --test-dir "$dir" -j "$jobs" --timeout 120 --output-on-failure >"$log" 2>&1
+    "${prefix[@]}" ctest --test-dir "$dir" -j "$jobs" --timeout 300 --output-on-failure >"$log" 2>&1
     while read -r name outcome; do
         case $outcome in
         Passed*) result "$label $name" 0 "$log" ;;
