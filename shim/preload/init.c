@@ -27,8 +27,8 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 /* Here the folders meet: record does not know who supplies it. */
 static void put_together(void)
 {
-    vs_supply_range = vs_range_current;
-    vs_suppliers = (struct vs_suppliers){.stack = vs_stack_capture,
+    vs_suppliers = (struct vs_suppliers){.range = vs_range_current,
+                                         .stack = vs_stack_capture,
                                          .python_stack = vs_python_capture,
                                          .prepare = vs_stack_prepare,
                                          .round = vs_modules_refresh,

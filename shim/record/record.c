@@ -142,7 +142,7 @@ static __attribute__((noinline)) uint16_t new_thread(struct vs_journal *j, uint3
     int kept = errno;
     /* A fork child's open ranges are written (through us) before vs_self.generation says that all is known.
      */
-    vs_supply_range();
+    vs_suppliers.range();
     if (vs_self.generation == generation)
         return vs_self.id;
     prctl(PR_GET_NAME, name);
@@ -331,6 +331,14 @@ static inline void fetch_ahead(void)
     vs_fetch_to_write(head);
 }
 
+/* The thread's line and the process's say it for nearly all events; else it is asked for. */
+static inline uint32_t range_now(void)
+{
+    uint32_t range = vs_record_block_range(&vs_self);
+    uint64_t waiting = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) >> VS_CAREFUL_PENDING;
+    return unlikely_(range == VS_RANGE_ASK || waiting != 0) ? vs_suppliers.range() : range;
+}
+
 static uint32_t stack_of(const struct vs_recording *r, struct vs_journal *j, unsigned t)
 {
     return t & r->python_traits ? vs_suppliers.python_stack(j) : vs_suppliers.stack(j, 0);
@@ -353,7 +361,7 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     if (event->thread != VS_THREAD_UNKNOWN)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
-        event->range = vs_supply_range(); /* may write ranges that waited, through us: before our own slot */
+        event->range = range_now(); /* may write ranges that waited, through us: before our own slot */
         event->stack = unlikely_(t & r->stack_traits) ? stack_of(r, j, t) : 0;
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)

@@ -26,8 +26,8 @@ static void no_round(struct vs_journal *j) {}
 
 static void nobody(struct vs_recording *r) {}
 
-VS_HOT uint32_t (*vs_supply_range)(void) = no_range;
-struct vs_suppliers vs_suppliers = {.stack = no_stack,
+struct vs_suppliers vs_suppliers = {.range = no_range,
+                                    .stack = no_stack,
                                     .python_stack = no_python_stack,
                                     .prepare = nothing,
                                     .round = no_round,

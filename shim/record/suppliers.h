@@ -13,17 +13,15 @@
 
 #include <stdint.h>
 
-#include "core/hot.h"
 #include "trace/journal/journal.h"
 
 struct vs_recording;
 
-/* The range that an event on the calling thread belongs to; 0: none.  Asked for every event, after the
- * journal is there and before the event's own slot is claimed: the function may vs_record() ranges that
- * waited.  Any thread, also in a signal handler. */
-extern VS_HOT uint32_t (*vs_supply_range)(void);
-
 struct vs_suppliers {
+    /* The range that an event on the calling thread belongs to; 0: none.  Asked where the lines of hot.h do
+     * not say it, after the journal is there and before the event's own slot is claimed: the function may
+     * vs_record() ranges that waited.  Any thread, also in a signal handler. */
+    uint32_t (*range)(void);
     /* The interned call stack of the caller, SKIP innermost frames left out; 0: none.  As above. */
     uint32_t (*stack)(struct vs_journal *j, int skip);
     /* The same of Python frames alone. */

@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     if (rounds < 1 || rounds > ROUNDS_MAX || !mkdtemp(directory))
         return 2;
     prepare(directory);
-    vs_supply_range = vs_range_current; /* here it is measured */
+    vs_suppliers.range = vs_range_current; /* here it is measured */
     for (int r = 0; r < rounds; r++)
         ns[IDLE][r] = measure(IDLE);
     vs_record_start();

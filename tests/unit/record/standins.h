@@ -109,7 +109,7 @@ static bool standin_used(uint64_t context, int *device, uint64_t *bytes)
 /* The sampler is the real one. */
 static __attribute__((constructor)) void standins_supply(void)
 {
-    vs_supply_range = standin_range;
+    vs_suppliers.range = standin_range;
     vs_suppliers.stack = standin_stack;
     vs_suppliers.python_stack = standin_python;
     vs_suppliers.second_thread = vs_sampler_run;

@@ -186,6 +186,7 @@ IN_CHILD(fields_are_filled_in_and_those_of_ranges_left_alone)
                         foreign = {.op = VS_OP_RANGE_POP, .range = 5, .thread = VS_THREAD_UNKNOWN},
                         block = {.op = VS_OP_BLOCK_ALLOC};
     uint64_t before = vs_clock_ns();
+    vs_self.range = VS_RANGE_ASK; /* what the stand-in says, 17 */
     alloc(1);
     vs_record(&push);
     vs_record(&foreign);
@@ -199,6 +200,21 @@ IN_CHILD(fields_are_filled_in_and_those_of_ranges_left_alone)
     CHECK(e[2].thread == VS_THREAD_UNKNOWN);
     CHECK(e[3].range == 17 && e[3].stack == 29); /* framework blocks: Python frames */
     CHECK(e[4].op == VS_OP_FREE && e[4].stack == 0 && e[4].range == 17);
+}
+
+IN_CHILD(the_range_is_asked_for_where_the_lines_do_not_say_it)
+{
+    struct vs_event *e;
+    vs_self.range = 5;
+    alloc(1);
+    atomic_fetch_add(&vs_hot.careful, UINT64_C(1) << VS_CAREFUL_PENDING); /* a push that waits */
+    alloc(2);
+    atomic_fetch_sub(&vs_hot.careful, UINT64_C(1) << VS_CAREFUL_PENDING);
+    vs_self.range = 0;
+    alloc(3);
+    vs_drain_finish();
+    CHECK(load(in_dir("run.db"), &e) == 3);
+    CHECK(e[0].range == 5 && e[1].range == 17 && e[2].range == 0);
 }
 
 IN_CHILD(without_stacks_no_event_has_one)
@@ -700,6 +716,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(nothing_exists_before_the_first_successful_allocation),
         T(fields_are_filled_in_and_those_of_ranges_left_alone),
+        T(the_range_is_asked_for_where_the_lines_do_not_say_it),
         T(without_stacks_no_event_has_one),
         T(with_driver_stacks_blocks_have_none),
         T(with_all_stacks_blocks_have_one_too_and_what_ends_has_none),

@@ -141,8 +141,8 @@ IN_CHILD(a_block_is_the_same_event_on_both_ways)
 {
     struct vs_event *e;
     uint64_t before = vs_clock_ns();
+    vs_self.range = 17;
     CHECK(slowly(VS_OP_BLOCK_ALLOC, 4096) != VS_SEQ_NONE);
-    vs_self.range = 17; /* what the stand-in of vs_range_current answers */
     CHECK(straight(VS_OP_BLOCK_ALLOC, 4096));
     CHECK(slowly(VS_OP_BLOCK_FREE, 4096) != VS_SEQ_NONE);
     CHECK(straight(VS_OP_BLOCK_FREE, 4096));
