@@ -31,7 +31,7 @@ static void put_together(void)
                                          .stack = vs_stack_capture,
                                          .python_stack = vs_python_capture,
                                          .prepare = vs_stack_prepare,
-                                         .round = vs_modules_refresh,
+                                         .round = vs_stack_refresh,
                                          .second_thread = vs_sampler_run,
                                          .last_look = vs_sampler_last_look};
     vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+unsigned vs_stack_depth = 64;
 static __thread struct vs_block *mine;
 static __thread struct vs_block_python *my_python; /* a fork child finds it again: its block was wiped */
 static _Atomic(struct vs_block *) blocks;

@@ -16,12 +16,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "merge.h"
-#include "python.h"
 #include "trace/journal/journal.h"
 
 #define VS_STACK_DEPTH_MAX 256
 #define VS_STACK_OWN_MAX   32 /* frames of ours above the caller's */
+
+/* Frames kept of a stack (stacks.h: vs_stack_set_depth); never written after the first capture. */
+extern unsigned vs_stack_depth;
 
 enum {
     VS_STACK_SLOTS = 1024, /* whole stacks, by hash */
@@ -34,6 +35,21 @@ enum {
     VS_BLOCK_TLS = 64,
     VS_BLOCK_LOCKS = 8,
     VS_BLOCK_PAGES = 64
+};
+
+/* A native frame that has no place in a stack yet: its address (return address - 1) and its id in the
+ * journal. */
+struct vs_native_frame {
+    uint64_t address;
+    uint32_t frame;
+};
+
+/* A Python frame as it is walked over: enough to name it later, and to know it again. */
+struct vs_python_frame {
+    uintptr_t code;    /* the code object */
+    uintptr_t instr;   /* 3.10: index of the instruction; later its address */
+    uint64_t identity; /* tells the code object from another one that had its address before */
+    uintptr_t frame;
 };
 
 struct vs_stack_slot {

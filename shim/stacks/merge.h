@@ -21,14 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct vs_block;
-struct vs_journal;
-
-/* A native frame on its way: its address (return address - 1) and its id in the journal. */
-struct vs_native_frame {
-    uint64_t address;
-    uint32_t frame;
-};
+#include "block.h"
 
 /* The frames of both, innermost first, into OUT, MAX at most; the number of them, 0 where the journal is
  * full.  The PYTHON frames are block->python->walked's.  CUT: the native stack may go on. */

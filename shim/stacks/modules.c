@@ -20,9 +20,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
-#include "block.h"
 #include "elfimage.h"
-#include "python.h"
 
 typedef int (*find_object_fn)(void *, struct dl_find_object *);
 static find_object_fn find_object;
@@ -329,19 +327,16 @@ uint32_t vs_module_id(struct vs_journal *j, const struct vs_object *object)
 
 /* ---- the drain thread's part ---- */
 
-void vs_modules_refresh(struct vs_journal *j)
+bool vs_modules_refresh(void)
 {
     static struct counts last;
-    static unsigned round;
     if (!find_object)
-        return;
+        return false;
     if (!loads_word) {
         struct counts now = loader_counts();
         if (now.adds != last.adds || now.subs != last.subs)
             atomic_fetch_add_explicit(&loads_polled, 1, memory_order_release);
         last = now;
     }
-    vs_python_prepare();
-    if (++round % 64 == 0)
-        vs_blocks_reap();
+    return true;
 }

@@ -46,7 +46,8 @@ void *vs_modules_watch_load(const char *file);
 const char *vs_module_self(void);
 bool vs_module_is_self(uintptr_t address);
 
-/* By the drain thread, every round: follows the loader's dlpi_adds / dlpi_subs. */
-void vs_modules_refresh(struct vs_journal *j);
+/* Called by the drain thread in every round: follows the loader's dlpi_adds and dlpi_subs.  False where glibc
+ * lacks _dl_find_object. */
+bool vs_modules_refresh(void);
 
 #endif

@@ -31,7 +31,9 @@
 #include "core/shelter.h"
 #include "block.h"
 #include "interning.h"
+#include "merge.h"
 #include "modules.h"
+#include "python.h"
 #include "stacks.h"
 #include "unwind_imports.h"
 #include "unwinder.h"
@@ -41,21 +43,15 @@ enum { OWN_FRAMES = 2 }; /* vs_unwind, vs_stack_capture */
 static struct {
     _Atomic int prepared;
     _Atomic bool ready;
-    unsigned depth;
     bool merge; /* with Python frames */
     char why[512];
-} stacks = {.depth = 64};
+} stacks;
 
 /* ---- preparing ---- */
 
 void vs_stack_set_depth(unsigned depth)
 {
-    stacks.depth = depth < 1 ? 1 : depth > VS_STACK_DEPTH_MAX ? VS_STACK_DEPTH_MAX : depth;
-}
-
-unsigned vs_stack_depth(void)
-{
-    return stacks.depth;
+    vs_stack_depth = depth < 1 ? 1 : depth > VS_STACK_DEPTH_MAX ? VS_STACK_DEPTH_MAX : depth;
 }
 
 const char *vs_stack_why_off(void)
@@ -110,6 +106,16 @@ void vs_stack_prepare(void)
         vs_log_verbose("call stacks by the private libunwind; the loader's count of loads is %s",
                        vs_module_loads_watched() ? "watched" : "polled");
     errno = saved;
+}
+
+void vs_stack_refresh(struct vs_journal *j)
+{
+    static unsigned round;
+    if (!vs_modules_refresh())
+        return;
+    vs_python_prepare();
+    if (++round % 64 == 0)
+        vs_blocks_reap();
 }
 
 /* ---- interning ---- */
@@ -183,8 +189,8 @@ static uint32_t intern_merged(struct vs_block *block, struct vs_journal *j, void
         uint64_t address = (uint64_t)pcs[i] - 1;
         block->natives[i] = (struct vs_native_frame){address, frame_of(block, j, address)->frame};
     }
-    bool cut = known < count || count == (int)stacks.depth;
-    int n = vs_merge(block, j, block->natives, known, cut, python, block->merged, (int)stacks.depth);
+    bool cut = known < count || count == (int)vs_stack_depth;
+    int n = vs_merge(block, j, block->natives, known, cut, python, block->merged, (int)vs_stack_depth);
     uint32_t node = 0;
     for (int i = n; i-- > 0;)
         if (!(node = vs_node_of(block, j, node, block->merged[i])))
@@ -195,7 +201,7 @@ static uint32_t intern_merged(struct vs_block *block, struct vs_journal *j, void
 static uint32_t lookup(struct vs_block *block, struct vs_journal *j, void *const *pcs, int count)
 {
     uint64_t hash[2], frames[2] = {0, 0};
-    int python = stacks.merge ? vs_python_walk(block, j, (int)stacks.depth, frames) : 0;
+    int python = stacks.merge ? vs_python_walk(block, j, (int)vs_stack_depth, frames) : 0;
     hash_pcs(pcs, count, hash);
     hash[0] ^= frames[0];
     hash[1] ^= frames[1];
@@ -247,11 +253,11 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_journal *j, int sk
     struct vs_block *block = vs_block_enter();
     if (block) {
         renew(block, j);
-        int max = (int)stacks.depth + VS_STACK_OWN_MAX;
+        int max = (int)vs_stack_depth + VS_STACK_OWN_MAX;
         int count = vs_unwind(block, block->pcs, max);
         int first = first_frame(block->pcs, count, skip);
-        if (count - first > (int)stacks.depth)
-            count = first + (int)stacks.depth;
+        if (count - first > (int)vs_stack_depth)
+            count = first + (int)vs_stack_depth;
         if (first < count)
             stack = lookup(block, j, block->pcs + first, count - first);
         vs_block_leave(block);

@@ -86,7 +86,7 @@ static void look(void)
     switch (vs_python_find(&found, why, sizeof why)) {
     case VS_PYTHON_FOUND:
         python.layout = found;
-        python.layout.depth = (uint16_t)vs_stack_depth();
+        python.layout.depth = (uint16_t)vs_stack_depth;
         atomic_store_explicit(&now, &python.layout, memory_order_release);
         break;
     case VS_PYTHON_REFUSED:

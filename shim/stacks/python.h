@@ -23,16 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vs_block;
-struct vs_journal;
-
-/* A frame as it is walked over: enough to name it later, and to know it again. */
-struct vs_python_frame {
-    uintptr_t code;    /* the code object */
-    uintptr_t instr;   /* 3.10: index of the instruction; later its address */
-    uint64_t identity; /* tells the code object from another one that had its address before */
-    uintptr_t frame;
-};
+#include "block.h"
 
 /* How a version tells code objects apart (see vs_python_frame.identity). */
 enum vs_python_kind {

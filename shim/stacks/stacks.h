@@ -16,10 +16,12 @@ uint32_t vs_python_capture(struct vs_journal *j);
  * library is safe. */
 void vs_stack_prepare(void);
 
-/* Frames kept of a stack, counted from the innermost, 1 to 256.  Before the first capture. */
+/* Frames kept of a stack, counted from the innermost, 1 to 256.  To be set before the first capture. */
 void vs_stack_set_depth(unsigned depth);
 
-unsigned vs_stack_depth(void);
+/* Called by the drain thread in every round: notices objects that were loaded, looks for an interpreter that
+ * came with them, and unmaps the blocks of threads that have ended. */
+void vs_stack_refresh(struct vs_journal *j);
 
 /* Why there are no call stacks, one line; "" where there are or nobody has asked yet. */
 const char *vs_stack_why_off(void);

@@ -258,7 +258,7 @@ static void blocks_of_ended_threads_are_given_back(void **state)
          i++) { /* a joined thread's id may live on for a moment */
         usleep(1000);
         for (int round = 0; round < 64; round++)
-            vs_modules_refresh(journal);
+            vs_stack_refresh(journal);
     }
     assert_int_equal(vs_blocks_count(), 1);
     assert_int_not_equal(middle(), 0);
