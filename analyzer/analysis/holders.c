@@ -60,7 +60,7 @@ static size_t melt(struct holder *all, size_t n)
 
 static bool is_framework(const struct trace_live *l)
 {
-    return l->category && !strncmp(l->category, "framework", 9);
+    return l->category && !strcmp(l->category, "framework block");
 }
 
 static bool has_stack(const struct trace_live *l)
@@ -146,7 +146,7 @@ struct holder *holders_composition(const struct trace_live *live, size_t n, size
 
 char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n)
 {
-    bool framework = h->category && !strncmp(h->category, "framework", 9), any = false;
+    bool framework = h->category && !strcmp(h->category, "framework block"), any = false;
     if (h->no_native)
         return xstrdup("framework (Python frames only: VRAMSCOPE_STACKS=all)");
     if (!h->no_stack)
@@ -166,7 +166,7 @@ char *holders_nameless(const struct holder *h, const struct trace_live *live, si
 
 char *holders_lineless(const struct holder *h)
 {
-    bool framework = h->category && !strncmp(h->category, "framework", 9);
+    bool framework = h->category && !strcmp(h->category, "framework block");
     if (h->category && !strcmp(h->category, "before recording"))
         return xstrdup("held before the recording began");
     return xformat("%s (%s)",

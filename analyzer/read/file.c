@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "guard.h"
+#include "trace/schema_version.h"
 #include "trace/store/schema.h"
 #include "sql.h"
 
@@ -200,15 +201,15 @@ int trace_check_schema(struct trace *t)
         return trace_sql_error(t);
     if (version == UNKNOWN)
         snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote", t->path);
-    else if (version > TRACE_SCHEMA)
+    else if (version > VS_SCHEMA_VERSION)
         snprintf(t->why, sizeof t->why,
                  "%s was made by a newer vramscope (schema %lld), this one reads %d: upgrade", t->path,
-                 (long long)version, TRACE_SCHEMA);
-    else if (version < TRACE_SCHEMA)
+                 (long long)version, VS_SCHEMA_VERSION);
+    else if (version < VS_SCHEMA_VERSION)
         snprintf(t->why, sizeof t->why,
                  "%s was made by a vramscope older than any release (schema %lld), this one reads %d: record "
                  "the run again",
-                 t->path, (long long)version, TRACE_SCHEMA);
+                 t->path, (long long)version, VS_SCHEMA_VERSION);
     else
         return 0;
     return -1;

@@ -42,14 +42,14 @@ int trace_load_extent(struct trace *t)
 static bool any_ooms(struct trace *t)
 {
     int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'");
-    return counters <= 0 || trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name IN ('out of memory', "
-                                             "'failed allocations', 'driver out of memory')") > 0;
+    return counters <= 0 || trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name IN ('out_of_memory', "
+                                             "'failed_allocations', 'driver_out_of_memory')") > 0;
 }
 
 /* Where events were thinned their rows are not all there: the recorder counted them. */
 static void count_ooms(struct trace *t)
 {
-    int64_t gave_up = trace_counter(t, "out of memory"), refused = trace_counter(t, "driver out of memory");
+    int64_t gave_up = trace_counter(t, "out_of_memory"), refused = trace_counter(t, "driver_out_of_memory");
     t->oom_total = gave_up > t->oom_total ? gave_up : t->oom_total;
     t->refused_total = refused > t->refused_total ? refused : t->refused_total;
 }
@@ -331,7 +331,7 @@ bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)
 
 bool trace_mismatch_is_late(const struct trace_mismatch *m)
 {
-    return m->what && !strncmp(m->what, "started late", 12);
+    return m->what && (!strcmp(m->what, "late_allocated") || !strcmp(m->what, "late_reserved"));
 }
 
 size_t trace_disagreements(const struct trace *t)

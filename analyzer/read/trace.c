@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "sql.h"
+#include "trace/loss.h"
 
 /* (SQLite counts the rows of count(*) in one step of its machine, however many there are: guard_steps.) */
 #define STEPS_SQL "SELECT count(process) FROM step"
@@ -98,12 +99,15 @@ static int load_peaks(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
+/* By its code, never by its text; one that this version does not know is a note. */
 static enum trace_loss_kind loss_kind(const struct trace_loss *l)
 {
-    static const char gap[] = "not covered";
     if (l->events > 0)
         return LOSS_EVENTS;
-    return l->why && !strncmp(l->why, gap, sizeof gap - 1) ? LOSS_GAP : LOSS_NOTE;
+    return l->code && (!strcmp(l->code, vs_loss_code(VS_LOSS_NOT_COVERED)) ||
+                       !strcmp(l->code, vs_loss_code(VS_LOSS_JOURNAL_CUT)))
+               ? LOSS_GAP
+               : LOSS_NOTE;
 }
 
 static int load_bounds(struct trace *t)
@@ -124,15 +128,16 @@ static int load_bounds(struct trace *t)
 static int load_losses(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT sum(events), count(*), min(t_ns), why FROM loss WHERE why NOT "
-                                       "LIKE 'thinned, not lost%' GROUP BY why ORDER BY min(t_ns)",
+                                       "SELECT sum(events), count(*), min(t_ns), why, code FROM loss WHERE "
+                                       "code IS NOT 'thinned' GROUP BY code, why ORDER BY min(t_ns)",
                                        0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(t->losses, t->loss_count) = (struct trace_loss){.events = trace_sql_int(s, 0),
                                                               .rows = trace_sql_int(s, 1),
                                                               .t_first = trace_sql_int(s, 2),
-                                                              .why = trace_sql_text(t, s, 3)};
+                                                              .why = trace_sql_text(t, s, 3),
+                                                              .code = trace_sql_text(t, s, 4)};
     for (size_t i = 0; i < t->loss_count; i++)
         t->losses[i].kind = loss_kind(&t->losses[i]);
     return trace_sql_done(t, s, code);
@@ -172,16 +177,16 @@ static int load_small(struct trace *t)
     if (s && sqlite3_step(s) == SQLITE_ROW)
         t->version = trace_sql_text(t, s, 0);
     sqlite3_finalize(s);
-    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports'");
+    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports'");
     t->reports_mismatched =
-        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework reports in mismatch'");
+        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports_in_mismatch'");
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
         t->reports_mismatched = 0; /* what never happened has no counter */
     t->steps = trace_sql_one(t, STEPS_SQL);
     trace_load_folded(t);
     t->uncalled_classes = trace_sql_one(
-        t, "SELECT CAST(substr(s.text, 26) AS INT) FROM moment m JOIN string s ON s.id = m.name "
-           "WHERE m.source = 3 AND s.text LIKE 'output layer not called: %' LIMIT 1");
+        t, "SELECT CAST(substr(s.text, 25) AS INT) FROM moment m JOIN string s ON s.id = m.name "
+           "WHERE m.source = 3 AND s.text GLOB 'output_layer_not_called [0-9]*' LIMIT 1");
     int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
     t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
     t->events -= t->events == UNKNOWN ? 0 : t->before;

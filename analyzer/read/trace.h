@@ -14,8 +14,6 @@
 #include "base/base.h"
 #include "trace/event.h"
 
-#define TRACE_SCHEMA 5 /* the schema version that this analyzer reads */
-
 struct trace_process {
     int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;
     const char *host, *command;
@@ -62,7 +60,7 @@ enum trace_loss_kind {
 };
 struct trace_loss {
     int64_t events, rows, t_first;
-    const char *why;
+    const char *code, *why; /* the kind (trace/loss.h), and what people read */
     enum trace_loss_kind kind;
 };
 

@@ -147,9 +147,7 @@ static bool note_cut_short(struct drain *d)
         "the journal %s was truncated by somebody: the recording ends here; %s has what was written before",
         d->r->journal_path, d->r->database);
     if (d->writer)
-        vs_writer_loss(
-            d->writer, 0,
-            "not covered: the journal was truncated by another program, and the recording ended there");
+        vs_writer_loss(d->writer, 0, VS_LOSS_JOURNAL_CUT, NULL);
     return d->writer != NULL;
 }
 

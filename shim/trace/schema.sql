@@ -44,7 +44,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (5), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (6), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
@@ -207,9 +207,9 @@ CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_n
 
 -- out-of-memory that reached the program (role): of each device the first (1), the last (2), the one with the largest request (4),
 -- added up where one is several.  8, 16: a refusal by the driver of which it is not known yet whether the framework goes on.
--- How many there were: counter 'out of memory' (a framework gave up), 'driver out of memory' (the driver refused), 'driver out of
--- memory absorbed' (of these: the framework freed what it cached, asked again, and got it), '... then reported' (it gave up: counted
--- in 'out of memory' too).  What lived then: view live_at_oom
+-- How many there were: counter 'out_of_memory' (a framework gave up), 'driver_out_of_memory' (the driver refused),
+-- 'driver_out_of_memory_absorbed' (of these: the framework freed what it cached, asked again, and got it),
+-- 'driver_out_of_memory_reported' (it gave up: counted in 'out_of_memory' too).  What lived then: view live_at_oom
 CREATE TABLE oom(process INT,
   seq INT,                 -- of the event
   role INT, t_ns INT, device INT,
@@ -244,7 +244,7 @@ CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT,
                       phase INT, range INT, stack INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
 
 CREATE TABLE step(process INT, step INT, t_ns INT, seq INTEGER PRIMARY KEY); -- the training iteration step, counted from 1, ended; of a folded stretch its last
--- a mark of thread; name: string.id; source as in rng.  'output layer not called: N classes' of source 3: backward began, and the layer that
+-- a mark of thread; name: string.id; source as in rng.  'output_layer_not_called N' of source 3, N its classes: backward began, and the layer that
 -- makes the logits had run where no hook sees it (torch.compile, F.linear, a fused loss): they lie in other phases.  Told once
 CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, source INT, thread INT);  -- of a folded stretch those of source 3
 
@@ -320,13 +320,26 @@ CREATE TABLE arena_sample(process INT, device INT,
 -- an upper bound where its seq lies from from_seq on and before to_seq.  No rows: nothing is too high, whatever else was lost
 CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_from_ns INT, to_seq INT, t_to_ns INT,
                          PRIMARY KEY(process, device, kind, from_seq)) WITHOUT ROWID;
--- what was lost, or went wrong: how many events (0: none, or an unknown number; never of names or stacks), and why.  "thinned, not lost: ..." = left out on purpose, VRAMSCOPE_MAX_BYTES
-CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT);
+-- what was lost, or went wrong: how many events (0: none, or an unknown number; never of names or stacks).  code says what kind it is,
+-- and stays as it is from version to version; why says it to people, and may change:
+--   'ring_full'       the ring was full                       'ring_full_ends'  likewise to the last slot, so that ends were lost: upper_bound
+--   'dead_slot'       a thread ended while it wrote an event  'late_slot'       an event was written after its slot had been given up
+--   'table_full'      a table of the journal was full: names or stacks are missing
+--   'graphs'          memory of CUDA graphs beyond what is followed     'ranges'  ranges beyond those that are followed
+--   'phase_names'     phases beyond table phase's bound                 'no_memory'  vramscope got no memory
+--   'held_log'        a reader kept the log beside the file from being folded in
+--   'thinned'         no loss: left out on purpose, VRAMSCOPE_MAX_BYTES; counted in every total and peak
+--   'not_covered'     calls may have gone past the recording, why says which
+--   'journal_cut'     likewise all from there on: another program truncated the journal
+CREATE TABLE loss(process INT, t_ns INT, events INT, code TEXT, why TEXT);
 -- what is 'allocated' or 'reserved': where a framework's figures (theirs_bytes) and ours (ours_bytes) differ, once per change of the difference (equal again: ours = theirs).
--- 'started late: ...': what it held before the recording; from there on it is in ours.  'free missed': an address was handed out again while
+-- 'late_allocated', 'late_reserved': what it held before the recording; from there on it is in ours.  'free_missed': an address was handed out again while
 -- the allocation there, of ours_bytes, had not been seen freed.  The first 1000 of a kind; table counter has the full numbers
 CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, ours_bytes INT, theirs_bytes INT);
--- how often, the name's value: 'framework reports', 'framework allocations', 'unknown frees', 'framework reports in mismatch' ...; device -1: belongs to none
+-- how often, the name's value; device -1: belongs to none.  Names: 'framework_reports', 'framework_reports_in_mismatch', 'framework_allocations',
+-- 'framework_frees', 'unknown_frees' (of what was never seen), 'missed_frees' (see mismatch), 'failed_allocations', 'failed_frees', 'out_of_memory'
+-- and 'driver_out_of_memory...' (see oom), 'reclassified' (seen to be a caching allocator's later), 'lost_range_pops', 'not_tracked' (vramscope
+-- got no memory to follow it)
 CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;
 
 -- ---- views ----

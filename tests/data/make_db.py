@@ -10,6 +10,7 @@ direct allocations, nested ranges with their peaks, samples, steps.  Everything 
 files beside the tests can be compared byte for byte.
 """
 import argparse
+import re
 import sqlite3
 import sys
 
@@ -286,9 +287,9 @@ class Run:
                 db.execute("INSERT INTO live VALUES(?,?,?,1,?,?,?,?,?,?,?)",
                            (seq, 20 if kind == "block" else 1, dev, x(address), x(size), t, phase, rid, stack, int(kind == "managed")))
         db.executemany("INSERT INTO counter VALUES(1,?,?,?)",
-                       [(d, n, v) for d in self.tot for n, v in (("framework reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
-                                                                 ("framework reports in mismatch", int(args.kind == "killed")),
-                                                                 ("out of memory", int(args.kind == "oom")))])
+                       [(d, n, v) for d in self.tot for n, v in (("framework_reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
+                                                                 ("framework_reports_in_mismatch", int(args.kind == "killed")),
+                                                                 ("out_of_memory", int(args.kind == "oom")))])
         db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 33), self.ooms)
         db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?,?)", self.sampled)
@@ -302,8 +303,8 @@ class Run:
             meta["clean_end"] = 1
         else:
             meta["journal_merged"] = 1
-            db.execute("INSERT INTO loss VALUES(1,?,12,'the ring was full')", (self.t // 2,))
-            db.execute("INSERT INTO loss VALUES(1,?,3,'the ring was full')", (self.t // 2 + 5,))
+            db.execute("INSERT INTO loss VALUES(1,?,12,'ring_full','the ring was full')", (self.t // 2,))
+            db.execute("INSERT INTO loss VALUES(1,?,3,'ring_full','the ring was full')", (self.t // 2 + 5,))
             db.execute("INSERT INTO mismatch VALUES(1,7,9000,0,'allocated',1048576,1049088)")
             db.execute("INSERT INTO upper_bound VALUES(1,0,'reserved',5,8000,9,9000)")
         db.executemany("INSERT INTO meta VALUES(?,?,?)", [(k, v, k not in ("schema_version", "version")) for k, v in meta.items()])
@@ -437,11 +438,12 @@ def main():
     p.add_argument("--extra", type=int, default=0, help="MiB more in logits")
     p.add_argument("--start", type=int, default=0, help="seconds after the others")
     p.add_argument("--source", default="nvml_process", help="of the samples")
-    p.add_argument("--schema-version", type=int, default=5)
+    p.add_argument("--schema-version", type=int, help="default: the one that the schema says")
     p.add_argument("--arena", action="store_true", help="our own allocator served device 0")
     p.add_argument("--leak", type=int, default=0, help="MiB that each step leaves in forward")
     p.add_argument("--fast", action="store_true", help="a run of milliseconds")
     args = p.parse_args()
+    args.schema_version = args.schema_version or int(re.search(r"schema_version \((\d+)\)", open(args.schema).read()).group(1))
     run = Run(args.schema, args.out, args.devices if args.kind != "empty" else 0, args.kind)
     run.source = args.source
     if args.kind != "empty":

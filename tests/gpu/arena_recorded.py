@@ -66,7 +66,7 @@ def recorded_calls(db):
 
 
 def losses(db):
-    found = [f"{why}: {events}" for why, events in db.execute("SELECT why, events FROM loss WHERE why NOT LIKE 'thinned%'")]
+    found = [f"{why}: {events}" for why, events in db.execute("SELECT why, events FROM loss WHERE code <> 'thinned'")]
     return found + [what for what, in db.execute("SELECT DISTINCT what FROM mismatch")]
 
 

@@ -63,7 +63,7 @@ def malloc_async(db, row, facts):
 def fitted(db, how, mode):
     """The allocator found room in the end; expandable segments join what they have cached, and then the driver refuses nothing."""
     equal(db.execute("SELECT count(*) FROM oom").fetchone()[0], 0, "out-of-memory that reached the program")
-    refused, absorbed = counter(db, "driver out of memory"), counter(db, "driver out of memory absorbed")
+    refused, absorbed = counter(db, "driver_out_of_memory"), counter(db, "driver_out_of_memory_absorbed")
     check(refused == absorbed, f"{refused} refusals, {absorbed} of them absorbed")
     joined = how == "cached" and mode == "expandable"
     check((refused == 0) == joined, f"{refused} refusals, {'none' if joined else 'at least one'} expected")
@@ -84,9 +84,9 @@ def main():
     if mode == "async":
         malloc_async(db, row, facts)
     else:
-        equal(counter(db, "out of memory"), facts["ooms"], "how often")
-        equal(counter(db, "driver out of memory") - counter(db, "driver out of memory absorbed"),
-              counter(db, "driver out of memory then reported"), "refusals that neither were absorbed nor led to it: none")
+        equal(counter(db, "out_of_memory"), facts["ooms"], "how often")
+        equal(counter(db, "driver_out_of_memory") - counter(db, "driver_out_of_memory_absorbed"),
+              counter(db, "driver_out_of_memory_reported"), "refusals that neither were absorbed nor led to it: none")
         framework(db, row, facts, report_of(tree, path), mode)
 
 

@@ -38,7 +38,7 @@ class Ooms:
             self.complain(f"oom: roles {({s: o.role for s, o in rows.items()})}, should be {({s: v[0] for s, v in expected.items()})}")
         for seq in rows.keys() & expected.keys():
             self.columns(rows[seq], *expected[seq][1:])
-        for name, value in (("driver out of memory absorbed", self.absorbed), ("driver out of memory then reported", self.reported)):
+        for name, value in (("driver_out_of_memory_absorbed", self.absorbed), ("driver_out_of_memory_reported", self.reported)):
             got = sum(c.value for c in self.r.table("counter") if c.name == name)
             if got != value:
                 self.complain(f"counter '{name}': {got}, should be {value}")

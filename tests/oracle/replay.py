@@ -103,7 +103,7 @@ class Replay:
         self.amends = {}
         self.unknown = 0
         self.step = 0
-        self.all_late = {(m.seq, m.device, m.what): m for m in recording.table("mismatch") if m.what.startswith("started late")}
+        self.all_late = {(m.seq, m.device, m.what): m for m in recording.table("mismatch") if m.what.startswith("late_")}
         self.totals_at = {}              # seq of a framework's report -> its device's framework, managed_reserved
         self.totals_all, self.outside_at = {}, {}  # of rows where memory ran out
         self.held_at = {}                # seq -> {device: (blocks, driver memory)}
@@ -184,11 +184,11 @@ class Replay:
     def finish(self, e):
         """The totals after the row: those that it says, and all devices' peaks."""
         t = self.total(e.device)
-        late = self.all_late.get((e.seq, e.device, "started late: allocated"))
+        late = self.all_late.get((e.seq, e.device, "late_allocated"))
         if late:
             self.compare_late(late, t.framework + t.base)
             t.base += late.theirs_bytes - (t.framework + t.base)
-        late = self.all_late.get((e.seq, e.device, "started late: reserved"))
+        late = self.all_late.get((e.seq, e.device, "late_reserved"))
         if late:
             self.compare_late(late, t.curve("managed_reserved"))
             t.managed_base, t.base_seq = late.theirs_bytes - t.curve("managed_reserved"), e.seq

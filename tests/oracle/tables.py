@@ -247,22 +247,22 @@ class Tables:
     def counters(self):
         events = self.r.events
         devices = {e.device for e in events}
-        for name, ops, ok in (("framework reports", (BLOCK, UNBLOCK, OOM), None), ("framework allocations", (BLOCK,), None),
-                              ("framework frees", (UNBLOCK,), None), ("out of memory", (OOM,), None),
-                              ("missed frees", (MISSED,), None), ("failed allocations", (ALLOC, PHYS_CREATE), False),
+        for name, ops, ok in (("framework_reports", (BLOCK, UNBLOCK, OOM), None), ("framework_allocations", (BLOCK,), None),
+                              ("framework_frees", (UNBLOCK,), None), ("out_of_memory", (OOM,), None),
+                              ("missed_frees", (MISSED,), None), ("failed_allocations", (ALLOC, PHYS_CREATE), False),
                               ("reclassified", (RECLASSIFY,), None)):
             for device in devices:
                 n = sum(1 for e in events if e.op in ops and e.device == device and (ok is None or bool(e.status) != ok))
                 self.same(f"counter '{name}' of device {device}", self.count(name, device), n)
-        self.same("counter 'failed frees'", self.count("failed frees"), sum(1 for e in events if e.op == FREE_FAILED))
-        self.same("counter 'unknown frees'", self.count("unknown frees"), self.x.unknown)
+        self.same("counter 'failed_frees'", self.count("failed_frees"), sum(1 for e in events if e.op == FREE_FAILED))
+        self.same("counter 'unknown_frees'", self.count("unknown_frees"), self.x.unknown)
         asks = [e for e in events if e.status == 2 and (e.op < BLOCK or e.op in (LIMIT, OVERHEAD)) and e.op != FREE_FAILED]
-        self.same("counter 'driver out of memory'", self.count("driver out of memory"), len(asks))
-        self.same("counter 'lost range pops'", self.count("lost range pops"), 0)
+        self.same("counter 'driver_out_of_memory'", self.count("driver_out_of_memory"), len(asks))
+        self.same("counter 'lost_range_pops'", self.count("lost_range_pops"), 0)
         self.same("stretch", [(s.first_seq, s.folded) for s in self.r.table("stretch", "first_seq") if s.folded], [])
         for name in ("upper_bound", "range_fold", "pool_use"):
             self.same(name, self.r.rows(f"SELECT count(*) AS n FROM {name}")[0].n, 0)
-        self.same("loss", [(l.events, l.why) for l in self.r.table("loss")], [])
+        self.same("loss", [(l.events, l.code) for l in self.r.table("loss")], [])
 
     def names(self):
         """What rows refer to is there."""
@@ -303,7 +303,7 @@ class Tables:
             e = self.r.by_seq.get(m.seq)
             if e is None or (m.t_ns, m.device) != (e.t, e.device):
                 self.complain(f"mismatch of row {m.seq}: there is no such row")
-            if m.what == "free missed":
+            if m.what == "free_missed":
                 self.same(f"mismatch {m.seq}", (e.op, m.ours_bytes), (MISSED, e.size))
 
 

@@ -189,7 +189,7 @@ class Truth:
         """The allocator's own totals, against ours: differences are in table mismatch, each change once."""
         ours = self.x.totals_at[e.seq]
         for what, own, said in (("allocated", ours[0], int(line[4])), ("reserved", ours[1], int(line[5]))):
-            late = (e.seq, e.device, f"started late: {what}") in self.x.all_late
+            late = (e.seq, e.device, f"late_{what}") in self.x.all_late
             difference = 0 if late else own - said
             if what == "allocated" and difference:
                 self.complain(f"row {e.seq}: framework_bytes {own}, its allocator says {said}")
@@ -285,9 +285,9 @@ class Truth:
         for (device, _), reports in self.differences.items():
             seqs.setdefault(device, set()).update(seq for seq, difference, _, _ in reports if difference)
         for device, differ in seqs.items():
-            got = sum(c.value for c in self.r.table("counter") if c.device == device and c.name == "framework reports in mismatch")
+            got = sum(c.value for c in self.r.table("counter") if c.device == device and c.name == "framework_reports_in_mismatch")
             if got != len(differ):
-                self.complain(f"counter 'framework reports in mismatch' of device {device}: {got}, should be {len(differ)}")
+                self.complain(f"counter 'framework_reports_in_mismatch' of device {device}: {got}, should be {len(differ)}")
 
     def sums(self):
         self.reports_that_differ()

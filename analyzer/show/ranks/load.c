@@ -21,7 +21,7 @@ static void add_word(char **state, const char *word)
  */
 static bool ran_out(struct trace *t)
 {
-    int64_t absorbed = t->refused_total > 0 ? trace_counter(t, "driver out of memory absorbed") : 0;
+    int64_t absorbed = t->refused_total > 0 ? trace_counter(t, "driver_out_of_memory_absorbed") : 0;
     return t->oom_total > 0 || t->refused_total > (absorbed > 0 ? absorbed : 0);
 }
 

@@ -13,6 +13,7 @@ static void losses_json(const struct trace *t, struct json *j)
     json_begin(j, "losses", '[');
     for (size_t i = 0; i < t->loss_count; i++) {
         json_begin(j, NULL, '{');
+        json_text(j, "code", t->losses[i].code);
         json_text(j, "why", t->losses[i].why);
         json_int(j, "events", t->losses[i].events);
         json_int(j, "first_t_ns", t->losses[i].t_first);

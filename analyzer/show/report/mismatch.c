@@ -22,7 +22,7 @@ static void print_totals(const struct trace_mismatch *m, FILE *out)
 /* What it held before is taken over: from there on the totals are equal. */
 static void print_late(const struct trace_mismatch *m, FILE *out)
 {
-    bool reserved = strstr(m->what, "reserved") != NULL;
+    bool reserved = !strcmp(m->what, "late_reserved");
     fprintf(out,
             "NOTE: the recording began late: by %s the framework %s already %s bytes of device %lld;\n"
             "      they are counted from there on, and who asked for them is unknown\n",
@@ -47,7 +47,7 @@ void report_mismatch_text(const struct trace_mismatch *m, FILE *out)
         print_totals(m, out);
     else if (trace_mismatch_is_late(m))
         print_late(m, out);
-    else if (!strcmp(what, "free missed"))
+    else if (!strcmp(what, "free_missed"))
         print_missed(m, out);
     else
         fprintf(out, "MISMATCH: %s, device %lld, %s; first at %s: ours %s bytes, theirs %s\n",

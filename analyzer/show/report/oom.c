@@ -57,10 +57,10 @@ int oom_report_load(struct oom_report *r, struct trace *t, int64_t role)
     *r = (struct oom_report){.total_bytes = UNKNOWN};
     if (trace_ooms_kept(t, &r->kept, &r->kept_count))
         return -1;
-    r->gave_up = trace_counter(t, "out of memory");
-    r->refused = trace_counter(t, "driver out of memory");
-    r->absorbed = trace_counter(t, "driver out of memory absorbed");
-    r->then_reported = trace_counter(t, "driver out of memory then reported");
+    r->gave_up = trace_counter(t, "out_of_memory");
+    r->refused = trace_counter(t, "driver_out_of_memory");
+    r->absorbed = trace_counter(t, "driver_out_of_memory_absorbed");
+    r->then_reported = trace_counter(t, "driver_out_of_memory_reported");
     r->lead = role == OOM_LAST ? oom_last(r->kept, r->kept_count)
                                : oom_with_role(r->kept, r->kept_count, role, UNKNOWN);
     return r->lead ? load_lead(r, t) : 0;

@@ -213,7 +213,7 @@ char *report_holder_name(const struct holder *h)
     bool outside = h->phase && !strcmp(h->phase, "none");
     if (!strcmp(category, "before recording"))
         return xstrdup("held by the framework before the recording began");
-    if (!strncmp(category, "framework", 9))
+    if (!strcmp(category, "framework block"))
         return outside ? xstrdup("framework blocks born outside any phase")
                        : xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
     return xformat("%s, %s%s%s", category, asked,

@@ -157,13 +157,13 @@ struct vs_mark_row {
     uint16_t thread;
 };
 
-/* `what` of a mismatch; the database shows the text */
+/* `what` of a mismatch: codes, which are part of the format */
 #define VS_MISMATCHES(X)                                                                                     \
     X(ALLOCATED, "allocated") /* framework's allocated total against ours; equal again: a row too */         \
     X(RESERVED, "reserved")   /* framework's reserved total against our managed reserved */                  \
-    X(LATE_ALLOCATED, "started late: allocated") /* the framework had bytes before: adopted */               \
-    X(LATE_RESERVED, "started late: reserved")                                                               \
-    X(FREE_MISSED, "free missed") /* an address handed out again while it lived */
+    X(LATE_ALLOCATED, "late_allocated") /* the framework had bytes before: adopted */                        \
+    X(LATE_RESERVED, "late_reserved")                                                                        \
+    X(FREE_MISSED, "free_missed") /* an address handed out again while it lived */
 
 enum vs_mismatch {
 #define X(NAME, text) VS_MISMATCH_##NAME,
@@ -223,24 +223,24 @@ struct vs_doubt_row { /* upsert of upper_bound; curve is ALLOCATED or RESERVED *
     int64_t t_from, t_to;
 };
 
-/* counters per device (device -1 where they belong to none); the database shows the text */
+/* counters per device (device -1 where they belong to none); the names are part of the format */
 #define VS_COUNTS(X)                                                                                         \
-    X(REPORTS, "framework reports")                                                                          \
-    X(BLOCK_ALLOCS, "framework allocations")                                                                 \
-    X(BLOCK_FREES, "framework frees")                                                                        \
-    X(MISMATCHED, "framework reports in mismatch")                                                           \
-    X(UNKNOWN_FREE, "unknown frees") /* of what was never seen: from before the recording, or a closed       \
+    X(REPORTS, "framework_reports")                                                                          \
+    X(BLOCK_ALLOCS, "framework_allocations")                                                                 \
+    X(BLOCK_FREES, "framework_frees")                                                                        \
+    X(MISMATCHED, "framework_reports_in_mismatch")                                                           \
+    X(UNKNOWN_FREE, "unknown_frees") /* of what was never seen: from before the recording, or a closed       \
                                         window; no mismatch, and nothing where the driver refused them */    \
-    X(FREE_MISSED, "missed frees")                                                                           \
-    X(FAILED_ALLOC, "failed allocations")                                                                    \
-    X(FAILED_FREE, "failed frees")                                                                           \
-    X(OOM, "out of memory")                                                                                  \
+    X(FREE_MISSED, "missed_frees")                                                                           \
+    X(FAILED_ALLOC, "failed_allocations")                                                                    \
+    X(FAILED_FREE, "failed_frees")                                                                           \
+    X(OOM, "out_of_memory")                                                                                  \
     X(RECLASSIFIED, "reclassified")                                                                          \
-    X(LOST_POP, "lost range pops")                                                                           \
-    X(REFUSED, "driver out of memory")                                                                       \
-    X(REFUSED_ABSORBED, "driver out of memory absorbed")      /* the framework tried again, and got it */    \
-    X(REFUSED_REPORTED, "driver out of memory then reported") /* the framework gave up: its own report */    \
-    X(NO_MEMORY, "not tracked: vramscope out of memory")
+    X(LOST_POP, "lost_range_pops")                                                                           \
+    X(REFUSED, "driver_out_of_memory")                                                                       \
+    X(REFUSED_ABSORBED, "driver_out_of_memory_absorbed") /* the framework tried again, and got it */         \
+    X(REFUSED_REPORTED, "driver_out_of_memory_reported") /* the framework gave up: its own report */         \
+    X(NO_MEMORY, "not_tracked")
 
 enum vs_count {
 #define X(NAME, text) VS_COUNT_##NAME,

@@ -24,8 +24,8 @@
 
 #include "store.h"
 #include "trace/ledger/addresses.h"
+#include "trace/schema_version.h"
 
-#define VS_SCHEMA_VERSION  5
 #define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -79,7 +79,7 @@ struct vs_kind {
     X(PHASE_STAT, "INSERT OR REPLACE INTO phase_stat VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?)")            \
     X(PEAK, "INSERT OR REPLACE INTO peak VALUES(" VS_PROCESS ",?,?,?,?,?,?,?)")                              \
     X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(" VS_PROCESS ",?,?,?)")                                \
-    X(LOSS, "INSERT INTO loss VALUES(" VS_PROCESS ",?,?,?)")                                                 \
+    X(LOSS, "INSERT INTO loss VALUES(" VS_PROCESS ",?,?,?,?)")                                               \
     X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
     X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")            \
@@ -134,7 +134,7 @@ struct vs_kind {
                  "a.first_seq AND a.last_seq) + (SELECT count(*) FROM sample p WHERE p.seq BETWEEN "         \
                  "a.first_seq AND a.last_seq) + (SELECT count(*) FROM range_fold r WHERE r.stretch = "       \
                  "a.first_seq) ELSE 0 END FROM stretch a WHERE folded IS NOT NULL ORDER BY first_seq")       \
-    X(THINNED, "UPDATE loss SET events = ? WHERE why LIKE 'thinned, not lost%'")
+    X(THINNED, "UPDATE loss SET events = ? WHERE code = 'thinned'")
 
 enum vs_statement {
 #define X(NAME, sql) VS_SQL_##NAME,
@@ -146,6 +146,7 @@ enum vs_statement {
 struct vs_store_loss_row {
     int64_t t;
     uint64_t events;
+    enum vs_loss what;
     char *why;
 };
 

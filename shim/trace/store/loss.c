@@ -6,22 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why)
+void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, enum vs_loss what, const char *why)
 {
     uint64_t failed = 0;
-    char *copy = strdup(why);
+    char *copy = strdup(why ? why : vs_loss_text(what));
     if (copy)
-        vs_list_push(&s->losses, failed, (struct vs_store_loss_row){t, events, copy});
+        vs_list_push(&s->losses, failed, (struct vs_store_loss_row){t, events, what, copy});
     if (failed)
         free(copy);
 }
 
-uint64_t vs_store_lost(struct vs_store *s, const char *why)
+uint64_t vs_store_lost(struct vs_store *s, enum vs_loss what)
 {
-    char *sql = sqlite3_mprintf("SELECT sum(events) FROM loss WHERE why=%Q", why);
+    char *sql = sqlite3_mprintf("SELECT sum(events) FROM loss WHERE code=%Q", vs_loss_code(what));
     int64_t events = sql ? vs_store_number(s, sql, 0) : 0;
     sqlite3_free(sql);
     return (uint64_t)events;
+}
+
+static int insert(struct vs_store *s, int64_t t, uint64_t events, enum vs_loss what, const char *why)
+{
+    return vs_sql_run(s, VS_SQL_LOSS, "iitt", t, (int64_t)events, vs_loss_code(what), why);
 }
 
 int vs_losses_write(struct vs_store *s, const struct vs_commit *c)
@@ -29,11 +34,10 @@ int vs_losses_write(struct vs_store *s, const struct vs_commit *c)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < s->losses.n; i++) {
         const struct vs_store_loss_row *l = &s->losses.at[i];
-        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", l->t, (int64_t)l->events, l->why);
+        rc = insert(s, l->t, l->events, l->what, l->why);
     }
     if (rc == 0 && c->out->no_memory)
-        rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)c->out->no_memory,
-                        "vramscope ran out of memory");
+        rc = insert(s, 0, c->out->no_memory, VS_LOSS_NO_MEMORY, vs_loss_text(VS_LOSS_NO_MEMORY));
     return rc;
 }
 
@@ -43,9 +47,7 @@ int vs_thinning_write(struct vs_store *s, const struct vs_commit *c)
     if (c->level && !s->thinned_written) {
         rc = vs_sql_run(s, VS_SQL_META, "ti", "thinned_from_seq", (int64_t)s->thinned_from);
         if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_LOSS, "iit", (int64_t)0, (int64_t)0,
-                            "thinned, not lost: counted in every total and peak, but there was no room for "
-                            "its row (VRAMSCOPE_MAX_BYTES)");
+            rc = insert(s, 0, 0, VS_LOSS_THINNED, vs_loss_text(VS_LOSS_THINNED));
     }
     if (rc == 0 && c->out->dropped)
         rc = vs_sql_run(s, VS_SQL_THINNED, "i", (int64_t)(s->thinned + c->out->dropped));

@@ -97,7 +97,7 @@ static uint32_t find_phase(struct vs_store *s, const char *name)
     if (s->phases.n + 1 >= VS_PHASES_MAX && strcmp(name, VS_PHASE_REST) != 0) {
         if ((i = known_phase(s, VS_PHASE_REST)) < s->phases.n)
             return i;
-        vs_store_loss(s, 0, 0, "too many phase names: later ones are counted as phase '" VS_PHASE_REST "'");
+        vs_store_loss(s, 0, 0, VS_LOSS_PHASE_NAMES, NULL);
         name = VS_PHASE_REST;
     }
     uint64_t failed = 0;

@@ -185,8 +185,7 @@ static void load_state(struct vs_store *s)
     s->last_ev = (uint64_t)vs_store_number(s, "SELECT max(seq) FROM ev", 0);
     s->live_seq = (uint64_t)vs_store_number(s, "SELECT live_seq FROM mark", 0);
     s->thinned_from = (uint64_t)vs_store_number(s, "SELECT value FROM meta WHERE key='thinned_from_seq'", 0);
-    s->thinned =
-        (uint64_t)vs_store_number(s, "SELECT sum(events) FROM loss WHERE why LIKE 'thinned, not lost%'", 0);
+    s->thinned = vs_store_lost(s, VS_LOSS_THINNED);
     s->thinned_written = s->thinned_from != 0;
     s->amends = vs_store_number(s, "SELECT 1 FROM amend LIMIT 1", 0) != 0;
     s->live_incomplete = vs_store_number(s, "SELECT value FROM meta WHERE key='live_incomplete'", 0) != 0;

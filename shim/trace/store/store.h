@@ -14,6 +14,7 @@
 
 #include "trace/journal/journal.h"
 #include "trace/ledger/ledger.h"
+#include "trace/loss.h"
 
 struct vs_store;
 
@@ -50,8 +51,9 @@ uint32_t vs_store_stretch(const struct vs_store *s);
 /* Which rows there is room for now (vs_ledger_set_thinning). */
 int vs_store_level(struct vs_store *s);
 
-void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, const char *why);
-uint64_t vs_store_lost(struct vs_store *s, const char *why); /* events in its loss rows so far */
+/* A row of table loss, with the next batch.  WHY is copied; NULL: the kind's own text. */
+void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, enum vs_loss what, const char *why);
+uint64_t vs_store_lost(struct vs_store *s, enum vs_loss what); /* events in its loss rows so far */
 void vs_store_set_simulated(struct vs_store *s, bool simulated);
 
 struct vs_commit {

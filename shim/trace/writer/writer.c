@@ -66,24 +66,17 @@ static bool is_autograd(void *context, uint16_t thread)
 
 /* ---- losses that the journal counted ---- */
 
-static const char *const loss_text[LOSSES] = {
-    [LOST_FULL] = "the ring was full (VRAMSCOPE_RING_EVENTS)",
-    [LOST_DEAD] = "a thread ended while it wrote an event",
-    [LOST_TABLE] = "a table of names or stacks was full: later ones are missing, their events are not",
-    [LOST_LATE] = "written too late into a slot that was given up",
-    [LOST_GRAPHS] =
-        "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for",
-    [LOST_ENDS] = ("the ring was full to the last slot: frees, or ends of ranges, so that totals may be too "
-                   "high from there on (VRAMSCOPE_RING_EVENTS)"),
-    [LOST_RANGES] = ("ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was "
-                     "allocated in them has the phase of the range around them, or none"),
+static const enum vs_loss loss_of[LOSSES] = {
+    [LOST_FULL] = VS_LOSS_RING_FULL, [LOST_DEAD] = VS_LOSS_DEAD_SLOT, [LOST_TABLE] = VS_LOSS_TABLE_FULL,
+    [LOST_LATE] = VS_LOSS_LATE_SLOT, [LOST_GRAPHS] = VS_LOSS_GRAPHS,  [LOST_ENDS] = VS_LOSS_RING_FULL_ENDS,
+    [LOST_RANGES] = VS_LOSS_RANGES,
 };
 
 /* A database that is continued has rows of what was lost before. */
 static void load_losses(struct vs_writer *w)
 {
     for (size_t i = 0; i < LOSSES; i++)
-        w->lost[i] = vs_store_lost(w->store, loss_text[i]);
+        w->lost[i] = vs_store_lost(w->store, loss_of[i]);
     w->ends_seen = w->lost[LOST_ENDS];
     w->holes_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
     w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->holes_seen;
@@ -99,7 +92,7 @@ static void note_uncovered(struct vs_writer *w)
         const char *why = vs_journal_fact(w->journal, key);
         if (why == NULL)
             break;
-        vs_store_loss(w->store, w->last_t, 0, why);
+        vs_store_loss(w->store, w->last_t, 0, VS_LOSS_NOT_COVERED, why);
         w->uncovered++;
     }
 }
@@ -121,7 +114,7 @@ static bool note_losses(struct vs_writer *w, bool now)
             continue;
         if (i != LOST_TABLE ||
             !w->lost[i]) /* that counts requests, the same name again and again: no events */
-            vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_text[i]);
+            vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
         any = true;
@@ -311,9 +304,7 @@ static void note_held_log(struct vs_writer *w)
     uint64_t log = w->log_told ? 0 : vs_store_log_held(w->store);
     if (log == 0 || log < (w->log_limit < LOG_TOLD ? w->log_limit : LOG_TOLD))
         return;
-    vs_store_loss(w->store, w->last_t, 0,
-                  "a reader kept a transaction open: until it ended the log beside the database (-wal) grew, "
-                  "past VRAMSCOPE_MAX_BYTES if need be");
+    vs_store_loss(w->store, w->last_t, 0, VS_LOSS_HELD_LOG, NULL);
     w->log_told = true;
 }
 
@@ -409,9 +400,9 @@ long vs_writer_taken(const struct vs_writer *w)
     return w->taken;
 }
 
-void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why)
+void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why)
 {
-    vs_store_loss(w->store, w->last_t, events, why);
+    vs_store_loss(w->store, w->last_t, events, what, why);
 }
 
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated)

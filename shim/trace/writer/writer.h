@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "trace/journal/journal.h"
+#include "trace/loss.h"
 
 struct vs_writer;
 
@@ -58,8 +59,9 @@ void vs_writer_alone(void);
 /* The events taken since it was opened. */
 long vs_writer_taken(const struct vs_writer *w);
 
-/* Something was lost or went wrong: a row in `loss`, written with the next batch. */
-void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why);
+/* Something was lost or went wrong: a row in `loss`, written with the next batch.  WHY is copied; NULL: the
+ * kind's own text. */
+void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why);
 
 /* Whether the process turned out to run on the simulated driver (known only after the driver was asked). */
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated);

@@ -24,7 +24,7 @@ for kind, out in (("oom", b"oom.db"), ("train", name)):
     for table, column in (("device", "name"), ("device", "uuid"), ("process", "host"), ("process", "command"), ("string", "text"),
                           ("thread", "name"), ("module", "path"), ("frame", "function")):
         db.execute(f"UPDATE {table} SET {column} = ?", (EVIL,))
-    db.execute("INSERT INTO loss VALUES(1,5,3,?)", (EVIL,))
+    db.execute("INSERT INTO loss VALUES(1,5,3,?,?)", (EVIL, EVIL))
     db.execute("INSERT INTO mismatch VALUES(1,5,5,0,?,1,2)", (EVIL,))
     db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('journal', ?)", (EVIL,))
     db.execute("UPDATE meta SET value = 0 WHERE key = 'clean_end'")

@@ -124,7 +124,7 @@ assert "residual" not in peak and peak["step"] == report["step"] and peak["phase
 PY
 # thinned: the events are gone, what ran out is not
 cp oom.db oom_thin.db
-sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta(key, value) VALUES('thinned_from_seq', 1); INSERT OR REPLACE INTO counter VALUES(1,0,'out of memory',1), (1,0,'driver out of memory',2), (1,0,'driver out of memory then reported',2)"
+sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta(key, value) VALUES('thinned_from_seq', 1); INSERT OR REPLACE INTO counter VALUES(1,0,'out_of_memory',1), (1,0,'driver_out_of_memory',2), (1,0,'driver_out_of_memory_reported',2)"
 [ "$("$V" report oom_thin.db | sed -n '1,/the device/p')" = "$("$V" report oom.db | sed -n '1,/the device/p')" ] ||
     { echo "FAILED: a thinned file's out of memory: $("$V" report oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
 has "memory never ran out" "$V" peak --at oom train.db

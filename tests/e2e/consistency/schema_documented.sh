@@ -4,6 +4,10 @@
 set -u
 schema=$(cd "$(dirname "$0")/../../.." && pwd)/shim/trace/schema.sql
 command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
+root=${schema%/shim/trace/schema.sql}
+version=$(sed -n 's/^#define VS_SCHEMA_VERSION //p' "$root/shim/trace/schema_version.h")
+grep -q "schema_version ($version)" "$schema" || { echo "schema.sql says another version than schema_version.h, $version"; exit 1; }
+grep -A1 '^.Va meta.schema_version' "$root/docs/man/vramscope.5" | grep -qx "is $version\." || { echo "vramscope.5 says another version than $version"; exit 1; }
 python3 - "$schema" <<'PY'
 import re, sqlite3, sys
 
@@ -21,7 +25,8 @@ stack: id parent frame owner line
 frame: id kind module offset function file line
 module: id path build_id base size
 sample: process t_ns device driver_used_bytes source host_rss_bytes pinned_bytes
-loss: process t_ns events why
+loss: process t_ns events code why
+mismatch: process seq t_ns device what ours_bytes theirs_bytes
 timeline: process t_ns device allocated_bytes reserved_bytes phase
 phase_peak: process device phase ranges seconds allocated_bytes reserved_bytes
 live_at_peak: process device phase category size_bytes line

@@ -55,7 +55,7 @@ expect("its figures are the database's", (got == want, str((got, want))), True)
 expect("the time is the median without the first step", (values["eager", "run", "step_ms"] == 2.5, ""), True)
 expect("another peak of PyTorch's", run(R.read, "x.tsv", "run.db", facts(max_memory_allocated=framework + 1), SETUP, "eager"), True, "differs")
 expect("a step without its ranges", run(R.read, "x.tsv", "run.db", facts(losses=[3.0] * 6), SETUP, "eager"), True, "5 ranges of logits in 6 steps")
-db.execute("INSERT INTO loss VALUES (1, 0, 7, 'ring full')")
+db.execute("INSERT INTO loss VALUES (1, 0, 7, 'ring_full', 'ring full')")
 db.commit()
 expect("lost events", run(R.read, "x.tsv", "run.db", facts(), SETUP, "eager"), True, "7 events lost: ring full")
 

@@ -416,7 +416,7 @@ def traced():
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER = "+auto forward", "+auto logits", "+auto backward", "+auto optimizer"
 EVALUATION = "+auto evaluation"
-NOT_CALLED = "moment output layer not called: 128 classes"
+NOT_CALLED = "moment output_layer_not_called 128"
 POP = "-auto"
 ITERATION = [FORWARD, POP, LOGITS, ".loss", POP, BACKWARD, POP, ".backward", OPTIMIZER, POP, ".optimizer"]
 COMPILED = [FORWARD, POP, ".loss", BACKWARD, POP, ".backward", OPTIMIZER, POP, ".optimizer"]

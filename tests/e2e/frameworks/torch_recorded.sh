@@ -33,7 +33,7 @@ grep -q "3 steps, " "$run/report" || fail "other than 3 steps: $(cat "$run/repor
 # an output layer that nobody calls: the report says so, once
 new_run
 "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_recorded.py" function >"$run/out" 2>"$run/err" || fail "function"
-expect_sql "SELECT text, source FROM moment JOIN string ON string.id = name" "output layer not called: 128 classes|3"
+expect_sql "SELECT text, source FROM moment JOIN string ON string.id = name" "output_layer_not_called 128|3"
 "$BUILD/bin/vramscope" report "$db" >"$run/report" || fail "report"
 grep -q "an output layer of 128 classes ran where no hook sees it" "$run/report" || fail "the output layer: $(cat "$run/report")"
 "$BUILD/bin/vramscope" report --json "$db" >"$run/report.json" || fail "report --json"

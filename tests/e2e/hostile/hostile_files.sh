@@ -76,7 +76,8 @@ for name in tables + ["meta"]:
     shutil.copy("good.db", f"view-{name}.db")
     db = sqlite3.connect(f"view-{name}.db")
     if name == "meta":
-        rows = "SELECT 'schema_version', 5, 0 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i, 1 FROM n)"
+        version = good.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()[0]
+        rows = f"SELECT 'schema_version', {version}, 0 UNION ALL SELECT * FROM (" + sys.argv[1] + " 'thinned_from_seq', i, 1 FROM n)"
     else:
         rows = sys.argv[1] + " " + ", ".join("i" for _ in columns(name)) + " FROM n"
     db.execute(f"DROP TABLE {name}")
@@ -93,7 +94,7 @@ db.commit()
 shutil.copy("good.db", "computed.db")
 db = sqlite3.connect("computed.db")
 db.execute("DROP TABLE loss")
-db.execute("CREATE TABLE loss(process INT, t_ns INT, events INT, why TEXT AS (hex(zeroblob(400000000))))")
+db.execute("CREATE TABLE loss(process INT, t_ns INT, events INT, code TEXT, why TEXT AS (hex(zeroblob(400000000))))")
 db.execute("INSERT INTO loss(process, t_ns, events) VALUES(1, 1, 1)")
 db.commit()
 # a trigger, where names of functions are written

@@ -97,7 +97,7 @@ expect_clean() {
 }
 
 # shellcheck disable=SC2034 # for expect_sql
-unknown_frees="SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'unknown frees'"
+unknown_frees="SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'unknown_frees'"
 
 # The databases of $run: a process that finds its name taken puts its pid in.
 databases() {

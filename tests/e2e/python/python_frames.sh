@@ -46,7 +46,7 @@ for python in "${pythons[@]}"; do
                 "$([ $stacks = all ] && echo 1 || echo 0)"
             expect_sql "SELECT min(kind) FROM frame WHERE id IN (SELECT frame FROM stack WHERE id IN (SELECT stack FROM allocation WHERE op = 'alloc'))" 1
         fi
-        expect_clean "started late: reserved" # nothing was asked of the driver for the blocks
+        expect_clean "late_reserved" # nothing was asked of the driver for the blocks
         if [ $stacks = all ]; then
             "$source/tests/oracle/oracle.py" check "$db" >"$run/oracle" 2>&1 || fail "$version: the oracle: $(head -n 5 "$run/oracle")"
         fi

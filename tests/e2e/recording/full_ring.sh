@@ -12,7 +12,7 @@ expect_sql "SELECT max(peak_bytes) BETWEEN 40 << 20 AND (42 << 20) + (512 << 10)
 expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes" ''
 expect_sql "SELECT count(*) FROM leak" 0
 expect_sql "SELECT count(*) FROM upper_bound" 0
-expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed frees', 'unknown frees') AND value" 0
+expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed_frees', 'unknown_frees') AND value" 0
 
 says() {
     grep -qF "$1" "$run/report" || fail "the report does not say '$1': $(cat "$run/report")"

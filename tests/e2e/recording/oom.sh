@@ -58,7 +58,7 @@ unset 'shim_env[2]'
 # ---- again and again: three are kept, all are counted ----
 run_shimmed "$tests/prog_oom_exit" loop
 expect_clean
-expect_sql "$(counter 'driver out of memory')" 5001
+expect_sql "$(counter 'driver_out_of_memory')" 5001
 expect_sql "SELECT group_concat(role || ' ' || requested_bytes) FROM (SELECT * FROM oom ORDER BY seq)" \
     "1 $((4096 * mib)),6 $((8192 * mib))"
 expect_sql "SELECT oom_seq = (SELECT min(seq) FROM oom), count(*), sum(size_bytes) FROM live_at_oom GROUP BY oom_seq ORDER BY oom_seq" \
@@ -80,10 +80,10 @@ at_oom() { # what lived is what the program had
     expect_sql "SELECT op, framework_bytes, managed_reserved_bytes FROM oom" "22|$allocated|$reserved"
 }
 outcome() { # REFUSED ABSORBED REPORTED GAVE_UP
-    expect_sql "$(counter 'driver out of memory')" "$1"
-    expect_sql "$(counter 'driver out of memory absorbed')" "$2"
-    expect_sql "$(counter 'driver out of memory then reported')" "$3"
-    expect_sql "$(counter 'out of memory')" "$4"
+    expect_sql "$(counter 'driver_out_of_memory')" "$1"
+    expect_sql "$(counter 'driver_out_of_memory_absorbed')" "$2"
+    expect_sql "$(counter 'driver_out_of_memory_reported')" "$3"
+    expect_sql "$(counter 'out_of_memory')" "$4"
 }
 
 caching absorb 0

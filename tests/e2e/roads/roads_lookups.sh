@@ -73,7 +73,7 @@ expect_clean
 cp "$sim" "$dir/libcuda-copy.so"
 run_shimmed "$dir/roads" twice "$dir/libcuda-copy.so"
 expect_events "$memory" <<<"$work"
-expect_sql "SELECT DISTINCT events || '|' || why FROM loss" "0|not covered: a second CUDA driver in the process, $dir/libcuda-copy.so"
+expect_sql "SELECT DISTINCT events || '|' || code || '|' || why FROM loss" "0|not_covered|not covered: a second CUDA driver in the process, $dir/libcuda-copy.so"
 "$BUILD/bin/vramscope" report "$db" | grep -q "^GAP: .*not covered: a second CUDA driver" || fail "the report is silent about it"
 
 # one whose code itself holds the addresses (text relocations) stays as it is, works, and what goes past us is told

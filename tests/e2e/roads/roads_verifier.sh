@@ -25,10 +25,10 @@ says 0 --any-order "$b" "$a"
 says 1 "${a/1111/1112}" "$b"
 says 0 --contains "$b"
 says 1 --contains "$b" "$a"
-says 1 '--loss=not covered' "$a" "$b"
-sqlite3 "$db" "INSERT INTO loss VALUES(1, 0, 0, 'not covered: a road')"
+says 1 '--loss=not_covered' "$a" "$b"
+sqlite3 "$db" "INSERT INTO loss VALUES(1, 0, 0, 'not_covered', 'not covered: a road')"
 says 1 "$a" "$b"
-says 0 '--loss=not covered' "$a" "$b"
+says 0 '--loss=not_covered' "$a" "$b"
 
 # a module that was not there to unload is no memory; a free that was refused is
 shimmed "$tests/prog_modules"

@@ -28,7 +28,7 @@ class Recording:
         self.pid = self.one("SELECT pid FROM process")
         self.start = self.one("SELECT value FROM meta WHERE key = 'start_monotonic_ns'")
         self.events = self._events()
-        self.lost = self.one("SELECT coalesce(sum(events), 0) FROM loss WHERE why NOT LIKE 'thinned, not lost%'") or 0
+        self.lost = self.one("SELECT coalesce(sum(events), 0) FROM loss WHERE code <> 'thinned'") or 0
         self.losses = [why for (why,) in self.db.execute("SELECT DISTINCT why FROM loss")]
         self.mismatches = self.one("SELECT count(*) FROM mismatch")
 

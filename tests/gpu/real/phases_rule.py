@@ -166,12 +166,12 @@ def main(path, database=None):
         history = json.load(file)
     if database is None:
         phases = [event[4] for event in history["events"]]
-        steps, unseen = history["said"].count("step"), sum("output layer not called" in line for line in history["said"])
+        steps, unseen = history["said"].count("step"), sum("output_layer_not_called" in line for line in history["said"])
     else:
         phases = aligned(history["events"], recorded_events(database, history["device"]))
         db = sqlite3.connect(database)
         steps = db.execute("SELECT count(*) FROM step").fetchone()[0]
-        unseen = db.execute("SELECT count(*) FROM moment JOIN string ON id = name WHERE text LIKE 'output layer not called%'").fetchone()[0]
+        unseen = db.execute("SELECT count(*) FROM moment JOIN string ON id = name WHERE text LIKE 'output_layer_not_called %'").fetchone()[0]
     total, agreeing, wrong, by_phase = compare(history, phases)
     faults = [f"no memory in {p}" for p in history["phases"] if not by_phase[p]]
     faults += [f"memory in {p}" for p in by_phase if p not in (*history["phases"], "none")]

@@ -40,13 +40,13 @@ def main():
     if args.contains:
         missing = subsequence(wanted, got)
         wanted, got = missing, []
-    losses = [row[0] for row in sqlite3.connect(args.database).execute("SELECT DISTINCT why FROM loss")]
+    losses = [row[0] for row in sqlite3.connect(args.database).execute("SELECT DISTINCT code FROM loss")]
     good = got == wanted
     if not good:
         print("events differ (- wanted, + recorded):")
         import difflib
         print("\n".join(difflib.unified_diff(wanted, got, lineterm="", n=1)))
-    if args.loss is not None and not any(why.startswith(args.loss) for why in losses):
+    if args.loss is not None and args.loss not in losses:
         good = False
         print(f"no loss {args.loss!r} among {losses}")
     elif args.loss is None and losses:

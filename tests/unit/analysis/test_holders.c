@@ -10,9 +10,9 @@
 #include "analysis/holders.h"
 
 static const struct trace_live live[] = {
-    {0, 100, 1, 5, "forward", "framework", "libtorch_cuda.so", "/a/model.py:4 f"},
-    {0, 50, 2, 5, "forward", "framework", NULL, NULL},
-    {0, 70, 1, UNKNOWN, "logits", "framework", NULL, NULL},
+    {0, 100, 1, 5, "forward", "framework block", "libtorch_cuda.so", "/a/model.py:4 f"},
+    {0, 50, 2, 5, "forward", "framework block", NULL, NULL},
+    {0, 70, 1, UNKNOWN, "logits", "framework block", NULL, NULL},
     {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", "/a/model.py:4 f"},
     {0, 7, 1, 10, NULL, "direct", "libnccl.so.2", NULL},
 };

@@ -67,7 +67,7 @@ bool vs_writer_broken(void)
     return false;
 }
 
-void vs_writer_loss(struct vs_writer *w, uint64_t events, const char *why) {}
+void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why) {}
 
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
 {

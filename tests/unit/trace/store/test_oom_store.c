@@ -289,8 +289,8 @@ static void refusal_left_open_by_a_kill_is_decided_after_it(void **state)
     assert_int_equal(ask(job.db, "SELECT role FROM oom"), 1 + 2 + 4);
     assert_int_equal(ask(job.db, "SELECT refusals FROM oom"), 3);
     assert_int_equal(ask(job.db, "SELECT asked_driver_bytes FROM oom"), 7777);
-    assert_int_equal(
-        ask(job.db, "SELECT value FROM counter WHERE name = 'driver out of memory then reported'"), 3);
+    assert_int_equal(ask(job.db, "SELECT value FROM counter WHERE name = 'driver_out_of_memory_reported'"),
+                     3);
 }
 
 int main(void)

@@ -347,9 +347,9 @@ static void watched_refusals_are_decided_as_without(enum end end)
         }
         assert_true(waitpid(child, &status, 0) == child);
         assert_int_equal(status, 0);
-        assert_int_equal(counted(name, "driver out of memory"), 10);
-        assert_int_equal(counted(name, "driver out of memory absorbed"), 4);
-        assert_int_equal(counted(name, "driver out of memory then reported"), 2);
+        assert_int_equal(counted(name, "driver_out_of_memory"), 10);
+        assert_int_equal(counted(name, "driver_out_of_memory_absorbed"), 4);
+        assert_int_equal(counted(name, "driver_out_of_memory_reported"), 2);
     }
     assert_int_equal(compare(0), 0);
     forget_files();

@@ -1,0 +1,66 @@
+/*
+ * loss.h - the kinds of row in table `loss`: what a recording lacks, each with a code that programs compare.
+ *
+ * A code is part of the format: it is never renamed or used again for something else.  The text beside it is
+ * for people and may change with any version; nothing decides by it.  A list of X(NAME, code, text); text
+ * NULL where the text of each row is its own.
+ */
+#ifndef VS_TRACE_LOSS_H
+#define VS_TRACE_LOSS_H
+
+#define VS_LOSSES(X)                                                                                         \
+    X(RING_FULL, "ring_full", "the ring was full (VRAMSCOPE_RING_EVENTS)")                                   \
+    X(RING_FULL_ENDS, "ring_full_ends",                                                                      \
+      "the ring was full to the last slot: frees, or ends of ranges, so that totals may be too high from "   \
+      "there on (VRAMSCOPE_RING_EVENTS)")                                                                    \
+    X(DEAD_SLOT, "dead_slot", "a thread ended while it wrote an event")                                      \
+    X(LATE_SLOT, "late_slot", "written too late into a slot that was given up")                              \
+    X(TABLE_FULL, "table_full",                                                                              \
+      "a table of names or stacks was full: later ones are missing, their events are not")                   \
+    X(GRAPHS, "graphs",                                                                                      \
+      "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for") \
+    X(RANGES, "ranges",                                                                                      \
+      "ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was allocated in "  \
+      "them has the phase of the range around them, or none")                                                \
+    X(PHASE_NAMES, "phase_names", "too many phase names: later ones are counted as phase 'other phases'")    \
+    X(NO_MEMORY, "no_memory", "vramscope ran out of memory")                                                 \
+    X(HELD_LOG, "held_log",                                                                                  \
+      "a reader kept a transaction open: until it ended the log beside the database (-wal) grew, past "      \
+      "VRAMSCOPE_MAX_BYTES if need be")                                                                      \
+    /* no loss: left out on purpose, and counted */                                                          \
+    X(THINNED, "thinned",                                                                                    \
+      "thinned, not lost: counted in every total and peak, but there was no room for its row "               \
+      "(VRAMSCOPE_MAX_BYTES)")                                                                               \
+    /* a gap: calls may have gone past the recording, and nobody knows which */                              \
+    X(NOT_COVERED, "not_covered", NULL)                                                                      \
+    X(JOURNAL_CUT, "journal_cut",                                                                            \
+      "not covered: the journal was truncated by another program, and the recording ended there")
+
+enum vs_loss {
+#define X(NAME, code, text) VS_LOSS_##NAME,
+    VS_LOSSES(X)
+#undef X
+        VS_LOSS_END
+};
+
+static inline const char *vs_loss_code(enum vs_loss loss)
+{
+    static const char *const codes[] = {
+#define X(NAME, code, text) code,
+        VS_LOSSES(X)
+#undef X
+    };
+    return codes[loss];
+}
+
+static inline const char *vs_loss_text(enum vs_loss loss)
+{
+    static const char *const texts[] = {
+#define X(NAME, code, text) text,
+        VS_LOSSES(X)
+#undef X
+    };
+    return texts[loss] ? texts[loss] : vs_loss_code(loss);
+}
+
+#endif
