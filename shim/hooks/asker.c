@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "hook.h"
+#include "hooks/loader/next.h"
 
 #include <dlfcn.h>
 #include <link.h>

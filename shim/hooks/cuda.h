@@ -17,9 +17,6 @@ void vs_hooks_init(void);
 /* Whether the library was loaded behind the C library, by dlopen: then nothing is hooked. */
 bool vs_hooks_late(void);
 
-/* Whether ADDRESS lies in this library. */
-bool vs_hooks_own(const void *address);
-
 /* Whether the process has called into the driver through a hook: before that, asking the driver anything is
  * out of the question.  One load. */
 bool vs_cuda_seen(void);

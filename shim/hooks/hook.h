@@ -14,9 +14,6 @@
 #include "provided.h"
 #include "record/record.h"
 
-/* Code that may run before a sanitizer's runtime is up: sanitizers look symbols up while they start. */
-#define VS_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
-
 /* ---- enter, leave (wrappers.c) ---- */
 
 /* The frame of the outermost hooked call of this thread, 0 outside. */
@@ -250,26 +247,6 @@ bool vs_graph_captured_free(CUdeviceptr address, CUstream stream);
 
 /* cuGetProcAddress answered *PFN for NAME: puts our wrapper there where we have one (proc.c). */
 void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, CUresult status);
-
-/* The real dlsym, called from here: for handles, or for RTLD_DEFAULT / RTLD_NEXT as seen from this library
- * (resolve.c). */
-void *vs_dlsym_real(void *handle, const char *name);
-
-/* ---- the loader's objects (scope.c) ---- */
-
-struct vs_object {
-    uintptr_t start, end; /* mapped range */
-    int order;            /* place in the loader's list, which is the order of the global scope */
-    bool is_driver;
-    char name[4096];
-};
-
-/* The loaded object with a soname libcuda.so*. */
-bool vs_find_driver(struct vs_object *out);
-/* The object that ADDRESS lies in. */
-bool vs_find_object(const void *address, struct vs_object *out);
-
-int vs_count_objects(void);
 
 /* Gives references that only our exports satisfied back what they would have been (unbind.c).  Safe before
  * the C library is initialised. */

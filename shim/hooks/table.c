@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "hooks/loader/next.h"
+#include "hooks/loader/objects.h"
 
 #define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
     {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name},
@@ -68,13 +70,13 @@ bool vs_row_of_base(const char *name)
 }
 
 /* The driver's NAME, unless another object of the handle's scope answered. */
-static void *own_symbol(void *handle, const struct vs_object *driver, const char *name)
+static void *own_symbol(void *handle, const struct vs_loaded *driver, const char *name)
 {
     uintptr_t p = (uintptr_t)vs_dlsym_real(handle, name);
     return p >= driver->start && p < driver->end ? (void *)p : NULL;
 }
 
-static void learn_from(void *handle, const struct vs_object *driver)
+static void learn_from(void *handle, const struct vs_loaded *driver)
 {
     static const char *const calls[] = {
 #define X(symbol, n, signature) #symbol,
@@ -109,8 +111,8 @@ bool vs_driver_learn(void)
     /* acquire: pairs with the release below, so the tables are there */
     if (atomic_load_explicit(&driver_start, memory_order_acquire) != 0)
         return true;
-    struct vs_object driver;
-    if (!vs_find_driver(&driver))
+    struct vs_loaded driver;
+    if (!vs_loaded_driver(&driver))
         return false;
     void *handle = dlopen(driver.name, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == NULL) {

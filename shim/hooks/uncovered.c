@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hook.h"
+#include "hooks/loader/objects.h"
 #include "record/record.h"
 
 struct note {
@@ -65,8 +66,8 @@ void vs_uncovered(const char *format, ...)
 
 void vs_uncovered_driver(const void *found)
 {
-    struct vs_object object;
-    if (vs_driver_owns(found) || !vs_find_object(found, &object) || !object.is_driver)
+    struct vs_loaded object;
+    if (vs_driver_owns(found) || !vs_loaded_at(found, &object) || !object.is_driver)
         return;
     vs_uncovered("a second CUDA driver in the process, %.180s", object.name);
 }

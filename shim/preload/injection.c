@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "hooks/cuda.h"
+#include "hooks/loader/objects.h"
 #include "core/log.h"
 #include "record/recording.h"
 #include "core/shelter.h"
@@ -47,7 +48,7 @@ static void call_chain(void)
 static bool another_copy_hooks(void)
 {
     void *found = dlsym(RTLD_DEFAULT, "vramscope_range_push");
-    return found != NULL && !vs_hooks_own(found);
+    return found != NULL && !vs_loaded_is_us(found);
 }
 
 /* The whole recording of a process that cannot be recorded. */

@@ -26,6 +26,7 @@
 
 #include "census.h"
 #include "hooks/hook.h"
+#include "hooks/loader/next.h"
 #include "slots.h"
 
 /* What the last look saw; the count of loads is read without a lock.  Zero: too early for any of this.  The

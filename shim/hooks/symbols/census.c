@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "hooks/hook.h"
+#include "hooks/loader/objects.h"
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -41,7 +41,7 @@ static int locked(struct dl_phdr_info *info, size_t size, void *data)
 
 bool vs_census_take(void (*function)(struct vs_census *, void *), void *context)
 {
-    size_t room = (size_t)vs_count_objects() + 64; /* others may be loading */
+    size_t room = (size_t)vs_loaded_count() + 64; /* others may be loading */
     size_t bytes = room * (sizeof(struct vs_census_object) + sizeof(size_t));
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)

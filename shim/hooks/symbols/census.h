@@ -7,7 +7,7 @@
 #ifndef VS_HOOKS_CENSUS_H
 #define VS_HOOKS_CENSUS_H
 
-#include "image.h"
+#include "hooks/loader/image.h"
 
 struct vs_census_object {
     struct vs_image image; /* all zero where it has no dynamic symbols */

@@ -33,7 +33,9 @@
 #include <string.h>
 
 #include "hooks/cuda.h"
-#include "image.h"
+#include "hooks/loader/image.h"
+#include "hooks/loader/next.h"
+#include "hooks/loader/objects.h"
 
 struct vs_dlsym_answer {
     void *address;
@@ -44,79 +46,9 @@ struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const voi
 struct vs_dlsym_answer vs_dlvsym_lookup(void *handle, const char *name, const char *version,
                                         const void *caller);
 
-/* The real ones; dlsym.S jumps through them. */
-void *vs_dlsym_next, *vs_dlvsym_next;
-
 /* How many objects the program started with: those are the global scope, whatever is loaded later is at best
  * appended to it. */
 static int startup_objects;
-
-/* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can tell,
- * since all of them would come by here: the loader's list is read, of which only the part that the program
- * started with is walked.  AFTER_US false: whoever has it (we were loaded later than libc). */
-VS_NO_SANITIZE static void *walk_for_dlvsym(bool after_us)
-{
-    extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
-    struct vs_image image;
-    for (const struct link_map *m = _r_debug.r_map; m != NULL; m = m->l_next) {
-        bool self = m->l_ld == _DYNAMIC;
-        void *found = NULL;
-        if (!self && !after_us && vs_image_of(&image, m->l_addr, m->l_ld))
-            found = (void *)vs_image_defines(&image, "dlvsym");
-        if (found != NULL)
-            return found;
-        after_us = after_us && !self;
-    }
-    return NULL;
-}
-
-VS_NO_SANITIZE static void *find_next_dlvsym(void)
-{
-    void *p = __atomic_load_n(&vs_dlvsym_next, __ATOMIC_RELAXED);
-    if (p == NULL)
-        p = walk_for_dlvsym(true);
-    if (p == NULL)
-        p = walk_for_dlvsym(false);
-    /* relaxed: an address of code that has been mapped since the program started */
-    __atomic_store_n(&vs_dlvsym_next, p, __ATOMIC_RELAXED);
-    return p;
-}
-
-/* As vs_dlsym_real: this library is the caller. */
-VS_NO_SANITIZE static void *dlvsym_real(void *handle, const char *name, const char *version)
-{
-    void *(*real)(void *, const char *, const char *) = find_next_dlvsym();
-    void *answer = real != NULL ? real(handle, name, version) : NULL;
-    __asm__ volatile("" : : "r"(answer));
-    return answer;
-}
-
-/* The next dlsym after ours, likewise.  The version differs between the processors and with glibc 2.34. */
-VS_NO_SANITIZE static void *find_next_dlsym(void)
-{
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-    void *p = __atomic_load_n(&vs_dlsym_next, __ATOMIC_RELAXED);
-    for (size_t i = 0; p == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
-        p = dlvsym_real(RTLD_NEXT, "dlsym", versions[i]);
-    __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);
-    return p;
-}
-
-VS_NO_SANITIZE void *vs_dlsym_real(void *handle, const char *name)
-{
-    void *(*real)(void *, const char *) = find_next_dlsym();
-    /* not a tail call, so that the real one sees this library as the caller */
-    void *answer = real != NULL ? real(handle, name) : NULL;
-    __asm__ volatile("" : : "r"(answer));
-    return answer;
-}
-
-bool vs_hooks_own(const void *address)
-{
-    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-    extern const char _end[] __attribute__((visibility("hidden")));
-    return (const char *)address >= __ehdr_start && (const char *)address < _end;
-}
 
 /* The handle of the whole program, as dlopen(NULL) gives it: a look-up there searches the global scope.  It
  * is the same for the life of the process, so asking twice at once does no harm. */
@@ -136,13 +68,13 @@ static bool is_program_handle(void *handle)
 /* NAME among the caller's own libraries; VERSION NULL: any. */
 static void *find_in_caller(const char *name, const char *version, const void *caller)
 {
-    struct vs_object object;
-    if (!vs_find_object(caller, &object) || object.name[0] == '\0')
+    struct vs_loaded object;
+    if (!vs_loaded_at(caller, &object) || object.name[0] == '\0')
         return NULL;
     void *handle = dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == NULL)
         return NULL;
-    void *found = version != NULL ? dlvsym_real(handle, name, version) : vs_dlsym_real(handle, name);
+    void *found = version != NULL ? vs_dlvsym_real(handle, name, version) : vs_dlsym_real(handle, name);
     dlclose(handle);
     if (found == NULL)
         vs_dlsym_real(RTLD_NEXT, name); /* fails once more, for dlerror(): dlclose has wiped it */
@@ -153,7 +85,7 @@ static void *find_in_caller(const char *name, const char *version, const void *c
 static void *find_global(const char *name)
 {
     void *found = vs_dlsym_real(RTLD_DEFAULT, name);
-    return found != NULL && !vs_hooks_own(found) ? found : vs_dlsym_real(RTLD_NEXT, name);
+    return found != NULL && !vs_loaded_is_us(found) ? found : vs_dlsym_real(RTLD_NEXT, name);
 }
 
 static struct vs_dlsym_answer answer_with(const struct vs_row *row, void *found)
@@ -166,10 +98,10 @@ static struct vs_dlsym_answer answer_with(const struct vs_row *row, void *found)
 
 /* Whether the driver is what RTLD_NEXT means for CALLER, an object behind us: among its own dependencies, or,
  * for one of the program's own libraries, later in the global scope. */
-static bool driver_is_next(const char *name, const struct vs_object *caller, const void *return_address)
+static bool driver_is_next(const char *name, const struct vs_loaded *caller, const void *return_address)
 {
-    struct vs_object driver;
-    if (!vs_find_driver(&driver) || driver.order == caller->order || !vs_driver_learn())
+    struct vs_loaded driver;
+    if (!vs_loaded_driver(&driver) || driver.order == caller->order || !vs_driver_learn())
         return false;
     if (vs_driver_owns(find_in_caller(name, NULL, return_address)))
         return true;
@@ -179,8 +111,8 @@ static bool driver_is_next(const char *name, const struct vs_object *caller, con
 
 static struct vs_dlsym_answer lookup_next(const struct vs_row *row, const void *caller)
 {
-    struct vs_object from, self;
-    if (!vs_find_object(caller, &from) || !vs_find_object((const void *)vs_dlsym_lookup, &self))
+    struct vs_loaded from, self;
+    if (!vs_loaded_at(caller, &from) || !vs_loaded_at((const void *)vs_dlsym_lookup, &self))
         return (struct vs_dlsym_answer){NULL, 0};
     if (from.order > self.order)
         return driver_is_next(row->symbol, &from, caller) ? (struct vs_dlsym_answer){row->wrapper, 1}
@@ -217,7 +149,7 @@ static void lookup_other(const char *name)
 VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const void *caller)
 {
     const struct vs_dlsym_answer not_ours = {NULL, 0};
-    if (find_next_dlsym() == NULL)
+    if (vs_find_next_dlsym() == NULL)
         return (struct vs_dlsym_answer){NULL, 1};
     if (!vs_adopt_ready() || name == NULL)
         return not_ours;
@@ -237,7 +169,7 @@ static struct vs_dlsym_answer lookup_version(const struct vs_row *row, void *han
                                              const void *caller)
 {
     bool pseudo = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
-    void *found = dlvsym_real(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, row->symbol, version);
+    void *found = vs_dlvsym_real(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, row->symbol, version);
     if (found == NULL && pseudo)
         found = find_in_caller(row->symbol, version, caller);
     dlerror(); /* the real one says it again where it fails */
@@ -249,11 +181,11 @@ static struct vs_dlsym_answer lookup_version(const struct vs_row *row, void *han
  * none, and without an answer of ours that one would take libc's. */
 static struct vs_dlsym_answer lookup_next_interposer(const char *name, const void *caller)
 {
-    struct vs_object from, self;
+    struct vs_loaded from, self;
     /* by names of their own: the loader's idea of dlsym may be the other's */
     extern const char vs_dlsym_ours[], vs_dlvsym_ours[];
     const void *ours = strcmp(name, "dlsym") == 0 ? vs_dlsym_ours : vs_dlvsym_ours;
-    bool before = vs_find_object(caller, &from) && vs_find_object((const void *)vs_dlvsym_lookup, &self) &&
+    bool before = vs_loaded_at(caller, &from) && vs_loaded_at((const void *)vs_dlvsym_lookup, &self) &&
                   from.order < self.order;
     return (struct vs_dlsym_answer){before ? (void *)ours : NULL, before};
 }
@@ -267,7 +199,7 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlvsym_lookup(void *handle, const char 
                                                        const void *caller)
 {
     const struct vs_dlsym_answer not_ours = {NULL, 0};
-    if (find_next_dlvsym() == NULL)
+    if (vs_find_next_dlvsym() == NULL)
         return (struct vs_dlsym_answer){NULL, 1};
     if (handle == RTLD_NEXT && vs_adopt_ready() && name != NULL && is_look_up(name))
         return lookup_next_interposer(name, caller);
@@ -304,13 +236,8 @@ void vs_hooks_init(void)
     dl_iterate_phdr(is_behind_libc, &late);
     if (late)
         return;
-    find_next_dlsym();
-    startup_objects = vs_count_objects();
+    vs_find_next_dlsym();
+    startup_objects = vs_loaded_count();
     vs_unbind_strangers();
     vs_adopt_begin();
-}
-
-bool vs_cuda_seen(void)
-{
-    return atomic_load_explicit(&vs_hook_called, memory_order_relaxed);
 }

@@ -5,7 +5,7 @@
 #ifndef VS_HOOKS_SLOTS_H
 #define VS_HOOKS_SLOTS_H
 
-#include "image.h"
+#include "hooks/loader/image.h"
 
 struct vs_slot {
     uintptr_t at;     /* address of the word */

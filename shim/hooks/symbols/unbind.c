@@ -15,7 +15,7 @@
 #define _GNU_SOURCE
 #include "hooks/hook.h"
 
-#include "image.h"
+#include "hooks/loader/image.h"
 #include "slots.h"
 
 /* ---- what the loader would have found ---- */

@@ -12,8 +12,8 @@ hooks_library(hooks_driver new ${CMAKE_CURRENT_LIST_DIR}/fake_driver.c
 hooks_library(hooks_driver_old old ${CMAKE_CURRENT_LIST_DIR}/fake_driver.c)
 target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
-file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c
-  ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
+file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/loader/*.c
+  ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
 foreach(library hooks_preload hooks_provided) # the second with a provider
   add_library(${library} SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
   target_include_directories(${library} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})

@@ -4,15 +4,13 @@
  * glibc adds the load bias to the section's addresses in place, except where the section is read-only (the
  * vDSO): an address below the bias has not had it added.
  *
- * The way to libc's dlvsym leads through here before a sanitizer's runtime is up (resolve.c): no
+ * The way to libc's dlvsym leads through here before a sanitizer's runtime is up (next.c): no
  * instrumentation, and no string function that a sanitizer might have put its own in front of.
  */
 #define _GNU_SOURCE
 #include "image.h"
 
 #include <unistd.h>
-
-#include "hooks/hook.h"
 
 VS_NO_SANITIZE static bool same(const char *a, const char *b)
 {

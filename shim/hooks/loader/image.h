@@ -4,13 +4,16 @@
  * Reads mapped memory only: no allocation, no lock, no loader call, so that it may be used before the C
  * library has been initialised.
  */
-#ifndef VS_HOOKS_IMAGE_H
-#define VS_HOOKS_IMAGE_H
+#ifndef VS_HOOKS_LOADER_IMAGE_H
+#define VS_HOOKS_LOADER_IMAGE_H
 
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* For code that may run before a sanitizer's runtime is up: sanitizers look symbols up while they start. */
+#define VS_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 
 struct vs_image {
     ElfW(Addr) bias;

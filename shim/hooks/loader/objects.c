@@ -1,12 +1,11 @@
 /*
- * scope.c - the loader's list of objects: which one is the driver, which one an address lies in, and who
- * comes before whom.
+ * objects.c - see objects.h.
  *
  * dl_iterate_phdr walks the objects of our own namespace in the order of their loading, under the loader's
  * lock.  What is found is copied: nothing here points into the list afterwards.
  */
 #define _GNU_SOURCE
-#include "hooks/hook.h"
+#include "objects.h"
 
 #include <stdio.h>
 
@@ -14,7 +13,7 @@
 
 struct search {
     const void *address; /* NULL: the driver is looked for */
-    struct vs_object *out;
+    struct vs_loaded *out;
     int order;
 };
 
@@ -27,7 +26,7 @@ static bool matches(const struct search *s, const struct vs_image *image)
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *s = data;
-    struct vs_object *out = s->out;
+    struct vs_loaded *out = s->out;
     struct vs_image image;
     out->order = s->order++;
     vs_image_read(&image, info);
@@ -40,13 +39,13 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-bool vs_find_driver(struct vs_object *out)
+bool vs_loaded_driver(struct vs_loaded *out)
 {
     struct search s = {.out = out};
     return dl_iterate_phdr(visit, &s) != 0;
 }
 
-bool vs_find_object(const void *address, struct vs_object *out)
+bool vs_loaded_at(const void *address, struct vs_loaded *out)
 {
     struct search s = {.address = address, .out = out};
     return address != NULL && dl_iterate_phdr(visit, &s) != 0;
@@ -58,9 +57,16 @@ static int count(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-int vs_count_objects(void)
+int vs_loaded_count(void)
 {
     int n = 0;
     dl_iterate_phdr(count, &n);
     return n;
+}
+
+bool vs_loaded_is_us(const void *address)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    extern const char _end[] __attribute__((visibility("hidden")));
+    return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }

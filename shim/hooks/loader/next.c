@@ -1,0 +1,77 @@
+/*
+ * next.c - the dlsym and dlvsym that come after ours: the C library's, or those of another library that
+ * interposes them.
+ *
+ * No look-up can find the next dlvsym, since each would come by here: the loader's list is read instead. With
+ * dlvsym known, the next dlsym is an ordinary look-up of a version.  Neither way takes a lock of ours or
+ * allocates, and both may be gone before the C library or a sanitizer's runtime is initialised.
+ */
+#define _GNU_SOURCE
+#include "next.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include "image.h"
+
+/* dlsym.S jumps through these two. */
+void *vs_dlsym_next, *vs_dlvsym_next;
+
+/* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can tell,
+ * since all of them would come by here: the loader's list is read, of which only the part that the program
+ * started with is walked.  AFTER_US false: whoever has it (we were loaded later than libc). */
+VS_NO_SANITIZE static void *walk_for_dlvsym(bool after_us)
+{
+    extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+    struct vs_image image;
+    for (const struct link_map *m = _r_debug.r_map; m != NULL; m = m->l_next) {
+        bool self = m->l_ld == _DYNAMIC;
+        void *found = NULL;
+        if (!self && !after_us && vs_image_of(&image, m->l_addr, m->l_ld))
+            found = (void *)vs_image_defines(&image, "dlvsym");
+        if (found != NULL)
+            return found;
+        after_us = after_us && !self;
+    }
+    return NULL;
+}
+
+VS_NO_SANITIZE void *vs_find_next_dlvsym(void)
+{
+    void *p = __atomic_load_n(&vs_dlvsym_next, __ATOMIC_RELAXED);
+    if (p == NULL)
+        p = walk_for_dlvsym(true);
+    if (p == NULL)
+        p = walk_for_dlvsym(false);
+    /* relaxed: an address of code that has been mapped since the program started */
+    __atomic_store_n(&vs_dlvsym_next, p, __ATOMIC_RELAXED);
+    return p;
+}
+
+VS_NO_SANITIZE void *vs_dlvsym_real(void *handle, const char *name, const char *version)
+{
+    void *(*real)(void *, const char *, const char *) = vs_find_next_dlvsym();
+    void *answer = real != NULL ? real(handle, name, version) : NULL;
+    __asm__ volatile("" : : "r"(answer));
+    return answer;
+}
+
+/* The next dlsym after ours, likewise.  The version differs between the processors and with glibc 2.34. */
+VS_NO_SANITIZE void *vs_find_next_dlsym(void)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    void *p = __atomic_load_n(&vs_dlsym_next, __ATOMIC_RELAXED);
+    for (size_t i = 0; p == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
+        p = vs_dlvsym_real(RTLD_NEXT, "dlsym", versions[i]);
+    __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);
+    return p;
+}
+
+VS_NO_SANITIZE void *vs_dlsym_real(void *handle, const char *name)
+{
+    void *(*real)(void *, const char *) = vs_find_next_dlsym();
+    /* not a tail call, so that the real one sees this library as the caller */
+    void *answer = real != NULL ? real(handle, name) : NULL;
+    __asm__ volatile("" : : "r"(answer));
+    return answer;
+}
