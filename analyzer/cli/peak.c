@@ -16,13 +16,14 @@
 #include "trace/journal/journal.h"
 #include "analysis/relabel.h"
 #include "show/report/report.h"
+#include "show/report/stack.h"
 #include "base/shown.h"
 #include "read/symbols.h"
 #include "base/table.h"
 #include "base/units.h"
 
 struct options {
-    bool json, bytes;
+    bool json, bytes, full;
     const char *by, *at;
     int64_t top, device;
     struct relabel relabel;
@@ -37,6 +38,8 @@ static const struct option_row rows[] = {
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
+    {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
+     "every frame of a call stack, with its whole name"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
     {0}};
 
@@ -82,23 +85,15 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
 
 /* ---- text ---- */
 
-/* The program's own line first: the frames inside of it are the framework's. */
-static void print_stack(const struct page *p, const struct holder *h)
+/* The program's own line first: the frames inside of it are the framework's.  The number of frames that are
+ * not shown. */
+static size_t print_stack(const struct page *p, const struct holder *h)
 {
-    struct trace_frame *frames;
-    size_t n;
     char *line = stack_line_text(p->t, h->stack);
     printf("\n      stack %" PRId64 ": %s in %s%s%s\n", h->stack, units_bytes(h->bytes, p->o->bytes).s,
            units_count(h->count, "allocation").s, *line ? "," : "", line);
     free(line);
-    if (trace_stack(p->t, h->stack, &frames, &n))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        char *text = frame_text(&frames[i], true);
-        printf("        %s\n", text);
-        free(text);
-    }
-    free(frames);
+    return stack_print(p->t, h->stack, 0, p->o->full, 8, stdout);
 }
 
 static void group_row(struct table *table, const char *name, int64_t bytes, int64_t count, int64_t whole,
@@ -150,11 +145,10 @@ static void print_groups(const struct page *p, enum holder_by by)
     closing_rows(&table, p, sum, p->d->held_bytes, n - shown);
     putchar('\n');
     table_print(&table, stdout, 2);
-    for (size_t i = 0; by == BY_STACK && i < shown; i++) {
-        if (!groups[i].stack)
-            continue;
-        print_stack(p, &groups[i]);
-    }
+    size_t hidden = 0;
+    for (size_t i = 0; by == BY_STACK && i < shown; i++)
+        hidden += groups[i].stack ? print_stack(p, &groups[i]) : 0;
+    stack_print_hidden(hidden, stdout);
     table_free(&table);
     free((char *)header[0]);
     free(groups);
@@ -190,7 +184,7 @@ static void page_text(const struct page *p, int only)
     if (only < 0 && p->oom) {
         oom_report_device_text(p->oom, stdout, p->o->bytes);
     } else if (only < 0) {
-        report_growth_text(p->t, &d->growth, stdout, p->o->bytes);
+        report_growth_text(p->t, &d->growth, stdout, p->o->bytes, p->o->full);
         report_savings_text(&d->savings, stdout, p->o->bytes);
         report_residual_text(&d->residual, stdout, p->o->bytes);
     }

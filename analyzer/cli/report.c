@@ -7,17 +7,20 @@
 #include "base/args.h"
 #include "base/commands.h"
 #include "show/ranks/ranks.h"
+#include "read/symbols.h"
 #include "analysis/relabel.h"
 #include "show/report/report.h"
 
 struct options {
-    bool json, bytes;
+    bool json, bytes, full;
     struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-report(1)"},
+    {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
+     "every frame of a call stack, with its whole name"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
     {0}};
 
@@ -52,6 +55,10 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     if (relabel_open(&t, files[i], &o->relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
+    if (t.end != TRACE_END_RUNNING && n == 1) {
+        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        vs_symbols_fill(files[i], why, sizeof why);
+    }
     int status = EXIT_GOOD;
     if (!j && n > 1 ? report_load_brief(&r, &t) : report_load(&r, &t)) {
         status = complain("%s", t.why);
@@ -61,7 +68,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         if (j)
             report_json(&r, j);
         else if (n == 1)
-            report_text(&r, stdout, o->bytes);
+            report_text(&r, stdout, o->bytes, o->full);
     }
     report_free(&r);
     trace_close(&t);

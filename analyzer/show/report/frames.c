@@ -65,19 +65,3 @@ char *stack_line_text(struct trace *t, int64_t stack)
     free(text);
     return all;
 }
-
-void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out)
-{
-    struct trace_frame *frames;
-    size_t n;
-    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
-        return;
-    for (size_t i = 0; i < n && i < most; i++) {
-        char *text = frame_text(&frames[i], false);
-        fprintf(out, "        %s\n", text);
-        free(text);
-    }
-    if (n > most)
-        fprintf(out, "        and %s\n", units_count((int64_t)(n - most), "outer frame").s);
-    free(frames);
-}

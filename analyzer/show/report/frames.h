@@ -26,7 +26,4 @@ char *line_text(const char *line);
  * caller frees it. */
 char *stack_line_text(struct trace *t, int64_t stack);
 
-/* The frames of STACK, the MOST innermost ones, each on a line of its own. */
-void report_frames_text(struct trace *t, int64_t stack, size_t most, FILE *out);
-
 #endif

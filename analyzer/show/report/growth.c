@@ -7,6 +7,7 @@
 
 #include "frames.h"
 #include "report.h"
+#include "stack.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "trace/event.h"
@@ -84,24 +85,25 @@ static void print_groups(struct trace *t, const struct growth *g, FILE *out, boo
         fprintf(out, "    and %s more\n", units_count((int64_t)(g->count - SHOWN), "kind").s);
 }
 
-static void print_stacks(struct trace *t, const struct growth *g, FILE *out, bool exact)
+static void print_stacks(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)
 {
-    size_t printed = 0;
+    size_t printed = 0, hidden = 0;
     for (size_t i = 0; i < g->count && printed < STACKS; i++) {
         if (g->groups[i].stack <= 0)
             continue;
         char *line = stack_line_text(t, g->groups[i].stack);
         fprintf(out, "    the %s a step came from%s\n", B(g->groups[i].bytes / g->steps), line);
         free(line);
-        report_frames_text(t, g->groups[i].stack, FRAMES, out);
+        hidden += stack_print(t, g->groups[i].stack, full ? 0 : FRAMES, full, 8, out);
         printed++;
     }
     if (!printed)
         fprintf(out, "    no call stack was taken of it: VRAMSCOPE_STACKS=all takes native ones of the "
                      "framework's too\n");
+    stack_print_hidden(hidden, out);
 }
 
-void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
+void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)
 {
     if (!g->known || !g->count)
         return;
@@ -111,7 +113,7 @@ void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool
         B(g->bytes), (long long)g->first_step, (long long)g->last_step, (long long)g->last_step,
         B(g->bytes / g->steps));
     print_groups(t, g, out, exact);
-    print_stacks(t, g, out, exact);
+    print_stacks(t, g, out, exact, full);
     fprintf(out, "    a leak, or what fills up or is cleared only later: the recording cannot tell which\n");
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "stack.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -177,13 +178,13 @@ static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
+static void print_who(const struct oom_report *r, struct trace *t, FILE *out, bool full)
 {
     const struct trace_oom_kept *o = r->lead;
     fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? shown(o->owner) : "an unknown library",
             o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown",
             o->stack > 0 ? ":" : " (no call stack)");
-    report_frames_text(t, o->stack, FRAMES, out);
+    stack_print(t, o->stack, full ? 0 : FRAMES, full, 8, out);
 }
 
 static void row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole, bool exact)
@@ -279,9 +280,9 @@ void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact)
     table_free(&table);
 }
 
-static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full)
 {
-    size_t n, printed = 0;
+    size_t n, printed = 0, hidden = 0;
     struct holder *held = holders_group(r->live, r->live_count, BY_STACK, &n);
     for (size_t i = 0; i < n && printed < STACKS; i++) {
         if (held[i].stack <= 0 && held[i].bytes > 0 && !printed)
@@ -295,9 +296,10 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
         fprintf(out, "%s    %s in %s came from%s\n", printed++ ? "" : "\n", B(held[i].bytes),
                 units_count(held[i].count, "allocation").s, line);
         free(line);
-        report_frames_text(t, held[i].stack, OF_HOLDER, out);
+        hidden += stack_print(t, held[i].stack, full ? 0 : OF_HOLDER, full, 8, out);
     }
     free(held);
+    stack_print_hidden(hidden, out);
     fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));
 }
 
@@ -343,7 +345,7 @@ static void print_absorbed(const struct oom_report *r, FILE *out)
                 units_count(r->absorbed, "refusal").s);
 }
 
-void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full)
 {
     if (r->lead) {
         char *place = place_of(r->lead), *cause = cause_text(r, exact);
@@ -354,9 +356,9 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         free(cause);
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
-        print_who(r, t, out);
+        print_who(r, t, out, full);
         print_held(r, out, exact);
-        print_stacks(r, t, out, exact);
+        print_stacks(r, t, out, exact, full);
         print_all(r, out, exact);
     } else if (t->oom_total > 0 || t->refused_total - r->absorbed > 0) {
         fprintf(out, "OUT OF MEMORY: %s and %s by the driver; the file does not hold who held the memory\n",

@@ -30,7 +30,7 @@ struct oom_report {
 int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
 void oom_report_free(struct oom_report *r);
 
-void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact);
+void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full);
 /* The device then, from allocated to what others held: the same rows in every command; nothing of the host.
  */
 void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact);

@@ -57,7 +57,8 @@ int report_load(struct report *r, struct trace *t);
 int report_load_brief(struct report *r, struct trace *t);
 void report_free(struct report *r);
 
-void report_text(const struct report *r, FILE *out, bool exact);
+/* FULL: call stacks with every frame (stack.h) */
+void report_text(const struct report *r, FILE *out, bool exact, bool full);
 void report_json(const struct report *r, struct json *j); /* one object */
 
 /* arena.c */
@@ -82,7 +83,7 @@ void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
 /* What grows from step to step, shared by report and peak (growth.c); nothing where nothing is found. */
-void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
+void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);
 void report_growth_json(struct trace *t, const struct growth *g, struct json *j);
 
 /* What would lower the peak, shared by report and peak (savings.c); nothing where it is not known. */
@@ -94,7 +95,7 @@ void report_bounds_text(const struct trace *t, FILE *out);
 void report_bounds_json(const struct trace *t, struct json *j);
 
 /* Shared by report and peak. */
-void report_header_text(const struct report *r, FILE *out, bool exact);
+void report_header_text(const struct report *r, FILE *out, bool exact, bool full);
 void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */
 char *report_holder_name(const struct holder *h); /* "blocks born in forward", "direct, libcublasLt.so.13" */
 

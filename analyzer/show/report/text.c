@@ -83,13 +83,13 @@ static void print_losses(const struct report *r, FILE *out)
         fprintf(out, "the process did not end in good order; everything up to its end is here\n");
 }
 
-void report_header_text(const struct report *r, FILE *out, bool exact)
+void report_header_text(const struct report *r, FILE *out, bool exact, bool full)
 {
     const struct trace *t = r->trace;
     const struct trace_process *p = &t->process;
     if (t->end_line)
         fprintf(out, "%s\n", shown(t->end_line));
-    oom_report_text(&r->oom, r->trace, out, exact);
+    oom_report_text(&r->oom, r->trace, out, exact, full);
     print_losses(r, out);
     if (p->simulated)
         fprintf(out, "simulated driver: no GPU was involved\n");
@@ -255,9 +255,9 @@ static void print_host(const struct report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-void report_text(const struct report *r, FILE *out, bool exact)
+void report_text(const struct report *r, FILE *out, bool exact, bool full)
 {
-    report_header_text(r, out, exact);
+    report_header_text(r, out, exact, full);
     for (size_t i = 0; i < r->device_count; i++) {
         const struct device_report *d = &r->devices[i];
         fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? shown(d->name) : "unknown name");
@@ -269,7 +269,7 @@ void report_text(const struct report *r, FILE *out, bool exact)
         report_names_text(d, out, exact);
         print_peak(r, d, out, exact);
         report_arenas_text(r, d->device, out, exact);
-        report_growth_text(r->trace, &d->growth, out, exact);
+        report_growth_text(r->trace, &d->growth, out, exact, full);
         report_savings_text(&d->savings, out, exact);
         report_residual_text(&d->residual, out, exact);
     }

@@ -1,1 +1,2 @@
 vs_analyzer_test(output LIBS room_base)
+vs_analyzer_test(cxx_name LIBS room_base)

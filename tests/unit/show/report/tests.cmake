@@ -1,1 +1,2 @@
 vs_analyzer_test(frames_text LIBS room_show_report)
+vs_analyzer_test(stack_text LIBS room_show_report)

@@ -1,0 +1,290 @@
+/*
+ * stack.c - see stack.h.
+ *
+ * Each frame gets a name and a use; some are then kept and others not; what is kept becomes lines.
+ */
+#include "stack.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/journal/journal.h"
+#include "base/cxx_name.h"
+#include "base/shown.h"
+#include "base/units.h"
+#include "frames.h"
+#include "hidden.h"
+#include "read/elf_names.h"
+
+struct entry {
+    const struct trace_frame *frame;
+    const char *module; /* without folders */
+    char *name;         /* NULL: a line of Python, or nobody named it */
+    enum frame_use use;
+    bool python, kept;
+};
+
+/* ---- names ---- */
+
+static bool cut_prefix(const char **text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (strncmp(*text, prefix, n) != 0)
+        return false;
+    *text += n;
+    return true;
+}
+
+static bool cut_suffix(const char *text, const char *suffix, size_t *length)
+{
+    size_t n = strlen(suffix);
+    if (*length <= n || strncmp(text + *length - n, suffix, n) != 0)
+        return false;
+    *length -= n;
+    return true;
+}
+
+/* What nvcc makes to launch a kernel has the kernel's mangled name in its own. */
+static char *launch_name(const char *function)
+{
+    if (!cut_prefix(&function, "__device_stub_") || function[0] != '_' || function[1] != 'Z')
+        return NULL;
+    char *plain = elf_demangle(function), *kernel = plain ? cxx_name(plain) : NULL;
+    char *name = kernel ? xformat("launch of %s", kernel) : NULL;
+    free(plain);
+    free(kernel);
+    return name;
+}
+
+/* at::_ops::addmm::call is what at::addmm calls; a node of backward is known by its class. */
+static char *familiar_name(char *name)
+{
+    const char *text = name;
+    size_t n;
+    char *better = NULL;
+    if (cut_prefix(&text, "at::_ops::") && (n = strlen(text)) && cut_suffix(text, "::call", &n))
+        better = xformat("at::%.*s", (int)n, text);
+    else if (cut_prefix(&text, "torch::autograd::generated::") && (n = strlen(text)) &&
+             cut_suffix(text, "::apply", &n))
+        better = xformat("%.*s", (int)n, text);
+    if (!better)
+        return name;
+    free(name);
+    return better;
+}
+
+static struct entry entry_of(const struct trace_frame *f)
+{
+    struct entry e = {.frame = f, .python = f->kind == VS_FRAME_PYTHON, .kept = true};
+    const char *slash = f->module ? strrchr(f->module, '/') : NULL;
+    e.module = slash ? slash + 1 : f->module ? f->module : "?";
+    if (e.python) {
+        e.use = frame_is_wrapper(f->file, f->function) ? FRAME_DISPATCHER : FRAME_TELLS;
+        return e;
+    }
+    char *name = f->function ? cxx_name(f->function) : NULL;
+    e.use = frame_use(name, e.module);
+    char *launch = f->function ? launch_name(f->function) : NULL;
+    if (launch)
+        free(name);
+    e.name = launch ? launch : name ? familiar_name(name) : NULL;
+    return e;
+}
+
+/* ---- which frames are kept ---- */
+
+static bool any_python(const struct entry *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (e[i].python)
+            return true;
+    return false;
+}
+
+static void drop_useless(struct entry *e, size_t n)
+{
+    bool python = any_python(e, n);
+    for (size_t i = 0; i < n; i++)
+        e[i].kept = e[i].use == FRAME_TELLS || e[i].use == FRAME_OPERATOR || e[i].use == FRAME_LIBC ||
+                    (e[i].use == FRAME_INTERPRETER && !python);
+    while (n && (e[n - 1].use == FRAME_START || e[n - 1].use == FRAME_LIBC))
+        e[--n].kept = false;
+}
+
+/* torch.empty and its kin, under any of their names: as the program calls them, or from within others. */
+static bool makes_room(const struct entry *e)
+{
+    return !e->python && e->name && strncmp(e->name, "at::empty", 9) == 0;
+}
+
+/* at::native::log_softmax tells no more than at::log_softmax_int around it. */
+static bool computes(const struct entry *function, const struct entry *around)
+{
+    const char *f = function->name, *o = around->name;
+    if (!f || function->use != FRAME_TELLS || around->use != FRAME_OPERATOR ||
+        !cut_prefix(&f, "at::native::") || !cut_prefix(&o, "at::"))
+        return false;
+    cut_prefix(&f, "structured_");
+    size_t same = strlen(f) < strlen(o) ? strlen(f) : strlen(o);
+    return strncmp(f, o, same) == 0;
+}
+
+static void drop_repetition(struct entry *e, size_t n)
+{
+    const struct entry *outer = NULL;
+    for (size_t i = n; i-- > 0;) {
+        if (!e[i].kept)
+            continue;
+        if (outer && computes(&e[i], outer))
+            e[i].kept = false;
+        else
+            outer = &e[i];
+    }
+}
+
+static bool any_kept(const struct entry *e, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        if (e[i].kept)
+            return true;
+    return false;
+}
+
+/* In the run of native frames from FROM to TO torch.empty is shown only where nobody else asked for it. */
+static void settle_empty(struct entry *e, size_t from, size_t to)
+{
+    size_t outermost = to;
+    bool others = false;
+    for (size_t i = from; i < to; i++) {
+        if (makes_room(&e[i])) {
+            e[i].kept = false;
+            outermost = i;
+        }
+        others = others || (e[i].kept && e[i].use != FRAME_INTERPRETER);
+    }
+    if (outermost < to && !others)
+        e[outermost].kept = true;
+}
+
+static void settle_runs(struct entry *e, size_t n)
+{
+    for (size_t from = 0, to; from < n; from = to + 1) {
+        for (to = from; to < n && !e[to].python; to++) {
+        }
+        settle_empty(e, from, to);
+    }
+}
+
+static void choose(struct entry *e, size_t n)
+{
+    drop_useless(e, n);
+    drop_repetition(e, n);
+    settle_runs(e, n);
+    if (!any_kept(e, 0, n))
+        for (size_t i = 0; i < n; i++)
+            e[i].kept = true;
+}
+
+/* ---- lines ---- */
+
+/* Whether two neighbours stand in one line: the same function again, or a library nobody names. */
+static bool same_line(const struct entry *a, const struct entry *b)
+{
+    if (a->python || b->python || strcmp(a->module, b->module) != 0)
+        return false;
+    return a->name && b->name ? strcmp(a->name, b->name) == 0 : !a->name && !b->name;
+}
+
+static char *named_line(const struct entry *e, size_t times)
+{
+    const struct trace_frame *f = e->frame;
+    if (times > 1)
+        return xformat("%s ×%zu  (%s)", shown(e->name), times, shown(e->module));
+    if (!f->file)
+        return xformat("%s  (%s)", shown(e->name), shown(e->module));
+    return xformat("%s  (%s)  %s:%" PRId64, shown(e->name), shown(e->module), shown(f->file),
+                   f->line == UNKNOWN ? 0 : f->line);
+}
+
+static char *line_of(const struct entry *e, size_t times)
+{
+    if (e->python || (!e->name && times == 1))
+        return frame_text(e->frame, false);
+    if (e->name)
+        return named_line(e, times);
+    char *first = frame_text(e->frame, false), *line = xformat("%s, and %zu more", first, times - 1);
+    free(first);
+    return line;
+}
+
+static void add_lines(struct stack_lines *s, const struct entry *e, size_t n)
+{
+    const struct entry *first = NULL; /* of the line that is being gathered */
+    size_t times = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!e[i].kept)
+            continue;
+        if (first && !same_line(first, &e[i])) {
+            *PUSH(s->line, s->count) = line_of(first, times);
+            first = NULL;
+        }
+        times = first ? times + 1 : 1;
+        first = first ? first : &e[i];
+    }
+    if (first)
+        *PUSH(s->line, s->count) = line_of(first, times);
+}
+
+struct stack_lines stack_lines_of(const struct trace_frame *frames, size_t n, bool full)
+{
+    struct stack_lines s = {0};
+    if (full) {
+        for (size_t i = 0; i < n; i++)
+            *PUSH(s.line, s.count) = frame_text(&frames[i], true);
+        return s;
+    }
+    struct entry *e = xrealloc(NULL, (n + 1) * sizeof *e);
+    for (size_t i = 0; i < n; i++)
+        e[i] = entry_of(&frames[i]);
+    choose(e, n);
+    add_lines(&s, e, n);
+    for (size_t i = 0; i < n; i++) {
+        s.hidden += !e[i].kept;
+        free(e[i].name);
+    }
+    free(e);
+    return s;
+}
+
+void stack_lines_free(struct stack_lines *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        free(s->line[i]);
+    free(s->line);
+    *s = (struct stack_lines){0};
+}
+
+size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int indent, FILE *out)
+{
+    struct trace_frame *frames;
+    size_t n, hidden;
+    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
+        return 0;
+    struct stack_lines s = stack_lines_of(frames, n, full);
+    for (size_t i = 0; i < s.count && (!most || i < most); i++)
+        fprintf(out, "%*s%s\n", indent, "", s.line[i]);
+    if (most && s.count > most)
+        fprintf(out, "%*sand %zu more\n", indent, "", s.count - most);
+    hidden = s.hidden;
+    stack_lines_free(&s);
+    free(frames);
+    return hidden;
+}
+
+void stack_print_hidden(size_t hidden, FILE *out)
+{
+    if (hidden)
+        fprintf(out, "    (%s of allocators, dispatchers, wrappers and the interpreter not shown: --full)\n",
+                units_count((int64_t)hidden, "frame").s);
+}
