@@ -93,6 +93,14 @@ struct text units_count(int64_t n, const char *noun)
     return out;
 }
 
+struct text units_pid(int64_t pid)
+{
+    struct text out = {"unknown pid"};
+    if (pid != UNKNOWN)
+        snprintf(out.s, sizeof out.s, "pid %lld", (long long)pid);
+    return out;
+}
+
 struct text units_date(int64_t realtime_ns)
 {
     struct text out;

@@ -23,6 +23,8 @@ struct text units_change(int64_t a, int64_t b);
 struct text units_bytes_change(int64_t bytes, bool exact);
 /* "1 event", "2 events"; the plural takes an s */
 struct text units_count(int64_t n, const char *noun);
+/* "pid 4711", "unknown pid" */
+struct text units_pid(int64_t pid);
 /* "2026-11-20 14:03:11 UTC" */
 struct text units_date(int64_t realtime_ns);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "leftover.h"
 #include "sql.h"
 
@@ -44,8 +45,7 @@ static void end_running(struct trace *t)
 {
     int64_t pid = trace_sql_one(t, "SELECT pid FROM process ORDER BY id LIMIT 1");
     end_as(t, TRACE_END_RUNNING,
-           xformat("still running: pid %lld; what is shown has been written so far",
-                   pid == UNKNOWN ? -1 : (long long)pid));
+           xformat("still running: %s; what is shown has been written so far", units_pid(pid).s));
 }
 
 /* The journal is not here.  A process on another host may still run, or have left it there. */

@@ -15,7 +15,7 @@
 
 #include "read/trace.h"
 
-/* The process that PATH is of, closed and whole; false where it is not. */
+/* The process that PATH is of, closed and whole; false where it is not, or does not say which. */
 static bool owner_of(const char *path, struct trace_process *p)
 {
     struct trace t;
@@ -24,7 +24,7 @@ static bool owner_of(const char *path, struct trace_process *p)
     if (closed) {
         *p = t.process;
         p->host = p->command = NULL;
-        closed = t.end == TRACE_END_CLEAN || t.end == TRACE_END_MERGED;
+        closed = (t.end == TRACE_END_CLEAN || t.end == TRACE_END_MERGED) && p->pid != UNKNOWN;
         trace_close(&t);
     }
     closed = closed && access(log, F_OK);

@@ -50,7 +50,7 @@
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
 CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;
 
--- the process that was recorded, or the processes.  host, boot_id (the kernel's, it changes with each boot) and pid name it among all; command is
+-- the process that was recorded, or the processes.  host, boot_id (the kernel's, it changes with each boot) and pid (NULL: unknown) name it among all; command is
 -- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher gave them;
 -- start_realtime_ns the wall clock at t = 0; end_ns NULL while it runs or when it was killed
 CREATE TABLE process(

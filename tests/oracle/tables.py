@@ -63,6 +63,11 @@ class Tables:
         for m in self.r.table("meta"):
             if m.process not in ({0} if m.key in ("schema_version", "version") else processes):
                 self.complain(f"meta {m.key}: of process {m.process}")
+        for p in self.r.table("process"):
+            for what, least in (("pid", 1), ("rank", 0), ("local_rank", 0), ("world_size", 1)):
+                value = getattr(p, what)
+                if value is not None and value < least:
+                    self.complain(f"process {p.id}: {what} is {value}")
 
     def peak_live(self):
         peaks = {p.device: p.seq for p in self.r.table("peak") if p.kind == "allocated"}

@@ -50,7 +50,7 @@ static void print_rank(const struct rank_file *f, FILE *out)
     if (f->rank != UNKNOWN)
         fprintf(out, "rank %lld", (long long)f->rank);
     else
-        fprintf(out, "pid %lld", f->pid == UNKNOWN ? -1 : (long long)f->pid);
+        fputs(units_pid(f->pid).s, out);
 }
 
 /* What is not as it should be, before any figure. */

@@ -93,8 +93,8 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     print_losses(r, out);
     if (p->simulated)
         fprintf(out, "simulated driver: no GPU was involved\n");
-    fprintf(out, "\n  command   %s\n  host      %s, pid %lld", p->command ? shown(p->command) : "unknown",
-            p->host ? shown(p->host) : "unknown", p->pid == UNKNOWN ? -1 : (long long)p->pid);
+    fprintf(out, "\n  command   %s\n  host      %s, %s", p->command ? shown(p->command) : "unknown",
+            p->host ? shown(p->host) : "unknown", units_pid(p->pid).s);
     if (t->processes > 1)
         fprintf(out, " (process %lld of the file's %s)", (long long)p->id, t->process_names);
     if (p->rank != UNKNOWN)

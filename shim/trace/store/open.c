@@ -131,13 +131,14 @@ static int number_or_null(int32_t value, char *out, size_t n)
 static int insert_process(struct vs_store *s)
 {
     const struct vs_store_config *c = &s->config;
-    char rank[16], local_rank[16], world_size[16];
+    char pid[16], rank[16], local_rank[16], world_size[16];
+    number_or_null(c->pid > 0 ? c->pid : INT32_MIN, pid, sizeof pid); /* a journal may say anything */
     number_or_null(c->rank, rank, sizeof rank);
     number_or_null(c->local_rank, local_rank, sizeof local_rank);
     number_or_null(c->world_size, world_size, sizeof world_size);
     char *sql = sqlite3_mprintf(
-        "INSERT INTO process VALUES(" VS_PROCESS ",%Q,%Q,%d,%s,%s,%s,%Q,%lld,NULL,%d)", c->host, c->boot_id,
-        c->pid, rank, local_rank, world_size, c->command, (long long)c->start_realtime_ns, c->simulated);
+        "INSERT INTO process VALUES(" VS_PROCESS ",%Q,%Q,%s,%s,%s,%s,%Q,%lld,NULL,%d)", c->host, c->boot_id,
+        pid, rank, local_rank, world_size, c->command, (long long)c->start_realtime_ns, c->simulated);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     return rc;

@@ -33,6 +33,11 @@ first 'GAP: from 7 us on: not covered: a second CUDA driver'
 grep -q complete page && fail "complete with a road past the recording"
 state gap.db 'see its report'
 
+# a process whose number nobody knows
+make_db nopid.db "UPDATE process SET pid = NULL"
+"$V" report nopid.db >page
+says '^  host  .*, unknown pid'
+
 # what a row is, its code says, whatever its text is
 make_db worded.db "$reports; INSERT INTO loss VALUES(1,7000,0,'journal_cut','something took the journal'), (1,7000,0,'thinned','left out'), (1,8000,0,'later','not covered, says a later version')"
 "$V" report worded.db >page

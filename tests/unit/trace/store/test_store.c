@@ -37,6 +37,7 @@ struct job {
     struct vs_writer *w;
     struct stream s;
     uint64_t max_bytes;
+    bool no_pid; /* the configuration does not know it */
 };
 
 static int make_dir(void **state)
@@ -93,7 +94,7 @@ static int job_writer(struct job *job)
                                  .version = "test",
                                  .host = "here",
                                  .command = "python train.py",
-                                 .pid = 42,
+                                 .pid = job->no_pid ? INT32_MIN : 42,
                                  .rank = INT32_MIN,
                                  .local_rank = 3,
                                  .world_size = INT32_MIN,
@@ -620,6 +621,16 @@ static void foreign_and_newer_files_are_refused_untouched(void **state)
     vs_journal_close(job.j);
 }
 
+static void a_process_without_a_known_pid_has_none_in_the_database(void **state)
+{
+    struct job job;
+    job_journal(&job, "nopid");
+    job.no_pid = true;
+    assert_int_equal(job_writer(&job), 0);
+    job_close(&job);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM process WHERE pid IS NULL AND rank IS NULL"), 1);
+}
+
 static void directory_that_is_not_there_is_an_error(void **state)
 {
     struct job job;
@@ -853,6 +864,7 @@ int main(void)
         cmocka_unit_test(folded_run_that_was_killed_is_recovered_exactly),
         cmocka_unit_test(full_disk_is_an_error_that_can_be_repeated),
         cmocka_unit_test(foreign_and_newer_files_are_refused_untouched),
+        cmocka_unit_test(a_process_without_a_known_pid_has_none_in_the_database),
         cmocka_unit_test(directory_that_is_not_there_is_an_error),
         cmocka_unit_test(host_closes_every_descriptor_and_reuses_the_numbers),
         cmocka_unit_test(hosts_own_sqlite_may_open_and_close_the_same_file),
