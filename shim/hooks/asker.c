@@ -38,12 +38,14 @@ static const struct library {
     {"librmm", "", VS_ASKER_POOL, false},
 };
 
-static bool is_file_of(const char *path, const struct library *library)
+/* Nearly every caller is none of these libraries, and each allocation asks: the names are compared here and
+ * not by strncmp, because most differ within the first characters. */
+static bool is_file_of(const char *path, const char *base, const struct library *library)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t n = strlen(library->name);
-    return strncmp(base, library->name, n) == 0 && (base[n] == '.' || base[n] == '-') &&
-           strstr(path, library->directory) != NULL;
+    const char *name = library->name;
+    while (*name != '\0' && *base == *name)
+        base++, name++;
+    return *name == '\0' && (*base == '.' || *base == '-') && strstr(path, library->directory) != NULL;
 }
 
 /* XLA can also be told to ask the driver for each array: then nothing is carved. */
@@ -61,8 +63,9 @@ static enum vs_asker unless_each(enum vs_asker asker)
 
 static enum vs_asker asker_in(const char *path)
 {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (is_file_of(path, &libraries[i]))
+        if (is_file_of(path, base, &libraries[i]))
             return libraries[i].xla ? unless_each(libraries[i].asker) : libraries[i].asker;
     return VS_ASKER_UNKNOWN;
 }

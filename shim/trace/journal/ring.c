@@ -294,8 +294,10 @@ static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_jo
     return true;
 }
 
-static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *j,
-                                                             const struct vs_event *event, bool wait)
+/* Where vs_ring_claim() has refused: other producers are in the way, the ring is full, or something was lost.
+ */
+static __attribute__((noinline)) uint64_t append_carefully(struct vs_journal *j, const struct vs_event *event,
+                                                           bool wait)
 {
     uint64_t seq = VS_SEQ_NONE;
     unsigned failures = 0;
@@ -311,6 +313,16 @@ static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *
             return drop(j, event);
     }
     return publish(j, seq, event, failures == 0);
+}
+
+static inline __attribute__((always_inline)) uint64_t append(struct vs_journal *j,
+                                                             const struct vs_event *event, bool wait)
+{
+    struct vs_ring ring = ring_of(j);
+    uint64_t seq;
+    if (likely(vs_ring_claim(&ring, &seq)))
+        return publish(j, seq, event, true);
+    return append_carefully(j, event, wait);
 }
 
 struct vs_ring vs_journal_ring(const struct vs_journal *j)
