@@ -11,7 +11,8 @@
  * Further passes free what the run left and begin again from that state; last: the last of them, or the last
  * quarter of the only one.  lag: marks are reached so many events later, or up to half as much earlier or
  * later, each by chance.  Where there are several streams, each is a lane.  defer: no stream is known, and
- * frees do not wait.  The TRACE training:N is made up: a training loop on N streams (training_trace.h).
+ * frees do not wait.  Two kinds of TRACE are made up, training loops on N streams (training_trace.h):
+ * training:N, and lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]], whose lengths never repeat.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -55,13 +56,29 @@ static bool read_event(FILE *f, struct trace_event *e)
     return words >= 1;
 }
 
+/* A training loop whose lengths are those of a list, or never repeat. */
+static bool made_up(const char *name, struct trace *t)
+{
+    uint32_t streams = 1;
+    struct training m = {.layers = 24, .hidden = 2048, .inner = 5504, .vocabulary = 32000, .batches = 44};
+    bool list = sscanf(name, "training:%u", &streams) == 1;
+    bool random = sscanf(name, "lengths:%u:%u:%lu:%lu:%lu", &streams, &m.layers, &m.hidden, &m.inner,
+                         &m.vocabulary) >= 1;
+    if (random) {
+        m.batches = 200;
+        m.shortest = 400;
+        m.longest = 6000;
+    }
+    m.streams = streams && streams <= STREAMS ? streams : 1;
+    if (list || random)
+        *t = training_trace(&m);
+    return list || random;
+}
+
 static bool read_trace(const char *path, struct trace *t)
 {
-    if (!strncmp(path, "training:", 9)) {
-        uint32_t streams = (uint32_t)atoi(path + 9);
-        *t = training_trace(&(struct training){streams ? streams : 1, 44, 24, 2048, 5504, 32000});
-        return streams <= STREAMS;
-    }
+    if (made_up(path, t))
+        return true;
     FILE *f = fopen(path, "r");
     bool good = f && fscanf(f, "%u %u ", &t->first, &t->count) == 2;
     t->event = good ? calloc(t->count + 1, sizeof *t->event) : NULL;

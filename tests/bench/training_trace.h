@@ -5,6 +5,9 @@
  * length, each on the next stream in turn: a forward pass that saves most of what it makes, logits three
  * times over, a backward pass that frees it all, in reverse.  With several streams three micro-batches are
  * under way at once, their calls interleaved.  The same arguments make the same trace.
+ *
+ * Lengths come from a list that begins anew after 11 micro-batches, or, where `longest` is given, by chance
+ * between `shortest` and `longest`, so that none of them need ever come again.
  */
 #ifndef TRAINING_TRACE_H
 #define TRAINING_TRACE_H
@@ -29,6 +32,7 @@ struct trace {
 struct training {
     uint32_t streams, batches, layers;
     uint64_t hidden, inner, vocabulary;
+    uint32_t shortest, longest; /* tokens of a micro-batch; 0: from the list */
 };
 
 static inline uint32_t trace_event_add(struct trace *t, int stream, uint64_t size, uint32_t id)
@@ -121,9 +125,13 @@ static inline void trace_batch(struct trace *t, const struct training *m, int st
     free(saved);
 }
 
-static inline uint64_t trace_tokens(uint32_t batch)
+static inline uint64_t trace_tokens(const struct training *m, uint32_t batch)
 {
     static const uint64_t tokens[] = {2048, 1111, 640, 1536, 2048, 333, 1801, 1024, 2000, 512, 1297};
+    uint64_t random = (batch + 1) * 0x9e3779b97f4a7c15ull;
+    random = (random ^ random >> 29) * 0xbf58476d1ce4e5b9ull;
+    if (m->longest)
+        return m->shortest + (random >> 32) % (m->longest - m->shortest + 1);
     return tokens[batch % (sizeof tokens / sizeof *tokens)];
 }
 
@@ -170,7 +178,7 @@ static inline struct trace training_trace(const struct training *m)
     trace_weights(&t, m);
     for (uint32_t b = 0; b < m->batches; b++) {
         batch[b].ids = t.ids;
-        trace_batch(&batch[b], m, (int)(b % m->streams), trace_tokens(b));
+        trace_batch(&batch[b], m, (int)(b % m->streams), trace_tokens(m, b));
         t.ids = batch[b].ids;
     }
     for (uint32_t b = 0; m->streams == 1 && b < m->batches; b++)

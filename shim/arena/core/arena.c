@@ -31,24 +31,20 @@ struct array {
     size_t bytes;
 };
 
-#define ARRAYS (8 + LEVELS)
+#define ARRAYS (7 + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
 {
     size_t home = a->home_slots, all = a->slots, bits = all;
-    struct array arrays[8] = {
-        {(void **)&a->starts, all * sizeof *a->starts},
-        {(void **)&a->used, home},
-        {(void **)&a->picked, home},
-        {(void **)&a->users, home * sizeof *a->users},
-        {(void **)&a->seq, home * sizeof *a->seq},
-        {(void **)&a->atom_of, home * sizeof *a->atom_of},
-        {(void **)&a->handle, home * sizeof *a->handle},
+    struct array arrays[7] = {
+        {(void **)&a->starts, all * sizeof *a->starts},    {(void **)&a->used, home},
+        {(void **)&a->users, home * sizeof *a->users},     {(void **)&a->seq, home * sizeof *a->seq},
+        {(void **)&a->atom_of, home * sizeof *a->atom_of}, {(void **)&a->handle, home * sizeof *a->handle},
         {(void **)&a->aliased, (home / 64 + 1) * 8},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;
-        list[8 + i] = (struct array){(void **)&a->starting[i], (bits + 1) * 8};
+        list[7 + i] = (struct array){(void **)&a->starting[i], (bits + 1) * 8};
     }
     memcpy(list, arrays, sizeof arrays);
 }
@@ -157,14 +153,12 @@ static void unmap_views(struct vs_arena *a)
 
 static void release_granules(struct vs_arena *a)
 {
-    for (uint32_t i = 0; i < a->borns; i++) {
-        uint32_t g = a->born[i];
-        if (a->used[g] == ABSENT)
-            continue;
-        a->used[g] = ABSENT; /* one that was given back and created anew stands there twice */
-        a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), granule_bytes(a));
-        a->backing.release(a->backing.context, a->handle[g]);
-    }
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
+            if (a->used[g] != ABSENT) {
+                a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), granule_bytes(a));
+                a->backing.release(a->backing.context, a->handle[g]);
+            }
 }
 
 static void forget_marks(struct vs_arena *a)
@@ -187,7 +181,6 @@ static void give_books(struct vs_arena *a)
     for (uint32_t i = 0; i < LANES; i++)
         vs_meta_give(m, a->lane[i].class, a->lane[i].class_room * sizeof *a->lane[i].class);
     vs_meta_give(m, a->tile, a->tile_room * sizeof *a->tile);
-    vs_meta_give(m, a->born, a->born_room * sizeof *a->born);
     vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
     vs_meta_give(m, a->view, a->view_room * sizeof *a->view);
     vs_meta_give(m, a->class, a->class_room * sizeof *a->class);

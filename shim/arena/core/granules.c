@@ -74,13 +74,24 @@ bool vs_granule_complete(const struct vs_arena *a, uint32_t granule)
     return true;
 }
 
+uint32_t vs_granules_next_idle(const struct vs_arena *a, uint32_t granule)
+{
+    for (uint32_t heap = heap_of(a, granule); heap < HEAPS; heap++) {
+        const struct heap *h = &a->heap[heap];
+        uint32_t first = granule < h->first ? h->first : granule, end = h->first + h->top;
+        const uint8_t *found = first < end ? memchr(a->used + first, 0, end - first) : NULL;
+        if (found)
+            return (uint32_t)(found - a->used);
+    }
+    return NIL;
+}
+
 struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane)
 {
     struct idle_count n = {0, 0};
     uint64_t need[LANES] = {0};
-    for (uint32_t i = 0; i < a->borns; i++) {
-        uint32_t g = a->born[i];
-        if (a->used[g] || !is_lent(a, g))
+    for (uint32_t g = 0; (g = vs_granules_next_idle(a, g)) != NIL; g++) {
+        if (!is_lent(a, g))
             continue;
         if (vs_order_need(a, lane, a->users[g], a->seq[g], need))
             n.others++;

@@ -65,6 +65,8 @@ void vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint3
 void vs_granules_joined(struct vs_arena *a, const struct tile *hole, uint64_t bound);
 /* Is all work that used it done? */
 bool vs_granule_complete(const struct vs_arena *a, uint32_t granule);
+/* The first idle one at or after GRANULE, in order of their places; NIL where there is none. */
+uint32_t vs_granules_next_idle(const struct vs_arena *a, uint32_t granule);
 struct idle_count {
     uint32_t ready, others; /* which LANE may use at once; which it would have to wait for */
 };

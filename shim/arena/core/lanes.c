@@ -15,8 +15,9 @@ static uint64_t stamp_idle(struct vs_arena *a)
             seq = a->lane[i].freed;
         else if (a->lane[i].open)
             a->lane[i].freed = seq;
-    for (uint32_t i = 0; i < a->borns; i++)
-        a->seq[a->born[i]] = seq;
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
+            a->seq[g] = seq;
     return seq;
 }
 

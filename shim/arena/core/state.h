@@ -208,16 +208,11 @@ struct vs_arena {
 
     /* by granule */
     uint8_t *used; /* 0 idle, 1 used, ABSENT */
-    uint8_t *picked;
     uint32_t *users; /* bits of the lanes of the last uses, which may not be complete */
     uint64_t *seq;   /* of the free that ended them */
     uint32_t *atom_of;
     uint64_t *aliased; /* bits */
     uint64_t *handle;
-
-    uint32_t *born; /* granules in order of creation */
-    uint32_t borns, born_room;
-    bool born_stale; /* some were given back */
 
     struct atom *atom;
     uint32_t atoms, atom_room, spare_atoms;

@@ -92,16 +92,6 @@ static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *s
     return status;
 }
 
-static void drop_stale(struct vs_arena *a)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < a->borns; i++)
-        if (a->used[a->born[i]] != ABSENT)
-            a->born[kept++] = a->born[i];
-    a->borns = kept;
-    a->born_stale = false;
-}
-
 /* What had been given back unasked is missed (surplus.c). */
 static void regret(struct vs_arena *a, uint32_t count)
 {
@@ -118,7 +108,6 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
         a->users[g] = 0;
         a->seq[g] = 0;
         a->atom_of[g] = 0;
-        a->born[a->borns++] = g;
     }
     memset(a->used + slot, 0, count);
     if (a->surplus.given)
@@ -171,11 +160,7 @@ static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t lane, struct sp
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
 {
     uint32_t stuck = 0;
-    if (a->born_stale)
-        drop_stale(a);
     if (!spot.count || !has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
-        vs_meta_fit(&a->meta, (void **)&a->born, &a->born_room, sizeof *a->born, a->borns + spot.count) !=
-            0 ||
         vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views, a->home_tiles_top + (uint64_t)spot.count) !=
             0)
         return VS_BACKING_OUT_OF_MEMORY;

@@ -74,7 +74,6 @@ static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
         else
             s->lost++;
     memset(a->used + first, ABSENT, count);
-    a->born_stale = true;
     a->idle -= count;
     s->unmapped += count;
     s->mappings -= count;

@@ -1,15 +1,12 @@
 /*
  * view_build.c - making a view: which idle granules, and mapping them.
  *
- * Order of choice: what the lane itself freed lately, then the newest, granules of small heaps last.  So the
- * views of a loop's second pass are made of what its first pass left over, and old granules at the bottom
- * stay whole for their heaps.
+ * The granules are the first idle ones in order of their places: those of the heap for large blocks come
+ * before those of the heap for small ones, which need theirs again soonest.
  */
 #include "internal.h"
 
 #include <string.h>
-
-enum wish { OWN_RECENT, ANY_LARGE, ANY_SMALL, WISHES };
 
 static bool is_ready(const struct vs_arena *a, uint32_t g, uint32_t lane)
 {
@@ -17,79 +14,33 @@ static bool is_ready(const struct vs_arena *a, uint32_t g, uint32_t lane)
     return !vs_order_need(a, lane, a->users[g], a->seq[g], need);
 }
 
-static bool wished(const struct vs_arena *a, uint32_t g, uint32_t lane, enum wish wish)
+/* The first idle granules that the view can have, as many as it needs, are written to RUN (NULL: nowhere) as
+ * runs in order of their places.  Returns how many runs they are, or 0 where there are too few granules. */
+static uint32_t choose(const struct vs_arena *a, const struct view *v, bool ready, struct run *run)
 {
-    if (a->used[g] || a->picked[g] || !is_lent(a, g))
-        return false;
-    if (is_small_heap(heap_of(a, g)))
-        return wish == ANY_SMALL;
-    return wish == ANY_LARGE || (wish == OWN_RECENT && a->users[g] == bit_of(lane) &&
-                                 a->seq[g] + a->config.keep_frees > a->seq_now);
-}
-
-static uint32_t pick(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready)
-{
-    uint32_t picked = 0;
-    for (int wish = a->lanes > 1 ? OWN_RECENT : ANY_LARGE; wish < WISHES; wish++)
-        for (uint32_t i = a->borns; i-- > 0 && picked < count;) {
-            uint32_t g = a->born[i];
-            if (wished(a, g, lane, (enum wish)wish) && (!ready || is_ready(a, g, lane))) {
-                a->picked[g] = 1;
-                picked++;
-            }
-        }
-    return picked;
-}
-
-/* The next run of picked granules from *AT on, which goes to its end; false where there is none.  The marks
- * go. */
-static bool next_run(struct vs_arena *a, uint32_t *heap, uint32_t *at, struct run *run)
-{
-    for (; *heap < HEAPS; ++*heap, *at = 0) {
-        const struct heap *h = &a->heap[*heap];
-        const uint8_t *marks = a->picked + h->first;
-        const uint8_t *found = *at < h->top ? memchr(marks + *at, 1, h->top - *at) : NULL;
-        if (!found)
+    uint32_t runs = 0, left = v->count, last = NIL;
+    for (uint32_t g = 0; left && (g = vs_granules_next_idle(a, g)) != NIL; g++) {
+        if (!is_lent(a, g) || (ready && !is_ready(a, g, v->lane)))
             continue;
-        uint32_t first = (uint32_t)(found - marks), end = first;
-        while (end < h->top && marks[end])
-            end++;
-        *run = (struct run){h->first + first, end - first};
-        *at = end;
-        return true;
+        if (last == NIL || g != last + 1 || heap_of(a, g) != heap_of(a, last))
+            runs++;
+        if (run)
+            run[runs - 1] = (struct run){g - run[runs - 1].count, run[runs - 1].count + 1};
+        last = g;
+        left--;
     }
-    return false;
+    return left ? 0 : runs;
 }
 
-static uint32_t count_runs(struct vs_arena *a)
+static int collect(struct vs_arena *a, struct view *v, bool ready)
 {
-    struct run run;
-    uint32_t heap = 0, at = 0, n = 0;
-    while (next_run(a, &heap, &at, &run))
-        n++;
-    return n;
-}
-
-static void clear_picked(struct vs_arena *a)
-{
-    struct run run;
-    uint32_t heap = 0, at = 0;
-    while (next_run(a, &heap, &at, &run))
-        memset(a->picked + run.first, 0, run.count);
-}
-
-/* The picked granules as runs, in order of their places. */
-static int collect(struct vs_arena *a, struct view *v)
-{
-    uint32_t heap = 0, at = 0, n = count_runs(a);
-    v->run = vs_meta_resize(&a->meta, NULL, 0, n * sizeof *v->run);
-    if (v->run) {
-        v->run_room = n;
-        while (v->runs < n && next_run(a, &heap, &at, &v->run[v->runs]))
-            v->runs++;
-    }
-    clear_picked(a);
-    return v->run ? 0 : VS_BACKING_OUT_OF_MEMORY;
+    uint32_t runs = choose(a, v, ready, NULL);
+    v->run = runs ? vs_meta_resize(&a->meta, NULL, 0, runs * sizeof *v->run) : NULL;
+    if (!v->run)
+        return VS_BACKING_OUT_OF_MEMORY;
+    memset(v->run, 0, runs * sizeof *v->run);
+    v->runs = v->run_room = choose(a, v, ready, v->run);
+    return 0;
 }
 
 static uint32_t take_number(struct vs_arena *a)
@@ -151,14 +102,14 @@ static int prepare_atoms(struct vs_arena *a, const struct view *v)
     return 0;
 }
 
-static int prepare(struct vs_arena *a, struct view *v, uint32_t *view, uint32_t *class)
+static int prepare(struct vs_arena *a, struct view *v, bool ready, uint32_t *view, uint32_t *class)
 {
     *view = take_number(a);
     if (*view == NIL || vs_class_join(a, v->lane, v->count, class) != 0 ||
         vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views + 1, a->home_tiles_top) != 0 ||
         vs_supply_window(a, ALIASES) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
-    return collect(a, v);
+    return collect(a, v, ready);
 }
 
 static void enter(struct vs_arena *a, const struct view *v, uint32_t view, uint32_t class)
@@ -213,12 +164,7 @@ int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready,
 {
     struct view v = {.age = ++a->ages, .count = count, .lane = (uint8_t)lane};
     uint32_t class;
-    if (pick(a, lane, count, ready) < count) {
-        clear_picked(a);
-        return VS_BACKING_OUT_OF_MEMORY;
-    }
-    int status = prepare(a, &v, view, &class);
-    clear_picked(a);
+    int status = prepare(a, &v, ready, view, &class);
     if (status == 0 && (status = prepare_atoms(a, &v)) == 0) {
         v.tile = take_addresses(a, count);
         status = v.tile == NIL ? VS_BACKING_OUT_OF_MEMORY : map_runs(a, &v, &v.tile);

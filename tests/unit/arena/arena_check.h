@@ -157,7 +157,6 @@ static void arena_check(struct vs_arena *a)
             KIT_CHECK((a->used[g] == 1) == (by_tile[g] != 0));
             KIT_CHECK((a->aliased[g >> 6] >> (g & 63) & 1) == (aliases[g] > 0));
             KIT_CHECK(!aliases[g] || a->atom[a->atom_of[g]].used == aliases[g]);
-            KIT_CHECK(!a->picked[g]);
             held += a->used[g] != ABSENT;
             idle += a->used[g] == 0;
         }

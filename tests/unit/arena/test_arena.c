@@ -100,6 +100,24 @@ static void a_view_serves_again_without_a_call(void **state)
     end();
 }
 
+/* Those of the upper heap places stay free to grow together again. */
+static void a_view_is_made_of_the_lowest_idle_granules(void **state)
+{
+    begin(32);
+    uint64_t block[8], handle[8], of_view[2], offset;
+    for (int i = 0; i < 8; i++) {
+        block[i] = take(VS_ARENA_ANY, G);
+        assert_int_equal(vs_arena_granules(k.arena, block[i], 0, &handle[i], 1, &offset), 1);
+    }
+    for (int i = 6; i >= 0; i -= 2)
+        give(block[i], VS_ARENA_ANY);
+    uint64_t view = take(VS_ARENA_ANY, 2 * G);
+    assert_int_equal(vs_arena_granules(k.arena, view, 0, of_view, 2, &offset), 2);
+    assert_int_equal(of_view[0], handle[0]);
+    assert_int_equal(of_view[1], handle[2]);
+    end();
+}
+
 static void a_hole_under_a_live_view_is_no_hole(void **state)
 {
     uint64_t b[16];
@@ -463,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_heap_that_grows_uses_the_hole_at_its_top),
         cmocka_unit_test(idle_granules_that_are_apart_serve_a_large_block),
         cmocka_unit_test(a_view_serves_again_without_a_call),
+        cmocka_unit_test(a_view_is_made_of_the_lowest_idle_granules),
         cmocka_unit_test(a_hole_under_a_live_view_is_no_hole),
         cmocka_unit_test(a_loop_that_repeats_itself_needs_no_call),
         cmocka_unit_test(where_addresses_are_scarce_views_do_with_fewer),
