@@ -1,10 +1,11 @@
 """A training that is hard on an allocator, in one process, told over its standard input when to go on.
 
-    arena_train.py --workload single|varied|light|multi [--device cpu --small]
+    arena_train.py --workload single|varied|lengths|light|multi [--device cpu --small]
 
 single   one decoder on one stream: sequence lengths change from one micro-batch to the next, one to four micro-batches are
          accumulated, an evaluation without gradients follows every third step.  A cycle of ten steps repeats itself.
 varied   the same, but no cycle is like another one.
+lengths  two micro-batches a step, of 100 to 1500 tokens, each of a length of its own; no evaluation.  No cycle is like another.
 light    single with a model so small that the host's calls, not the GPU, decide how long a step takes.
 multi    ten decoders, each on a stream of its own: all forwards, then all backwards and optimizers, lengths changing; the
          batches come from an eleventh stream.  A cycle repeats itself.
@@ -68,8 +69,11 @@ SIZES = {
 }
 
 
+ENDLESS = ("varied", "lengths")  # no cycle repeats another one
+
+
 def sizes(a):
-    return argparse.Namespace(**SIZES["small" if a.small else "single" if a.workload == "varied" else a.workload])
+    return argparse.Namespace(**SIZES["small" if a.small else "single" if a.workload in ENDLESS else a.workload])
 
 
 def counters(a):
@@ -149,6 +153,20 @@ class Single:
         return [loss.item() for loss in losses]
 
 
+class Lengths(Single):
+    """One step: two micro-batches of lengths that hardly ever come again, then the optimizer."""
+
+    def step(self, rng, number):
+        losses, longest = [], min(1500, self.s.longest)
+        for _ in range(2):
+            loss = self.model(tokens(rng, self.s, rng.randint(longest // 15, longest)).to(self.a.device))
+            (loss / 2).backward()
+            losses.append(loss.detach())
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return [loss.item() for loss in losses]
+
+
 class Multi:
     """One step of ten decoders: their forwards one after the other, each on its stream, then their backwards."""
 
@@ -192,7 +210,7 @@ def synchronize(a):
 
 
 def cycle(a, s, work, number):
-    rng = random.Random(number if a.workload == "varied" else 1)
+    rng = random.Random(number if a.workload in ENDLESS else 1)
     step_ms, losses = [], []
     for step in range(s.steps):
         synchronize(a)
@@ -209,7 +227,7 @@ def say(what):
 
 def parse():
     p = argparse.ArgumentParser()
-    p.add_argument("--workload", choices=["single", "varied", "light", "multi"], default="single")
+    p.add_argument("--workload", choices=["single", "varied", "lengths", "light", "multi"], default="single")
     p.add_argument("--device", default="cuda")
     p.add_argument("--small", action="store_true")
     return p.parse_args()
@@ -229,7 +247,8 @@ def main():
         if work is None:
             torch.zeros(1, device=a.device)
             say({"begun": counters(a)})  # the context is there, and hardly more
-            work = (Multi if a.workload == "multi" and a.device != "cpu" else Single)(a, s)
+            kind = {"multi": Multi if a.device != "cpu" else Single, "lengths": Lengths}.get(a.workload, Single)
+            work = kind(a, s)
         say(cycle(a, s, work, number))
         number += 1
 
