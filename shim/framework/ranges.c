@@ -15,8 +15,8 @@
  * A signal handler may push and pop at any point of a push or a pop that it interrupts, as long as it leaves
  * the stack as it found it: an entry is claimed by count and shows only once its key is written.
  *
- * A fork child finds the generation cell wiped (MADV_WIPEONFORK, so also after a raw clone) and starts over:
- * the forking thread's open ranges stay open and are written again into the child's own recording.
+ * A fork child finds another number of the process than the one that it remembers (core/fork.h) and starts
+ * over: the forking thread's open ranges stay open and are written again into the child's own recording.
  */
 #include "ranges.h"
 
@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "pending.h"
+#include "core/fork.h"
 #include "core/hot.h"
 #include "core/log.h"
 
@@ -65,9 +66,7 @@ static __thread struct block *own;
 /* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
  * of the thread that leads. */
 static struct block none_left;
-static uint32_t no_generation = 1;                   /* stands in where there is no page for the real one */
-static VS_HOT uint32_t *generation = &no_generation; /* atomic; wiped in a fork child */
-static uint32_t last_generation = 1;
+static VS_HOT uint32_t generation; /* atomic: vs_fork_number() of the process that all this is of */
 static pthread_key_t exit_key;
 static bool have_exit_key;
 
@@ -83,8 +82,6 @@ static void thread_exit(void *block);
 void vs_ranges_init(const char *rules)
 {
     int bad = vs_names_set_rules(rules);
-    long page = sysconf(_SC_PAGESIZE);
-    void *cell = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     /* Made this early the key is one of the first 32, whose values pthread_setspecific keeps in the thread
      * itself: no malloc, also in a signal handler. */
@@ -92,32 +89,25 @@ void vs_ranges_init(const char *rules)
     if (bad < 0)
         vs_log("VRAMSCOPE_PHASES: \"%s\" is no name=pattern; no NVTX range is a phase by rule",
                rules - 1 - bad);
-    if (cell == MAP_FAILED)
-        return;
-    *(uint32_t *)cell = last_generation;
-    if (madvise(cell, (size_t)page, MADV_WIPEONFORK) == 0)
-        __atomic_store_n(&generation, cell, __ATOMIC_RELEASE);
-    else
-        munmap(cell, (size_t)page); /* kernel < 4.14: children inherit ranges, as they did before */
+    __atomic_store_n(&generation, vs_fork_number(), __ATOMIC_RELAXED);
 }
 
-static __attribute__((noinline)) uint32_t become_child(uint32_t *cell)
+static __attribute__((noinline)) void become_child(uint32_t now)
 {
-    uint32_t now = ++last_generation; /* a child begins with one thread: there is no race */
-
+    /* a child begins with one thread: there is no race */
     vs_pending_forget();
     vs_names_forget_journal();
     atomic_store_explicit(&vs_hot.lead, NULL, memory_order_relaxed);
-    __atomic_store_n(cell, now, __ATOMIC_RELEASE);
-    return now;
+    __atomic_store_n(&generation, now, __ATOMIC_RELEASE);
 }
 
 static uint32_t current_generation(void)
 {
-    uint32_t *cell = __atomic_load_n(&generation, __ATOMIC_RELAXED);
-    uint32_t now = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    uint32_t now = vs_fork_number();
 
-    return __builtin_expect(now != 0, 1) ? now : become_child(cell);
+    if (__builtin_expect(__atomic_load_n(&generation, __ATOMIC_RELAXED) != now, 0))
+        become_child(now);
+    return now;
 }
 
 /* ---- one thread's block ---- */

@@ -28,6 +28,7 @@
 #include "core/event_clock.h"
 #include "core/hot.h"
 #include "core/options.h"
+#include "core/fork.h"
 #include "core/own_stack.h"
 #include "recording.h"
 #include "suppliers.h"
@@ -37,10 +38,6 @@
 #define START_WAIT_S 2
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 /* ---- what is special about an event, by its op ---- */
 
@@ -97,7 +94,6 @@ static _Atomic bool window_opened;
 static VS_HOT _Atomic bool window_closed;
 static _Atomic uint32_t generations;
 
-/* For kernels without MADV_WIPEONFORK: a raw clone is not seen there, fork is. */
 static void wipe_in_child(void)
 {
     struct vs_recording *r = vs_recording;
@@ -111,13 +107,9 @@ bool vs_recording_prepare(void)
     int kept = errno;
     vs_hot_prepare();
     size_t bytes = (sizeof(struct vs_recording) + 4095) & ~(size_t)4095;
-    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED) {
-        errno = kept;
+    void *m = vs_fork_wiped_memory(bytes, wipe_in_child);
+    if (m == NULL)
         return false;
-    }
-    if (madvise(m, bytes, MADV_WIPEONFORK) != 0)
-        pthread_atfork(NULL, NULL, wipe_in_child);
     struct vs_recording *expected = &not_prepared;
     /* Two threads came at once: the later one's mapping is removed. */
     if (!atomic_compare_exchange_strong(&vs_recording, &expected, m))

@@ -2,7 +2,7 @@
  * recording.h - the state of a recording, shared by the files of this folder and by sample/, whose
  * thread works for the recording.
  *
- * All of it lies on one anonymous mapping that the kernel wipes in a fork child (MADV_WIPEONFORK), however
+ * All of it lies on one anonymous mapping that the kernel wipes in a fork child (core/fork.h), however
  * the child was made: where the parent was recording, the child reads zeros, which say "not started".  So the
  * child cannot touch its parent's journal, and its own first allocation starts a recording of its own.
  */

@@ -15,23 +15,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/fork.h"
+
 unsigned vs_stack_depth = 64;
 static __thread struct vs_block *mine;
 static __thread struct vs_block_python *my_python; /* a fork child finds it again: its block was wiped */
 static _Atomic(struct vs_block *) blocks;
 
-static void *map(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    madvise(p, bytes, MADV_WIPEONFORK); /* before 4.14: a child goes on with its parent's caches */
-    return p;
-}
-
 static struct vs_block *block_create(void)
 {
-    struct vs_block *block = map(sizeof *block);
+    struct vs_block *block = vs_fork_wiped_memory(sizeof *block, NULL);
     if (!block)
         return NULL;
     block->tid = (pid_t)syscall(SYS_gettid);
@@ -66,7 +59,7 @@ struct vs_block *vs_block_enter(void)
 bool vs_block_add_python(struct vs_block *block)
 {
     int saved = errno;
-    block->python = my_python = map(sizeof *my_python);
+    block->python = my_python = vs_fork_wiped_memory(sizeof *my_python, NULL);
     errno = saved;
     return my_python;
 }

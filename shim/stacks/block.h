@@ -3,7 +3,7 @@
  * capture, and another at its first capture of Python frames: a program without Python does not pay for it in
  * address space, which may be limited (ulimit -v).
  *
- * The kernel wipes a block in a fork child (MADV_WIPEONFORK): a child starts with an empty one, whatever
+ * The kernel wipes a block in a fork child (core/fork.h): a child starts with an empty one, whatever
  * state the parent's threads were in.  Nothing runs in a thread when it ends; the drain thread unmaps the
  * blocks of threads that are gone.
  */

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/fork.h"
 #include "record/record.h"
 #include "elfimage.h"
 
@@ -222,13 +223,8 @@ static struct known
 
 static bool make_table(void)
 {
-    void *table =
-        mmap(NULL, KNOWN * sizeof *known, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (table == MAP_FAILED)
-        return false;
-    madvise(table, KNOWN * sizeof *known, MADV_WIPEONFORK);
-    known = table;
-    return true;
+    known = vs_fork_wiped_memory(KNOWN * sizeof *known, NULL);
+    return known != NULL;
 }
 
 struct build_id {

@@ -36,6 +36,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/fork.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -52,7 +53,7 @@
 
 static struct {
     struct vs_python layout;
-    _Atomic pid_t looking; /* the process in which somebody looks for an interpreter */
+    _Atomic uint32_t looking; /* vs_fork_number() of the process in which somebody looks for an interpreter */
     _Atomic int told;
     _Atomic bool refused;
     uint64_t loads; /* the loader's count at the last look */
@@ -104,7 +105,7 @@ static bool wanted(void)
 
 void vs_python_prepare(void)
 {
-    pid_t us = getpid(), others = atomic_load_explicit(&python.looking, memory_order_relaxed);
+    uint32_t us = vs_fork_number(), others = atomic_load_explicit(&python.looking, memory_order_relaxed);
     /* A fork child does not wait for what one of its parent's threads was doing. */
     if (!wanted() || others == us || !atomic_compare_exchange_strong(&python.looking, &others, us))
         return;

@@ -16,33 +16,27 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "core/fork.h"
 #include "elfimage.h"
 #include "modules.h"
 
 unsigned vs_import_lookups, vs_import_hits;
 
-/* A page that is zero in a fork child: the pid that takes locks, or 0 right after a fork. */
-static _Atomic unsigned *fork_cell;
+static _Atomic unsigned process; /* whose caches libunwind has: vs_fork_number() */
 
 bool vs_imports_prepare(void)
 {
-    if (!vs_modules_prepare())
-        return false;
-    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return false;
-    madvise(page, 4096, MADV_WIPEONFORK);
-    fork_cell = page;
-    *fork_cell = (unsigned)getpid();
-    return true;
+    atomic_store_explicit(&process, vs_fork_number(), memory_order_relaxed);
+    return vs_modules_prepare();
 }
 
 bool vs_imports_forked(void)
 {
-    /* relaxed: a child has one thread at first, and the cell says nothing about other memory */
-    if (__builtin_expect(atomic_load_explicit(fork_cell, memory_order_relaxed) != 0, 1))
+    unsigned now = vs_fork_number();
+    /* relaxed: a child has one thread at first, and the number says nothing about other memory */
+    if (__builtin_expect(atomic_load_explicit(&process, memory_order_relaxed) == now, 1))
         return false;
-    atomic_store_explicit(fork_cell, (unsigned)getpid(), memory_order_relaxed);
+    atomic_store_explicit(&process, now, memory_order_relaxed);
     return true;
 }
 
@@ -179,12 +173,12 @@ static long import_syscall(long number, long fd, long address, long size)
 
 /* ---- locks ---- */
 
-/* The mutex's first word is the lock: the pid of the process that holds it.  A pid that is not ours was
- * inherited through a fork, and its holder does not exist here. */
+/* The mutex's first word is the lock: the number (core/fork.h) of the process that holds it.  A number that
+ * is not ours was inherited through a fork, and its holder does not exist here. */
 static int import_mutex_lock(_Atomic unsigned *lock)
 {
     struct vs_block *block = vs_block_current();
-    unsigned self = atomic_load_explicit(fork_cell, memory_order_relaxed);
+    unsigned self = vs_fork_number();
     for (int spins = 0; spins < 4000; spins++) {
         unsigned held = atomic_load_explicit(lock, memory_order_relaxed);
         /* acquire: sees what the last holder wrote; pairs with the release in import_mutex_unlock */

@@ -2,14 +2,11 @@
  * arena.c - the functions of arena.h: the lock, the checks, the figures; policy.c decides.
  */
 #define _GNU_SOURCE
+#include "core/fork.h"
 #include "internal.h"
 
 #include <string.h>
 #include <sys/mman.h>
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 #define DEFAULT_SMALL    (256u << 10)
 #define DEFAULT_SLACK    15
@@ -120,7 +117,7 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
         mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a == MAP_FAILED)
         return VS_BACKING_OUT_OF_MEMORY;
-    madvise(&a->gate, sizeof a->gate, MADV_WIPEONFORK);
+    vs_fork_wipes(&a->gate, sizeof a->gate, NULL);
     a->gate.here = 1;
     a->backing = *b;
     a->shift = (unsigned)__builtin_ctzll(b->granule);

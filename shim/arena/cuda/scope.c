@@ -18,35 +18,30 @@
  */
 #define _GNU_SOURCE
 #include "core/clock.h"
+#include "core/fork.h"
 #include "hooks/flight.h"
 #include "served.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-
 #define PATIENCE_NS 5000000000ull
 
-static _Atomic(uint32_t *) same_process;
+static _Atomic uint32_t home; /* vs_fork_number() of the process whose arenas these are, 0: none yet */
 static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
 _Atomic bool vs_served_exiting;
 __thread bool vs_serving;
 
 static bool is_child(void)
 {
-    /* acquire: what the page holds was written before it was published */
-    const uint32_t *page = atomic_load_explicit(&same_process, memory_order_acquire);
-    return page && !*page;
+    /* relaxed: written once, long before any fork whose child could ask */
+    uint32_t of = atomic_load_explicit(&home, memory_order_relaxed);
+    return of != 0 && of != vs_fork_number();
 }
 
 static void say_inside(void)
@@ -111,29 +106,16 @@ bool vs_served_wait(void)
     return true;
 }
 
-static void wipe(void)
-{
-    uint32_t *page = atomic_load_explicit(&same_process, memory_order_relaxed);
-    if (page)
-        *page = 0;
-}
-
 void vs_served_begin(void)
 {
-    if (atomic_load_explicit(&same_process, memory_order_acquire))
+    uint32_t none = 0;
+    if (atomic_load_explicit(&home, memory_order_relaxed) != 0)
         return;
-    uint32_t *none = NULL,
-             *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return;
-    *page = 1;
     if (barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
         atomic_store_explicit(&kernel_has_barrier, true, memory_order_relaxed);
-    bool wiped = madvise(page, 4096, MADV_WIPEONFORK) == 0;
-    if (!atomic_compare_exchange_strong(&same_process, &none, page))
-        munmap(page, 4096); /* another thread was first */
-    else if (!wiped)
-        pthread_atfork(NULL, NULL, wipe); /* before Linux 4.14: a raw clone is not seen there */
+    /* relaxed: the number is all that is published; another thread may be first */
+    atomic_compare_exchange_strong_explicit(&home, &none, vs_fork_number(), memory_order_relaxed,
+                                            memory_order_relaxed);
 }
 
 /* ---- the end of the process ---- */

@@ -15,6 +15,7 @@
 #include "handover.h"
 
 #include "handover_wire.h"
+#include "core/fork.h"
 #include "core/lock.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ struct server {
     vs_handover_give *give;
     struct vs_handover_address where;
     int socket;
-    pid_t pid; /* whose thread answers: a fork's child has none */
+    uint32_t process; /* vs_fork_number() of the one whose thread answers: a child of fork has none */
     dev_t device;
     ino_t inode;
     bool answers; /* atomic */
@@ -242,7 +243,8 @@ static void *serve(void *argument)
 /* Whether S answers in this process. */
 static bool answers(const struct server *s)
 {
-    return s && s->pid == getpid() && __atomic_load_n(&s->answers, __ATOMIC_RELAXED) && is_ours(s);
+    return s && s->process == vs_fork_number() && __atomic_load_n(&s->answers, __ATOMIC_RELAXED) &&
+           is_ours(s);
 }
 
 /* The child's copy would keep the name alive, and nobody would answer. */
@@ -296,7 +298,7 @@ static int begin(vs_handover_give *give, struct server **out)
     struct server *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED)
         return -ENOMEM;
-    *s = (struct server){.give = give, .pid = getpid(), .answers = true};
+    *s = (struct server){.give = give, .process = vs_fork_number(), .answers = true};
     int error = open_socket(s);
     if (error == 0) {
         error = start_thread(s);
@@ -332,7 +334,7 @@ uint64_t vs_handover_name(void)
 {
     /* acquire: as in close_in_child */
     const struct server *s = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
-    return s && s->pid == getpid() ? s->where.name : 0;
+    return s && s->process == vs_fork_number() ? s->where.name : 0;
 }
 
 /* ---- who asks ---- */

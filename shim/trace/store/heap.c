@@ -26,7 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/wiped.h"
+#include "core/fork.h"
 
 #define SMALLEST  32u
 #define DOUBLINGS 15 /* up to 1 MiB */
@@ -197,7 +197,7 @@ void vs_heap_install(void)
                                                 heap_roundup, heap_init, heap_shutdown, NULL};
 #ifndef __SANITIZE_ADDRESS__ /* which is to see SQLite's memory */
     if (heap == NULL)
-        heap = vs_wiped_memory(sizeof *heap, wipe);
+        heap = vs_fork_wiped_memory(sizeof *heap, wipe);
     if (heap)
         sqlite3_config(SQLITE_CONFIG_MALLOC, &methods); /* refused once SQLite has begun */
 #else

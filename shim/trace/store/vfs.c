@@ -36,7 +36,7 @@
 #include "core/guard.h"
 #include "core/rlimits.h"
 #include "heap.h"
-#include "core/wiped.h"
+#include "core/fork.h"
 
 #define SLOTS 64
 #define LOCKS 16
@@ -503,7 +503,7 @@ int vs_vfs_install(void)
     sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
     if (!vfs || vfs->iVersion < 3)
         return -ENOSYS;
-    if (state == NULL && (state = vs_wiped_memory(sizeof *state, wipe)) == NULL)
+    if (state == NULL && (state = vs_fork_wiped_memory(sizeof *state, wipe)) == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         vfs->xSetSystemCall(vfs, calls[i].name, calls[i].call); /* SQLITE_NOTFOUND: built without it */

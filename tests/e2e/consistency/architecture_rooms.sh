@@ -43,6 +43,8 @@ forbid "the arena's core must call no malloc" '\b(malloc|calloc|realloc|free|qso
 forbid "kernels must know neither the shim nor the analyzer" '# *include *".*(shim|analyzer|trace)/' "${kernels[@]}"
 forbid "reports and plots must know no SQL (only analyzer/read reads the database)" \
     'sqlite3\.h|sqlite3_|"[^"]*\b(SELECT|INSERT|UPDATE|DELETE|CREATE TABLE|PRAGMA)\b' "${shown[@]}"
+mapfile -t others < <(files shim | grep -v '^shim/core/fork\.')
+forbid "only shim/core/fork.h looks for forks" 'WIPEONFORK' "${others[@]}"
 forbid "only shim/trace/store writes a database" '"[^"]*\b(INSERT|UPDATE|DELETE|CREATE TABLE)\b' "${read[@]}"
 
 [ $bad = 0 ] && echo "the folders are as they say"

@@ -1,0 +1,57 @@
+/*
+ * fork.c - see fork.h.
+ *
+ * MADV_WIPEONFORK is for private anonymous memory.  A page of uninitialised data of its own is that, in a
+ * library as in a program, and is there before anything was called.
+ */
+#define _GNU_SOURCE
+#include "fork.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+_Alignas(sizeof(union vs_fork_page)) union vs_fork_page vs_fork_page;
+
+static uint32_t last; /* atomic: the greatest number that was given, here or in an ancestor */
+
+static void forget_number(void)
+{
+    __atomic_store_n(&vs_fork_page.number, 0, __ATOMIC_RELAXED);
+}
+
+uint32_t vs_fork_number_slow(void)
+{
+    uint32_t none = 0;
+    /* A number is taken before it is shown: a child that is born between the two takes another one.  Of
+     * several threads that come at once one shows its number; those of the others are never used. */
+    uint32_t number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    vs_fork_wipes(&vs_fork_page, sizeof vs_fork_page, forget_number); /* before it says anything */
+    return __atomic_compare_exchange_n(&vs_fork_page.number, &none, number, 0, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED)
+               ? number
+               : none;
+}
+
+void vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void))
+{
+    int kept = errno;
+    if (madvise(pages, bytes, MADV_WIPEONFORK) != 0 && wipe)
+        pthread_atfork(NULL, NULL, wipe);
+    errno = kept;
+}
+
+void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
+{
+    int kept = errno;
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = kept;
+    if (m == MAP_FAILED)
+        return NULL;
+    vs_fork_wipes(m, bytes, wipe);
+    return m;
+}

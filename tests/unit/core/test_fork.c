@@ -1,0 +1,117 @@
+/*
+ * test_fork.c - a child knows that it is one, however it was made, and finds what was to be wiped as zeros.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/fork.h"
+
+static pid_t by_fork(void)
+{
+    return fork();
+}
+
+/* No handler of pthread_atfork runs. */
+static pid_t by_clone(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static bool child_agrees(pid_t child)
+{
+    int status;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void *ask(void *number)
+{
+    *(uint32_t *)number = vs_fork_number();
+    return NULL;
+}
+
+static void all_threads_of_a_process_are_told_one_number(void **state)
+{
+    enum { THREADS = 16 };
+    pthread_t thread[THREADS];
+    uint32_t number[THREADS], own;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask, &number[i]), 0);
+    own = vs_fork_number();
+    assert_int_not_equal(own, 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(number[i], own);
+    }
+}
+
+/* In a line of processes, each the child of the one before, no number comes twice. */
+static int numbers_differ(pid_t (*make)(void), const uint32_t *seen, int n)
+{
+    uint32_t now = vs_fork_number(), line[8];
+    memcpy(line, seen, (size_t)n * sizeof *seen);
+    for (int i = 0; i < n; i++)
+        if (line[i] == now || now == 0)
+            return 1;
+    if (vs_fork_number() != now)
+        return 2;
+    if (n == 5)
+        return 0;
+    line[n] = now;
+    pid_t child = make();
+    if (child == 0)
+        _exit(numbers_differ(make, line, n + 1));
+    return child_agrees(child) && vs_fork_number() == now ? 0 : 3;
+}
+
+static void each_child_has_a_number_of_its_own(void **state)
+{
+    assert_int_equal(numbers_differ(by_fork, NULL, 0), 0);
+    assert_int_equal(numbers_differ(by_clone, NULL, 0), 0);
+}
+
+static void a_child_finds_zeros_and_its_parent_what_it_wrote(void **state)
+{
+    static const size_t bytes = 3 * 65536;
+    pid_t (*const ways[])(void) = {by_fork, by_clone};
+    unsigned char *m = vs_fork_wiped_memory(bytes, NULL);
+    assert_non_null(m);
+    memset(m, 7, bytes);
+    for (size_t way = 0; way < 2; way++) {
+        pid_t child = ways[way]();
+        if (child == 0) {
+            unsigned char any = 0;
+            for (size_t i = 0; i < bytes; i++)
+                any |= m[i];
+            m[0] = 9;
+            pid_t grandchild = any ? -1 : ways[way](); /* wiped again */
+            if (grandchild == 0)
+                _exit(m[0]);
+            _exit(any || !child_agrees(grandchild) || m[0] != 9);
+        }
+        assert_true(child_agrees(child));
+    }
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(m[i], 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_threads_of_a_process_are_told_one_number),
+        cmocka_unit_test(each_child_has_a_number_of_its_own),
+        cmocka_unit_test(a_child_finds_zeros_and_its_parent_what_it_wrote),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
