@@ -10,7 +10,8 @@
  *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
  *
- * For the same reason the largest logit is subtracted before anything is multiplied.
+ * For the same reason the largest logit is subtracted before anything is rounded: `power` has it from a fused
+ * multiply-add, whose product is exact.  It wants logits below 2.3e38 in size, whose product is finite.
  *
  * L is the type of the logits, T that of the bias.  Nothing here knows where a row lies.
  */
@@ -56,6 +57,20 @@ __device__ inline Part combine(Part a, Part b)
             a.weighed + b.weighed};
 }
 
+__device__ inline float warp_most(float value)
+{
+    for (int step = 16; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_xor_sync(~0u, value, step));
+    return value;
+}
+/* The same bits in all lanes: the two sides of each addition are the same two numbers. */
+__device__ inline float warp_sum(float value)
+{
+    for (int step = 16; step > 0; step /= 2)
+        value += __shfl_xor_sync(~0u, value, step);
+    return value;
+}
+
 __device__ inline Part warp_combine(Part part)
 {
     for (int step = 16; step > 0; step /= 2) /* the smaller lane first, in both halves of each pair */
@@ -79,11 +94,18 @@ struct Row {
     float at_label; /* g_y where there is no softcap and no class weight */
 };
 
-__device__ inline Row row_of(const lce_softmax_args &a, int64_t row)
+/* Which token a row is of.  An index has none but those that count. */
+__device__ inline Row token_of(const lce_softmax_args &a, int64_t row)
 {
     Row r = {};
     r.token = a.index ? a.index[a.first + row] : a.first + row;
-    r.counted = r.token >= 0 && a.state[r.token] == LCE_COUNTED;
+    r.counted = a.index ? r.token >= 0 : a.state[r.token] == LCE_COUNTED;
+    return r;
+}
+
+__device__ inline Row row_of(const lce_softmax_args &a, int64_t row)
+{
+    Row r = token_of(a, row);
     if (r.counted)
         r.label = static_cast<int32_t>(label_of(a.labels, r.token));
     return r;
@@ -239,29 +261,49 @@ template <int Count> __device__ inline void put_label(const Row &r, int32_t base
     }
 }
 
-/* Makes number AT of the pack, if there is such, -inf, which adds nothing to a sum of exponentials. */
-template <typename T> __device__ inline void hide(Pack<T> &v, int32_t at)
+/* Takes number AT, if there is such, out of the pack: leaves -inf, which adds nothing to a sum of
+ * exponentials, and puts the number into *TARGET.  Without branches and with constant indices: the pack must
+ * stay in registers. */
+template <typename T> __device__ inline void take_out(Pack<T> &v, int32_t at, float *target)
 {
     if (static_cast<uint32_t>(at) >= static_cast<uint32_t>(Pack<T>::count))
         return;
-    float infinities[Pack<T>::count];
+    float z[Pack<T>::count], infinities[Pack<T>::count];
+    widen(v, z);
 #pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++)
+    for (int i = 0; i < Pack<T>::count; i++) {
+        *target = i == at ? z[i] : *target;
         infinities[i] = -CUDART_INF_F;
+    }
     const uint32_t both = narrow<T>(infinities).x;
     const uint32_t mask = sizeof(T) == 4 ? 0xffffffffu : at % 2 ? 0xffff0000u : 0xffffu;
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (at / Pack<T>::per_word == i)
-            v.word[i] = (v.word[i] & ~mask) | (both & mask);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t away = at / Pack<T>::per_word == i ? mask : 0;
+        v.word[i] = (v.word[i] & ~away) | (both & away);
+    }
 }
 
-/* The logits themselves stay in the registers: an exponential an element here, with one shift for all of the
- * thread's, and another one for the gradient. */
+/* 2^(z log2e - at), rounded once before the exponential: the product is exact inside a fused multiply-add.
+ * AT is near log2e times a logit of the row, but not exactly that; what it is off by is a factor of all
+ * exponentials, which `residue` gives. */
+__device__ inline float power(float z, float at)
+{
+    return exp2_fast(fmaf(z, log2e, -at));
+}
+__device__ inline float residue(float z, float at)
+{
+    return exp2_fast(fmaf(-z, log2e, at));
+}
+
+/* The logits themselves stay in the registers: an exponential an element for the sum, over the largest logit
+ * of some threads, and another one for the gradient, over the row's. */
 template <typename L, int Vectors> struct Plain {
-    __device__ Part part(const Pack<L> (&v)[Vectors])
+    float at, factor;
+
+    __device__ float sum(const Pack<L> (&v)[Vectors], float largest)
     {
-        const float largest = largest_of_all(v), shift = finite_or_zero(largest);
+        at = finite_or_zero(largest) * log2e;
         float sums[2] = {0, 0};
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
@@ -269,45 +311,48 @@ template <typename L, int Vectors> struct Plain {
             widen(v[k], z);
 #pragma unroll
             for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += exp2_fast((z[i] - shift) * log2e);
+                sums[i % 2] += power(z[i], at);
         }
-        return {largest, sums[0] + sums[1], 0};
+        return (sums[0] + sums[1]) * residue(finite_or_zero(largest), at);
     }
-    __device__ void begin(const Row &r) {}
-    __device__ void gradient(const Row &r, const Pack<L> &v, int k, float (&g)[Pack<L>::count])
+    __device__ void begin(const Row &r, float)
     {
-        const float factor = r.scale * r.inverse;
+        at = r.shift * log2e;
+        factor = r.scale * r.inverse * residue(r.shift, at);
+    }
+    __device__ void gradient(const Pack<L> &v, int, float (&g)[Pack<L>::count])
+    {
         widen(v, g);
 #pragma unroll
         for (int i = 0; i < Pack<L>::count; i++)
-            g[i] = factor * exp2_fast((g[i] - r.shift) * log2e);
+            g[i] = factor * power(g[i], at);
     }
 };
 
-/* The exponentials stay, over the largest logit of the thread; one factor then makes probabilities of them.
- * A thread that has nothing but -inf has zeros, and its factor is 0 too. */
+/* The exponentials stay, over the largest logit of some threads; one factor then makes probabilities of
+ * them.  Where those have nothing but -inf there are zeros, and the factor is 0 too. */
 template <typename L, int Vectors> struct Kept {
-    float largest, factor, e[Vectors][Pack<L>::count];
+    float at, factor, e[Vectors][Pack<L>::count];
 
-    __device__ Part part(const Pack<L> (&v)[Vectors])
+    __device__ float sum(const Pack<L> (&v)[Vectors], float largest)
     {
-        largest = largest_of_all(v);
-        const float shift = finite_or_zero(largest);
+        at = finite_or_zero(largest) * log2e;
         float sums[2] = {0, 0};
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
             widen(v[k], e[k]);
 #pragma unroll
             for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += e[k][i] = exp2_fast((e[k][i] - shift) * log2e);
+                sums[i % 2] += e[k][i] = power(e[k][i], at);
         }
-        return {largest, sums[0] + sums[1], 0};
+        return (sums[0] + sums[1]) * residue(finite_or_zero(largest), at);
     }
-    __device__ void begin(const Row &r)
+    __device__ void begin(const Row &r, float largest)
     {
-        factor = r.scale * r.inverse * exp2_fast((largest - r.shift) * log2e);
+        factor = r.scale * r.inverse * exp2_fast((largest - r.shift) * log2e) *
+                 residue(finite_or_zero(largest), at);
     }
-    __device__ void gradient(const Row &r, const Pack<L> &, int k, float (&g)[Pack<L>::count])
+    __device__ void gradient(const Pack<L> &, int k, float (&g)[Pack<L>::count])
     {
 #pragma unroll
         for (int i = 0; i < Pack<L>::count; i++)

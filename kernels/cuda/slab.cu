@@ -27,9 +27,11 @@ __device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L
 {
     if constexpr (General)
         return part_of<L, T>(a, r, v, base);
-    hide(v, r.label - base);
+    float target = 0;
+    take_out(v, r.label - base, &target);
     const One<L> one = {v};
-    return Plain<L, 1>().part(one);
+    const float largest = largest_of(v);
+    return {largest, Plain<L, 1>().sum(one, largest), 0};
 }
 
 /* By one thread: what was known of the row, this slab's PART, and the loss where that is all. */
@@ -69,13 +71,13 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
 }
 
 template <typename L, typename T, bool General>
-__device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, const Pack<L> &v, int32_t base,
-                                     float (&g)[Pack<L>::count])
+__device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, Plain<L, 1> &pass,
+                                     const Pack<L> &v, int32_t base, float (&g)[Pack<L>::count])
 {
     if constexpr (General) {
         gradient_of<L, T>(a, r, v, base, g);
     } else {
-        Plain<L, 1>().gradient(r, v, 0, g);
+        pass.gradient(v, 0, g);
         put_label(r, base, g);
     }
 }
@@ -90,11 +92,13 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
         const lce_slab_row row = a.rows[blockIdx.x];
         finish_row(a.softmax, r, {row.largest, row.sum, row.weighed}, row.target, false);
     }
+    Plain<L, 1> pass;
+    pass.begin(r, 0);
     for (int32_t begin = 0; begin < vectors; begin += threads) {
         const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
         float g[Pack<L>::count] = {};
         if (r.counted && i < vectors)
-            slab_gradient<L, T, General>(a.softmax, r, load<L>(line, i, a.columns),
+            slab_gradient<L, T, General>(a.softmax, r, pass, load<L>(line, i, a.columns),
                                          a.begin + i * Pack<L>::count, g);
         if (sizeof(T) < sizeof(L))
             __syncthreads();

@@ -2,10 +2,13 @@
  * softmax.cu - the pass over a chunk of logits: each row's loss, and in place its gradient.
  *
  * A cluster of CTAs takes one row.  Each thread loads its share, VECTORS times 16 bytes, into registers, all
- * loads in flight at once; the largest logit and the sum of exponentials are found per thread, per warp, per
- * CTA, and over the cluster through distributed shared memory; then the gradient is computed from the same
- * registers and written once. So a row is read once and written once.  Partial results are combined in a
- * fixed order.
+ * loads in flight at once; each warp finds its largest logit and its sum of exponentials, and every warp adds
+ * up those of all warps of the cluster through distributed shared memory; then the gradient is computed from
+ * the same registers and written once.  So a row is read once and written once.  Partial results are combined
+ * in a fixed order.  (`general` combines per thread, per warp, per CTA and over the cluster.)
+ *
+ * The registers are what this pass lives on: with a row's share in local memory instead, as an index that is
+ * not a constant puts it there, it has half of the rate.  The build fails on local memory (cuda.cmake).
  *
  *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     thread t has (cta K + k) 512 + t, k < K
  *
@@ -16,9 +19,9 @@
  *
  * In place is safe because of one barrier.  A gradient written at byte 2c lies over a logit that some other
  * thread, in some other CTA of the cluster, has to read.  But every thread first loads all that it will ever
- * read of the row (its vectors, the label's logit) and then arrives at the cluster's barrier, with release;
- * and every thread writes only after it has waited there, with acquire.  So each read of the row happens
- * before each write to it.  Rows share no byte.  `loop`, which reads twice, says for itself.
+ * read of the row (its vectors; with `general` the label's logit) and then arrives at the cluster's barrier,
+ * with release; and every thread writes only after it has waited there, with acquire.  So each read of the
+ * row happens before each write to it.  Rows share no byte.  `loop`, which reads twice, says for itself.
  *
  * `plain` knows none of the options that need a logit's own class (bias, softcap, class weights, smoothing);
  * `general` knows all.  `kept` is plain, with the exponentials of the sum kept in fp32 for the gradient: one
@@ -34,6 +37,7 @@ namespace lce
 {
 
 constexpr int threads = 512;
+constexpr unsigned most_cluster = 8; /* CTAs */
 
 __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
 {
@@ -47,17 +51,53 @@ __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
     return all;
 }
 
+/* Of a warp's share of a row, or of the whole row: the largest logit, the sum of exp(z - largest). */
+struct Sum {
+    float largest, sum;
+};
+struct Sums {
+    Sum warp[threads / 32];
+    float target; /* the label's logit, in the CTA that has it */
+};
+
+/* All warps of the cluster leave theirs; then each of them adds up all, a lane several, in the same order. */
+__device__ inline Part cluster_sums(Sum own, Sums *sums)
+{
+    constexpr unsigned warps = threads / 32;
+    auto cluster = cooperative_groups::this_cluster();
+    const unsigned lane = threadIdx.x % 32, all = warps * cluster.num_blocks();
+    if (lane == 0)
+        sums->warp[threadIdx.x / 32] = own;
+    cluster.sync();
+    Sum part[most_cluster * warps / 32];
+    float largest = -CUDART_INF_F, sum = 0;
+#pragma unroll
+    for (unsigned i = 0; i < most_cluster * warps / 32; i++) {
+        const unsigned warp = lane + 32 * i;
+        part[i] = {-CUDART_INF_F, 0};
+        if (warp < all)
+            part[i] = *cluster.map_shared_rank(&sums->warp[warp % warps], warp / warps);
+        largest = fmaxf(largest, part[i].largest);
+    }
+    largest = warp_most(largest);
+#pragma unroll
+    for (unsigned i = 0; i < most_cluster * warps / 32; i++)
+        sum += part[i].sum * exp2_fast((part[i].largest - finite_or_zero(largest)) * log2e);
+    return {largest, warp_sum(sum), 0};
+}
+
 enum Kind { PLAIN, KEPT, GENERAL };
 
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
     LCE_SHARED(Shared<threads>, shared);
+    LCE_SHARED(Sums, sums);
     auto cluster = cooperative_groups::this_cluster();
     const int64_t row = blockIdx.x / cluster.num_blocks();
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     const int32_t first = static_cast<int32_t>(cluster.block_rank() * Vectors * threads + threadIdx.x);
-    Row r = row_of(a, row);
+    Row r = token_of(a, row);
     const L *logits = static_cast<const L *>(a.logits) + row * a.stride;
     T *out = reinterpret_cast<T *>(static_cast<L *>(a.logits) + row * a.stride);
     float g[Pack<L>::count] = {};
@@ -73,38 +113,47 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
 #pragma unroll
     for (int k = 0; k < Vectors; k++)
         v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
-    /* before anyone writes: the barrier is between */
-    const float target = logit<T, kind == GENERAL>(a, to_float(logits[r.label]), r.label);
+    r.label = static_cast<int32_t>(label_of(a.labels, r.token));
+    const uint32_t to_label = static_cast<uint32_t>(r.label / Pack<L>::count - first); /* in vectors */
+    const bool mine = to_label < Vectors * threads && to_label % threads == 0;
     Part part = {-CUDART_INF_F, 0, 0};
-#pragma unroll
-    for (int k = 0; kind != GENERAL && k < Vectors; k++)
-        hide(v[k], r.label - (first + k * threads) * Pack<L>::count);
+    float target = 0, largest = 0;
     typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
     if constexpr (kind == GENERAL) {
+        /* before anyone writes: the barrier is between */
+        target = logit<T, true>(a, to_float(logits[r.label]), r.label);
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
             part = combine(part, part_of<L, T>(a, r, v[k], (first + k * threads) * Pack<L>::count));
+        part = cluster_combine(block_combine(part, &shared), &shared);
     } else {
-        part = pass.part(v);
+        if (mine) {
+#pragma unroll
+            for (int k = 0; k < Vectors; k++)
+                take_out(v[k], r.label - (first + k * threads) * Pack<L>::count, &target);
+            sums.target = target;
+        }
+        largest = warp_most(largest_of_all(v));
+        part = cluster_sums({largest, warp_sum(pass.sum(v, largest))}, &sums);
+        target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
     }
-    part = cluster_combine(block_combine(part, &shared), &shared);
     cluster.barrier_arrive(); /* others may still read our part: no CTA ends before all have read */
     finish_row(a, r, part, target, cluster.block_rank() == 0 && threadIdx.x == 0);
     if (a.gradients) {
-        pass.begin(r);
+        pass.begin(r, largest);
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
             const int32_t vector = first + k * threads, base = vector * Pack<L>::count;
             if (vector >= vectors)
                 continue;
-            if constexpr (kind == GENERAL) {
+            if constexpr (kind == GENERAL)
                 gradient_of<L, T>(a, r, v[k], base, g);
-            } else {
-                pass.gradient(r, v[k], k, g);
-                put_label(r, base, g);
-            }
+            else
+                pass.gradient(v[k], k, g);
             store(out, vector, g);
         }
+        if (kind != GENERAL && mine) /* over what this thread just stored */
+            out[r.label] = from_float<T>(r.at_label);
     }
     cluster.barrier_wait();
 }
@@ -161,7 +210,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     ROWS(name, L, T, kind, Kind, 8, 2)                                                                       \
     ROWS(name, L, T, general, GENERAL, 2, 1)                                                                 \
     ROWS(name, L, T, general, GENERAL, 8, 1)                                                                 \
-    extern "C" __global__ void __launch_bounds__(512) lce_softmax_##name##_loop(const lce_softmax_args a)    \
+    extern "C" __global__ void __launch_bounds__(512, 2) lce_softmax_##name##_loop(const lce_softmax_args a) \
     {                                                                                                        \
         lce::softmax_loop<L, T>(a);                                                                          \
     }
