@@ -175,8 +175,7 @@ static void give_books(struct vs_arena *a)
         vs_meta_give(m, c->views, c->capacity * sizeof *c->views);
         vs_meta_give(m, c->bits, c->words * sizeof *c->bits);
     }
-    for (uint32_t i = 0; i < LANES; i++)
-        vs_meta_give(m, a->lane[i].class, a->lane[i].class_room * sizeof *a->lane[i].class);
+    vs_meta_give(m, a->by_count, a->by_count_room * sizeof *a->by_count);
     vs_meta_give(m, a->tile, a->tile_room * sizeof *a->tile);
     vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
     vs_meta_give(m, a->view, a->view_room * sizeof *a->view);

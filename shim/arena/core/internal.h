@@ -88,10 +88,12 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
 /* ---- views.c ---- */
 
 /* The oldest open one that is younger than AGE. */
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, uint64_t age);
-/* The live block of SIZE bytes in it: its tile. */
-uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size);
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint64_t age);
+/* A live block of SIZE bytes of LANE's in it: its tile. */
+uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint32_t lane, uint64_t size);
 void vs_view_release(struct vs_arena *a, uint32_t view);
+/* Whether all work that used it through its own addresses is done. */
+bool vs_view_complete(struct vs_arena *a, struct view *v);
 /* Unmaps all but the first KEEP granules; 0 removes the view. */
 int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
 /* Removes views until there are addresses for COUNT granules and they can be mapped: the longest unused
@@ -104,8 +106,7 @@ void vs_view_idle_remove(struct vs_arena *a, uint32_t view);
 
 /* ---- view_classes.c ---- */
 
-int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count,
-                  uint32_t *class); /* with room for one more */
+int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class); /* with room for one more */
 void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view);
 void vs_class_remove(struct vs_arena *a, uint32_t view);
 void vs_view_refresh(struct vs_arena *a, struct view *v); /* is it open? */

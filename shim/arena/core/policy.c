@@ -49,18 +49,18 @@ static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
     return reserved <= a->wanted + more + vs_deferred_allowed(a);
 }
 
-/* Whether the first COUNT granules of the view can be used by its lane, which is made to wait for them. */
-static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t count)
+/* Whether the first COUNT granules of the view can be used by the lane, which is made to wait for them. */
+static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t lane, uint32_t count)
 {
     uint64_t need[LANES] = {0};
     bool any = false;
     for (const struct run *r = v->run; count && a->lanes > 1; r++) {
         uint32_t n = r->count < count ? r->count : count;
         for (uint32_t g = r->first; g < r->first + n; g++)
-            any |= vs_order_need(a, v->lane, a->users[g], a->seq[g], need);
+            any |= vs_order_need(a, lane, a->users[g], a->seq[g], need);
         count -= n;
     }
-    return !any || vs_order_wait(a, v->lane, need) == 0;
+    return !any || vs_order_wait(a, lane, need) == 0;
 }
 
 static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
@@ -68,12 +68,12 @@ static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
     uint32_t count = granules_for(a, size);
     uint64_t age = 0;
     for (int tries = 0; tries < TRIES; tries++) {
-        uint32_t view = vs_view_find(a, lane, count, age);
+        uint32_t view = vs_view_find(a, count, age);
         if (view == NIL)
             return NIL;
-        if (wait_for_view(a, &a->view[view], count)) {
+        if (wait_for_view(a, &a->view[view], lane, count)) {
             a->stats.view_hits++;
-            return vs_view_claim(a, view, size);
+            return vs_view_claim(a, view, lane, size);
         }
         age = a->view[view].age;
     }
@@ -94,9 +94,9 @@ static int new_view(struct vs_arena *a, uint32_t lane, uint32_t create, bool rea
     int status = vs_view_build(a, lane, count, ready, &view);
     if (status != 0)
         return status;
-    if (!wait_for_view(a, &a->view[view], count))
+    if (!wait_for_view(a, &a->view[view], lane, count))
         return VS_BACKING_NOT_READY;
-    *tile = vs_view_claim(a, view, size);
+    *tile = vs_view_claim(a, view, lane, size);
     return 0;
 }
 

@@ -96,11 +96,12 @@ struct view {
     struct run *run;
     uint32_t older, younger; /* among idle views, by last use */
     uint32_t claimed;        /* granules of the live block in it; 0 = idle */
-    uint8_t lane;
-    bool open; /* neither claimed nor busy */
+    uint32_t users;          /* bits of the lanes that had it, and may use it up to `last_free` */
+    uint8_t lane;            /* of the live block */
+    bool open;               /* neither claimed nor busy */
 };
 
-/* Views of one lane and one number of granules, in order of creation; NIL where one was removed. */
+/* Views of one number of granules, in order of creation; NIL where one was removed. */
 struct view_class {
     uint32_t count; /* granules */
     uint32_t used, capacity, words;
@@ -126,9 +127,6 @@ struct lane {
     struct mark mark[MARKS];
     uint32_t first_mark, marks;
     uint32_t polls, patience; /* since the last look at them; how many until the next */
-
-    uint32_t *class; /* numbers of its view classes, by count */
-    uint32_t classes, class_room;
 };
 
 /* Idle memory that goes back to the device (surplus.c).  Granules, but for the first line: frees. */
@@ -207,7 +205,7 @@ struct vs_arena {
     uint64_t *starting[LEVELS];
 
     /* by granule */
-    uint8_t *used; /* 0 idle, 1 used, ABSENT */
+    uint8_t *used;   /* 0 idle, 1 used, ABSENT */
     uint32_t *users; /* bits of the lanes of the last uses, which may not be complete */
     uint64_t *seq;   /* of the free that ended them */
     uint32_t *atom_of;
@@ -223,6 +221,7 @@ struct vs_arena {
     uint64_t ages;
     struct view_class *class;
     uint32_t classes, class_room;
+    uint32_t *by_count, by_count_room; /* numbers of the classes, by count */
 
     struct deferred *deferred; /* for lanes, and pinned ones */
     uint32_t deferreds, deferred_room;

@@ -38,8 +38,8 @@ static int unalias(struct vs_arena *a, uint32_t granule)
     while (is_aliased(a, granule)) {
         const struct atom *atom = &a->atom[a->atom_of[granule]];
         uint32_t view = atom->views[atom->used - 1];
-        const struct view *v = &a->view[view];
-        if (v->lane != VS_ARENA_ANY && !is_done(&a->lane[v->lane], v->last_free))
+        struct view *v = &a->view[view];
+        if (!vs_view_complete(a, v))
             return VS_BACKING_NOT_READY;
         int status = vs_view_shorten(a, view, v->claimed ? position(v, granule) : 0);
         if (status != 0)

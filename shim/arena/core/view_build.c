@@ -105,7 +105,7 @@ static int prepare_atoms(struct vs_arena *a, const struct view *v)
 static int prepare(struct vs_arena *a, struct view *v, bool ready, uint32_t *view, uint32_t *class)
 {
     *view = take_number(a);
-    if (*view == NIL || vs_class_join(a, v->lane, v->count, class) != 0 ||
+    if (*view == NIL || vs_class_join(a, v->count, class) != 0 ||
         vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views + 1, a->home_tiles_top) != 0 ||
         vs_supply_window(a, ALIASES) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
@@ -121,7 +121,6 @@ static void enter(struct vs_arena *a, const struct view *v, uint32_t view, uint3
     a->live_views++;
     a->view[view] = *v;
     a->tile[v->tile].view = view;
-    a->tile[v->tile].lane = v->lane;
     for (uint32_t i = 0; i < v->runs; i++)
         vs_atoms_add(a, v->run[i].first, v->run[i].first + v->run[i].count, view);
     vs_class_add(a, class, view);
@@ -149,8 +148,8 @@ void vs_views_make_room(struct vs_arena *a, uint32_t count)
         target = most;
     for (uint32_t view = a->oldest_idle;
          view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
-        uint32_t younger = a->view[view].younger, lane = a->view[view].lane;
-        if (!is_done(&a->lane[lane], a->view[view].last_free) && lane != VS_ARENA_ANY && vs_settle(a) != 0)
+        uint32_t younger = a->view[view].younger;
+        if (!vs_view_complete(a, &a->view[view]) && vs_settle(a) != 0)
             return;
         if (vs_view_shorten(a, view, 0) != 0)
             return;

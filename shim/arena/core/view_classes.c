@@ -1,20 +1,20 @@
 /*
- * view_classes.c - the views of a lane, by number of granules.
+ * view_classes.c - the views by number of granules.
  *
- * A request of n granules takes the oldest view of n to 2n granules that is open.  Views of one size are a
- * class, in order of creation, with a bit for each that is open; a lane has its classes in order of size, as
- * many as there are.
+ * A request of n granules takes the oldest view of n to 2n granules that is open, whichever lane used it
+ * last.  Views of one size are a class, in order of creation, with a bit for each that is open; `by_count`
+ * has the classes in order of size.
  */
 #include "internal.h"
 
 #include <string.h>
 
-static uint32_t lower_bound(const struct vs_arena *a, const struct lane *l, uint32_t count)
+static uint32_t lower_bound(const struct vs_arena *a, uint32_t count)
 {
-    uint32_t low = 0, high = l->classes;
+    uint32_t low = 0, high = a->classes;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (a->class[l->class[middle]].count < count)
+        if (a->class[a->by_count[middle]].count < count)
             low = middle + 1;
         else
             high = middle;
@@ -34,12 +34,11 @@ static uint32_t oldest(const struct vs_arena *a, const struct view_class *c, uin
     return NIL;
 }
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t lane, uint32_t count, uint64_t age)
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint64_t age)
 {
-    const struct lane *l = &a->lane[lane];
     uint32_t best = NIL;
-    for (uint32_t i = lower_bound(a, l, count); i < l->classes; i++) {
-        const struct view_class *c = &a->class[l->class[i]];
+    for (uint32_t i = lower_bound(a, count); i < a->classes; i++) {
+        const struct view_class *c = &a->class[a->by_count[i]];
         if (c->count > 2 * (uint64_t)count)
             break;
         uint32_t view = oldest(a, c, age);
@@ -88,20 +87,19 @@ static int make_room(struct vs_arena *a, struct view_class *c)
     return 0;
 }
 
-int vs_class_join(struct vs_arena *a, uint32_t lane, uint32_t count, uint32_t *class)
+int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class)
 {
-    struct lane *l = &a->lane[lane];
-    uint32_t at = lower_bound(a, l, count);
-    if (at < l->classes && a->class[l->class[at]].count == count) {
-        *class = l->class[at];
+    uint32_t at = lower_bound(a, count);
+    if (at < a->classes && a->class[a->by_count[at]].count == count) {
+        *class = a->by_count[at];
         return make_room(a, &a->class[*class]);
     }
-    if (vs_meta_fit(&a->meta, (void **)&l->class, &l->class_room, sizeof *l->class, l->classes + 1) != 0 ||
+    if (vs_meta_fit(&a->meta, (void **)&a->by_count, &a->by_count_room, sizeof *a->by_count,
+                    a->classes + 1) != 0 ||
         vs_meta_fit(&a->meta, (void **)&a->class, &a->class_room, sizeof *a->class, a->classes + 1) != 0)
         return -1;
-    memmove(l->class + at + 1, l->class + at, (l->classes - at) * sizeof *l->class);
-    l->class[at] = *class = a->classes++;
-    l->classes++;
+    memmove(a->by_count + at + 1, a->by_count + at, (a->classes - at) * sizeof *a->by_count);
+    a->by_count[at] = *class = a->classes++;
     a->class[*class] = (struct view_class){.count = count};
     return make_room(a, &a->class[*class]);
 }

@@ -36,12 +36,14 @@ void vs_view_idle_remove(struct vs_arena *a, uint32_t view)
 
 /* ---- the block in a view ---- */
 
-uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint64_t size)
+uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint32_t lane, uint64_t size)
 {
     struct view *v = &a->view[view];
     uint32_t left = granules_for(a, size);
     vs_view_idle_remove(a, view);
     v->claimed = left;
+    v->lane = (uint8_t)lane;
+    a->tile[v->tile].lane = (uint8_t)lane;
     vs_view_refresh(a, v);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
@@ -63,12 +65,22 @@ void vs_view_release(struct vs_arena *a, uint32_t view)
         left -= n;
     }
     v->claimed = 0;
+    v->users |= users_of(lane);
     v->last_free = a->seq_now;
     vs_view_idle_add(a, view);
     vs_view_refresh(a, v);
 }
 
 /* ---- removing ---- */
+
+bool vs_view_complete(struct vs_arena *a, struct view *v)
+{
+    for (uint32_t rest = v->users; rest;)
+        if (!is_done(&a->lane[next_bit(&rest)], v->last_free))
+            return false;
+    v->users = 0;
+    return true;
+}
 
 /* The runs beyond the first KEEP granules leave the view, and their counts with them. */
 static void shorten_runs(struct vs_arena *a, uint32_t view, uint32_t keep)
@@ -118,7 +130,7 @@ int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep)
     uint64_t place = a->tile[v->tile].at + place_of(a, keep);
     if (!gone)
         return 0;
-    if (keep && (split_at(a, v, keep) != 0 || vs_class_join(a, v->lane, keep, &class) != 0))
+    if (keep && (split_at(a, v, keep) != 0 || vs_class_join(a, keep, &class) != 0))
         return VS_BACKING_OUT_OF_MEMORY;
     v = &a->view[view];
     int status = a->backing.unmap(a->backing.context, address_of(a, place), place_of(a, gone));

@@ -333,6 +333,29 @@ static void a_view_of_what_others_freed_is_used_after_a_wait(void **state)
     end();
 }
 
+/* The second stream needs half of the view, and waits for that half only: the other one may still be in use.
+ */
+static void a_view_that_one_stream_freed_serves_another_and_goes_when_both_are_done(void **state)
+{
+    uint64_t b[16];
+    begin(24);
+    k.lag = 100;
+    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    make_gaps(one, G, 16, b);
+    uint64_t view = take(one, 8 * G), calls = k.driver_calls;
+    give(view, one);
+    assert_int_equal(take(two, 4 * G), view);
+    assert_int_equal(k.driver_calls, calls);
+    assert_int_equal(stats().view_hits, 1);
+    assert_int_equal(stats().follows, 1);
+    give(view, two);
+    vs_order_done(k.arena, two, k.arena->seq_now);
+    assert_false(vs_view_complete(k.arena, &k.arena->view[0]));
+    vs_order_done(k.arena, one, k.arena->seq_now);
+    assert_true(vs_view_complete(k.arena, &k.arena->view[0]));
+    end();
+}
+
 /* Bytes, not granules: the other stream's block lies between the first one's. */
 static void another_stream_gets_a_hole_below_a_granule_after_a_wait(void **state)
 {
@@ -495,6 +518,7 @@ int main(void)
         cmocka_unit_test(a_block_that_another_stream_uses_waits_for_it),
         cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
         cmocka_unit_test(a_view_of_what_others_freed_is_used_after_a_wait),
+        cmocka_unit_test(a_view_that_one_stream_freed_serves_another_and_goes_when_both_are_done),
         cmocka_unit_test(another_stream_gets_a_hole_below_a_granule_after_a_wait),
         cmocka_unit_test(where_no_stream_may_wait_only_what_is_complete_is_used),
         cmocka_unit_test(where_no_stream_may_wait_nothing_is_mapped_for_nothing),
