@@ -192,6 +192,20 @@ static void page_text(const struct page *p, int only)
 
 /* ---- JSON ---- */
 
+static const char *frame_kind(const struct trace_frame *f)
+{
+    switch (f->kind) {
+    case VS_FRAME_PYTHON:
+        return "python";
+    case VS_FRAME_NODE:
+        return "autograd";
+    case VS_FRAME_LAYER:
+        return "layer";
+    default:
+        return "native";
+    }
+}
+
 static void stack_json(struct trace *t, int64_t id, struct json *j)
 {
     struct trace_frame *frames;
@@ -200,7 +214,7 @@ static void stack_json(struct trace *t, int64_t id, struct json *j)
     if (id && !trace_stack(t, id, &frames, &n)) {
         for (size_t i = 0; i < n; i++) {
             json_begin(j, NULL, '{');
-            json_text(j, "kind", frames[i].kind == VS_FRAME_PYTHON ? "python" : "native");
+            json_text(j, "kind", frame_kind(&frames[i]));
             json_text(j, "module", frames[i].module);
             json_int(j, "offset", frames[i].offset);
             json_text(j, "function", frames[i].function);

@@ -107,8 +107,5 @@ const char *trace_owner(struct trace *t, int64_t stack)
 
 const char *trace_line(struct trace *t, int64_t stack)
 {
-    return text_of_stack(t,
-                         "SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = "
-                         "(SELECT line FROM stack WHERE id = ?)",
-                         stack);
+    return text_of_stack(t, "SELECT line FROM stack_text WHERE id = ?", stack);
 }

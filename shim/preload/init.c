@@ -8,9 +8,11 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "framework/autograd.h"
 #include "framework/ranges.h"
 #include "hooks/cuda.h"
 #include "hooks/provided.h"
+#include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "provider/provider.h"
@@ -24,12 +26,32 @@
 /* The C++ ABI's registration, which atexit is made from. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
+/* An allocation's stack says more than what code ran: in backward, which call of the forward it goes back to.
+ */
+static inline uint32_t placed(struct vs_journal *j, uint32_t stack)
+{
+    struct vs_autograd_run run;
+    if (j && vs_autograd_running(j, &run))
+        stack = vs_stack_in_node(j, stack, run.node, run.forward);
+    return stack;
+}
+
+static uint32_t stack_of(struct vs_journal *j, int skip)
+{
+    return placed(j, vs_stack_capture(j, skip));
+}
+
+VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
+{
+    return placed(j, vs_python_capture(j));
+}
+
 /* Here the folders meet: record does not know who supplies it. */
 static void put_together(void)
 {
     vs_suppliers = (struct vs_suppliers){.range = vs_range_current,
-                                         .stack = vs_stack_capture,
-                                         .python_stack = vs_python_capture,
+                                         .stack = stack_of,
+                                         .python_stack = python_stack_of,
                                          .prepare = vs_stack_prepare,
                                          .round = vs_stack_refresh,
                                          .second_thread = vs_sampler_run,

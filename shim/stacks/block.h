@@ -31,6 +31,7 @@ enum {
     VS_PYTHON_STACK_SLOTS = 2048,
     VS_PYTHON_FRAME_SLOTS = 4096, /* (code object, instruction) -> frame */
     VS_PYTHON_TEXT = 4096,
+    VS_GRAFT_SLOTS = 512, /* (stack, what it is put on) -> stack */
     VS_BLOCK_REGIONS = 8,
     VS_BLOCK_TLS = 64,
     VS_BLOCK_LOCKS = 8,
@@ -68,6 +69,10 @@ struct vs_python_frame_slot {
     uint64_t identity;
     uint32_t frame;
 };
+struct vs_graft_slot {
+    uint64_t key; /* stack << 32 | base; 0: nothing here */
+    uint32_t stack;
+};
 struct vs_node_slot {
     uint64_t key; /* parent << 32 | frame */
     uint32_t stack;
@@ -79,6 +84,7 @@ struct vs_block_python {
     struct vs_python_frame walked[VS_STACK_DEPTH_MAX];
     struct vs_stack_slot stacks[VS_PYTHON_STACK_SLOTS];
     struct vs_python_frame_slot frames[VS_PYTHON_FRAME_SLOTS];
+    struct vs_graft_slot grafts[VS_GRAFT_SLOTS];
     char text[VS_PYTHON_TEXT];
 };
 

@@ -12,6 +12,12 @@ uint32_t vs_stack_capture(struct vs_journal *j, int skip);
 /* The calling thread's Python frames alone, interned; 0 where no Python code is running, or where it cannot
  * be told which. */
 uint32_t vs_python_capture(struct vs_journal *j);
+/* STACK of a moment in which an autograd node ran: its frames inside of the run stay, under them is the frame
+ * NODE, and under that FORWARD, the stack that made the node (0: not known), in the place of what called
+ * backward. */
+uint32_t vs_stack_in_node(struct vs_journal *j, uint32_t stack, uint32_t node, uint32_t forward);
+/* STACK with the frame LAYER as its innermost. */
+uint32_t vs_stack_in_layer(struct vs_journal *j, uint32_t stack, uint32_t layer);
 /* Loads the unwinder and looks for an interpreter, once: before the first event, from a place where loading a
  * library is safe. */
 void vs_stack_prepare(void);

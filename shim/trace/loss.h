@@ -22,6 +22,7 @@
     X(RANGES, "ranges",                                                                                      \
       "ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was allocated in "  \
       "them has the phase of the range around them, or none")                                                \
+    X(BIRTHS, "births", NULL)                                                                                \
     X(PHASE_NAMES, "phase_names", "too many phase names: later ones are counted as phase 'other phases'")    \
     X(NO_MEMORY, "no_memory", "vramscope ran out of memory")                                                 \
     X(HELD_LOG, "held_log",                                                                                  \

@@ -36,15 +36,18 @@
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
---   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); NULL:
---                  no Python code was running, or its frames were not recorded
+--   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
+--                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
+--                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
+--   layer          in views: the module whose call was open, as its path from the outermost one, with that one's class; else the path of the
+--                  marker and NVTX ranges that were open; in backward those of the forward that made the node.  NULL none
 --
 -- Start here:
 --   SELECT t_ns, allocated_bytes, reserved_bytes FROM timeline WHERE device = 0;
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (6), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (7), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
@@ -252,11 +255,21 @@ CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, so
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
   frame INT,         -- frame.id
   owner INT,         -- string.id of the library that asked: the first native frame outward that is not CUDA's own; NULL unknown
-  line INT);         -- frame.id of the innermost Python frame of the program's own: outside Python's library, the frameworks (torch, functorch,
+  line INT,          -- frame.id of the innermost Python frame of the program's own: outside Python's library, the frameworks (torch, functorch,
                      -- triton, jax, jaxlib, cupy, numba, rmm, cuda in site-packages or dist-packages), code that torch.compile wrote, and
                      -- vramscope; where all are inside, of the innermost one.  NULL: no Python frame
+  forward INT,       -- 1: line did not run then; it is the forward's, and made the autograd node that did
+  node INT,          -- frame.id of the autograd node in whose run it was, the innermost; NULL: not in backward
+  layer INT);        -- frame.id of the layer; NULL none
+-- a stack's line and layer as text, as all views have them
+CREATE VIEW stack_text AS SELECT s.id AS id,
+    CASE WHEN s.line IS NULL THEN n.function ELSE CASE s.forward WHEN 1 THEN 'forward: ' ELSE '' END || l.file || ifnull(':' || l.line, '') || ' ' || l.function END AS line,
+    y.function AS layer
+  FROM stack s LEFT JOIN frame l ON l.id = s.line LEFT JOIN frame n ON n.id = s.node LEFT JOIN frame y ON y.id = s.layer;
 -- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up.  kind 2: Python
--- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL
+-- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL.
+-- kind 3: an autograd node that ran, function its name; its callers are the frames of the forward that made it.  kind 4: a layer, function its path, file the
+-- class of the module (NULL: it is made of ranges)
 CREATE TABLE frame(id INTEGER PRIMARY KEY, kind INT,
   module INT, offset INT, -- within the module (file address); absolute where module is 0
   function TEXT, file TEXT, line INT); -- line NULL: the code has none
@@ -326,6 +339,7 @@ CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_fro
 --   'dead_slot'       a thread ended while it wrote an event  'late_slot'       an event was written after its slot had been given up
 --   'table_full'      a table of the journal was full: names or stacks are missing
 --   'graphs'          memory of CUDA graphs beyond what is followed     'ranges'  ranges beyond those that are followed
+--   'births'          lines of what was born in backward, of nodes made more than 131072 nodes of their thread before
 --   'phase_names'     phases beyond table phase's bound                 'no_memory'  vramscope got no memory
 --   'held_log'        a reader kept the log beside the file from being folded in
 --   'thinned'         no loss: left out on purpose, VRAMSCOPE_MAX_BYTES; counted in every total and peak
@@ -449,7 +463,7 @@ CREATE VIEW open_allocation AS
                        WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3));
 
 -- every allocation with its end (free_seq NULL: alive).  op: 'block_alloc' a framework's block, 'alloc' driver memory, 'phys_create' physical
--- memory.  layer is for later.  Of what was folded those have a row that live at the end, or whose end was not folded
+-- memory.  Of what was folded those have a row that live at the end, or whose end was not folded
 --
 -- (Names that most rows do not have, such as a space of a framework's block, are asked for only where there is one: a full
 -- scan of ten million events is mostly these look-ups.)
@@ -461,9 +475,9 @@ CREATE VIEW allocation AS
     CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END AS size_bytes,
     a.t AS t_alloc_ns, f.t AS t_free_ns,
     CASE a.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = a.phase) END AS phase, a.range AS range, a.stack AS stack,
-    CAST(NULL AS TEXT) AS layer,
+    CASE a.stack WHEN 0 THEN NULL ELSE (SELECT layer FROM stack_text WHERE id = a.stack) END AS layer,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
-    CASE a.stack WHEN 0 THEN NULL ELSE (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = a.stack)) END AS line,
+    CASE a.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = a.stack) END AS line,
     CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
@@ -473,9 +487,9 @@ CREATE VIEW allocation AS
     CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END,
     o.t, CAST(NULL AS INT), CASE o.phase WHEN 0 THEN 'none' ELSE (SELECT name FROM phase WHERE id = o.phase) END, o.range, o.stack,
-    CAST(NULL AS TEXT),
+    CASE o.stack WHEN 0 THEN NULL ELSE (SELECT layer FROM stack_text WHERE id = o.stack) END,
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
-    CASE o.stack WHEN 0 THEN NULL ELSE (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = o.stack)) END,
+    CASE o.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = o.stack) END,
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END
   FROM open_allocation o;
 
@@ -489,7 +503,7 @@ CREATE VIEW leak AS
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END AS size_bytes,
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner,
-    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = o.stack)) AS line
+    (SELECT line FROM stack_text WHERE id = o.stack) AS line, (SELECT layer FROM stack_text WHERE id = o.stack) AS layer
   FROM open_allocation o WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak (to known_bytes where that is unknown).  category: 'framework block', 'direct',
@@ -524,7 +538,7 @@ CREATE VIEW live_at_peak AS
          WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
-    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = w.stack)) AS line,
+    (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range
   FROM row w;
 
@@ -561,6 +575,6 @@ CREATE VIEW live_at_oom AS
          WHEN w.space = 2 THEN 'direct pool' WHEN w.space = 9 THEN 'direct array' WHEN w.space = 10 THEN 'direct graph' WHEN w.op = 4 THEN 'direct physical' ELSE 'direct' END AS category,
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
-    (SELECT file || ifnull(':' || line, '') || ' ' || function FROM frame WHERE id = (SELECT line FROM stack WHERE id = w.stack)) AS line,
+    (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range
   FROM row w;

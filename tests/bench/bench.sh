@@ -13,7 +13,7 @@ cd "$dir" || exit 1
 grep -m 1 'model name' /proc/cpuinfo
 nproc
 uptime
-for name in record ring offered ranges stacks; do
+for name in record ring offered ranges stacks autograd; do
     echo "== bench_$name"
     "$tests/bench_$name"
 done

@@ -2,7 +2,7 @@
 import re
 import sqlite3
 
-ADDRESS, PYTHON = 1, 2  # frame.kind
+ADDRESS, PYTHON, NODE, LAYER = 1, 2, 3, 4  # frame.kind
 NOT_THE_PROGRAMS = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
                               r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
 
@@ -81,6 +81,20 @@ class Recording:
         python = [f for f in self.frames_of(stack) if f and f.kind == PYTHON]
         return next((f for f in python if not NOT_THE_PROGRAMS.search(f.file)), python[0] if python else None)
 
+    def first_of_kind(self, stack, kind):
+        return next((f for f in self.frames_of(stack) if f and f.kind == kind), None)
+
+    def is_forward(self, stack):
+        """Whether the line's frame is outside of the run of a node."""
+        frames, line = list(self.frames_of(stack)), self.line_frame(stack)
+        return any(f and f.kind == NODE for f in frames[: frames.index(line)]) if line else False
+
     def line(self, stack):
-        f = self.line_frame(stack)
-        return f and f"{f.file}{'' if f.line is None else f':{f.line}'} {f.function}"
+        f, node = self.line_frame(stack), self.first_of_kind(stack, NODE)
+        if f is None:
+            return node and node.function
+        return f"{'forward: ' if self.is_forward(stack) else ''}{f.file}{'' if f.line is None else f':{f.line}'} {f.function}"
+
+    def layer(self, stack):
+        f = self.first_of_kind(stack, LAYER)
+        return f and f.function

@@ -1,5 +1,5 @@
 """tables.py - the tables that the recorder keeps beside `ev`, held against what the replay of its rows found."""
-from recording import ADDRESS, PYTHON
+from recording import ADDRESS, LAYER, NODE, PYTHON
 from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, MISSED, OOM, OUTSIDE, OVERHEAD, PHYS_CREATE,
                     PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
 
@@ -292,12 +292,17 @@ class Tables:
                 self.complain(f"stack {s.id}: its owner {s.owner} has no row")
             line = self.r.line_frame(s.id)
             self.same(f"stack {s.id} line", s.line, line and line.id)
+            self.same(f"stack {s.id} forward", s.forward, int(self.r.is_forward(s.id)))
+            for name, kind in (("node", NODE), ("layer", LAYER)):
+                frame = self.r.first_of_kind(s.id, kind)
+                self.same(f"stack {s.id} {name}", getattr(s, name), frame and frame.id)
             if s.frame not in self.r.frames:
                 self.complain(f"stack {s.id}: its frame {s.frame} has no row")
         for f in self.r.frames.values():
             address = f.kind == ADDRESS and f.module is not None and f.offset is not None
             named = f.kind == PYTHON and f.module is None and f.offset is None and f.function and f.file and (f.line is None or f.line > 0)
-            if not address and not named:
+            marking = f.kind in (NODE, LAYER) and f.module is None and f.offset is None and f.function and f.line is None
+            if not address and not named and not marking:
                 self.complain(f"frame {f.id}: is neither a code address nor a named place")
         for o in self.r.table("oom"):
             self.same(f"oom {o.seq} stored", o.stored, 1)

@@ -31,10 +31,24 @@ static char *python_text(const struct trace_frame *f)
     return xformat("%s:%" PRId64 " %s", file, f->line, function);
 }
 
+/* What is no code: the node that ran, under which is what made it, and the layer. */
+static char *marking_text(const struct trace_frame *f)
+{
+    char *name = xstrdup(f->function ? shown(f->function) : "?"), *text;
+    if (f->kind == VS_FRAME_NODE)
+        text = xformat("backward: %s", name);
+    else
+        text = f->file ? xformat("in %s (%s)", name, shown(f->file)) : xformat("in %s", name);
+    free(name);
+    return text;
+}
+
 char *frame_text(const struct trace_frame *f, bool where)
 {
     if (f->kind == VS_FRAME_PYTHON)
         return python_text(f);
+    if (f->kind == VS_FRAME_NODE || f->kind == VS_FRAME_LAYER)
+        return marking_text(f);
     const char *slash = f->module ? strrchr(f->module, '/') : NULL;
     const char *module = slash ? slash + 1 : f->module ? f->module : "?";
     if (!f->function)
@@ -45,7 +59,7 @@ char *frame_text(const struct trace_frame *f, bool where)
     return xformat("%s  (%s)", shown(f->function), shown(module));
 }
 
-char *line_text(const char *line)
+static char *place_text(const char *line)
 {
     /* a file's name may have blanks and colons; the last slash before ".py:" is where its name begins */
     const char *end = strstr(line, ".py:"), *name = line;
@@ -56,6 +70,15 @@ char *line_text(const char *line)
         for (name--; name > line && name[-1] != '/';)
             name--;
     return xstrdup(shown(name));
+}
+
+char *line_text(const char *line)
+{
+    static const char forward[] = "forward: ";
+    size_t before = strncmp(line, forward, sizeof forward - 1) ? 0 : sizeof forward - 1;
+    char *bare = place_text(line + before), *text = xformat("%.*s%s", (int)before, line, bare);
+    free(bare);
+    return text;
 }
 
 char *stack_line_text(struct trace *t, int64_t stack)

@@ -73,7 +73,8 @@ struct vs_journal_header {
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t dead;
     _Atomic uint64_t freed;
-    _Atomic uint64_t lost_ranges; /* rare; here because there is room, and older journals have a zero */
+    /* rare; here because there is room, and older journals have zeros */
+    _Atomic uint64_t lost_ranges, lost_births;
     /* Rare counters. */
     _Alignas(64) _Atomic uint64_t lost;
     _Atomic uint64_t late;

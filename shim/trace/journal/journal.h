@@ -68,7 +68,11 @@ struct vs_module_row {   /* one mapping of one object file */
 /* What a frame is.  The numbers are those of the database, frame.kind. */
 enum vs_frame_kind {
     VS_FRAME_ADDRESS = 1, /* an address of code */
-    VS_FRAME_PYTHON = 2   /* a place in Python code: a function, a file and a line */
+    VS_FRAME_PYTHON = 2,  /* a place in Python code: a function, a file and a line */
+    VS_FRAME_NODE = 3,    /* function: the name of the autograd node that runs.  Its callers are the frames
+                             that made it in the forward, not those that run it */
+    VS_FRAME_LAYER = 4    /* function: the path of the module or the ranges that were open; file: the
+                             module's class.  The innermost frame of a stack, and no code */
 };
 
 struct vs_frame_row {
@@ -160,7 +164,8 @@ void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row);  
 uint32_t vs_journal_module(struct vs_journal *j, const struct vs_module_row *row); /* new row */
 uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
                           uint32_t module); /* interned by (address, module) */
-/* A frame of an interpreter, interned by all that is told of it.  FUNCTION and FILE are string ids. */
+/* A frame that is no address, interned by all that is told of it.  FUNCTION and FILE are string ids; only
+ * that of a node or a layer may be 0. */
 uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
                                 uint32_t file, uint32_t line);
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
@@ -169,6 +174,8 @@ uint32_t vs_journal_next_range(struct vs_journal *j);                           
 void vs_journal_untracked(struct vs_journal *j, uint64_t n);
 /* A range was opened that cannot be tracked: it is too deep, or on one thread too many. */
 void vs_journal_lost_range(struct vs_journal *j);
+/* A node of a framework's graph ran, and where it was made has been forgotten. */
+void vs_journal_lost_birth(struct vs_journal *j);
 
 /* ---- consumer ---- */
 
@@ -186,14 +193,14 @@ bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first,
 void vs_journal_release(struct vs_journal *j, uint64_t seq);
 
 struct vs_journal_stats {
-    uint64_t head, tail; /* next sequence to claim; first not yet released */
-    uint64_t lost;       /* events dropped because the ring was full */
-    uint64_t lost_ends;  /* of these: ends of something that is in the ring, or was */
-    uint64_t dead;       /* slots killed */
-    uint64_t table_full; /* rows refused by a full table */
-    uint64_t late;       /* events written too late into a killed slot */
-    uint64_t untracked;  /* see vs_journal_untracked */
-    uint64_t lost_ranges;
+    uint64_t head, tail;               /* next sequence to claim; first not yet released */
+    uint64_t lost;                     /* events dropped because the ring was full */
+    uint64_t lost_ends;                /* of these: ends of something that is in the ring, or was */
+    uint64_t dead;                     /* slots killed */
+    uint64_t table_full;               /* rows refused by a full table */
+    uint64_t late;                     /* events written too late into a killed slot */
+    uint64_t untracked;                /* see vs_journal_untracked */
+    uint64_t lost_ranges, lost_births; /* see vs_journal_lost_range, vs_journal_lost_birth */
     int32_t pid;
     uint64_t start_ns, start_realtime_ns;
 };

@@ -234,7 +234,7 @@ uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, u
     struct vs_frame_row row = {.function = function, .file = file, .line = line, .kind = kind};
     struct key k = {mix((uint64_t)function << 32 | file, (uint64_t)kind << 32 | line), VS_SEC_FRAMES, &row,
                     0};
-    return function && file ? intern(j, &k) : 0;
+    return function && (file || kind >= VS_FRAME_NODE) ? intern(j, &k) : 0;
 }
 
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
@@ -272,6 +272,11 @@ void vs_journal_untracked(struct vs_journal *j, uint64_t n)
 void vs_journal_lost_range(struct vs_journal *j)
 {
     atomic_fetch_add_explicit(&j->header->lost_ranges, 1, memory_order_relaxed); /* a counter alone */
+}
+
+void vs_journal_lost_birth(struct vs_journal *j)
+{
+    atomic_fetch_add_explicit(&j->header->lost_births, 1, memory_order_relaxed); /* a counter alone */
 }
 
 /* ---- facts ---- */

@@ -60,7 +60,7 @@ struct vs_kind {
     X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?," VS_PROCESS ",?,?,?)")                                \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
-    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?)")                                                \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?)")                                                \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?)")                             \
     X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
     X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \

@@ -3,7 +3,10 @@
  * whole, so that no query has to walk it.
  *
  *      owner   the library that asked: the file of the first native frame outward that is not CUDA's own
- *      line    the innermost line of the program's own Python code, which is what a person can change
+ *      line    the innermost line of the program's own Python code, which is what a person can change.  Of
+ * what was born in backward that is a line that ran there (a custom function's, a hook's), else one of the
+ * forward that made the node: `forward` says so node    the autograd node in whose run it was layer   where
+ * the program was in its modules or ranges
  *
  * A stack is the path from its row to the root, and both are found by walking that path outward.  A row is
  * written once, after the rows of its callers, and both follow from the frames alone.
@@ -103,21 +106,40 @@ static bool is_users(struct vs_store *s, uint32_t file)
     return known;
 }
 
-/* Frame id; where no Python frame is the program's own it is the innermost one; 0 without any. */
-static uint32_t line_of_stack(struct vs_store *s, uint32_t id)
+/* What a stack says; all but `forward` are frame ids, 0: it says nothing. */
+struct said {
+    uint32_t line, node, layer;
+    bool forward;
+};
+
+/* Where no Python frame is the program's own the innermost one is the line. */
+static void see_python(struct vs_store *s, struct said *said, uint32_t *innermost, uint32_t id, uint32_t file)
 {
-    const struct vs_stack_row *node;
+    bool users = is_users(s, file);
+    if (!users && *innermost)
+        return;
+    *(users ? &said->line : innermost) = id;
+    said->forward = said->node != 0;
+}
+
+static struct said said_by(struct vs_store *s, uint32_t id)
+{
+    const struct vs_stack_row *row;
+    struct said said = {0};
     uint32_t innermost = 0;
-    for (int depth = 0; depth < DEPTH_MAX && (node = vs_journal_get_stack(s->journal, id));
-         depth++, id = node->parent) {
-        const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
-        if (!f || f->kind != VS_FRAME_PYTHON)
-            continue;
-        if (is_users(s, f->file))
-            return node->frame;
-        innermost = innermost ? innermost : node->frame;
+    for (int depth = 0; depth < DEPTH_MAX && (row = vs_journal_get_stack(s->journal, id));
+         depth++, id = row->parent) {
+        const struct vs_frame_row *f = vs_journal_get_frame(s->journal, row->frame);
+        if (f && f->kind == VS_FRAME_PYTHON && !said.line)
+            see_python(s, &said, &innermost, row->frame, f->file);
+        else if (f && f->kind == VS_FRAME_NODE && !said.node)
+            said.node = row->frame;
+        else if (f && f->kind == VS_FRAME_LAYER && !said.layer)
+            said.layer = row->frame;
     }
-    return innermost;
+    if (!said.line)
+        said.line = innermost;
+    return said;
 }
 
 /* ---- rows ---- */
@@ -148,6 +170,11 @@ static int write_frame(struct vs_store *s, uint32_t id)
     return rc;
 }
 
+static int64_t or_null(uint32_t id)
+{
+    return id ? (int64_t)id : -1;
+}
+
 int vs_store_stack(struct vs_store *s, uint32_t id)
 {
     const struct vs_stack_row *node;
@@ -155,11 +182,12 @@ int vs_store_stack(struct vs_store *s, uint32_t id)
         if (!(node = vs_journal_get_stack(s->journal, id)))
             return 0;
         int rc = write_frame(s, node->frame);
-        uint32_t owner = owner_of_stack(s, id), line = line_of_stack(s, id);
+        uint32_t owner = owner_of_stack(s, id);
+        struct said said = said_by(s, id);
         if (rc == 0)
-            rc =
-                vs_sql_run(s, VS_SQL_STACK, "iiinn", (int64_t)id, (int64_t)node->parent, (int64_t)node->frame,
-                           owner ? (int64_t)owner : (int64_t)-1, line ? (int64_t)line : (int64_t)-1);
+            rc = vs_sql_run(s, VS_SQL_STACK, "iiinninn", (int64_t)id, (int64_t)node->parent,
+                            (int64_t)node->frame, or_null(owner), or_null(said.line), (int64_t)said.forward,
+                            or_null(said.node), or_null(said.layer));
         if (rc < 0)
             return rc;
         vs_bits_add(&s->stacks, id);

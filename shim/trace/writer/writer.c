@@ -23,7 +23,17 @@
 #define LOSS_NS    1000000000
 #define LOG_TOLD   (UINT64_C(64) << 20)
 
-enum { LOST_FULL, LOST_DEAD, LOST_TABLE, LOST_LATE, LOST_GRAPHS, LOST_ENDS, LOST_RANGES, LOSSES };
+enum {
+    LOST_FULL,
+    LOST_DEAD,
+    LOST_TABLE,
+    LOST_LATE,
+    LOST_GRAPHS,
+    LOST_ENDS,
+    LOST_RANGES,
+    LOST_BIRTHS,
+    LOSSES
+};
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -69,7 +79,7 @@ static bool is_autograd(void *context, uint16_t thread)
 static const enum vs_loss loss_of[LOSSES] = {
     [LOST_FULL] = VS_LOSS_RING_FULL, [LOST_DEAD] = VS_LOSS_DEAD_SLOT, [LOST_TABLE] = VS_LOSS_TABLE_FULL,
     [LOST_LATE] = VS_LOSS_LATE_SLOT, [LOST_GRAPHS] = VS_LOSS_GRAPHS,  [LOST_ENDS] = VS_LOSS_RING_FULL_ENDS,
-    [LOST_RANGES] = VS_LOSS_RANGES,
+    [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,
 };
 
 /* A database that is continued has rows of what was lost before. */
@@ -97,6 +107,17 @@ static void note_uncovered(struct vs_writer *w)
     }
 }
 
+/* No events: what is lacking is names. */
+static void note_births(struct vs_writer *w, uint64_t n)
+{
+    char why[200];
+    snprintf(why, sizeof why,
+             "%llu births in backward whose node was made too many nodes of its thread before to know where: "
+             "they have the node's name and no line",
+             (unsigned long long)n);
+    vs_store_loss(w->store, w->last_t, 0, VS_LOSS_BIRTHS, why);
+}
+
 /* Rows for what was lost since the last look; at most one a second of each kind. */
 static bool note_losses(struct vs_writer *w, bool now)
 {
@@ -105,15 +126,17 @@ static bool note_losses(struct vs_writer *w, bool now)
     const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
                                     [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
                                     [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
-                                    [LOST_RANGES] = s.lost_ranges};
+                                    [LOST_RANGES] = s.lost_ranges,      [LOST_BIRTHS] = s.lost_births};
     bool any = s.lost > w->lost_seen;
     note_uncovered(w);
     w->lost_seen = s.lost;
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
-        if (i != LOST_TABLE ||
-            !w->lost[i]) /* that counts requests, the same name again and again: no events */
+        if (i == LOST_BIRTHS)
+            note_births(w, total[i] - w->lost[i]);
+        else if (i != LOST_TABLE ||
+                 !w->lost[i]) /* that counts requests, the same name again and again: no events */
             vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;

@@ -61,6 +61,18 @@ static void a_native_frame_has_its_module_or_its_offset(void **state)
     expect(frame_text(&f, false), "libtorch.so+0x91");
 }
 
+static void what_is_no_code_is_said_to_be_none(void **state)
+{
+    struct trace_frame f = {
+        .kind = VS_FRAME_NODE, .function = "AddmmBackward0", .line = UNKNOWN, .offset = UNKNOWN};
+    expect(frame_text(&f, true), "backward: AddmmBackward0");
+    f.kind = VS_FRAME_LAYER;
+    f.function = "Llama.layers.7.mlp";
+    expect(frame_text(&f, true), "in Llama.layers.7.mlp");
+    f.file = "LlamaMLP";
+    expect(frame_text(&f, false), "in Llama.layers.7.mlp (LlamaMLP)");
+}
+
 static void a_line_in_a_table_has_the_files_name_alone(void **state)
 {
     expect(line_text("/home/ada/train.py:41 main"), "train.py:41 main");
@@ -68,6 +80,9 @@ static void a_line_in_a_table_has_the_files_name_alone(void **state)
     expect(line_text("__init__.py:3 f"), "__init__.py:3 f");
     expect(line_text("/my runs/a b.py:41 C.f"), "a b.py:41 C.f");
     expect(line_text("<stdin>:1 <module>"), "<stdin>:1 <module>");
+    expect(line_text("forward: /home/ada/train.py:41 main"), "forward: train.py:41 main");
+    expect(line_text("forward: /home/ada/model/__init__.py:3 f"), "forward: model/__init__.py:3 f");
+    expect(line_text("AddmmBackward0"), "AddmmBackward0");
     expect(line_text("/tmp/ipykernel_9/12.cell:2 g</x>"), "12.cell:2 g</x>");
 }
 
@@ -76,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_python_frame_is_file_line_and_function_and_packages_are_cut),
         cmocka_unit_test(a_native_frame_has_its_module_or_its_offset),
+        cmocka_unit_test(what_is_no_code_is_said_to_be_none),
         cmocka_unit_test(a_line_in_a_table_has_the_files_name_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

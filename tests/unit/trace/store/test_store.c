@@ -766,6 +766,66 @@ static uint32_t python_frame(struct job *job, const char *file, uint32_t line, c
                                   vs_journal_string(job->j, file, strlen(file)), line);
 }
 
+static uint32_t marking(struct job *job, enum vs_frame_kind kind, const char *name)
+{
+    return vs_journal_named_frame(job->j, kind, vs_journal_string(job->j, name, strlen(name)), 0, 0);
+}
+
+/* Stacks of backward, each innermost frame first: what ran, the node, the forward. */
+static void what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards(void **state)
+{
+    enum { USERS = 'u', TORCH = 't', NODE = 'n', LAYER = 'l' };
+    static const struct {
+        const char *frames, *line, *layer;
+    } cases[] = {{"nu", "forward: /a/train.py:2 f", NULL},
+                 {"ntu", "forward: /a/train.py:3 f", NULL},
+                 {"nt", "forward: /v/site-packages/torch/a.py:2 f", NULL},
+                 {"unu", "/a/train.py:1 f", NULL},
+                 {"tnu", "forward: /a/train.py:3 f", NULL},
+                 {"tnt", "/v/site-packages/torch/a.py:1 f", NULL},
+                 {"tn", "/v/site-packages/torch/a.py:1 f", NULL},
+                 {"n", "AddmmBackward0", NULL},
+                 {"nlu", "forward: /a/train.py:3 f", "model.layers.2"},
+                 {"lunlu", "/a/train.py:2 f", "model.layers.1"},
+                 {"nn", "AddmmBackward0", NULL},
+                 {"lu", "/a/train.py:2 f", "model.layers.1"},
+                 {"l", NULL, "model.layers.1"}};
+    size_t n = sizeof cases / sizeof *cases;
+    char sql[256], name[32];
+    struct job job;
+    job_open(&job, "forward");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t stack = 0;
+        for (size_t at = strlen(cases[i].frames); at-- > 0;) {
+            char kind = cases[i].frames[at];
+            uint32_t line = (uint32_t)at + 1;
+            snprintf(name, sizeof name, "model.layers.%u", line);
+            stack = vs_journal_stack(job.j, stack,
+                                     kind == USERS ? python_frame(&job, "/a/train.py", line, "f")
+                                     : kind == TORCH
+                                         ? python_frame(&job, "/v/site-packages/torch/a.py", line, "f")
+                                     : kind == NODE ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
+                                                    : marking(&job, VS_FRAME_LAYER, name));
+        }
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    job_close(&job);
+    for (size_t i = 0; i < n; i++) {
+        const char *layer = cases[i].frames[0] == NODE && cases[i].layer ? "model.layers.2" : cases[i].layer;
+        snprintf(sql, sizeof sql, "SELECT line IS %s%s%s FROM leak WHERE size_bytes=%zu",
+                 cases[i].line ? "'" : "", cases[i].line ? cases[i].line : "NULL", cases[i].line ? "'" : "",
+                 i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+        snprintf(sql, sizeof sql, "SELECT layer IS %s%s%s FROM allocation WHERE size_bytes=%zu",
+                 layer ? "'" : "", layer ? layer : "NULL", layer ? "'" : "", i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+    }
+}
+
 static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
 {
     static const struct {
@@ -872,6 +932,7 @@ int main(void)
         cmocka_unit_test(network_mode_writes_without_shared_memory),
         cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
         cmocka_unit_test(line_is_the_innermost_of_the_programs_own_python_code),
+        cmocka_unit_test(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards),
         cmocka_unit_test(endless_phase_names_end_in_one_phase),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);

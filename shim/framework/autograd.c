@@ -1,0 +1,357 @@
+/*
+ * autograd.c - which line of the forward a block belongs to that is born in backward.
+ *
+ * In backward no code of the program's own runs, as a rule, that could be named: PyTorch's engine runs the
+ * nodes of a graph, on threads of its own or on the one that called.  But each node was made by a call in the
+ * forward.  It takes its number then from a function that libtorch_cpu, libtorch_python and libtorch_cuda
+ * call through the linker, so a preloaded definition sees every birth, without Python and without `run`:
+ *
+ *      at::sequence_number::get_and_increment()      the next number of the calling thread
+ *
+ * Numbers are the thread's own, and a node keeps both its number and the thread (an id that torch counts
+ * itself).  So each thread that makes nodes gets a ring of births, number -> call stack of that moment, and
+ * what runs in backward is looked up there:
+ *
+ *      birth      thread 1, number 7      call stack 12  ──▶  ring of thread 1, place 7
+ *      backward   get_current_node() ──▶ its fields: thread 1, number 7  ──▶  call stack 12
+ *
+ * That backward runs is what the engine itself says (get_current_graph_task_id), not the thread's name: also
+ * on the thread that called, in a backward inside of a backward, in a recomputation.  A node born in
+ * backward (create_graph, a recomputation) has the stack that its birth had, so the way back goes on from it.
+ *
+ * Bounds: VS_RING_BIRTHS births a thread are kept, of RINGS threads; a birth that was overwritten before it
+ * was asked for is counted as lost, and its blocks have the node's name alone.  So have those of nodes
+ * without a number (AccumulateGrad), and of nodes that were born before the recording.  Where the fields of a
+ * node lie was read from torch 1.8 to 2.11; number and thread are believed only where a birth of that thread
+ * with that number was seen.
+ *
+ * Nothing here takes a lock or allocates, but once a process (the real functions are looked up, as in
+ * torch.c) and once a thread that makes nodes (its ring is mapped).  A fork child finds the rings wiped: the
+ * ids in them are its parent's.
+ */
+#define _GNU_SOURCE
+#include "autograd.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "torch.h"
+#include "core/hot.h"
+#include "core/options.h"
+#include "record/record.h"
+#include "record/suppliers.h"
+
+enum {
+    RING_BIRTHS = 1 << 17, /* 1 MiB */
+    RINGS = 64,
+    NODE_TYPES = 1024,
+    NESTED = 7, /* nodes born in backward of nodes born in backward: torch.autograd.grad of grad of ... */
+    NAME = 256
+};
+
+#define NUMBER       "_ZN2at15sequence_number17get_and_incrementEv"
+#define THREAD       "_ZN2at14RecordFunction15currentThreadIdEv"
+#define TASK         "_ZN5torch8autograd25get_current_graph_task_idEv"
+#define NODE         "_ZN5torch8autograd16get_current_nodeEv"
+#define NO_NUMBER    UINT64_MAX /* of a node that no call of the forward made */
+#define NUMBER_AT    24         /* bytes into a node */
+#define THREAD_AT    48
+#define USE_COUNT_AT 8 /* bytes into the control block of a std::shared_ptr */
+
+/* std::shared_ptr.  It is returned through a hidden pointer, which in C is how a structure of more than two
+ * words is returned; only two are written. */
+struct shared_node {
+    uintptr_t node, control, nothing;
+};
+
+typedef uint64_t number_fn(void);
+typedef int task_fn(void);
+typedef struct shared_node node_fn(void);
+
+__attribute__((visibility("default"))) uint64_t vs_sequence_number(void) __asm__(NUMBER);
+
+static struct {
+    _Alignas(64) number_fn *_Atomic number;
+    task_fn *_Atomic task; /* NULL until the others are there */
+    number_fn *thread;
+    node_fn *node;
+} real;
+
+/* ---- births ---- */
+
+/* A birth is one word: the call stack, how many backwards it is nested in, and what tells it from another
+ * birth that had the same place: the thread's id and how often the ring was gone round, both cut. */
+#define BIRTH_STACK(b)  ((uint32_t)(b))
+#define BIRTH_NESTED(b) ((unsigned)((b) >> 32 & 7))
+#define BIRTH_MARK(b)   ((uint32_t)((b) >> 35))
+
+struct ring {
+    _Atomic uint64_t thread; /* torch's id of the thread that it belongs to; 0: nobody's */
+    _Atomic uint64_t next;   /* the number behind the last birth */
+    _Alignas(64) _Atomic uint64_t birth[RING_BIRTHS];
+};
+
+static struct ring *_Atomic rings[RINGS]; /* by the thread's id */
+static __thread struct ring *own;
+static __thread uint64_t own_id;
+
+static uint32_t mark_of(uint64_t thread, uint64_t number)
+{
+    return (uint32_t)((number / RING_BIRTHS & 0x1fff) << 16 | (thread & 0xffff));
+}
+
+static struct ring *map_ring(struct ring *_Atomic *place)
+{
+    int saved = errno;
+    struct ring *none = NULL, *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    /* Without wiping a fork child would take its parent's ids for its own. */
+    if (made != MAP_FAILED && madvise(made, sizeof *made, MADV_WIPEONFORK) != 0) {
+        munmap(made, sizeof *made);
+        made = MAP_FAILED;
+    }
+    errno = saved;
+    if (made == MAP_FAILED)
+        return NULL;
+    if (atomic_compare_exchange_strong_explicit(place, &none, made, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return made;
+    munmap(made, sizeof *made);
+    return none;
+}
+
+/* A ring that an older thread of the same place still writes to changes hands with each birth: no birth is
+ * taken for another's, as its mark says. */
+static __attribute__((noinline, cold)) struct ring *claim(void)
+{
+    own_id = real.thread();
+    struct ring *_Atomic *place = &rings[own_id % RINGS];
+    struct ring *r = atomic_load_explicit(place, memory_order_acquire);
+    if (!r && !(r = map_ring(place)))
+        return NULL;
+    atomic_store_explicit(&r->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->thread, own_id, memory_order_relaxed);
+    return own = r;
+}
+
+static inline struct ring *my_ring(void)
+{
+    struct ring *r = own;
+    /* Relaxed: words by themselves, and this thread's own, as a rule. */
+    if (__builtin_expect(r && atomic_load_explicit(&r->thread, memory_order_relaxed) == own_id, 1))
+        return r;
+    return claim();
+}
+
+/* The birth of NUMBER on THREAD; 0: not known. */
+static uint64_t find_birth(struct vs_journal *j, uint64_t thread, uint64_t number)
+{
+    struct ring *r = atomic_load_explicit(&rings[thread % RINGS], memory_order_acquire);
+    if (number == NO_NUMBER || !r)
+        return 0;
+    /* Relaxed: the engine handed the node over from the thread that made it, and with it what that thread
+     * wrote before. */
+    bool same = atomic_load_explicit(&r->thread, memory_order_relaxed) == thread;
+    if (same && number >= atomic_load_explicit(&r->next, memory_order_relaxed))
+        return 0;
+    uint64_t birth = atomic_load_explicit(&r->birth[number % RING_BIRTHS], memory_order_relaxed);
+    if (birth && BIRTH_MARK(birth) == mark_of(thread, number))
+        return birth;
+    if (same && birth) /* it had a birth, and another one took its place */
+        vs_journal_lost_birth(j);
+    return 0;
+}
+
+/* ---- the node that runs ---- */
+
+/* Node types by the address of their virtual table, with the frames that name them; wiped in a fork child. */
+struct node_type {
+    _Atomic uintptr_t table;
+    _Atomic uint32_t frame;
+};
+static struct node_type *_Atomic types;
+
+/* The last word of a nested name, as N5torch8autograd10generated14AddmmBackward0E: and of a template its
+ * argument's, as in CppNode<MyFunction>.  Where it reads otherwise, all of it. */
+static size_t last_word(const char *mangled, char *to, size_t room)
+{
+    const char *at = mangled + (*mangled == '*'), *word = NULL, *argument = NULL;
+    size_t length = 0, argument_length = 0;
+    bool inside = false;
+    for (; *at; at++) {
+        if (*at == 'I' && word)
+            inside = true;
+        if (*at < '1' || *at > '9')
+            continue;
+        size_t n = 0;
+        while (*at >= '0' && *at <= '9' && n < NAME)
+            n = 10 * n + (size_t)(*at++ - '0');
+        if (n > strnlen(at, n))
+            break;
+        *(inside ? &argument : &word) = at;
+        *(inside ? &argument_length : &length) = n;
+        at += n - 1;
+    }
+    if (!word)
+        word = mangled, length = strnlen(mangled, room);
+    if (length + argument_length + 2 > room)
+        length = length < room ? length : room, argument = NULL;
+    memcpy(to, word, length);
+    if (!argument)
+        return length;
+    to[length] = '<';
+    memcpy(to + length + 1, argument, argument_length);
+    to[length + 1 + argument_length] = '>';
+    return length + argument_length + 2;
+}
+
+/* The node's own name() is not asked: that of a node written in Python takes the GIL. */
+static uint32_t make_type(struct vs_journal *j, uintptr_t table)
+{
+    char name[NAME];
+    uintptr_t info = ((const uintptr_t *)table)[-1];
+    const char *mangled = info ? ((const char *const *)info)[1] : NULL;
+    size_t n = mangled ? last_word(mangled, name, sizeof name) : 0;
+    uint32_t function = n ? vs_journal_string(j, name, n) : 0;
+    return vs_journal_named_frame(j, VS_FRAME_NODE, function, 0, 0);
+}
+
+static struct node_type *map_types(void)
+{
+    size_t bytes = NODE_TYPES * sizeof(struct node_type);
+    struct node_type *none = NULL, *made;
+    int saved = errno;
+    made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made != MAP_FAILED && madvise(made, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(made, bytes);
+        made = MAP_FAILED;
+    }
+    errno = saved;
+    if (made == MAP_FAILED)
+        return NULL;
+    if (atomic_compare_exchange_strong_explicit(&types, &none, made, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return made;
+    munmap(made, bytes);
+    return none;
+}
+
+static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
+{
+    struct node_type *all = atomic_load_explicit(&types, memory_order_acquire);
+    if (!all && !(all = map_types()))
+        return make_type(j, table);
+    for (unsigned i = 0, at = (unsigned)(table >> 4); i < NODE_TYPES; i++, at++) {
+        struct node_type *t = &all[at % NODE_TYPES];
+        uintptr_t there = atomic_load_explicit(&t->table, memory_order_relaxed);
+        if (there == 0)
+            atomic_compare_exchange_strong_explicit(&t->table, &there, table, memory_order_relaxed,
+                                                    memory_order_relaxed);
+        if (there != 0 && there != table)
+            continue;
+        /* Relaxed: the frame says all by itself; 0: nobody has made it yet, or just now another does. */
+        uint32_t frame = atomic_load_explicit(&t->frame, memory_order_relaxed);
+        if (!frame && (frame = make_type(j, table)))
+            atomic_store_explicit(&t->frame, frame, memory_order_relaxed);
+        return frame;
+    }
+    return make_type(j, table);
+}
+
+/* Whether a node runs, the birth that it had, and the address of its virtual table. */
+static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
+{
+    /* Acquire: pairs with take_from(). */
+    task_fn *task = atomic_load_explicit(&real.task, memory_order_acquire);
+    if (!task || task() == -1)
+        return false;
+    struct shared_node s = real.node();
+    if (!s.node) /* a callback at the end of backward */
+        return false;
+    *table = *(const uintptr_t *)s.node;
+    *birth = find_birth(j, *(const uint64_t *)(s.node + THREAD_AT), *(const uint64_t *)(s.node + NUMBER_AT));
+    /* The engine holds the node while it runs: ours is never the last reference. */
+    if (s.control)
+        __atomic_fetch_sub((int *)(s.control + USE_COUNT_AT), 1, __ATOMIC_ACQ_REL);
+    return true;
+}
+
+bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out)
+{
+    uint64_t birth;
+    uintptr_t table;
+    if (!running(j, &birth, &table))
+        return false;
+    out->forward = BIRTH_STACK(birth);
+    out->node = frame_of_node(j, table);
+    return out->node != 0;
+}
+
+/* ---- the real ones ---- */
+
+static void take_from(void *library)
+{
+    number_fn *number = (number_fn *)dlsym(library, NUMBER);
+    task_fn *task = (task_fn *)dlsym(library, TASK);
+    if (!number || number == vs_sequence_number)
+        return;
+    real.thread = (number_fn *)dlsym(library, THREAD);
+    real.node = (node_fn *)dlsym(library, NODE);
+    /* Release: who sees `task` sees the two above. */
+    if (real.thread && real.node && task)
+        atomic_store_explicit(&real.task, task, memory_order_release);
+    atomic_store_explicit(&real.number, number, memory_order_relaxed);
+}
+
+/* Where there is none (nobody has seen that) numbers still have to be given out. */
+static uint64_t count_ourselves(void)
+{
+    static __thread uint64_t next;
+    return next++;
+}
+
+static __attribute__((noinline, cold)) number_fn *look_up(void)
+{
+    int saved = errno;
+    void *library = vs_torch_library("libtorch_cpu");
+    if (library)
+        take_from(library); /* the handle is never closed: the pointers stay good */
+    dlerror();              /* the host must not find what we failed to find */
+    number_fn *none = NULL;
+    atomic_compare_exchange_strong_explicit(&real.number, &none, count_ourselves, memory_order_relaxed,
+                                            memory_order_relaxed);
+    errno = saved;
+    return atomic_load_explicit(&real.number, memory_order_relaxed);
+}
+
+static void note_birth(struct vs_journal *j, uint64_t number)
+{
+    struct ring *r = my_ring();
+    uint64_t outer = 0;
+    uintptr_t table;
+    if (!r)
+        return;
+    bool backward = running(j, &outer, &table);
+    unsigned nested = backward ? BIRTH_NESTED(outer) + 1 : 0;
+    uint64_t stack = nested > NESTED ? 0 : vs_suppliers.python_stack(j);
+    uint64_t birth =
+        stack | (uint64_t)(nested > NESTED ? 0 : nested) << 32 | (uint64_t)mark_of(own_id, number) << 35;
+    atomic_store_explicit(&r->birth[number % RING_BIRTHS], birth, memory_order_relaxed);
+    atomic_store_explicit(&r->next, number + 1, memory_order_relaxed);
+}
+
+VS_HOT_CODE uint64_t vs_sequence_number(void)
+{
+    number_fn *call = atomic_load_explicit(&real.number, memory_order_relaxed);
+    if (__builtin_expect(!call, 0))
+        call = look_up();
+    uint64_t number = call();
+    struct vs_journal *j = vs_record_journal();
+    if (j && vs_options.stacks >= VS_STACKS_PYTHON &&
+        atomic_load_explicit(&real.task, memory_order_acquire) && vs_record_takes())
+        note_birth(j, number);
+    return number;
+}

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Blocks born in backward have the line of the forward that made their node, under plain LD_PRELOAD, whoever runs backward and
+# whatever runs in it; lines of code that ran there are their own; and where a line is not known the node's name stands.
+here=$(cd "$(dirname "$0")" && pwd)
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+# shellcheck source-path=SCRIPTDIR
+. "$here/../lib/lib.bash"
+limit=120
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor
+"${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
+plain_shim=$shim
+shim=$shim:$dir/cpu_blocks.so
+
+# every size that the program says: exactly these lines, of blocks that were born in backward
+lines_agree() {
+    sort "$run/out" >"$run/wanted"
+    sqlite3 -batch -noheader -separator $'\t' "$db" "SELECT DISTINCT size_bytes, line FROM allocation
+        WHERE op = 'block_alloc' AND stack IN (SELECT id FROM stack WHERE node IS NOT NULL)
+        AND size_bytes IN ($(cut -f1 "$run/out" | sort -u | paste -sd,))" | sort >"$run/lines"
+    diff "$run/wanted" "$run/lines" >"$run/difference" || fail "$1: lines (< wanted, > recorded): $(cat "$run/difference")"
+}
+
+for stacks in python all; do
+    shim_env=("VRAMSCOPE_STACKS=$stacks")
+    shimmed "$python" "$here/autograd_lines.py"
+    [ "$status" = 0 ] || fail "$stacks: exit status $status"
+    lines_agree "$stacks"
+    expect_sql "SELECT count(*) FROM loss WHERE code = 'births'" 0
+    # a frame of a node has a name alone, and stands between what ran in it and what made it
+    expect_sql "SELECT count(*) FROM frame WHERE kind = 3 AND (function IS NULL OR file IS NOT NULL OR line IS NOT NULL OR module IS NOT NULL)" 0
+    # nothing of the thread's own frames outside of the run is among them
+    expect_sql "SELECT count(*) FROM stack s JOIN frame f ON f.id = s.frame WHERE s.node IS NOT NULL AND f.function = '_engine_run_backward'
+        AND s.id IN (SELECT stack FROM allocation)" 0
+    "$here/../../oracle/oracle.py" check "$db" >"$run/oracle" 2>&1 || fail "$stacks: the oracle: $(head -n 5 "$run/oracle")"
+done
+"$BUILD/bin/vramscope" peak --by=line --top=0 "$db" >"$run/peak" || fail "peak"
+"$BUILD/bin/vramscope" peak --json "$db" >"$run/peak.json" || fail "peak --json"
+grep -q '"kind": *"autograd"' "$run/peak.json" || fail "no node in a stack of JSON"
+shim_env=(VRAMSCOPE_STACKS=driver)
+shimmed "$python" "$here/autograd_lines.py"
+[ "$status" = 0 ] || fail "driver: exit status $status"
+expect_sql "SELECT count(*) FROM stack WHERE node IS NOT NULL" 0
+shim_env=()
+for case in compiled window overwritten; do
+    shimmed "$python" "$here/autograd_lines.py" $case
+    [ "$status" = 0 ] || fail "$case: exit status $status"
+    lines_agree $case
+done
+expect_sql "SELECT count(*) > 0 FROM loss WHERE code = 'births' AND events = 0" 1
+shim=$plain_shim
+echo "blocks that are born in backward have their forward's line"

@@ -1,0 +1,40 @@
+/*
+ * fake_torch.c - stands for libtorch_cpu: the functions that autograd.c looks for, and what they answer.
+ * Nodes are as torch's: a virtual table with the type's description in front of it, the number at 24, the
+ * thread's id at 48.
+ */
+#include "fake_torch.h"
+
+static __thread struct fake_thread mine = {.task = -1};
+
+struct fake_thread *fake_thread(void)
+{
+    return &mine;
+}
+
+uint64_t fake_number(void) __asm__("_ZN2at15sequence_number17get_and_incrementEv");
+uint64_t fake_number(void)
+{
+    return mine.next++;
+}
+
+uint64_t fake_thread_id(void) __asm__("_ZN2at14RecordFunction15currentThreadIdEv");
+uint64_t fake_thread_id(void)
+{
+    return mine.id;
+}
+
+int fake_task(void) __asm__("_ZN5torch8autograd25get_current_graph_task_idEv");
+int fake_task(void)
+{
+    return mine.task;
+}
+
+struct fake_shared fake_current_node(void) __asm__("_ZN5torch8autograd16get_current_nodeEv");
+struct fake_shared fake_current_node(void)
+{
+    struct fake_shared s = {mine.node, mine.node ? mine.control : NULL, NULL};
+    if (s.control)
+        __atomic_fetch_add(&s.control->uses, 1, __ATOMIC_RELAXED);
+    return s;
+}

@@ -1,0 +1,40 @@
+/* fake_torch.h - what a test sets of the stand-in for libtorch_cpu (fake_torch.c), for each thread. */
+#ifndef VS_FAKE_TORCH_H
+#define VS_FAKE_TORCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_type { /* std::type_info */
+    void *table;
+    const char *name;
+};
+struct fake_class { /* a virtual table begins behind its type */
+    const struct fake_type *type;
+    void *functions[1];
+};
+struct fake_node {
+    const void *table; /* &fake_class.functions */
+    void *weak[2];
+    uint64_t number, topological, has_parent, thread;
+};
+struct fake_control {
+    void *table;
+    int uses, weak;
+};
+struct fake_shared {
+    struct fake_node *node;
+    struct fake_control *control;
+    void *nothing;
+};
+struct fake_thread {
+    uint64_t id, next; /* torch's id of the thread; the number of the next node */
+    int task;
+    struct fake_node *node;
+    struct fake_control *control;
+};
+
+struct fake_thread *fake_thread(void);
+typedef struct fake_thread *fake_thread_fn(void);
+
+#endif
