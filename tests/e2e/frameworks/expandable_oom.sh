@@ -24,7 +24,7 @@ agrees() {
     expect_sql "SELECT max(direct_bytes) FROM event" "$direct"
     expect_sql "SELECT count(*) FROM event WHERE op = 'reclassify'" 0
 }
-count() { echo "SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'driver out of memory$1'"; }
+count() { echo "SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'driver_out_of_memory$1'"; }
 report() { "$BUILD/bin/vramscope" report "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"; }
 says() { grep -qE -- "$1" "$run/report" || fail "the report does not say '$1': $(head -n 24 "$run/report")"; }
 
@@ -39,7 +39,7 @@ for program in shared static; do
         expect_sql "SELECT free_reserved_bytes - reserved_bytes FROM oom" $((20 * mib))
         expect_sql "SELECT total_bytes - free_bytes - process_used_bytes, process_used_bytes - free_reserved_bytes >> 20
                     FROM oom JOIN device ON id = oom.device" "0|65"
-        expect_sql "$(count ' absorbed')" 0
+        expect_sql "$(count '_absorbed')" 0
         report
         says 'asked for 100.0 MiB: short by 62.00 MiB'
         says 'it had given 20.00 MiB for the request, and had 18.00 MiB free'
@@ -51,7 +51,7 @@ for program in shared static; do
         agrees
         expect_sql "SELECT count(*) FROM oom" 0
         expect_sql "$(count '')" 1
-        expect_sql "$(count ' absorbed')" 1
+        expect_sql "$(count '_absorbed')" 1
 
         run_shimmed "$dir/$program" grow
         agrees
