@@ -9,7 +9,9 @@
  * Sparse arrays and those with deferred mapping have no memory of their own (0 bytes): physical memory is
  * bound into them by cuMemMapArrayAsync, one BIND or UNBIND for each entry of its list.
  */
-#include "hook.h"
+#include "events.h"
+
+#include "record/record.h"
 
 #define SPARSE  0x40u /* CUDA_ARRAY3D_SPARSE */
 #define LATER   0x80u /* CUDA_ARRAY3D_DEFERRED_MAPPING */

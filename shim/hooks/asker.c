@@ -13,14 +13,18 @@
  * table of ours to keep up to date: code that waits for the call to return cannot be unloaded meanwhile.
  */
 #define _GNU_SOURCE
-#include "hook.h"
-#include "hooks/loader/next.h"
+#include "asker.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "hooks/loader/next.h"
 
 typedef int find_object_fn(void *, struct dl_find_object *);
 

@@ -13,10 +13,16 @@
  * A green context is a partition of its device's primary context, which it retains: its end frees no
  * allocation, unless the primary context ends with it.
  */
-#include "hook.h"
-#include "overhead.h"
+#include "events.h"
 
 #include <string.h>
+
+#include "graph.h"
+#include "graph_nodes.h"
+#include "once.h"
+#include "overhead.h"
+#include "place.h"
+#include "record/record.h"
 
 #define DEVICES 64
 #define GREENS  32

@@ -11,7 +11,7 @@
  * A number is taken by compare-and-swap.  Relaxed throughout: each word is complete in itself, and birth and
  * end of one context are in the host's own order.
  */
-#include "hook.h"
+#include "place.h"
 
 static _Atomic uintptr_t owner[VS_CONTEXT_UNKNOWN];
 static _Atomic unsigned rows; /* of the table, as far as they were seen */

@@ -4,7 +4,7 @@
  *      driver.def --> enum vs_api (trace/api.h), vs_hook_<symbol> prototypes, vs_rows[], vs_real_of()
  *      VS_CALLS   --> vs_drv_<symbol>(): the few driver functions that vramscope itself asks
  *
- * Real pointers come from the libcuda.so that the host loaded (table.c) and are learnt all at once.
+ * Real pointers come from the libcuda.so that the host loaded (driver.c) and are learnt all at once.
  */
 #ifndef VS_HOOKS_DRIVER_H
 #define VS_HOOKS_DRIVER_H
@@ -73,7 +73,7 @@ struct vs_row {
 extern const struct vs_row vs_rows[];
 extern const size_t vs_row_count;
 
-/* The row of the exact symbol NAME, NULL where it is not hooked. */
+/* The rows (rows.c).  The row of the exact symbol NAME, NULL where it is not hooked. */
 const struct vs_row *vs_row_find(const char *name);
 
 /* Whether some row is a variant (version, kind of stream) of the same function as NAME. */
@@ -104,6 +104,10 @@ void *vs_real_under(enum vs_api api);
 bool vs_driver_learn(void);
 /* Whether ADDRESS lies in the driver that was learnt. */
 bool vs_driver_owns(const void *address);
+
+/* The real address of the driver's exported NAME (exact symbol), never one of our wrappers; NULL where the
+ * driver is not loaded or lacks it.  Takes the loader's lock: not for the hot path. */
+void *vs_cuda_real(const char *name);
 
 /* ---- what vramscope itself asks of the driver ---- */
 

@@ -6,7 +6,9 @@
  * and arrays mapped from it are views (size 0).  The same IPC handle opened again gives the same address, and
  * the ledger counts references.
  */
-#include "hook.h"
+#include "events.h"
+
+#include "provided.h"
 
 static void record_import(enum vs_api api, uint64_t address, uint64_t size, CUresult status)
 {

@@ -14,6 +14,9 @@
 
 #include <string.h>
 
+#include "hook.h"
+#include "record/record.h"
+
 #define PROBES 16u
 #define AGAIN  1u /* a place that was given back: a search goes on behind it */
 

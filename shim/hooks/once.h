@@ -13,7 +13,11 @@
 #ifndef VS_HOOKS_ONCE_H
 #define VS_HOOKS_ONCE_H
 
-#include "hook.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver.h"
 
 #define VS_ONCE_BITS 15
 #define VS_ONCE      (1u << VS_ONCE_BITS)

@@ -4,10 +4,15 @@
 #define _GNU_SOURCE
 #include "overhead.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "hook.h"
+#include "meminfo.h"
+#include "place.h"
+#include "record/record.h"
 #include "trace/journal/journal.h"
 
 static uint64_t ring_head(void)

@@ -15,7 +15,7 @@
 #ifndef VS_HOOKS_OVERHEAD_H
 #define VS_HOOKS_OVERHEAD_H
 
-#include "hook.h"
+#include "driver.h"
 #include "once.h"
 #include "sample/sampler.h"
 

@@ -6,10 +6,13 @@
  * table takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its
  * own (a fork's child) starts with an empty table.
  */
-#include "hook.h"
-#include "once.h"
+#include "place.h"
 
 #include <string.h>
+
+#include "once.h"
+#include "record/record.h"
+#include "uncovered.h"
 
 #define SLOTS 64u /* contexts at once; beyond it the driver is asked each time */
 

@@ -5,12 +5,18 @@
  * asked for that after every allocation and after every 64th free of a thread, and an event is written where
  * the figure has changed: a sample, and labelled so.
  *
- * An allocation on a stream that is being captured is a node of a graph (graph.c): no memory yet, and no pool
+ * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c): no memory yet, and no pool
  * is asked.  A device's primary context may go or be reset: whether the pool's memory goes along is asked
  * right after (the ledger ends its allocations where the answer is 0).  A pool that was imported from another
  * process is not asked either: its memory is that process's.
  */
-#include "hook.h"
+#include "events.h"
+
+#include "graph_nodes.h"
+#include "meminfo.h"
+#include "place.h"
+#include "provided.h"
+#include "record/record.h"
 
 #define SLOTS            64u
 #define FREES_PER_SAMPLE 64u
@@ -57,15 +63,6 @@ static struct slot *slot_of(CUmemoryPool pool)
 {
     struct slot *s = probe(pool, false);
     return s != NULL ? s : probe(pool, true);
-}
-
-enum vs_capture vs_capturing(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    /* an error says that a capture is under way that involves the legacy stream */
-    if (vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
-        return VS_CAPTURE_UNKNOWN;
-    return status == CU_STREAM_CAPTURE_STATUS_NONE ? VS_CAPTURE_NO : VS_CAPTURE_YES;
 }
 
 static CUmemoryPool current_pool_of(int device)

@@ -9,9 +9,11 @@
  * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and
  * what the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
  */
-#include "hook.h"
+#include "events.h"
 
 #include <string.h>
+
+#include "uncovered.h"
 
 /* What cuGetProcAddress gives for each row where that differs from the exported address. */
 static _Atomic(void *) other_table[VS_API_END];

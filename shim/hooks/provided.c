@@ -16,7 +16,12 @@
  */
 #include "provided.h"
 
+#include <errno.h>
+
+#include "driver.h"
 #include "hook.h"
+#include "meminfo.h"
+#include "place.h"
 #include "core/hot.h"
 #include "core/lock.h"
 

@@ -9,8 +9,14 @@
 #ifndef VS_HOOKS_SHAPES_H
 #define VS_HOOKS_SHAPES_H
 
+#include <errno.h>
+
+#include "events.h"
+#include "graph.h"
+#include "graph_nodes.h"
 #include "hook.h"
 #include "overhead.h"
+#include "provided.h"
 
 /* The call; once more where the driver lacked memory and a provider has given some back. */
 #define VS_CALL_(CALL)                                                                                       \

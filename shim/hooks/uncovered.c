@@ -6,13 +6,17 @@
  * place is taken by compare-and-swap and its text published after that; no lock, no allocation.
  */
 #define _GNU_SOURCE
+#include "uncovered.h"
+
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "hook.h"
+#include "driver.h"
 #include "hooks/loader/objects.h"
 #include "record/record.h"
+#include "trace/journal/journal.h"
 
 struct note {
     _Atomic int state; /* 0 free, 1 being written, 2 there */

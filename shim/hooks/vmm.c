@@ -5,7 +5,12 @@
  * lives until its references and its mappings are both gone.  Releases, unmaps and frees of address space are
  * recorded before the real call, like every free (alloc.c).
  */
-#include "hook.h"
+#include "events.h"
+
+#include "asker.h"
+#include "meminfo.h"
+#include "place.h"
+#include "record/record.h"
 
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
                           const void *caller, CUresult status)

@@ -5,11 +5,9 @@
  * cuGetProcAddress (proc.c).  Where the driver is not loaded or lacks the function they answer
  * CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND.
  */
-#include "cuda.h"
 #include "shapes.h"
 
-__thread uintptr_t vs_hook_outermost;
-_Atomic bool vs_hook_called;
+#include "asker.h"
 
 static void vs_prepare_once(void)
 {
@@ -21,11 +19,6 @@ static void vs_prepare_once(void)
         vs_record_get_ready();
     }
     errno = saved;
-}
-
-bool vs_cuda_seen(void)
-{
-    return atomic_load_explicit(&vs_hook_called, memory_order_relaxed);
 }
 
 #define VS_UNPAREN(...)           __VA_ARGS__

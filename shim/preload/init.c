@@ -10,8 +10,9 @@
 
 #include "framework/autograd.h"
 #include "framework/ranges.h"
-#include "hooks/cuda.h"
+#include "hooks/meminfo.h"
 #include "hooks/provided.h"
+#include "hooks/symbols/symbols.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hooks/cuda.h"
 #include "hooks/loader/objects.h"
+#include "hooks/symbols/symbols.h"
 #include "core/log.h"
 #include "record/recording.h"
 #include "core/shelter.h"

@@ -14,7 +14,7 @@
  *
  * Both outside any range; they may be called again and again.
  */
-#include "hooks/hook.h"
+#include "hooks/uncovered.h"
 #include "record/recording.h"
 
 __attribute__((visibility("default"))) void vramscope_benchmark_pause(void);

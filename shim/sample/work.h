@@ -7,7 +7,7 @@
 #include "record/recording.h"
 #include "sampler.h"
 
-/* How the driver itself is asked; both as hooks/cuda.h has them. */
+/* How the driver itself is asked; both as hooks/meminfo.h has them. */
 struct vs_sampler_driver {
     uint64_t (*current)(void);
     bool (*used_bytes)(uint64_t context, int *device, uint64_t *bytes);

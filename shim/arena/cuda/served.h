@@ -7,7 +7,6 @@
 
 #include "arena/core/arena.h"
 #include "backing_cuda.h"
-#include "hooks/cuda.h"
 #include "hooks/driver.h"
 #include "core/lock.h"
 #include "provider/provider.h"

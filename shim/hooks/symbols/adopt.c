@@ -25,9 +25,11 @@
 #include <dlfcn.h>
 
 #include "census.h"
-#include "hooks/hook.h"
+#include "hooks/driver.h"
 #include "hooks/loader/next.h"
+#include "hooks/uncovered.h"
 #include "slots.h"
+#include "symbols.h"
 
 /* What the last look saw; the count of loads is read without a lock.  Zero: too early for any of this.  The
  * other two are used under the loader's lock alone, which orders them; relaxed, for tools that do not know

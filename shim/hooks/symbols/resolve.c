@@ -26,13 +26,15 @@
  * circles).
  */
 #define _GNU_SOURCE
-#include "hooks/hook.h"
+#include "symbols.h"
 
+#include <errno.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
-#include "hooks/cuda.h"
+#include "hooks/driver.h"
+#include "hooks/uncovered.h"
 #include "hooks/loader/image.h"
 #include "hooks/loader/next.h"
 #include "hooks/loader/objects.h"

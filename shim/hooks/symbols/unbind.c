@@ -13,7 +13,9 @@
  * References of objects that are loaded later: adopt.c.
  */
 #define _GNU_SOURCE
-#include "hooks/hook.h"
+#include "symbols.h"
+
+#include "hooks/driver.h"
 
 #include "hooks/loader/image.h"
 #include "slots.h"

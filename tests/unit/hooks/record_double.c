@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "hooks/cuda.h"
+#include "hooks/driver.h"
+#include "hooks/hook.h"
+#include "hooks/symbols/symbols.h"
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
 

@@ -1,28 +1,18 @@
 /*
- * table.c - the rows of driver.def as data, and the addresses of the real functions.
+ * driver.c - the addresses of the driver's real functions.
  *
- * The addresses are learnt in one go, from the object that the host loaded under a soname libcuda.so*, at the
+ * They are learnt in one go, from the object that the host loaded under a soname libcuda.so*, at the
  * first moment that somebody needs one: a look-up by name (resolve.c) or a call of a directly linked wrapper.
  * Learning is idempotent and takes no lock of ours: a lock held across dlopen, which takes the loader's,
  * could meet a thread that holds the loader's and waits for ours.
  */
-#include "hook.h"
+#include "driver.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <string.h>
 
-#include "cuda.h"
 #include "hooks/loader/next.h"
 #include "hooks/loader/objects.h"
-
-#define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
-    {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name},
-const struct vs_row vs_rows[] = {
-#include "trace/driver.def"
-};
-#undef VS_API
-const size_t vs_row_count = sizeof(vs_rows) / sizeof(vs_rows[0]);
 
 _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];
@@ -38,37 +28,6 @@ static _Atomic(void *) under[VS_API_END];
 static _Atomic uintptr_t driver_start, driver_end;
 static _Atomic(void *) driver_handle;
 
-const struct vs_row *vs_row_find(const char *name)
-{
-    if (name[0] != 'c' || name[1] != 'u')
-        return NULL;
-    for (size_t i = 0; i < vs_row_count; i++)
-        if (strcmp(vs_rows[i].symbol + 2, name + 2) == 0)
-            return &vs_rows[i];
-    return NULL;
-}
-
-/* What NAME is without its version and its kind of stream. */
-static size_t base_length(const char *name)
-{
-    size_t n = strlen(name);
-    if (n > 5 && (strcmp(name + n - 5, "_ptsz") == 0 || strcmp(name + n - 5, "_ptds") == 0))
-        n -= 5;
-    size_t digits = n;
-    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-        digits--;
-    return digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_' ? digits - 2 : n;
-}
-
-bool vs_row_of_base(const char *name)
-{
-    size_t n = base_length(name);
-    for (size_t i = 0; i < vs_row_count; i++)
-        if (strncmp(vs_rows[i].base, name, n) == 0 && vs_rows[i].base[n] == '\0')
-            return true;
-    return false;
-}
-
 /* The driver's NAME, unless another object of the handle's scope answered. */
 static void *own_symbol(void *handle, const struct vs_loaded *driver, const char *name)
 {
@@ -78,14 +37,22 @@ static void *own_symbol(void *handle, const struct vs_loaded *driver, const char
 
 static void learn_from(void *handle, const struct vs_loaded *driver)
 {
+    static const struct {
+        enum vs_api api;
+        const char *symbol;
+    } hooked[] = {
+#define VS_API(number, name, base, since, kind, shape, shape_args, n, signature) {VS_API_##name, #name},
+#include "trace/driver.def"
+#undef VS_API
+    };
     static const char *const calls[] = {
 #define X(symbol, n, signature) #symbol,
         VS_CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < vs_row_count; i++) {
-        enum vs_api api = vs_rows[i].api;
-        void *own = own_symbol(handle, driver, vs_rows[i].symbol);
+    for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); i++) {
+        enum vs_api api = hooked[i].api;
+        void *own = own_symbol(handle, driver, hooked[i].symbol);
         atomic_store_explicit(&under[api], own, memory_order_relaxed);
         atomic_store_explicit(&vs_real_table[api], own != NULL && override[api] != NULL ? override[api] : own,
                               memory_order_release); /* with `under`, for who is called through it */

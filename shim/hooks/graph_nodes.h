@@ -1,0 +1,46 @@
+/*
+ * graph_nodes.h - memory nodes of CUDA graphs: their making, and where their allocations lie.
+ *
+ * Any thread, no lock, no allocation.
+ */
+#ifndef VS_HOOKS_GRAPH_NODES_H
+#define VS_HOOKS_GRAPH_NODES_H
+
+#include <stdatomic.h>
+
+#include "driver.h"
+#include "trace/event.h"
+
+/* Set by the first memory node that the process makes; before it every wrapper of a graph function is a load
+ * and a jump. */
+extern _Atomic bool vs_graph_memory;
+static inline bool vs_graph_memory_seen(void)
+{
+    /* relaxed: who launches a graph with memory nodes has them from the thread that made them, by the host's
+     * own synchronisation */
+    return __builtin_expect(atomic_load_explicit(&vs_graph_memory, memory_order_relaxed), 0);
+}
+
+/* Whether STREAM is being captured: VS_CAPTURE_UNKNOWN where the driver won't say. */
+enum vs_capture { VS_CAPTURE_NO, VS_CAPTURE_YES, VS_CAPTURE_UNKNOWN };
+enum vs_capture vs_capturing(CUstream stream);
+
+/* A call that made a memory node, by capture (WHERE: the stream) or by hand (WHERE: the graph). */
+void vs_after_graph_node(enum vs_api api, uint64_t where, uint64_t address, uint64_t size, CUresult status);
+void vs_after_graph_add_node(enum vs_api api, CUgraph graph, const CUgraphNodeParams *params,
+                             CUresult status);
+
+/* Whether the free of ADDRESS on STREAM is a node of a graph that is being captured. */
+bool vs_graph_captured_free(CUdeviceptr address, CUstream stream);
+
+/* ---- allocations that survived a launch with AUTO_FREE_ON_LAUNCH ---- */
+
+/* ADDRESS survives until it is freed, or until the next launch. */
+void vs_graph_survives(uint64_t address);
+bool vs_graph_survived(uint64_t address);
+void vs_graph_freed(uint64_t address);
+
+/* N nodes or allocations will not be followed: counted in the journal. */
+void vs_graph_not_followed(uint64_t n);
+
+#endif

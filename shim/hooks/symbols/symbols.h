@@ -1,0 +1,33 @@
+/*
+ * symbols.h - how a program's calls come to the hooks: by its references to symbols and by look-ups of names.
+ */
+#ifndef VS_HOOKS_SYMBOLS_SYMBOLS_H
+#define VS_HOOKS_SYMBOLS_SYMBOLS_H
+
+#include <stdbool.h>
+
+/* Called once by the library's constructor, before any other code of the process runs (the library is linked
+ * -z initfirst): references that bound to our exports and would not have found the driver go back to what
+ * they would have been.  Safe before the C library is initialised. */
+void vs_hooks_init(void);
+
+/* Whether the library was loaded behind the C library, by dlopen: then nothing is hooked. */
+bool vs_hooks_late(void);
+
+/* ---- between the files of this folder ---- */
+
+/* Gives references that only our exports satisfied back what they would have been (unbind.c).  Safe before
+ * the C library is initialised. */
+void vs_unbind_strangers(void);
+
+/* Looks through the objects that were loaded since the last call: references that went past our exports to
+ * the driver get our wrappers, weak ones that found only us become what they would have been (adopt.c).
+ * Cheap where none came.  Takes the loader's lock: from look-ups, which do so themselves. */
+void vs_adopt_new_objects(void);
+void vs_adopt_begin(void);
+bool vs_adopt_ready(void);
+
+/* Whether the driver that was learnt is in the scope of a library that loaded the one CALLER lies in. */
+bool vs_loaders_find_driver(const void *caller);
+
+#endif
