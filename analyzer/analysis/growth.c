@@ -109,6 +109,44 @@ static bool grows(const struct growth_window *w, const struct stretch *s)
     return true;
 }
 
+/* The first birth of S in the window. */
+static size_t first_in_window(const struct growth_window *w, const struct stretch *s)
+{
+    size_t i = 0;
+    while (i < s->n && s->at[i].step <= (int64_t)w->end[0])
+        i++;
+    return i;
+}
+
+/* The most steps from one that made something of S to the next, in the window. */
+static int64_t longest_pause(const struct growth_window *w, const struct stretch *s)
+{
+    int64_t last = (int64_t)w->end[0], most = 1;
+    for (size_t i = first_in_window(w, s); i < s->n; last = s->at[i++].step)
+        most = s->at[i].step - last > most ? s->at[i].step - last : most;
+    return most;
+}
+
+/* Since which step S grows, whose births are in order of steps. */
+static int64_t since_step(const struct growth_window *w, const struct stretch *s, int64_t bytes)
+{
+    size_t first = first_in_window(w, s), i = first;
+    if (first == s->n)
+        return (int64_t)w->end[0] + 1;
+    double rate = (double)bytes / (double)window_steps(w), sum = (double)bytes;
+    int64_t since = s->at[first].step, pause = longest_pause(w, s), end = (int64_t)w->end[GROWTH_QUARTERS];
+    while (i > 0 && since - s->at[i - 1].step <= pause) {
+        int64_t step = s->at[i - 1].step;
+        for (; i > 0 && s->at[i - 1].step == step; i--)
+            sum += (double)s->at[i - 1].size;
+        double mean = sum / (double)(end - step + 1);
+        if (mean < 0.9 * rate || mean > 1.1 * rate)
+            break;
+        since = step;
+    }
+    return since;
+}
+
 static struct growth_group group_of(const struct growth_window *w, const struct stretch *s, size_t peak_step)
 {
     struct growth_group g = {.phase = s->at->phase,
@@ -127,6 +165,7 @@ static struct growth_group group_of(const struct growth_window *w, const struct 
         g.least_size = b->size < g.least_size ? b->size : g.least_size;
         g.greatest_size = b->size > g.greatest_size ? b->size : g.greatest_size;
     }
+    g.since = since_step(w, s, g.bytes);
     return g;
 }
 

@@ -18,6 +18,9 @@
  *   - and allocated itself, at the ends of steps, rose by at least half of it in three of the four quarters:
  * memory that is replaced in turn is as young, and does not grow.
  *
+ * It grows since the earliest step from which on it came to its rate in the mean, within a tenth, without a
+ * longer pause than there is in the window: what a first step made once is no part of it.
+ *
  * Where old steps are folded the steps are those after them.  Nothing is said of fewer than 11 steps.  What
  * cannot be told from a leak: a cache that is not yet full, a list that is cleared less often than the
  * recording is long, experts or states that are touched for the first time.
@@ -39,6 +42,7 @@ struct growth_group {
     int64_t bytes, count;              /* made in the window, alive at its end */
     int64_t least_size, greatest_size; /* of one allocation */
     int64_t before; /* bytes of it that were made before PEAK_STEP, and not in the first step */
+    int64_t since;  /* the step from which on it grows; of growth_of an index, in a report its number */
 };
 
 struct growth {

@@ -191,6 +191,22 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
     return trace_live_rows(t, s, out, n);
 }
 
+int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT coalesce(CASE WHEN sum(category = 'framework block') > 0 THEN "
+        "sum(CASE WHEN category = 'framework block' AND phase = ?3 AND alloc_seq < ?2 THEN size_bytes END) "
+        "ELSE sum(CASE WHEN phase = ?3 AND alloc_seq < ?2 THEN size_bytes END) END, 0) "
+        "FROM live_at_peak WHERE device = ?1",
+        2, device, seq);
+    if (s)
+        sqlite3_bind_text(s, 3, phase, -1, SQLITE_STATIC);
+    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return value;
+}
+
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)
 {
     struct sqlite3_stmt *s =

@@ -93,7 +93,7 @@ static int load_lifetimes(struct trace *t, struct trace_step_memory *m, struct s
         int64_t freed = trace_sql_int(s, 1);
         *PUSH(m->lifetimes, m->lifetime_count) = (struct trace_lifetime){
             trace_sql_int(s, 0), freed == UNKNOWN ? INT64_MAX : freed, trace_sql_amount(s, 2),
-            sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
+            sqlite3_column_int(s, 3), sqlite3_column_int(s, 4), trace_sql_amount(s, 5)};
     }
     return trace_sql_done(t, s, code);
 }
@@ -104,7 +104,7 @@ static int load_freed(struct trace *t, int64_t device, struct trace_step_memory 
         t, m,
         trace_sql(t,
                   "SELECT a.seq, f.seq, " X512(
-                      "a.size") ", a.phase, f.phase FROM ev f CROSS "
+                      "a.size") ", a.phase, f.phase, a.stack FROM ev f CROSS "
                                 "JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind WHERE f.seq "
                                 "BETWEEN ? AND ? AND a.device = ? AND " IS_END " AND " IN_TOTALS,
                   3, m->first_seq, m->last_seq, device));
@@ -116,7 +116,7 @@ static int load_kept(struct trace *t, int64_t device, struct trace_step_memory *
         t, m,
         trace_sql(t,
                   "SELECT a.seq, NULL, " X512(
-                      "a.size") ", a.phase, 0 FROM ev a CROSS JOIN kind k ON k.id = a.kind "
+                      "a.size") ", a.phase, 0, a.stack FROM ev a CROSS JOIN kind k ON k.id = a.kind "
                                 "WHERE a.seq BETWEEN ?1 AND ?2 AND a.device = ?3 AND " IN_TOTALS
                                 " AND a.seq NOT IN (SELECT "
                                 "f.mate FROM ev f WHERE f.seq BETWEEN ?1 AND ?2 AND " IS_END ")",

@@ -160,6 +160,7 @@ struct trace_lifetime {
     int64_t made_seq, freed_seq; /* INT64_MAX: not freed in the step */
     int64_t bytes;
     int made_in, freed_in; /* phases */
+    int64_t stack;         /* that made it; 0: none was taken */
 };
 struct trace_step_memory {
     int64_t step, first_seq, last_seq; /* UNKNOWN where the moment is in no step that is whole in the file */
@@ -317,6 +318,9 @@ int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace
                       int64_t *count);
 int64_t trace_other_ranges(struct trace *t); /* how many ranges name no phase */
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
+/* Bytes of framework blocks (where there are none, of any memory) that lived at the device's peak, were born
+ * in phase PHASE and made before event SEQ; UNKNOWN where the file can't be read. */
+int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq);
 /* How many allocations succeeded, by device and phase: looks at every event. */
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 
@@ -346,8 +350,6 @@ int trace_births(struct trace *t, int64_t device, const struct trace_step_end *s
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
 /* The library that asked by call stack STACK; NULL unknown. */
 const char *trace_owner(struct trace *t, int64_t stack);
-/* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */
-const char *trace_line(struct trace *t, int64_t stack);
 /* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */
 const char *trace_line(struct trace *t, int64_t stack);
 /* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */

@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "trace/event.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define B(n)   units_bytes(n, exact).s
 #define SHOWN  8
@@ -103,6 +104,34 @@ static void print_stacks(struct trace *t, const struct growth *g, FILE *out, boo
     stack_print_hidden(hidden, out);
 }
 
+/* The line of the program that a group is of; where there is none, what is known of it. */
+static char *place_of(struct trace *t, const struct growth_group *g)
+{
+    const char *line = g->stack > 0 ? trace_line(t, g->stack) : NULL;
+    return line ? line_text(line) : name_of(t, g);
+}
+
+void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    int64_t bytes = 0, since = 0;
+    if (!g->known || !g->count)
+        return;
+    char *top = place_of(t, &g->groups[0]);
+    for (size_t i = 0; i < g->count; i++) {
+        char *place = place_of(t, &g->groups[i]);
+        if (!strcmp(place, top)) {
+            bytes += g->groups[i].bytes;
+            since = g->groups[i].since > since ? g->groups[i].since : since;
+        }
+        free(place);
+    }
+    char *all = bytes == g->bytes ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
+    wrap_print(out, 4, 6, "leak: +%s a step since step %lld, %s (or a cache that is not full yet)%s",
+               B(bytes / g->steps), (long long)since, top, all);
+    free(all);
+    free(top);
+}
+
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)
 {
     if (!g->known || !g->count)
@@ -130,6 +159,7 @@ static void group_json(struct trace *t, const struct growth *g, const struct gro
     json_int(j, "size_bytes", p->bytes);
     json_int(j, "allocations", p->count);
     json_int(j, "per_step_bytes", p->bytes / g->steps);
+    json_int(j, "since_step", p->since);
     json_int(j, "least_allocation_bytes", p->least_size);
     json_int(j, "greatest_allocation_bytes", p->greatest_size);
     json_end(j);

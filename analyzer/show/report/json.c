@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "causes.h"
 #include "report.h"
 
 static void losses_json(const struct trace *t, struct json *j)
@@ -212,6 +213,7 @@ void report_json(const struct report *r, struct json *j)
         phases_json(r->trace, d->device, j);
         report_names_json(d, j);
         peak_json(d, j);
+        report_causes_json(d, j);
         report_pools_json(r->trace, d->device, j);
         report_arenas_json(r, d->device, j);
         report_growth_json(r->trace, &d->growth, j);

@@ -1,4 +1,5 @@
 /* oom.c - see oom.h.  Each sentence here is one that the numbers say. */
+#include "code.h"
 #include "frames.h"
 #include "oom.h"
 
@@ -357,6 +358,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
         print_who(r, t, out, full);
+        report_code_text(t, r->live, r->live_count, r->live_bytes, out, exact);
         print_held(r, out, exact);
         print_stacks(r, t, out, exact, full);
         print_all(r, out, exact);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "causes.h"
+
 static int load_held(struct trace *t, struct device_report *d)
 {
     if (trace_live(t, d->device, &d->live, &d->live_count))
@@ -71,6 +73,8 @@ static int load_savings(struct report *r, struct device_report *d)
         d->savings.uncalled_classes = uncalled_classes(r->trace);
     if (d->savings.known && d->growth.before > 0 && d->growth.before <= d->savings.static_bytes)
         d->savings.left_bytes = d->growth.before;
+    if (!result)
+        report_load_causes(r->trace, d, &m);
     trace_free_step_memory(&m);
     return result;
 }
@@ -99,6 +103,8 @@ static int search_growth(struct trace *t, struct device_report *d, const struct 
         d->growth = growth_of(&w, births, count, base, peak_step(d, steps, n));
         d->growth.first_step = steps[w.end[0] + 1].step;
         d->growth.last_step = steps[n - 1].step;
+        for (size_t i = 0; i < d->growth.count; i++)
+            d->growth.groups[i].since = steps[d->growth.groups[i].since].step;
     }
     free(births);
     return result;
@@ -197,6 +203,7 @@ void report_free(struct report *r)
         free(r->devices[i].live);
         free(r->devices[i].names);
         growth_free(&r->devices[i].growth);
+        causes_free(&r->devices[i].causes);
     }
     free(r->costs);
     free(r->arenas);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "analysis/causes.h"
 #include "analysis/growth.h"
 #include "analysis/holders.h"
 #include "analysis/residual.h"
@@ -35,6 +36,7 @@ struct device_report {
     int64_t all_names;
     struct growth growth;
     struct savings savings;
+    struct causes causes;
     struct residual residual;
 };
 
@@ -82,6 +84,8 @@ void report_residual_json(const struct residual *r, struct json *j);
 void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
+/* What grows from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
+void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
 /* What grows from step to step, shared by report and peak (growth.c); nothing where nothing is found. */
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);
 void report_growth_json(struct trace *t, const struct growth *g, struct json *j);

@@ -236,6 +236,22 @@ static void add_lines(struct stack_lines *s, const struct entry *e, size_t n)
         *PUSH(s->line, s->count) = line_of(first, times);
 }
 
+static struct entry *entries_of(const struct trace_frame *frames, size_t n)
+{
+    struct entry *e = xrealloc(NULL, (n + 1) * sizeof *e);
+    for (size_t i = 0; i < n; i++)
+        e[i] = entry_of(&frames[i]);
+    choose(e, n);
+    return e;
+}
+
+static void free_entries(struct entry *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(e[i].name);
+    free(e);
+}
+
 struct stack_lines stack_lines_of(const struct trace_frame *frames, size_t n, bool full)
 {
     struct stack_lines s = {0};
@@ -244,16 +260,11 @@ struct stack_lines stack_lines_of(const struct trace_frame *frames, size_t n, bo
             *PUSH(s.line, s.count) = frame_text(&frames[i], true);
         return s;
     }
-    struct entry *e = xrealloc(NULL, (n + 1) * sizeof *e);
-    for (size_t i = 0; i < n; i++)
-        e[i] = entry_of(&frames[i]);
-    choose(e, n);
+    struct entry *e = entries_of(frames, n);
     add_lines(&s, e, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         s.hidden += !e[i].kept;
-        free(e[i].name);
-    }
-    free(e);
+    free_entries(e, n);
     return s;
 }
 
@@ -263,6 +274,47 @@ void stack_lines_free(struct stack_lines *s)
         free(s->line[i]);
     free(s->line);
     *s = (struct stack_lines){0};
+}
+
+/* "trainer.c:12 allocate", "allocate  (trainer)"; INNER: what it called, or NULL. */
+static char *place_of(const struct entry *e, const struct entry *inner)
+{
+    const struct trace_frame *f = e->frame;
+    const char *slash = f->file ? strrchr(f->file, '/') : NULL;
+    const char *arrow = inner ? " → " : "", *callee = inner ? shown(inner->name) : "";
+    if (e->python || !e->name)
+        return line_of(e, 1);
+    if (!f->file || f->line == UNKNOWN)
+        return xformat("%s%s%s  (%s)", shown(e->name), arrow, callee, shown(e->module));
+    return xformat("%s:%" PRId64 " %s%s%s", shown(slash ? slash + 1 : f->file), f->line, shown(e->name),
+                   arrow, callee);
+}
+
+static size_t next_kept(const struct entry *e, size_t n, size_t from)
+{
+    while (from < n && !e[from].kept)
+        from++;
+    return from;
+}
+
+/* A program's function that allocates is called from many places: these are what its user asks for. */
+static bool is_caller(const struct entry *outer, const struct entry *inner)
+{
+    return outer->name && inner->name && outer->use == FRAME_TELLS && inner->use == FRAME_TELLS &&
+           strcmp(outer->module, inner->module) == 0 && strcmp(outer->name, inner->name) != 0;
+}
+
+char *stack_place(const struct trace_frame *frames, size_t n)
+{
+    struct entry *e = entries_of(frames, n);
+    size_t first = next_kept(e, n, 0), second = next_kept(e, n, first + 1);
+    char *place = NULL;
+    if (first < n && second < n && is_caller(&e[second], &e[first]))
+        place = place_of(&e[second], &e[first]);
+    else if (first < n)
+        place = place_of(&e[first], NULL);
+    free_entries(e, n);
+    return place;
 }
 
 size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int indent, FILE *out)

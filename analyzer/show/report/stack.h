@@ -28,6 +28,11 @@ struct stack_lines {
 struct stack_lines stack_lines_of(const struct trace_frame *frames, size_t n, bool full);
 void stack_lines_free(struct stack_lines *s);
 
+/* Where the first of N frames is that tells something, and in a program of one's own who called it:
+ * "trainer.c:40 forward → allocate", "cublasCreate_v2  (libcublas.so.13)".  NULL where there is no frame. The
+ * caller frees it. */
+char *stack_place(const struct trace_frame *frames, size_t n);
+
 /* The lines of call stack STACK of the file, the MOST innermost ones (0: all), each at INDENT.  The number of
  * frames that were left out as telling nothing. */
 size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int indent, FILE *out);

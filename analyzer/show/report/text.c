@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
+#include "causes.h"
+#include "code.h"
 #include "report.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -93,8 +95,10 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     print_losses(r, out);
     if (p->simulated)
         fprintf(out, "simulated driver: no GPU was involved\n");
-    fprintf(out, "\n  command   %s\n  host      %s, %s", p->command ? shown(p->command) : "unknown",
-            p->host ? shown(p->host) : "unknown", units_pid(p->pid).s);
+    char *command = shown_cut(p->command ? p->command : "unknown", PAGE_WIDTH - 12);
+    fprintf(out, "\n  command   %s\n  host      %s, %s", command, p->host ? shown(p->host) : "unknown",
+            units_pid(p->pid).s);
+    free(command);
     if (t->processes > 1)
         fprintf(out, " (process %lld of the file's %s)", (long long)p->id, t->process_names);
     if (p->rank != UNKNOWN)
@@ -157,62 +161,50 @@ static void peak_row(struct table *t, const char *sign, const char *name, int64_
     table_cell(t, "%s", units_share(bytes, whole).s);
 }
 
-static void print_where(const char *phase, FILE *out)
+static char *where_text(const struct device_report *d)
 {
-    if (phase && !strcmp(phase, "none"))
-        fputs(", outside any phase", out);
-    else
-        fprintf(out, ", in %s", phase ? shown(phase) : "an unknown phase");
+    const char *phase = d->phase_at_peak;
+    char *step =
+        d->step_at_peak == UNKNOWN ? xstrdup("") : xformat(", step %lld", (long long)d->step_at_peak);
+    char *text = phase && !strcmp(phase, "none")
+                     ? xformat("%s%s, outside any phase", units_time(d->allocated->t).s, step)
+                     : xformat("%s%s, in %s", units_time(d->allocated->t).s, step,
+                               phase ? shown(phase) : "an unknown phase");
+    free(step);
+    return text;
 }
 
-#define LINES 3
-
-/* The lines of the program that hold most of the peak: what a person can change. */
-static void print_lines(const struct device_report *d, FILE *out, bool exact)
-{
-    struct table table;
-    size_t n, printed = 0;
-    struct holder *held = holders_group(d->live, d->live_count, BY_LINE, &n);
-    table_init(&table, "<>>", NULL);
-    for (size_t i = 0; i < n && printed < LINES; i++) {
-        if (!held[i].line)
-            continue;
-        char *line = line_text(held[i].line);
-        table_cell(&table, "%s", line);
-        table_cell(&table, "%s", B(held[i].bytes));
-        table_cell(&table, "%s", units_share(held[i].bytes, d->allocated->bytes).s);
-        free(line);
-        printed++;
-    }
-    if (printed) {
-        fputs("    the lines of Python that asked for the most of what is allocated\n", out);
-        table_print(&table, out, 7);
-    }
-    table_free(&table);
-    free(held);
-}
-
+/* How high the peak was and why: all that fits on the first screen. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
-    struct table table;
     if (!d->allocated)
         return;
     if (d->allocated->bytes == 0 && d->held_count == 0) {
-        fprintf(out, "\n  nothing was ever allocated on this device%s\n",
+        fprintf(out, "  nothing was ever allocated on this device%s\n",
                 trace_whole(r->trace) ? "" : ", as far as the file goes");
         return;
     }
+    char *where = where_text(d);
     if (d->allocated->at_least)
-        fprintf(out, "\n  peak: unknown; the most that is known to have been allocated: %s at %s",
-                B(d->allocated->bytes), units_time(d->allocated->t).s);
+        wrap_print(out, 2, 4, "peak: unknown; the most that is known to have been allocated: %s at %s",
+                   B(d->allocated->bytes), where);
     else
-        fprintf(out, "\n  peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
-                B(d->allocated->bytes), units_time(d->allocated->t).s);
-    if (d->step_at_peak != UNKNOWN)
-        fprintf(out, ", step %lld", (long long)d->step_at_peak);
-    print_where(d->phase_at_peak, out);
-    fputs(", made of\n", out);
+        wrap_print(out, 2, 4, "peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
+                   B(d->allocated->bytes), where);
+    free(where);
+    report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, out, exact);
+    report_causes_text(d, out, exact);
+    report_leak_text(r->trace, &d->growth, out, exact);
+}
+
+/* What the peak was made of. */
+static void print_composition(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    struct table table;
+    if (!d->allocated || (d->allocated->bytes == 0 && d->held_count == 0))
+        return;
     int64_t whole = d->reserved_at_peak == UNKNOWN ? d->allocated->bytes : d->reserved_at_peak;
+    fputs("\n  the peak was made of\n", out);
     table_init(&table, "<<>>", NULL);
     for (size_t i = 0; i < d->held_count; i++) {
         char *name = report_holder_name(&d->held[i]);
@@ -230,7 +222,6 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
-    print_lines(d, out, exact);
     fprintf(out, "    by line, library and call stack: vramscope peak %s\n", shown(r->trace->path));
 }
 
@@ -263,11 +254,13 @@ void report_text(const struct report *r, FILE *out, bool exact, bool full)
         fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? shown(d->name) : "unknown name");
         if (d->total_bytes != UNKNOWN)
             fprintf(out, ", %s", B(d->total_bytes));
-        fputs("\n\n", out);
+        fputc('\n', out);
+        print_peak(r, d, out, exact);
+        fputc('\n', out);
         print_phases(r, d, out, exact);
         report_pools_text(r->trace, d->device, out, exact);
         report_names_text(d, out, exact);
-        print_peak(r, d, out, exact);
+        print_composition(r, d, out, exact);
         report_arenas_text(r, d->device, out, exact);
         report_growth_text(r->trace, &d->growth, out, exact, full);
         report_savings_text(&d->savings, out, exact);

@@ -85,6 +85,47 @@ static void a_leak_is_told_by_phase_size_and_stack(void **state)
     growth_free(&g);
 }
 
+static int64_t since(struct job *j)
+{
+    struct growth g = judge(j, SIZE_MAX);
+    assert_int_equal(g.count, 1);
+    int64_t step = g.groups[0].since;
+    growth_free(&g);
+    return step;
+}
+
+static void a_leak_is_as_old_as_its_steady_part(void **state)
+{
+    struct job all = job_of(), late = job_of(), second = job_of(), thirds = job_of(), paused = job_of();
+    for (int i = 0; i < STEPS; i++) {
+        keep(&all, i, MIB, FORWARD, 7);
+        if (i >= 3)
+            keep(&late, i, MIB, FORWARD, 7);
+        if (i >= 1)
+            keep(&second, i, MIB, FORWARD, 7);
+        if (i % 3 == 1)
+            keep(&thirds, i, MIB, FORWARD, 7);
+        if (i == 0 || i >= 4)
+            keep(&paused, i, MIB, FORWARD, 7);
+    }
+    for (int i = 0; i < 50; i++) /* the states that the first step makes, as large and from there as well */
+        keep(&second, 0, MIB, FORWARD, 7);
+    assert_int_equal(since(&all), 0);
+    assert_int_equal(since(&late), 3);
+    assert_int_equal(since(&second), 1);
+    assert_int_equal(since(&thirds), 1);
+    assert_int_equal(since(&paused), 4);
+}
+
+static void what_a_warm_up_made_at_another_rate_is_no_part_of_it(void **state)
+{
+    struct job j = job_of();
+    for (int i = 0; i < STEPS; i++)
+        for (int k = 0; k < (i < 4 ? 9 : 1); k++)
+            keep(&j, i, MIB, FORWARD, 7);
+    assert_true(since(&j) >= 4);
+}
+
 static void sizes_that_change_with_the_batch_are_one_group(void **state)
 {
     struct job j = job_of();
@@ -185,6 +226,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_leave_the_warm_up_out_and_end_with_the_last_step),
         cmocka_unit_test(a_leak_is_told_by_phase_size_and_stack),
+        cmocka_unit_test(a_leak_is_as_old_as_its_steady_part),
+        cmocka_unit_test(what_a_warm_up_made_at_another_rate_is_no_part_of_it),
         cmocka_unit_test(sizes_that_change_with_the_batch_are_one_group),
         cmocka_unit_test(every_other_step_is_steady_enough),
         cmocka_unit_test(states_of_the_first_step_do_not_grow),

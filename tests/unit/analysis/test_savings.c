@@ -65,10 +65,10 @@ static void the_gradient_of_the_logits_goes_with_them(void **state)
 {
     struct step s;
     struct trace_lifetime l[] = {
-        {110, 170, 50, FORWARD, BACKWARD},   /* activations */
-        {120, 150, 300, LOGITS, BACKWARD},   /* log probabilities */
-        {140, 160, 300, BACKWARD, BACKWARD}, /* their gradient */
-        {145, 190, 20, BACKWARD, OPTIMIZER}, /* a weight's gradient */
+        {110, 170, 50, FORWARD, BACKWARD, 0},   /* activations */
+        {120, 150, 300, LOGITS, BACKWARD, 0},   /* log probabilities */
+        {140, 160, 300, BACKWARD, BACKWARD, 0}, /* their gradient */
+        {145, 190, 20, BACKWARD, OPTIMIZER, 0}, /* a weight's gradient */
     };
     struct savings a = ASK(s, l, "backward");
     assert_true(a.known && a.step == 2 && a.peak == 1670 && a.static_bytes == 1000);
@@ -82,10 +82,10 @@ static void logits_that_the_program_kept_from_the_step_before_go_too(void **stat
 {
     struct step s;
     struct trace_lifetime l[] = {
-        {80, 125, 300, LOGITS, NONE}, /* rebound only after the next forward */
-        {110, 170, 50, FORWARD, BACKWARD},
-        {120, NEVER, 300, LOGITS, 0},
-        {140, 160, 10, BACKWARD, BACKWARD},
+        {80, 125, 300, LOGITS, NONE, 0}, /* rebound only after the next forward */
+        {110, 170, 50, FORWARD, BACKWARD, 0},
+        {120, NEVER, 300, LOGITS, 0, 0},
+        {140, 160, 10, BACKWARD, BACKWARD, 0},
     };
     struct savings a = ASK(s, l, "logits");
     assert_true(a.known && a.peak == 1650 && a.static_bytes == 1000 && a.floor == 1050);
@@ -95,9 +95,9 @@ static void what_outlives_backward_stays(void **state)
 {
     struct step s;
     struct trace_lifetime l[] = {
-        {110, 150, 10, FORWARD, BACKWARD},
-        {140, 149, 40, BACKWARD, BACKWARD},
-        {141, NEVER, 200, BACKWARD, 0}, /* a gradient that the next step frees */
+        {110, 150, 10, FORWARD, BACKWARD, 0},
+        {140, 149, 40, BACKWARD, BACKWARD, 0},
+        {141, NEVER, 200, BACKWARD, 0, 0}, /* a gradient that the next step frees */
     };
     struct savings a = ASK(s, l, "backward");
     assert_true(a.known && a.peak == 1250 && a.floor == 1210);
@@ -109,10 +109,10 @@ static void an_optimizers_temporaries_are_its_own(void **state)
 {
     struct step s;
     struct trace_lifetime l[] = {
-        {110, 150, 100, FORWARD, BACKWARD},
-        {120, 140, 30, LOGITS, BACKWARD},
-        {180, 185, 500, OPTIMIZER, OPTIMIZER},
-        {181, NEVER, 5, OPTIMIZER, 0}, /* a state: made in it, and stays */
+        {110, 150, 100, FORWARD, BACKWARD, 0},
+        {120, 140, 30, LOGITS, BACKWARD, 0},
+        {180, 185, 500, OPTIMIZER, OPTIMIZER, 0},
+        {181, NEVER, 5, OPTIMIZER, 0, 0}, /* a state: made in it, and stays */
     };
     struct savings a = ASK(s, l, "optimizer");
     assert_true(a.known && a.peak == 1505 && a.floor == 1130);
@@ -124,8 +124,8 @@ static void memory_that_the_step_found_and_freed_is_not_static(void **state)
 {
     struct step s;
     struct trace_lifetime l[] = {
-        {90, 105, 70, BACKWARD, NONE}, /* the last step's gradients */
-        {110, 150, 100, FORWARD, BACKWARD},
+        {90, 105, 70, BACKWARD, NONE, 0}, /* the last step's gradients */
+        {110, 150, 100, FORWARD, BACKWARD, 0},
     };
     struct savings a = ASK(s, l, "forward");
     assert_true(a.known && a.static_bytes == 1000);
@@ -136,10 +136,12 @@ static void memory_that_the_step_found_and_freed_is_not_static(void **state)
 static void logits_that_no_phase_tells_leave_no_bound(void **state)
 {
     struct step s;
-    struct trace_lifetime hidden[] = {{110, 150, 100, FORWARD, BACKWARD}, {140, 149, 40, BACKWARD, BACKWARD}};
-    struct trace_lifetime told[] = {{110, 150, 100, FORWARD, BACKWARD}, {120, 140, 30, LOGITS, BACKWARD}};
-    struct trace_lifetime other[] = {{110, 150, 100, FORWARD, BACKWARD},
-                                     {180, 185, 500, OPTIMIZER, OPTIMIZER}};
+    struct trace_lifetime hidden[] = {{110, 150, 100, FORWARD, BACKWARD, 0},
+                                      {140, 149, 40, BACKWARD, BACKWARD, 0}};
+    struct trace_lifetime told[] = {{110, 150, 100, FORWARD, BACKWARD, 0},
+                                    {120, 140, 30, LOGITS, BACKWARD, 0}};
+    struct trace_lifetime other[] = {{110, 150, 100, FORWARD, BACKWARD, 0},
+                                     {180, 185, 500, OPTIMIZER, OPTIMIZER, 0}};
 
     struct savings a = ASK(s, hidden, "backward");
     assert_true(a.floor == 1100 && a.uncalled_classes == UNKNOWN);
@@ -156,8 +158,9 @@ static void logits_that_no_phase_tells_leave_no_bound(void **state)
 static void nothing_is_said_where_nothing_is_known(void **state)
 {
     struct step s;
-    struct trace_lifetime kept[] = {{110, NEVER, 100, FORWARD, 0}};
-    struct trace_lifetime good[] = {{110, 150, 100, FORWARD, BACKWARD}, {120, 130, 5, FORWARD, FORWARD}};
+    struct trace_lifetime kept[] = {{110, NEVER, 100, FORWARD, 0, 0}};
+    struct trace_lifetime good[] = {{110, 150, 100, FORWARD, BACKWARD, 0},
+                                    {120, 130, 5, FORWARD, FORWARD, 0}};
     assert_false(ASK(s, kept, "forward").known); /* a pool that grows: what is in it, nobody tells */
     assert_true(ASK(s, good, "forward").known);
     s.m.step = UNKNOWN;

@@ -156,6 +156,15 @@ static void a_program_of_ones_own_keeps_its_frames(void **state)
     frames[0].line = 12;
     EXPECT(frames, 2, "allocate  (trainer)  /home/ada/trainer.c:12", "descend ×2  (trainer)",
            "qsort  (libc.so.6)", "wrapper::empty_like  (trainer)", "trainer+0x91", "main  (trainer)");
+    char *place = stack_place(frames, 1), *caller = stack_place(frames, 3),
+         *same = stack_place(frames + 1, 2);
+    assert_string_equal(place, "trainer.c:12 allocate");
+    assert_string_equal(caller, "descend → allocate  (trainer)");
+    assert_string_equal(same, "descend  (trainer)");
+    free(place);
+    free(caller);
+    free(same);
+    assert_null(stack_place(frames, 0));
 }
 
 static void frames_that_nobody_named_share_a_line(void **state)

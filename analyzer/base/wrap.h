@@ -1,0 +1,16 @@
+/*
+ * wrap.h - sentences for a terminal: broken at blanks, so that no line is wider than a page.
+ */
+#ifndef VS_WRAP_H
+#define VS_WRAP_H
+
+#include <stdio.h>
+
+enum { PAGE_WIDTH = 80 }; /* columns of a report */
+
+/* Prints FORMAT's text, which begins at column INDENT and goes on at column HANG; ends with a line break.  A
+ * word that is wider than the page stays whole. */
+void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

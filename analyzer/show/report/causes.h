@@ -1,0 +1,18 @@
+/*
+ * causes.h - a sentence for each cause of a device's peak that the recording shows: the first screen of a
+ * report.
+ */
+#ifndef VS_REPORT_CAUSES_H
+#define VS_REPORT_CAUSES_H
+
+#include <stdio.h>
+
+#include "report.h"
+
+/* d->causes from what was loaded before: the step, savings and growth. */
+void report_load_causes(struct trace *t, struct device_report *d, const struct trace_step_memory *m);
+
+void report_causes_text(const struct device_report *d, FILE *out, bool exact);
+void report_causes_json(const struct device_report *d, struct json *j); /* an object */
+
+#endif

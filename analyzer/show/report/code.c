@@ -1,0 +1,114 @@
+/*
+ * code.c - see code.h.
+ *
+ * Rows with a line of Python stand by it; of the others the call stacks are looked into, those with the most
+ * bytes.
+ */
+#include "code.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "frames.h"
+#include "stack.h"
+
+#define B(n)   units_bytes(n, exact).s
+#define CODE   3  /* places in code that are shown, */
+#define ROWS   5  /* and with what has none, as long as that is more */
+#define STACKS 64 /* call stacks that are looked into */
+#define ROOM   54 /* columns for a place */
+
+struct place {
+    char *text;
+    int64_t bytes;
+    bool code; /* known, and not only the phase */
+};
+
+struct places {
+    struct place *at;
+    size_t n;
+};
+
+static void add_place(struct places *p, char *text, bool code, int64_t bytes)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (!strcmp(text, p->at[i].text)) {
+            p->at[i].bytes += bytes;
+            free(text);
+            return;
+        }
+    *PUSH(p->at, p->n) = (struct place){text, bytes, code};
+}
+
+/* The innermost function of a call stack that tells something. */
+static char *function_of(struct trace *t, int64_t stack)
+{
+    struct trace_frame *frames;
+    size_t n;
+    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
+        return NULL;
+    char *text = stack_place(frames, n);
+    free(frames);
+    return text;
+}
+
+static char *phase_text(const struct trace_live *l)
+{
+    if (!l->phase || !strcmp(l->phase, "none"))
+        return xstrdup("(no line; made outside any phase)");
+    return xformat("(no line; made in %s)", shown(l->phase));
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->text, y->text);
+}
+
+/* Rows of live come with the greatest first. */
+static struct places places_of(struct trace *t, const struct trace_live *live, size_t n)
+{
+    struct places p = {0};
+    size_t looked_up = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool look = !live[i].line && live[i].stack > 0 && looked_up++ < STACKS;
+        char *code = live[i].line ? line_text(live[i].line) : look ? function_of(t, live[i].stack) : NULL;
+        add_place(&p, code ? code : phase_text(&live[i]), code != NULL, live[i].size);
+    }
+    if (p.n)
+        qsort(p.at, p.n, sizeof *p.at, by_bytes);
+    return p;
+}
+
+static void place_row(struct table *table, const struct place *p, int64_t whole, bool exact)
+{
+    char *text = shown_cut(p->text, ROOM);
+    table_cell(table, "%s", B(p->bytes));
+    table_cell(table, "%s", units_share(p->bytes, whole).s);
+    table_cell(table, "%s", text);
+    free(text);
+}
+
+void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,
+                      bool exact)
+{
+    struct table table;
+    struct places p = places_of(t, live, n);
+    size_t named = 0;
+    table_init(&table, ">><", NULL);
+    for (size_t i = 0; i < p.n && i < ROWS && named < CODE; i++) {
+        named += p.at[i].code;
+        place_row(&table, &p.at[i], whole, exact);
+    }
+    if (named) {
+        fputs("    most of what was allocated then was asked for by\n", out);
+        table_print(&table, out, 6);
+    }
+    table_free(&table);
+    for (size_t i = 0; i < p.n; i++)
+        free(p.at[i].text);
+    free(p.at);
+}

@@ -1,0 +1,19 @@
+/*
+ * code.h - which places in the code hold most of some memory.
+ *
+ *      1.53 GiB  18.3 %  model.py:37 train                   a line of Python
+ *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
+ *      3.10 GiB  37.0 %  (no line; made in backward)         neither is known
+ */
+#ifndef VS_REPORT_CODE_H
+#define VS_REPORT_CODE_H
+
+#include <stdio.h>
+
+#include "read/trace.h"
+
+/* Those that asked for the most of the N rows, WHOLE bytes in all; nothing where no place is known. */
+void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,
+                      bool exact);
+
+#endif
