@@ -6,13 +6,15 @@
  * lock makes no system call.  So many threads at once cost little more than one.  It is not fair: a thread
  * that comes may go before one that wakes.
  *
- * Zero is free.  errno stays as it was.
+ * Zero is free.  errno stays as it was.  The order in which locks are taken is in lock_order.h.
  */
 #ifndef VS_LOCK_H
 #define VS_LOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "lock_order.h"
 
 #define VS_LOCK_HELD    1u
 #define VS_LOCK_WAKING  2u /* a sleeper was woken and has neither taken it nor gone to sleep again */
@@ -21,7 +23,25 @@
 struct vs_lock {
     uint32_t state; /* HELD | WAKING | SLEEPER times how many sleep, or are about to or just woke */
     uint32_t wakes; /* how often one was woken: what sleepers sleep on */
+#ifdef VS_LOCK_CHECKS
+    enum vs_lock_place place;
+#endif
 };
+
+/* The lock's initial value, by its place in VS_LOCK_ORDER. */
+#ifdef VS_LOCK_CHECKS
+#define VS_LOCK(NAME)                                                                                        \
+    {                                                                                                        \
+        0, 0, VS_LOCK_##NAME                                                                                 \
+    }
+#define VS_LOCK_NOTE(what, ...) vs_lock_order_##what(__VA_ARGS__)
+#else
+#define VS_LOCK(NAME)                                                                                        \
+    {                                                                                                        \
+        0, 0                                                                                                 \
+    }
+#define VS_LOCK_NOTE(what, ...) ((void)0)
+#endif
 
 void vs_lock_take_slow(struct vs_lock *l);
 void vs_lock_give_slow(struct vs_lock *l);
@@ -29,22 +49,28 @@ void vs_lock_give_slow(struct vs_lock *l);
 static inline void vs_lock_take(struct vs_lock *l)
 {
     uint32_t was = 0;
+    VS_LOCK_NOTE(check, l, l->place);
     /* acquire: what the last holder wrote is seen */
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE,
                                                       __ATOMIC_RELAXED),
                          0))
         vs_lock_take_slow(l);
+    VS_LOCK_NOTE(taken, l, l->place);
 }
 
 static inline bool vs_lock_try(struct vs_lock *l)
 {
     uint32_t was = 0;
-    return __atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return false;
+    VS_LOCK_NOTE(taken, l, l->place);
+    return true;
 }
 
 static inline void vs_lock_give(struct vs_lock *l)
 {
     uint32_t was = VS_LOCK_HELD;
+    VS_LOCK_NOTE(given, l);
     /* release: what was written is seen by who takes it next */
     if (__builtin_expect(
             !__atomic_compare_exchange_n(&l->state, &was, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED), 0))

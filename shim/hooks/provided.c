@@ -40,7 +40,7 @@ struct recorded {
 
 const struct vs_provider *vs_providing;
 static const struct vs_provider *installed;
-static struct recorded recorded[DEVICES];
+static struct recorded recorded[DEVICES] = {[0 ... DEVICES - 1] = {.lock = VS_LOCK(PROVIDED)}};
 static _Atomic int devices; /* up to the last one that was ever looked at */
 
 __thread bool vs_provided_due;

@@ -118,6 +118,7 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     if (a == MAP_FAILED)
         return VS_BACKING_OUT_OF_MEMORY;
     vs_fork_wipes(&a->gate, sizeof a->gate, NULL);
+    a->gate.lock = (struct vs_lock)VS_LOCK(ARENA);
     a->gate.here = 1;
     a->backing = *b;
     a->shift = (unsigned)__builtin_ctzll(b->granule);

@@ -18,9 +18,10 @@
 
 #define PITCH 512u
 
-struct vs_served vs_served[VS_SERVED_DEVICES];
+struct vs_served vs_served[VS_SERVED_DEVICES] = {
+    [0 ... VS_SERVED_DEVICES - 1] = {.streams = VS_LOCK(STREAMS)}};
 _Atomic bool vs_served_any;
-struct vs_lock vs_served_making;
+struct vs_lock vs_served_making = VS_LOCK(MAKING);
 
 static bool fill_calls(struct vs_arena_calls *calls)
 {

@@ -21,7 +21,7 @@ struct capture {
     pid_t thread; /* of the per-thread default stream; else 0 */
 };
 
-static struct vs_lock lock; /* guards the next two */
+static struct vs_lock lock = VS_LOCK(CAPTURES); /* guards the next two */
 static struct capture list[LISTED];
 static uint32_t unlisted;
 

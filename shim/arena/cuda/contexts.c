@@ -32,7 +32,7 @@ struct reaching {
     bool primary, ending;
 };
 
-static struct vs_lock lock; /* guards what follows */
+static struct vs_lock lock = VS_LOCK(CONTEXTS); /* guards what follows */
 static struct reaching list[CONTEXTS];
 static uint32_t used; /* of the list, gaps included */
 static uint64_t ids;

@@ -33,7 +33,7 @@ struct shared {
 };
 
 uint32_t vs_served_exports;
-static struct vs_lock lock; /* guards the next two */
+static struct vs_lock lock = VS_LOCK(EXPORTS); /* guards the next two */
 static struct shared *table;
 static uint32_t used; /* of the table, gaps included */
 

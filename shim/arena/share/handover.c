@@ -137,7 +137,7 @@ struct server {
     bool answers; /* atomic */
 };
 
-static struct vs_lock lock;
+static struct vs_lock lock = VS_LOCK(ANSWERING);
 static struct server *latest; /* atomic; written under the lock */
 
 /* Whether the number still is our socket. */

@@ -38,7 +38,7 @@ struct import {
 /* Opening waits for another process, closing for the device: one thread at a time does either, and changes
  * the table.  Who only looks an address up waits for neither.  A thread that the program cancels does not end
  * in the middle. */
-static struct vs_lock changing;
+static struct vs_lock changing = VS_LOCK(IMPORTING);
 
 static int begin_change(void)
 {
@@ -54,7 +54,7 @@ static void end_change(int cancel)
     pthread_setcancelstate(cancel, NULL);
 }
 
-static struct vs_lock lock; /* guards what follows; `used` is also looked at without it */
+static struct vs_lock lock = VS_LOCK(IMPORTS); /* guards what follows; `used` is also looked at without it */
 static struct import *table;
 static _Atomic uint32_t used;
 

@@ -30,7 +30,7 @@ struct counts {
     uint64_t created_before, released_before; /* when the accumulated ones were reset */
 };
 
-static struct counts counts[VS_SERVED_DEVICES];
+static struct counts counts[VS_SERVED_DEVICES] = {[0 ... VS_SERVED_DEVICES - 1] = {.lock = VS_LOCK(COUNTS)}};
 
 static uint64_t rounded(uint64_t size)
 {

@@ -16,7 +16,7 @@ struct foreign {
     CUstream stream;
 };
 
-static struct vs_lock lock;
+static struct vs_lock lock = VS_LOCK(FOREIGN);
 static struct foreign list[FOREIGN];
 uint32_t vs_torch_foreigns;
 

@@ -84,7 +84,7 @@ struct owner {
     CUstream stream;
 };
 
-static struct vs_lock lock; /* guards all that follows but the atomics */
+static struct vs_lock lock = VS_LOCK(POOLS); /* guards all that follows but the atomics */
 static struct vs_torch_pool pools[POOLS];
 static struct filter filters[FILTERS];
 static struct owner owners[VS_SERVED_DEVICES][VS_ARENA_LANES];

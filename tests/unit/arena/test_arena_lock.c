@@ -69,7 +69,7 @@ static void *take_and_give(void *arg)
 
 static void all_that_sleep_while_it_is_held_long_get_it(void **state)
 {
-    struct vs_lock l = {0, 0};
+    struct vs_lock l = {.state = 0};
     pthread_t thread[THREADS];
     alarm(60);
     vs_lock_take(&l);
@@ -87,7 +87,7 @@ static void all_that_sleep_while_it_is_held_long_get_it(void **state)
 
 static void one_thread_makes_no_system_call(void **state)
 {
-    struct vs_lock l = {0, 0};
+    struct vs_lock l = {.state = 0};
     for (int i = 0; i < 1000; i++)
         take_and_give(&l);
     assert_int_equal(l.wakes, 0);

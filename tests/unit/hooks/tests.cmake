@@ -15,7 +15,7 @@ target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/loader/*.c
   ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
 foreach(library hooks_preload hooks_provided) # the second with a provider
-  add_library(${library} SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
+  add_library(${library} SHARED ${HOOKS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_SOURCE_DIR}/shim/core/lock_order.c ${CMAKE_SOURCE_DIR}/shim/core/fork.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
   target_include_directories(${library} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
   target_compile_options(${library} PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
   target_link_options(${library} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
