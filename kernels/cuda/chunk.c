@@ -7,9 +7,12 @@
  * once a chunk, whatever the chunk's size: that hides behind the arithmetic the better the longer the
  * arithmetic is, and nothing does where it is shorter.  The softmax pass moves the same bytes in any case.
  *
- * Rates are those of an H200 in bf16; only their proportions matter.  They are fitted to a measured sweep of
- * three shapes, which the estimate meets within 6 %, but for 11 % where 512 tokens at H = 2304 and 256 at
- * H = 5120 had no scratch.
+ * Products of ours (product.cu) have larger tiles, so more of a last round idles, and a tile's end stands
+ * beside no arithmetic: measured, that is some time a chunk, which grows with the vocabulary, whatever the
+ * chunk and the hidden size.  It weighs much where these are small.  In return they have no tail.
+ *
+ * Rates are those of an H200 in bf16; only their proportions matter.  They are fitted to measured sweeps
+ * (tests/data/cross_entropy_sweep.tsv; three shapes in more chunks in the unit test).
  */
 #include "chunk.h"
 
@@ -17,7 +20,7 @@
 
 enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 2048, SPLITS = 8 }; /* no larger chunk was faster */
 
-static const double flops = 830e12, bytes = 4.0e12; /* per second */
+static const double flops = 830e12, bytes = 4.0e12, pass_bytes = 2.7e12; /* per second */
 
 static int64_t above(int64_t count, int64_t unit)
 {
@@ -66,26 +69,55 @@ double lce_adding_seconds(double arithmetic, double traffic)
     return pow(pow(arithmetic, power) + pow(moving, power), 1 / power);
 }
 
-static double one_chunk(const struct lce_chunk_shape *s, int64_t n, uint64_t scratch)
+/* What the last classes, which the matrix library is not told of, add to a chunk. */
+static double tail_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
-    const double launches = 30e-6, h = (double)s->hidden, v = (double)s->vocab, part = (double)n * v;
-    double seconds = launches + 2.0 * part * h / flops + 2.0 * part * s->element / bytes;
+    return s->tail ? 57e-6 + 5.5e-12 * (double)n * (double)s->hidden : 0;
+}
+
+/* The FIRST chunk only writes dweight. */
+static double one_chunk(const struct lce_chunk_shape *s, int64_t n, bool first, uint64_t scratch)
+{
+    const double launches = 26e-6, h = (double)s->hidden, v = (double)s->vocab, part = (double)n * v;
+    double seconds = launches + 2.0 * part * h / flops + 2.0 * part * s->element / pass_bytes;
     if (s->grad_input)
         seconds += lce_product_seconds(s->processors, n, s->hidden, s->vocab, scratch);
     if (s->grad_element) {
-        double arithmetic = 2.0 * part * h / flops, traffic = 2.0 * v * h * s->grad_element;
+        double arithmetic = 2.0 * part * h / flops, traffic = (first ? 1.0 : 2.0) * v * h * s->grad_element;
         seconds += lce_adding_seconds(arithmetic, traffic);
     }
-    return seconds;
+    return seconds + tail_seconds(s, n);
 }
 
 double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
     const uint64_t taken = (uint64_t)chunk * s->token, left = s->budget > taken ? s->budget - taken : 0;
     const uint64_t scratch = left < LCE_MOST_SCRATCH ? left : LCE_MOST_SCRATCH;
-    const int64_t tail = s->tokens % chunk;
-    return (double)(s->tokens / chunk) * one_chunk(s, chunk, scratch) +
-           (tail ? one_chunk(s, tail, scratch) : 0);
+    const int64_t whole = s->tokens / chunk, tail = s->tokens % chunk;
+    double seconds = tail ? one_chunk(s, tail, whole == 0, scratch) : 0;
+    if (whole > 0)
+        seconds +=
+            one_chunk(s, chunk, true, scratch) + (double)(whole - 1) * one_chunk(s, chunk, false, scratch);
+    return seconds;
+}
+
+double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
+{
+    struct lce_chunk_shape even = *s;
+    even.tail = false;
+    const double chunks = (double)((s->tokens + chunk - 1) / chunk);
+    return 1.006 * lce_chunk_seconds(&even, chunk) + chunks * (85e-6 + 0.75e-9 * (double)s->vocab);
+}
+
+int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
+{
+    most = most < MOST ? most : MOST;
+    if (most >= s->tokens)
+        return s->tokens > 0 ? s->tokens : 1;
+    if (most <= COARSE)
+        return most;
+    const int64_t chunks = above(s->tokens, most / COARSE * COARSE);
+    return above(above(s->tokens, chunks), COARSE) * COARSE;
 }
 
 /* The largest chunk to be considered that is at most MOST >= LEAST. */

@@ -13,6 +13,7 @@ struct lce_chunk_shape {
     int grad_element; /* bytes of an element of dweight as it is accumulated; 0 where there is none */
     int grad_input;   /* whether dinput is wanted */
     int processors;   /* multiprocessors of the GPU */
+    bool tail;        /* whether some classes go past the matrix library: tail.c */
     uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
     uint64_t token;   /* bytes of a chunk's token */
 };
@@ -31,6 +32,12 @@ double lce_adding_seconds(double arithmetic, double traffic);
 /* Seconds that all chunks of CHUNK tokens are estimated to take: good for comparing chunks, for nothing else.
  */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
+
+/* The same with the products of product.cu where all tokens count; only these two can be compared. */
+double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
+
+/* For those products, the chunk of at most MOST tokens: as few as can be, as even as tiles let them. */
+int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 /* The fastest chunk of at most MOST tokens; of equals the smallest.  Considered are powers of two and halves
  * more, 256, 384, 512 to 2048, as they were measured, and all tokens, where these are no more.  Where MOST is

@@ -153,9 +153,8 @@ int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, 
 
 /* product.c: the products that skip what does not count; they stand for cuBLASLt's where they fit. */
 int cuda_own_open(struct cuda_library *library, const char *image);
-enum { CUDA_OWN_CHUNK = 2048 };                   /* tokens of a chunk, where they fit */
-bool cuda_own_fits(const struct cuda_plan *plan); /* what the problem asks */
-bool cuda_own_pays(const struct cuda_plan *plan); /* with the chunk that there is room for */
+bool cuda_own_fits(const struct cuda_plan *plan);   /* what the problem asks */
+bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring, whatever is estimated */
 size_t cuda_own_scratch(const struct cuda_plan *plan);
 int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, int64_t first, int64_t rows);

@@ -96,20 +96,12 @@ static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
     return low;
 }
 
-static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
+/* As the estimates want it, with room for MOST tokens within BUDGET. */
+static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, uint64_t budget)
 {
     const struct lce_problem *p = &plan->base.problem;
-    int64_t most = largest_within(plan, budget - budget / 64); /* something for cuBLASLt */
-    if (most == 0)
-        most = largest_within(plan, budget);
-    if (!given && most < 128)
-        most = 128; /* the default was too small for a problem this large */
-    if (most == 0)
-        return 0;
-    if (plan->own)
-        return most < CUDA_OWN_CHUNK ? most : CUDA_OWN_CHUNK;
     const uint64_t token = token_size(plan), fixed = size_with(plan, most) - (uint64_t)most * token;
-    const struct lce_chunk_shape shape = {
+    return (struct lce_chunk_shape){
         .tokens = plan->rows,
         .hidden = p->hidden,
         .vocab = p->vocab,
@@ -117,10 +109,23 @@ static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
         .grad_element = p->wants & LCE_WANT_GRAD_WEIGHT ? (int)lce_dtype_size(p->grad_weight_dtype) : 0,
         .grad_input = (p->wants & LCE_WANT_GRAD_INPUT) != 0,
         .processors = cuda_of(plan)->processors,
+        .tail = plan->tail > 0,
         .budget = budget > fixed ? budget - fixed : 0,
         .token = token,
     };
-    return lce_chunk_choose(&shape, most);
+}
+
+static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
+{
+    int64_t most = largest_within(plan, budget - budget / 64); /* something for cuBLASLt */
+    if (most == 0)
+        most = largest_within(plan, budget);
+    if (!given && most < 128)
+        most = 128; /* the default was too small for a problem this large */
+    if (most == 0)
+        return 0;
+    const struct lce_chunk_shape shape = chunk_shape(plan, most, budget);
+    return plan->own ? lce_own_choose(&shape, most) : lce_chunk_choose(&shape, most);
 }
 
 static uint64_t default_budget(const struct cuda_plan *plan)
@@ -356,6 +361,18 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
+/* Of the shape that was settled on. */
+static double seconds_of(struct cuda_plan *plan, uint64_t budget)
+{
+    const uint64_t within = budget ? budget : default_budget(plan);
+    if (cuda_sliced(plan)) {
+        const struct lce_slab_shape slabs = slab_shape(plan);
+        return lce_slab_seconds(&slabs, plan->chunk, plan->columns);
+    }
+    const struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
+    return plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_chunk_seconds(&shape, plan->chunk);
+}
+
 /* How rows go, and through whose products. */
 static void decide(struct cuda_plan *plan, bool own)
 {
@@ -365,6 +382,23 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->compacts = own || (promised && plan->base.info.mode != LCE_NAIVE);
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
+}
+
+/* Products of ours cost nothing for tokens that are ignored, but where all count more than cuBLASLt's.  How
+ * many count is not known here: an estimated price of 5.5 % is accepted, which as many ignored tokens pay. */
+static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+{
+    const double price = 1.055;
+    size_t scratch;
+    if (!cuda_own_fits(plan))
+        return false;
+    decide(plan, true);
+    if (settle(plan, chunk, budget, &scratch) || cuda_sliced(plan))
+        return false;
+    const double own = seconds_of(plan, budget);
+    decide(plan, false);
+    return cuda_own_forced(plan) || settle(plan, chunk, budget, &scratch) ||
+           own <= price * seconds_of(plan, budget);
 }
 
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
@@ -378,12 +412,8 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
     plan->base.info.mode = choose_mode(problem, mode, budget);
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
-    decide(plan, cuda_own_fits(plan));
+    decide(plan, own_pays(plan, chunk, budget));
     int status = fill(plan, chunk, budget);
-    if (plan->own && (status || !cuda_own_pays(plan))) {
-        decide(plan, false);
-        status = fill(plan, chunk, budget);
-    }
     if (status)
         cuda_plan_destroy(&plan->base);
     else

@@ -26,7 +26,7 @@ int cuda_own_open(struct cuda_library *l, const char *image)
                   : LCE_OK;
 }
 
-static bool forced(const struct cuda_plan *plan)
+bool cuda_own_forced(const struct cuda_plan *plan)
 {
     return plan->base.problem.proposals >> 14 & 1;
 }
@@ -38,7 +38,7 @@ enum { LEAST_TOKENS = 512 };
 bool cuda_own_fits(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const bool few = p->tokens < LEAST_TOKENS && !forced(plan);
+    const bool few = p->tokens < LEAST_TOKENS && !cuda_own_forced(plan);
     const bool all = p->max_counted >= p->tokens || p->proposals >> 13 & 1;
     const int64_t rows[] = {p->hidden, p->weight_stride,
                             p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
@@ -50,14 +50,6 @@ bool cuda_own_fits(const struct cuda_plan *plan)
         if (rows[i] % 8)
             return false;
     return true;
-}
-
-/* Where no token is ignored cuBLASLt is faster by 2 to 3 %, but by 7 % at dweight's short sums over chunks of
- * 1024 tokens: that is too much for not knowing. */
-bool cuda_own_pays(const struct cuda_plan *plan)
-{
-    const bool whole = plan->columns == plan->base.problem.vocab;
-    return whole && (plan->chunk >= plan->rows || plan->chunk >= CUDA_OWN_CHUNK || forced(plan));
 }
 
 static int32_t clusters_of(const struct cuda_plan *plan)

@@ -1,11 +1,12 @@
 /*
  * test_linear_cross_entropy_chunk.c - the choice of the chunk: within its bound, no worse than others, never
- * absurd, and what was measured the fastest.
+ * absurd, and what was measured the fastest; the sweep of shapes is tests/data/cross_entropy_sweep.tsv.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "chunk.h"
@@ -141,6 +142,104 @@ static void the_choice_is_within_1_percent_of_the_fastest_that_was_measured(void
     assert_int_equal(judged, 16);
 }
 
+/* ---- the sweep of shapes: vocabularies of real tokenizers, with products of ours and with cuBLASLt's ----
+ */
+
+struct way {
+    long n, h, v, chunk;
+    bool ours;
+    double mib, ms, estimate;
+};
+
+static bool read_way(FILE *file, struct way *w)
+{
+    char line[200], products[16];
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%ld %ld %ld %15s %ld %lf %lf", &w->n, &w->h, &w->v, products, &w->chunk, &w->mib,
+                   &w->ms) != 7)
+            continue; /* a comment, the head */
+        w->ours = products[0] == 'o';
+        const struct lce_chunk_shape s = {.tokens = w->n,
+                                          .hidden = w->h,
+                                          .vocab = w->v,
+                                          .element = 2,
+                                          .grad_element = 2,
+                                          .grad_input = 1,
+                                          .processors = 132,
+                                          .tail = w->v % 8 > 0,
+                                          .budget = UINT64_C(1) << 32,
+                                          .token = 2 * (uint64_t)w->v};
+        w->estimate = 1e3 * (w->ours ? lce_own_seconds(&s, w->chunk) : lce_chunk_seconds(&s, w->chunk));
+        return true;
+    }
+    return false;
+}
+
+static FILE *open_sweep(void)
+{
+    FILE *file = fopen(LCE_SWEEP, "r");
+    if (!file)
+        fail_msg("%s cannot be read", LCE_SWEEP);
+    return file;
+}
+
+/* What plan.c may take by default: ours in the largest chunk alone, from 512 tokens on, at a price. */
+static bool considered(const struct way *w)
+{
+    if (w->mib > 576 || (!w->ours && w->mib > 512))
+        return false;
+    return !w->ours || (w->n >= 512 && w->chunk == (w->n < 2048 ? w->n : 2048));
+}
+
+static void of_all_ways_that_were_measured_the_estimates_take_a_fast_one(void **state)
+{
+    struct way w, taken = {0};
+    double best = 0;
+    int shapes_seen = 0, slow = 0;
+    FILE *file = open_sweep();
+    for (bool more = true; more;) {
+        more = read_way(file, &w);
+        if (!more || w.n != taken.n || w.h != taken.h || w.v != taken.v) {
+            if (best > 0 && taken.ms > 1.15 * best)
+                fail_msg("%ld x %ld x %ld: %.3f ms, the fastest %.3f", taken.n, taken.h, taken.v, taken.ms,
+                         best);
+            shapes_seen += best > 0;
+            slow += best > 0 && taken.ms > 1.055 * best;
+            taken = (struct way){.n = w.n, .h = w.h, .v = w.v, .estimate = 1e30};
+            best = 0;
+        }
+        if (!more || !considered(&w))
+            continue;
+        if (w.estimate / (w.ours ? 1.055 : 1) < taken.estimate) {
+            taken = w;
+            taken.estimate /= w.ours ? 1.055 : 1;
+        }
+        best = best == 0 || w.ms < best ? w.ms : best;
+    }
+    fclose(file);
+    assert_in_range(shapes_seen, 200, 300);
+    assert_in_range(slow, 0, shapes_seen / 20);
+}
+
+static void estimates_meet_nearly_all_that_was_measured(void **state)
+{
+    struct way w;
+    int all = 0, far = 0;
+    FILE *file = open_sweep();
+    while (read_way(file, &w)) {
+        const double ratio = w.estimate / w.ms;
+        if (!w.ours || considered(&w)) {
+            if (ratio < 0.75 || ratio > 1.25)
+                fail_msg("%ld x %ld x %ld by %ld: %.3f ms estimated, %.3f measured", w.n, w.h, w.v, w.chunk,
+                         w.estimate, w.ms);
+            far += ratio < 0.88 || ratio > 1.12;
+            all++;
+        }
+    }
+    fclose(file);
+    assert_true(all > 500 && far < all / 20);
+}
+
 /* Where it is granted it is worth more than 3 %, where it is not less than 2.1 %. */
 static void scratch_is_granted_where_it_was_measured_to_gain(void **state)
 {
@@ -203,6 +302,8 @@ int main(void)
         cmocka_unit_test(the_choice_keeps_to_its_bound),
         cmocka_unit_test(the_choice_is_the_fastest_of_all),
         cmocka_unit_test(the_choice_is_within_1_percent_of_the_fastest_that_was_measured),
+        cmocka_unit_test(of_all_ways_that_were_measured_the_estimates_take_a_fast_one),
+        cmocka_unit_test(estimates_meet_nearly_all_that_was_measured),
         cmocka_unit_test(scratch_is_granted_where_it_was_measured_to_gain),
         cmocka_unit_test(the_defaults_of_the_llama_shape_stay),
         cmocka_unit_test(below_256_most_of_the_budget_is_used),

@@ -6,6 +6,7 @@ foreach(name linear_cross_entropy linear_cross_entropy_corners)
 endforeach()
 vs_unit_test(linear_cross_entropy_chunk SOURCES kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_chunk PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
+target_compile_definitions(test_linear_cross_entropy_chunk PRIVATE LCE_SWEEP="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_sweep.tsv")
 vs_unit_test(linear_cross_entropy_slab SOURCES kernels/cuda/slab.c kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_slab PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
