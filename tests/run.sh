@@ -4,7 +4,7 @@
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle noarena clang asan tsan gpu (all unless named)
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
-# Sets up, builds with gcc, then: the formatter and shellcheck, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
+# Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
 # random programs held against an independent oracle (tests/oracle), a build without the arena, one with clang, the unit tests under the
 # address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors in every
 # build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
@@ -218,6 +218,7 @@ shopt -s nullglob
 if wanted lint; then
     step "clang-format" check_format
     step "shellcheck" check_shell
+    step "header guards" scripts/guards.py
 fi
 if wanted unit; then
     unit_tests unit build/release

@@ -10,8 +10,8 @@
  * is open: that of a thread (backward under plain LD_PRELOAD), from its first event to its last one in a row.
  * Phase 0 (none) is a gap.
  */
-#ifndef VS_BANDS_H
-#define VS_BANDS_H
+#ifndef VS_ANALYSIS_BANDS_H
+#define VS_ANALYSIS_BANDS_H
 
 #include "columns.h"
 

@@ -9,8 +9,8 @@
  * value.  Each of these columns shows the least and the greatest that the curve can have been there, and says
  * so (band).
  */
-#ifndef VS_COLUMNS_H
-#define VS_COLUMNS_H
+#ifndef VS_ANALYSIS_COLUMNS_H
+#define VS_ANALYSIS_COLUMNS_H
 
 #include "read/trace.h"
 

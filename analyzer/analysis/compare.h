@@ -6,8 +6,8 @@
  *                                     forward    3    3
  *                                     backward   -    1
  */
-#ifndef VS_COMPARE_H
-#define VS_COMPARE_H
+#ifndef VS_ANALYSIS_COMPARE_H
+#define VS_ANALYSIS_COMPARE_H
 
 #include "base/base.h"
 

@@ -25,8 +25,8 @@
  * cannot be told from a leak: a cache that is not yet full, a list that is cleared less often than the
  * recording is long, experts or states that are touched for the first time.
  */
-#ifndef VS_GROWTH_H
-#define VS_GROWTH_H
+#ifndef VS_ANALYSIS_GROWTH_H
+#define VS_ANALYSIS_GROWTH_H
 
 #include "read/trace.h"
 

@@ -1,8 +1,8 @@
 /*
  * holders.h - who held the bytes at the peak: the live set grouped by one question.
  */
-#ifndef VS_HOLDERS_H
-#define VS_HOLDERS_H
+#ifndef VS_ANALYSIS_HOLDERS_H
+#define VS_ANALYSIS_HOLDERS_H
 
 #include "read/trace.h"
 

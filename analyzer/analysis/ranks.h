@@ -6,8 +6,8 @@
  * at the same time, and no rank comes twice; a rank may have several processes, which then share a device.
  * Files without a rank belong to no job; they stand together.
  */
-#ifndef VS_RANKS_H
-#define VS_RANKS_H
+#ifndef VS_ANALYSIS_RANKS_H
+#define VS_ANALYSIS_RANKS_H
 
 #include "base/base.h"
 

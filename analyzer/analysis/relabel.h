@@ -8,8 +8,8 @@
  * steps end where a range, or a mark, of a name ends.  The file stays as it is: what is changed lies in
  * temporary tables over its own (read/relabel.c).
  */
-#ifndef VS_RELABEL_H
-#define VS_RELABEL_H
+#ifndef VS_ANALYSIS_RELABEL_H
+#define VS_ANALYSIS_RELABEL_H
 
 #include "read/trace.h"
 

@@ -16,8 +16,8 @@
  * that says most are used: of this process alone where it was ever asked, else of the whole device, and then
  * the residual is an upper bound, with other processes in it.
  */
-#ifndef VS_RESIDUAL_H
-#define VS_RESIDUAL_H
+#ifndef VS_ANALYSIS_RESIDUAL_H
+#define VS_ANALYSIS_RESIDUAL_H
 
 #include "read/trace.h"
 

@@ -25,8 +25,8 @@
  * events are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used
  * for).
  */
-#ifndef VS_SAVINGS_H
-#define VS_SAVINGS_H
+#ifndef VS_ANALYSIS_SAVINGS_H
+#define VS_ANALYSIS_SAVINGS_H
 
 #include "read/trace.h"
 

@@ -7,8 +7,8 @@
  * Options may stand before and after operands, "--" ends them, long ones may be given as --name=value or
  * --name value. An unknown one is a line that names the nearest, exit 2.
  */
-#ifndef VS_ARGS_H
-#define VS_ARGS_H
+#ifndef VS_BASE_ARGS_H
+#define VS_BASE_ARGS_H
 
 #include "base.h"
 

@@ -3,8 +3,8 @@
  *
  * The analyzer is a program of its own, not a guest in someone's process: it may exit when memory runs out.
  */
-#ifndef VS_BASE_H
-#define VS_BASE_H
+#ifndef VS_BASE_BASE_H
+#define VS_BASE_BASE_H
 
 #include <stdarg.h>
 #include <stdbool.h>

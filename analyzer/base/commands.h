@@ -6,8 +6,8 @@
  * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or nobody can
  * tell whether it is complete.
  */
-#ifndef VS_COMMANDS_H
-#define VS_COMMANDS_H
+#ifndef VS_BASE_COMMANDS_H
+#define VS_BASE_COMMANDS_H
 
 enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
 

@@ -8,8 +8,8 @@
  * Gone are the return type, template arguments, parameters, qualifiers, unnamed namespaces and the marks of
  * clones and ABIs.
  */
-#ifndef VS_CXX_NAME_H
-#define VS_CXX_NAME_H
+#ifndef VS_BASE_CXX_NAME_H
+#define VS_BASE_CXX_NAME_H
 
 /* The short form of NAME, which may be cut off anywhere; NAME itself where nothing would be left of it.  The
  * caller frees it. */

@@ -7,8 +7,8 @@
  * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are no UTF-8 (paths may hold any) become
  * U+FFFD.
  */
-#ifndef VS_JSON_H
-#define VS_JSON_H
+#ifndef VS_BASE_JSON_H
+#define VS_BASE_JSON_H
 
 #include <stdio.h>
 

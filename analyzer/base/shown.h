@@ -7,8 +7,8 @@
  * of the line around.  All text that the analyzer did not write itself goes through here; JSON has its own
  * escapes for the same characters.
  */
-#ifndef VS_SHOWN_H
-#define VS_SHOWN_H
+#ifndef VS_BASE_SHOWN_H
+#define VS_BASE_SHOWN_H
 
 #include "base.h"
 

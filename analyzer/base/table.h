@@ -6,8 +6,8 @@
  *
  * Columns are as wide as their widest cell, counted in characters as a terminal shows them.
  */
-#ifndef VS_TABLE_H
-#define VS_TABLE_H
+#ifndef VS_BASE_TABLE_H
+#define VS_BASE_TABLE_H
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * units.h - numbers for people: bytes, durations, shares.  Writes into a small struct by value, so that
  * several fit in one printf.
  */
-#ifndef VS_UNITS_H
-#define VS_UNITS_H
+#ifndef VS_BASE_UNITS_H
+#define VS_BASE_UNITS_H
 
 #include "base.h"
 

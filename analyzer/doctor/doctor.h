@@ -2,8 +2,8 @@
  * doctor.h - what `vramscope doctor` is made of: findings, the checks that make them, and the children in
  * which anything that may crash or hang is done.
  */
-#ifndef VS_DOCTOR_H
-#define VS_DOCTOR_H
+#ifndef VS_DOCTOR_DOCTOR_H
+#define VS_DOCTOR_DOCTOR_H
 
 #include "base/base.h"
 

@@ -1,8 +1,8 @@
 /*
  * elf_dynamic.h - the dynamic section of an ELF file, read from the file: nothing is loaded.
  */
-#ifndef VS_ELF_DYNAMIC_H
-#define VS_ELF_DYNAMIC_H
+#ifndef VS_DOCTOR_ELF_DYNAMIC_H
+#define VS_DOCTOR_ELF_DYNAMIC_H
 
 #include <stdbool.h>
 #include <stddef.h>

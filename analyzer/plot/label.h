@@ -1,8 +1,8 @@
 /*
  * label.h - where the peak's label may stand without covering anything that the reader wants to see.
  */
-#ifndef VS_LABEL_H
-#define VS_LABEL_H
+#ifndef VS_PLOT_LABEL_H
+#define VS_PLOT_LABEL_H
 
 #include "picture.h"
 

@@ -4,8 +4,8 @@
  * The panels of a picture with runs are a run's on a device each; a drawing is those of one device.  Time
  * counts from each run's origin, and a curve ends where its run does.
  */
-#ifndef VS_OVERLAY_H
-#define VS_OVERLAY_H
+#ifndef VS_PLOT_OVERLAY_H
+#define VS_PLOT_OVERLAY_H
 
 #include "picture.h"
 

@@ -1,6 +1,6 @@
 /* overlay_runs.h - `vramscope plot --overlay`: gathers runs that are laid over each other. */
-#ifndef VS_PLOT_OVERLAY_H
-#define VS_PLOT_OVERLAY_H
+#ifndef VS_PLOT_OVERLAY_RUNS_H
+#define VS_PLOT_OVERLAY_RUNS_H
 
 #include "picture.h"
 

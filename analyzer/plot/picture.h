@@ -4,8 +4,8 @@
  * Colours are Okabe and Ito's, told apart by colour-blind readers; the four usual phases get four of
  * different lightness, so that they stay apart in print as well.
  */
-#ifndef VS_PICTURE_H
-#define VS_PICTURE_H
+#ifndef VS_PLOT_PICTURE_H
+#define VS_PLOT_PICTURE_H
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /*
  * script.h - what every gnuplot script of ours is made of: its head, its texts, its title, its curves.
  */
-#ifndef VS_SCRIPT_H
-#define VS_SCRIPT_H
+#ifndef VS_PLOT_SCRIPT_H
+#define VS_PLOT_SCRIPT_H
 
 #include "picture.h"
 

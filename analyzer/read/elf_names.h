@@ -4,8 +4,8 @@
  * From the symbol tables (.symtab, .dynsym, and .symtab of the separate debug file where one is installed)
  * and, where the file carries DWARF, its line table.  C++ names are demangled.
  */
-#ifndef VS_ELF_NAMES_H
-#define VS_ELF_NAMES_H
+#ifndef VS_READ_ELF_NAMES_H
+#define VS_READ_ELF_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

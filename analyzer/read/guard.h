@@ -2,8 +2,8 @@
  * guard.h - files that somebody else made, read without waiting for ever, running what they define, or
  * taking more memory and time than a file of their size can be worth.
  */
-#ifndef VS_TRACE_GUARD_H
-#define VS_TRACE_GUARD_H
+#ifndef VS_READ_GUARD_H
+#define VS_READ_GUARD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * A journal lives in VRAMSCOPE_JOURNAL_DIR, /dev/shm or beside its database, ends in .vsj and names its
  * database.
  */
-#ifndef VS_LEFTOVER_H
-#define VS_LEFTOVER_H
+#ifndef VS_READ_LEFTOVER_H
+#define VS_READ_LEFTOVER_H
 
 #include "base/base.h"
 

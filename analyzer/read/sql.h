@@ -2,8 +2,8 @@
  * sql.h - what the files which fill trace.h's structs share: asking the database (sql.c), and the parts of
  * opening one (file.c, process.c, end.c).
  */
-#ifndef VS_TRACE_SQL_H
-#define VS_TRACE_SQL_H
+#ifndef VS_READ_SQL_H
+#define VS_READ_SQL_H
 
 #include "trace.h"
 

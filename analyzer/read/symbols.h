@@ -5,8 +5,8 @@
  * (same build-id; where there is none, not changed since the process started).  A frame that no symbol
  * contains keeps function NULL and is shown as "libfoo.so+0x1234": a neighbour's name would be a wrong name.
  */
-#ifndef VS_SYMBOLS_H
-#define VS_SYMBOLS_H
+#ifndef VS_READ_SYMBOLS_H
+#define VS_READ_SYMBOLS_H
 
 #include <stddef.h>
 

@@ -8,8 +8,8 @@
  *
  * Every function that returns int gives 0, or -1 with the one-line reason in t->why.
  */
-#ifndef VS_TRACE_READER_H
-#define VS_TRACE_READER_H
+#ifndef VS_READ_TRACE_H
+#define VS_READ_TRACE_H
 
 #include "base/base.h"
 #include "trace/event.h"

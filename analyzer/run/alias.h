@@ -1,8 +1,8 @@
 /*
  * alias.h - a name without blanks and colons for a directory that has some.
  */
-#ifndef VS_ALIAS_H
-#define VS_ALIAS_H
+#ifndef VS_RUN_ALIAS_H
+#define VS_RUN_ALIAS_H
 
 #include <stdbool.h>
 

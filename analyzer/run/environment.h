@@ -2,8 +2,8 @@
  * environment.h - the variables that bring the library into a process: `vramscope run` sets them for a
  * command, `vramscope wrap` puts them back for a worker whose launcher took them away.
  */
-#ifndef VS_ENVIRONMENT_H
-#define VS_ENVIRONMENT_H
+#ifndef VS_RUN_ENVIRONMENT_H
+#define VS_RUN_ENVIRONMENT_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * place.h - where this installation lies: everything is found relative to the running command itself, so that
  * the tree can be copied anywhere.
  */
-#ifndef VS_PLACE_H
-#define VS_PLACE_H
+#ifndef VS_RUN_PLACE_H
+#define VS_RUN_PLACE_H
 
 #include "base/base.h"
 

@@ -6,8 +6,8 @@
  * only this table.  Matrices are fp32, row-major, dense.  No function allocates device memory.  Where a
  * result is a sum, its order is fixed: the same seed gives the same losses on the same device.
  */
-#ifndef TRAIN_LM_BACKEND_H
-#define TRAIN_LM_BACKEND_H
+#ifndef EXAMPLES_TRAIN_LM_BACKEND_H
+#define EXAMPLES_TRAIN_LM_BACKEND_H
 
 #include "driver.h"
 

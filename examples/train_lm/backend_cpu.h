@@ -1,6 +1,6 @@
 /* backend_cpu.h - what the two files of the CPU back end share. */
-#ifndef TRAIN_LM_BACKEND_CPU_H
-#define TRAIN_LM_BACKEND_CPU_H
+#ifndef EXAMPLES_TRAIN_LM_BACKEND_CPU_H
+#define EXAMPLES_TRAIN_LM_BACKEND_CPU_H
 
 #include "backend.h"
 

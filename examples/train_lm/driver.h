@@ -5,8 +5,8 @@
  * the binary starts on a machine without a driver and says so.  Each row of CU_FUNCTIONS is one function: the
  * name in the library, the field here, the parameters.
  */
-#ifndef TRAIN_LM_DRIVER_H
-#define TRAIN_LM_DRIVER_H
+#ifndef EXAMPLES_TRAIN_LM_DRIVER_H
+#define EXAMPLES_TRAIN_LM_DRIVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * `backward`. The naive loss keeps the logits [rows, vocab] in full, the fused one a few
  * rows of them.
  */
-#ifndef TRAIN_LM_LOSS_H
-#define TRAIN_LM_LOSS_H
+#ifndef EXAMPLES_TRAIN_LM_LOSS_H
+#define EXAMPLES_TRAIN_LM_LOSS_H
 
 #include "backend.h"
 

@@ -10,8 +10,8 @@
  * does: weights live for the whole run, AdamW's moments from the first optimizer step on, activations from
  * forward until backward has used them, gradients from backward until the optimizer has applied them.
  */
-#ifndef TRAIN_LM_MODEL_H
-#define TRAIN_LM_MODEL_H
+#ifndef EXAMPLES_TRAIN_LM_MODEL_H
+#define EXAMPLES_TRAIN_LM_MODEL_H
 
 #include "backend.h"
 #include "loss.h"

@@ -1,6 +1,6 @@
 /* options.h - the command line of train_lm. */
-#ifndef TRAIN_LM_OPTIONS_H
-#define TRAIN_LM_OPTIONS_H
+#ifndef EXAMPLES_TRAIN_LM_OPTIONS_H
+#define EXAMPLES_TRAIN_LM_OPTIONS_H
 
 #include "loss.h"
 #include "model.h"

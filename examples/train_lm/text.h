@@ -5,8 +5,8 @@
  * new token, again and again (byte pair encoding), until the vocabulary is full or no pair comes twice; what
  * is left of the vocabulary stays unused, as in real models.
  */
-#ifndef TRAIN_LM_TEXT_H
-#define TRAIN_LM_TEXT_H
+#ifndef EXAMPLES_TRAIN_LM_TEXT_H
+#define EXAMPLES_TRAIN_LM_TEXT_H
 
 #include <stdint.h>
 

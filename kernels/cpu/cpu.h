@@ -1,6 +1,6 @@
 /* cpu.h - what the two files of the CPU back end share. */
-#ifndef LCE_CPU_H
-#define LCE_CPU_H
+#ifndef LCE_CPU_CPU_H
+#define LCE_CPU_CPU_H
 
 #include "internal.h"
 

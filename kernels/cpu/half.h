@@ -1,8 +1,8 @@
 /*
  * half.h - fp16 and bf16 as numbers, on any compiler.  Rounding is to nearest, ties to even.
  */
-#ifndef LCE_HALF_H
-#define LCE_HALF_H
+#ifndef LCE_CPU_HALF_H
+#define LCE_CPU_HALF_H
 
 #include <math.h>
 #include <stdint.h>

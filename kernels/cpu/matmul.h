@@ -1,6 +1,6 @@
 /* matmul.h - the one product of the CPU path. */
-#ifndef LCE_MATMUL_H
-#define LCE_MATMUL_H
+#ifndef LCE_CPU_MATMUL_H
+#define LCE_CPU_MATMUL_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * args.h - what the host code hands to the kernels: plain structs, the same in C and in CUDA C++.
  */
-#ifndef LCE_ARGS_H
-#define LCE_ARGS_H
+#ifndef LCE_CUDA_ARGS_H
+#define LCE_CUDA_ARGS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* chunk.h - how many tokens to take at a time. */
-#ifndef LCE_CHUNK_H
-#define LCE_CHUNK_H
+#ifndef LCE_CUDA_CHUNK_H
+#define LCE_CUDA_CHUNK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* cuda.h - what the files of the CUDA back end share: its library, its plan. */
-#ifndef LCE_CUDA_H
-#define LCE_CUDA_H
+#ifndef LCE_CUDA_CUDA_H
+#define LCE_CUDA_CUDA_H
 
 #include "args.h"
 #include "gemm.h"

@@ -1,6 +1,6 @@
 /* device.cuh - what the kernels share: the three types, 16 bytes of them at a time, sums in a fixed order. */
-#ifndef LCE_DEVICE_CUH
-#define LCE_DEVICE_CUH
+#ifndef LCE_CUDA_DEVICE_CUH
+#define LCE_CUDA_DEVICE_CUH
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

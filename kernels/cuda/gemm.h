@@ -1,8 +1,8 @@
 /*
  * gemm.h - one matrix product of a fixed shape: described, its algorithm chosen, when the plan is made.
  */
-#ifndef LCE_GEMM_H
-#define LCE_GEMM_H
+#ifndef LCE_CUDA_GEMM_H
+#define LCE_CUDA_GEMM_H
 
 #include "libraries.h"
 

@@ -6,8 +6,8 @@
  * bytes a row and 8 rows an atom of 1024 bytes, in which the eight 16-byte parts of row r are permuted by an
  * exclusive or with r (the 128-byte swizzle, which TMA and wgmma share).
  */
-#ifndef LCE_HOPPER_CUH
-#define LCE_HOPPER_CUH
+#ifndef LCE_CUDA_HOPPER_CUH
+#define LCE_CUDA_HOPPER_CUH
 
 #include <cuda.h>
 #include <stdint.h>

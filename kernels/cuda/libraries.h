@@ -4,8 +4,8 @@
  * The library links to nothing of CUDA, so it loads on a machine without.  Each row is one function: its
  * name, its field here, its parameters.
  */
-#ifndef LCE_LIBRARIES_H
-#define LCE_LIBRARIES_H
+#ifndef LCE_CUDA_LIBRARIES_H
+#define LCE_CUDA_LIBRARIES_H
 
 #include <cublasLt.h>
 #include <cuda.h>

@@ -1,7 +1,7 @@
 /* pass.cuh - what every pass over rows of logits does: loads that end with the vocabulary, parts of a row put
  * together over a CTA, the end of a row, stores in the gradient's type. */
-#ifndef LCE_PASS_CUH
-#define LCE_PASS_CUH
+#ifndef LCE_CUDA_PASS_CUH
+#define LCE_CUDA_PASS_CUH
 
 #include "row.cuh"
 

@@ -21,8 +21,8 @@
  * Which tiles there are, and in what order, is product_tiles.cuh's.  Where k of the last ones is split, sums
  * of each part go to memory of their own, in fp32, and are added up by another kernel, in order.
  */
-#ifndef LCE_PRODUCT_CUH
-#define LCE_PRODUCT_CUH
+#ifndef LCE_CUDA_PRODUCT_CUH
+#define LCE_CUDA_PRODUCT_CUH
 
 #include "device.cuh"
 #include "hopper.cuh"

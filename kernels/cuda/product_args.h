@@ -1,6 +1,6 @@
 /* product_args.h - what the host code hands to the products of product.cu. */
-#ifndef LCE_PRODUCT_ARGS_H
-#define LCE_PRODUCT_ARGS_H
+#ifndef LCE_CUDA_PRODUCT_ARGS_H
+#define LCE_CUDA_PRODUCT_ARGS_H
 
 #include <cuda.h>
 #include <stdint.h>

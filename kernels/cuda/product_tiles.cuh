@@ -6,8 +6,8 @@
  * made at the same time share operands.  The tiles of a last turn that are too few for all clusters may be
  * split along k.
  */
-#ifndef LCE_PRODUCT_TILES_CUH
-#define LCE_PRODUCT_TILES_CUH
+#ifndef LCE_CUDA_PRODUCT_TILES_CUH
+#define LCE_CUDA_PRODUCT_TILES_CUH
 
 #include "product_args.h"
 

@@ -15,8 +15,8 @@
  *
  * L is the type of the logits, T that of the bias.  Nothing here knows where a row lies.
  */
-#ifndef LCE_ROW_CUH
-#define LCE_ROW_CUH
+#ifndef LCE_CUDA_ROW_CUH
+#define LCE_CUDA_ROW_CUH
 
 #include <math_constants.h>
 

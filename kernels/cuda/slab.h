@@ -1,6 +1,6 @@
 /* slab.h - how many tokens by how many classes to take at a time, where the logits are computed twice. */
-#ifndef LCE_SLAB_H
-#define LCE_SLAB_H
+#ifndef LCE_CUDA_SLAB_H
+#define LCE_CUDA_SLAB_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * CLOCK_MONOTONIC through the vDSO: no system call, ~20 ns, the same in every thread and process of a boot.
  * Events have a faster one that agrees with it to within a microsecond: event_clock.h.
  */
-#ifndef VS_CLOCK_H
-#define VS_CLOCK_H
+#ifndef VS_CORE_CLOCK_H
+#define VS_CORE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

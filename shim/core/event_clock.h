@@ -10,8 +10,8 @@
  *
  * This header and event_clock.c are the only places that know a processor's counter.
  */
-#ifndef VS_EVENT_CLOCK_H
-#define VS_EVENT_CLOCK_H
+#ifndef VS_CORE_EVENT_CLOCK_H
+#define VS_CORE_EVENT_CLOCK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -15,8 +15,8 @@
  * Before Linux 4.14 the kernel cannot wipe: then a handler of pthread_atfork does, where one is given, and a
  * raw clone is not seen.
  */
-#ifndef VS_FORK_H
-#define VS_FORK_H
+#ifndef VS_CORE_FORK_H
+#define VS_CORE_FORK_H
 
 #include <stddef.h>
 #include <stdint.h>

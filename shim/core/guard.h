@@ -1,6 +1,6 @@
 /* guard.h - see guard.c. */
-#ifndef VS_TRACE_GUARD_H
-#define VS_TRACE_GUARD_H
+#ifndef VS_CORE_GUARD_H
+#define VS_CORE_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

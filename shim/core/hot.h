@@ -15,8 +15,8 @@
  * lie side by side (VS_HOT).  Lines whose addresses are known are asked for before the first of them is
  * needed.
  */
-#ifndef VS_HOT_H
-#define VS_HOT_H
+#ifndef VS_CORE_HOT_H
+#define VS_CORE_HOT_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* list.h - a growable array: VS_LIST(type, name) declares it, vs_list_push appends or counts a failure. */
-#ifndef VS_TRACE_LIST_H
-#define VS_TRACE_LIST_H
+#ifndef VS_CORE_LIST_H
+#define VS_CORE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

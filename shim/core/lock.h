@@ -8,8 +8,8 @@
  *
  * Zero is free.  errno stays as it was.  The order in which locks are taken is in lock_order.h.
  */
-#ifndef VS_LOCK_H
-#define VS_LOCK_H
+#ifndef VS_CORE_LOCK_H
+#define VS_CORE_LOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

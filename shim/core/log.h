@@ -5,8 +5,8 @@
  * loaded (or a terminal), so nothing of ours ends up in a file that the host opened under that number; it
  * never blocks, never raises SIGPIPE, and after 20 lines a process says no more.  errno is kept.
  */
-#ifndef VS_LOG_H
-#define VS_LOG_H
+#ifndef VS_CORE_LOG_H
+#define VS_CORE_LOG_H
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /*
  * options.h - the VRAMSCOPE_* environment variables, expanded from options.def.
  */
-#ifndef VS_OPTIONS_H
-#define VS_OPTIONS_H
+#ifndef VS_CORE_OPTIONS_H
+#define VS_CORE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * thread of the smallest size or on an alternate signal stack, which the loader, SQLite and our own paths
  * outgrow.  Events themselves need little and stay where they are.
  */
-#ifndef VS_OWN_STACK_H
-#define VS_OWN_STACK_H
+#ifndef VS_CORE_OWN_STACK_H
+#define VS_CORE_OWN_STACK_H
 
 /* Calls FUNCTION(ARGUMENT) on a fresh stack of half a MiB; where there is no memory for one, on this one. The
  * caller keeps signals and cancellation away (shelter.h): nothing may leave FUNCTION but its return. */

@@ -1,8 +1,8 @@
 /*
  * procstat.h - what /proc says of a process: PID/stat, self/statm.
  */
-#ifndef VS_TRACE_PROCSTAT_H
-#define VS_TRACE_PROCSTAT_H
+#ifndef VS_CORE_PROCSTAT_H
+#define VS_CORE_PROCSTAT_H
 
 #include <fcntl.h>
 #include <stdbool.h>

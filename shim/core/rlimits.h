@@ -4,8 +4,8 @@
  * A program that has shut itself in (seccomp) may be killed for prlimit64; /proc/self/limits is opened and
  * read like any file, and files we open anyway.
  */
-#ifndef VS_TRACE_RLIMITS_H
-#define VS_TRACE_RLIMITS_H
+#ifndef VS_CORE_RLIMITS_H
+#define VS_CORE_RLIMITS_H
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *
  * For the rare paths only (starting, late drains, words on stderr): four system calls.
  */
-#ifndef VS_SHELTER_H
-#define VS_SHELTER_H
+#ifndef VS_CORE_SHELTER_H
+#define VS_CORE_SHELTER_H
 
 #include <pthread.h>
 #include <signal.h>

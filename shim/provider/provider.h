@@ -14,8 +14,8 @@
  * Any function here may be called by any thread of the program, inside its own call, with no lock of the
  * hooks' but where it says so.  All keep to the rules of the host: no malloc, no exit.
  */
-#ifndef VS_PROVIDER_H
-#define VS_PROVIDER_H
+#ifndef VS_PROVIDER_PROVIDER_H
+#define VS_PROVIDER_PROVIDER_H
 
 /* cuda.h then declares every variant by its exact symbol, see hooks/driver.h */
 #ifndef __CUDA_API_VERSION_INTERNAL

@@ -1,8 +1,8 @@
 /*
  * output.h - where the database and the journal of a process go.
  */
-#ifndef VS_OUTPUT_H
-#define VS_OUTPUT_H
+#ifndef VS_RECORD_OUTPUT_H
+#define VS_RECORD_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * allocator mutex or a signal handler.  Before the first event that starts a recording (see vs_record_starts)
  * nothing exists: no file, no thread.
  */
-#ifndef VS_RECORD_H
-#define VS_RECORD_H
+#ifndef VS_RECORD_RECORD_H
+#define VS_RECORD_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * the child was made: where the parent was recording, the child reads zeros, which say "not started".  So the
  * child cannot touch its parent's journal, and its own first allocation starts a recording of its own.
  */
-#ifndef VS_RECORDING_H
-#define VS_RECORDING_H
+#ifndef VS_RECORD_RECORDING_H
+#define VS_RECORD_RECORDING_H
 
 #include <limits.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /*
  * nvml.h - the handful of NVML's functions that vramscope uses.  For the sampler's thread alone.
  */
-#ifndef VS_NVML_H
-#define VS_NVML_H
+#ifndef VS_SAMPLE_NVML_H
+#define VS_SAMPLE_NVML_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -13,8 +13,8 @@
  *
  * Asked of a thread that vramscope itself runs on (vs_record_enabled() is false there) the answer is no.
  */
-#ifndef VS_SAMPLER_H
-#define VS_SAMPLER_H
+#ifndef VS_SAMPLE_SAMPLER_H
+#define VS_SAMPLE_SAMPLER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * Lengths come from a list that begins anew after 11 micro-batches, or, where `longest` is given, by chance
  * between `shortest` and `longest`, so that none of them need ever come again.
  */
-#ifndef TRAINING_TRACE_H
-#define TRAINING_TRACE_H
+#ifndef TESTS_BENCH_TRAINING_TRACE_H
+#define TESTS_BENCH_TRAINING_TRACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

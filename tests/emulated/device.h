@@ -4,8 +4,8 @@
  * Every CUDA thread is a coroutine (threads.h).  Those of a cluster run in turns, each until it waits at a
  * barrier or a warp's exchange, so a barrier that is missing shows: a thread is then ahead of all the others.
  */
-#ifndef EMULATED_DEVICE_H
-#define EMULATED_DEVICE_H
+#ifndef TESTS_EMULATED_DEVICE_H
+#define TESTS_EMULATED_DEVICE_H
 
 #include <math.h>
 #include <stdint.h>

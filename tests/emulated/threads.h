@@ -1,7 +1,7 @@
 /* threads.h - CUDA threads as coroutines: a kernel launched here runs to its end, one cluster after the
  * other. */
-#ifndef EMULATED_THREADS_H
-#define EMULATED_THREADS_H
+#ifndef TESTS_EMULATED_THREADS_H
+#define TESTS_EMULATED_THREADS_H
 
 #include <stdint.h>
 

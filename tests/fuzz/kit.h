@@ -4,8 +4,8 @@
  * A hostile file made of nothing but noise dies at the first check.  So most inputs are patches to a file
  * that was good: twelve bytes each, four that say where and up to eight that are written there.
  */
-#ifndef VS_FUZZ_KIT_H
-#define VS_FUZZ_KIT_H
+#ifndef TESTS_FUZZ_KIT_H
+#define TESTS_FUZZ_KIT_H
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * spoil_sql.h - a database that SQLite finds in order and that makes no sense: tables dropped or emptied,
  * values of other types and sizes, as four bytes each say.
  */
-#ifndef VS_FUZZ_SPOIL_SQL_H
-#define VS_FUZZ_SPOIL_SQL_H
+#ifndef TESTS_FUZZ_SPOIL_SQL_H
+#define TESTS_FUZZ_SPOIL_SQL_H
 
 #include <sqlite3.h>
 

@@ -2,8 +2,8 @@
  * arena_torch.h - what the preloaded libvramscope.so exports for PyTorch, found by name: a program that is
  * not under it has none.
  */
-#ifndef ARENA_TORCH_H
-#define ARENA_TORCH_H
+#ifndef TESTS_GPU_ARENA_TORCH_H
+#define TESTS_GPU_ARENA_TORCH_H
 
 #include <cuda.h>
 #include <dlfcn.h>

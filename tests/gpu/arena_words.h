@@ -7,8 +7,8 @@
  * memory that the allocator under test gave.  Where the driver runs no kernels (the simulated one), the host
  * does the same through copies: nothing is asynchronous then.
  */
-#ifndef ARENA_WORDS_H
-#define ARENA_WORDS_H
+#ifndef TESTS_GPU_ARENA_WORDS_H
+#define TESTS_GPU_ARENA_WORDS_H
 
 #include <cuda.h>
 #include <stdbool.h>

@@ -17,8 +17,8 @@
  * HIGH and LOW of a device bracket what it holds at every moment, whatever other threads do: high rises
  * before the call that takes memory and falls after the call that gives it back, low the other way round.
  */
-#ifndef RANDOM_H
-#define RANDOM_H
+#ifndef TESTS_ORACLE_RANDOM_H
+#define TESTS_ORACLE_RANDOM_H
 
 #include <cuda.h>
 #include <stdbool.h>

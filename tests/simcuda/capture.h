@@ -1,8 +1,8 @@
 /*
  * capture.h - stream capture: what other files must ask before they do something (capture.c).
  */
-#ifndef SIM_CAPTURE_H
-#define SIM_CAPTURE_H
+#ifndef TESTS_SIMCUDA_CAPTURE_H
+#define TESTS_SIMCUDA_CAPTURE_H
 
 #include "sim.h"
 

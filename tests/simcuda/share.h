@@ -1,8 +1,8 @@
 /*
  * share.h - memory that another process can map, and memory mapped from one (share.c).
  */
-#ifndef SIM_SHARE_H
-#define SIM_SHARE_H
+#ifndef TESTS_SIMCUDA_SHARE_H
+#define TESTS_SIMCUDA_SHARE_H
 
 #include "sim.h"
 

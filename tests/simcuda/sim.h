@@ -21,8 +21,8 @@
  * capture module.c         device code: loaded, never run copy.c           memcpy and memset stream.c
  * streams, events proc_address.c   cuGetProcAddress; errors.c names of errors
  */
-#ifndef SIM_H
-#define SIM_H
+#ifndef TESTS_SIMCUDA_SIM_H
+#define TESTS_SIMCUDA_SIM_H
 
 #define __CUDA_API_VERSION_INTERNAL /* the header declares every variant under its own name */
 #include <cuda.h>

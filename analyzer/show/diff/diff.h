@@ -6,8 +6,8 @@
  * highest peak, which is the one that decides whether a job fits; the spans over all its ranks stand beside
  * it.
  */
-#ifndef VS_DIFF_H
-#define VS_DIFF_H
+#ifndef VS_SHOW_DIFF_DIFF_H
+#define VS_SHOW_DIFF_DIFF_H
 
 #include "analysis/compare.h"
 #include "show/ranks/ranks.h"

@@ -1,8 +1,8 @@
 /*
  * ranks.h - `vramscope report` of several files: from open traces to analysis/ranks.h, and onto the screen.
  */
-#ifndef VS_RANKS_REPORT_H
-#define VS_RANKS_REPORT_H
+#ifndef VS_SHOW_RANKS_RANKS_H
+#define VS_SHOW_RANKS_RANKS_H
 
 #include <stdio.h>
 

@@ -8,8 +8,8 @@
  * A Python file in site-packages is named from its package on; any other by its whole path, so that it can be
  * opened.
  */
-#ifndef VS_FRAMES_TEXT_H
-#define VS_FRAMES_TEXT_H
+#ifndef VS_SHOW_REPORT_FRAMES_H
+#define VS_SHOW_REPORT_FRAMES_H
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
  * allocator and the interpreter, the same ones for every operator.  What is left without them are the
  * operators, the functions that compute them, and the libraries.
  */
-#ifndef VS_HIDDEN_H
-#define VS_HIDDEN_H
+#ifndef VS_SHOW_REPORT_HIDDEN_H
+#define VS_SHOW_REPORT_HIDDEN_H
 
 #include <stdbool.h>
 

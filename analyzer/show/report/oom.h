@@ -2,8 +2,8 @@
  * oom.h - the out-of-memory that a report leads with: the last that reached the program, who asked,
  * who held the memory, and by how much it was short.
  */
-#ifndef VS_REPORT_OOM_H
-#define VS_REPORT_OOM_H
+#ifndef VS_SHOW_REPORT_OOM_H
+#define VS_SHOW_REPORT_OOM_H
 
 #include <stdio.h>
 

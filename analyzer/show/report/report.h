@@ -1,8 +1,8 @@
 /*
  * report.h - what a report says, gathered from a trace; text.c and json.c only show it.
  */
-#ifndef VS_REPORT_H
-#define VS_REPORT_H
+#ifndef VS_SHOW_REPORT_REPORT_H
+#define VS_SHOW_REPORT_REPORT_H
 
 #include <stdio.h>
 

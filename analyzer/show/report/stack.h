@@ -12,8 +12,8 @@
  * would leave nothing between two lines of Python, the operator stays.  FULL shows every frame, and its name
  * as it is stored.
  */
-#ifndef VS_STACK_TEXT_H
-#define VS_STACK_TEXT_H
+#ifndef VS_SHOW_REPORT_STACK_H
+#define VS_SHOW_REPORT_STACK_H
 
 #include <stdio.h>
 

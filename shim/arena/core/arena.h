@@ -31,8 +31,8 @@
  *
  * Sizes are bytes.  Functions return 0 or a status of backing.h.
  */
-#ifndef VS_ARENA_ARENA_H
-#define VS_ARENA_ARENA_H
+#ifndef VS_ARENA_CORE_ARENA_H
+#define VS_ARENA_CORE_ARENA_H
 
 #include <stdbool.h>
 #include <stdint.h>

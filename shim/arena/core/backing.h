@@ -11,8 +11,8 @@
  * A granule is one physical piece of `granule` bytes.  Mapping it at several addresses is what the arena
  * lives on: a write through one is seen through the others once the work that wrote has ended.
  */
-#ifndef VS_ARENA_BACKING_H
-#define VS_ARENA_BACKING_H
+#ifndef VS_ARENA_CORE_BACKING_H
+#define VS_ARENA_CORE_BACKING_H
 
 #include <stdint.h>
 

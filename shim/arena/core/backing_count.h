@@ -4,8 +4,8 @@
  * Addresses and handles are numbers, nothing is mapped.  A mark is reached when the clock, which the replay
  * moves, is `lag` beyond the time at which it was made: the device runs so much behind the program.
  */
-#ifndef VS_ARENA_BACKING_COUNT_H
-#define VS_ARENA_BACKING_COUNT_H
+#ifndef VS_ARENA_CORE_BACKING_COUNT_H
+#define VS_ARENA_CORE_BACKING_COUNT_H
 
 #include "backing.h"
 

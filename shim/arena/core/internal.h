@@ -24,8 +24,8 @@
  * Errors.  What can fail (the backing, memory for the books) is done first; from the first change to the last
  * of an operation nothing can fail.
  */
-#ifndef VS_ARENA_INTERNAL_H
-#define VS_ARENA_INTERNAL_H
+#ifndef VS_ARENA_CORE_INTERNAL_H
+#define VS_ARENA_CORE_INTERNAL_H
 
 #include "state.h"
 

@@ -5,8 +5,8 @@
  * pieces are powers of two carved from chunks, with a free list per size; pieces from VS_META_LARGE bytes on
  * are mappings of their own, which grow with mremap and cost nothing where they are not touched.
  */
-#ifndef VS_ARENA_META_H
-#define VS_ARENA_META_H
+#ifndef VS_ARENA_CORE_META_H
+#define VS_ARENA_CORE_META_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  * Tiles cover a heap from its bottom to its top without gaps: a live block, or a hole.  The window of views
  * is tiled in the same way, by the addresses of views and by addresses that are free.
  */
-#ifndef VS_ARENA_STATE_H
-#define VS_ARENA_STATE_H
+#ifndef VS_ARENA_CORE_STATE_H
+#define VS_ARENA_CORE_STATE_H
 
 #include "arena.h"
 #include "core/lock.h"

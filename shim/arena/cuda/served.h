@@ -2,8 +2,8 @@
  * served.h - what the files behind the door share (arena/door.c): a device with its arena, and the driver
  * under us.
  */
-#ifndef VS_ARENA_SERVED_H
-#define VS_ARENA_SERVED_H
+#ifndef VS_ARENA_CUDA_SERVED_H
+#define VS_ARENA_CUDA_SERVED_H
 
 #include "arena/core/arena.h"
 #include "backing_cuda.h"

@@ -16,8 +16,8 @@
  *
  * The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor /proc.
  */
-#ifndef VS_ARENA_HANDOVER_H
-#define VS_ARENA_HANDOVER_H
+#ifndef VS_ARENA_SHARE_HANDOVER_H
+#define VS_ARENA_SHARE_HANDOVER_H
 
 #include <stdint.h>
 

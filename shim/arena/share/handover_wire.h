@@ -1,8 +1,8 @@
 /*
  * handover_wire.h - what goes over the sockets of handover.c, for it and for tests that forge it.
  */
-#ifndef VS_ARENA_HANDOVER_WIRE_H
-#define VS_ARENA_HANDOVER_WIRE_H
+#ifndef VS_ARENA_SHARE_HANDOVER_WIRE_H
+#define VS_ARENA_SHARE_HANDOVER_WIRE_H
 
 #include "handover.h"
 

@@ -1,8 +1,8 @@
 /*
  * share.h - memory shared with other processes: what the rest of the arena asks of this folder.
  */
-#ifndef VS_ARENA_SHARE_H
-#define VS_ARENA_SHARE_H
+#ifndef VS_ARENA_SHARE_SHARE_H
+#define VS_ARENA_SHARE_SHARE_H
 
 #include "arena/cuda/served.h"
 

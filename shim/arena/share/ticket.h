@@ -1,8 +1,8 @@
 /*
  * ticket.h - what stands in a CUipcMemHandle that names memory of an arena.
  */
-#ifndef VS_ARENA_SERVE_IPC_H
-#define VS_ARENA_SERVE_IPC_H
+#ifndef VS_ARENA_SHARE_TICKET_H
+#define VS_ARENA_SHARE_TICKET_H
 
 #include "handover.h"
 #include "hooks/driver.h"

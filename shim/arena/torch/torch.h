@@ -15,8 +15,8 @@
  * A device's arena is that of cuda/arenas.c: what else the program allocates on the device comes from the
  * same one.
  */
-#ifndef VS_ARENA_TORCH_H
-#define VS_ARENA_TORCH_H
+#ifndef VS_ARENA_TORCH_TORCH_H
+#define VS_ARENA_TORCH_TORCH_H
 
 #include "arena/cuda/served.h"
 #include "abi.h"

@@ -4,8 +4,8 @@
  * Only good inside vs_census_take's callback, which runs under the loader's lock: nothing is loaded, unloaded
  * or moved meanwhile, and nothing that waits for the loader may be called.
  */
-#ifndef VS_HOOKS_CENSUS_H
-#define VS_HOOKS_CENSUS_H
+#ifndef VS_HOOKS_SYMBOLS_CENSUS_H
+#define VS_HOOKS_SYMBOLS_CENSUS_H
 
 #include "hooks/loader/image.h"
 

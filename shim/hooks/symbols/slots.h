@@ -2,8 +2,8 @@
  * slots.h - the words of a loaded object that the loader fills with the addresses of functions, and writing
  * them.
  */
-#ifndef VS_HOOKS_SLOTS_H
-#define VS_HOOKS_SLOTS_H
+#ifndef VS_HOOKS_SYMBOLS_SLOTS_H
+#define VS_HOOKS_SYMBOLS_SLOTS_H
 
 #include "hooks/loader/image.h"
 

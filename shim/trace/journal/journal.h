@@ -22,8 +22,8 @@
  * no lock, allocate nothing and make no system call, but for the bounded wait named below.  peek and release
  * belong to one consumer.
  */
-#ifndef VS_TRACE_JOURNAL_H
-#define VS_TRACE_JOURNAL_H
+#ifndef VS_TRACE_JOURNAL_JOURNAL_H
+#define VS_TRACE_JOURNAL_JOURNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * line.  Removal shifts the following cells back: there are no tombstones, and a table that had a million
  * entries and has ten is as fast as one that never had more.  VS_TABLE_NONE cannot be stored.
  */
-#ifndef VS_TRACE_ADDRESSES_H
-#define VS_TRACE_ADDRESSES_H
+#ifndef VS_TRACE_LEDGER_ADDRESSES_H
+#define VS_TRACE_LEDGER_ADDRESSES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -30,8 +30,8 @@
  * Memory: where an allocation fails the event is counted (VS_COUNT_NO_MEMORY) and what it would have changed
  * is missing; nothing crashes.
  */
-#ifndef VS_TRACE_LEDGER_H
-#define VS_TRACE_LEDGER_H
+#ifndef VS_TRACE_LEDGER_LEDGER_H
+#define VS_TRACE_LEDGER_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>

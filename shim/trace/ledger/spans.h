@@ -5,8 +5,8 @@
  * range holds this address" and "which comes next", which a hash table cannot.  Used where an unmap covers
  * several mappings and where a framework's block has to be found inside a driver allocation.
  */
-#ifndef VS_TRACE_SPANS_H
-#define VS_TRACE_SPANS_H
+#ifndef VS_TRACE_LEDGER_SPANS_H
+#define VS_TRACE_LEDGER_SPANS_H
 
 #include <stddef.h>
 #include <stdint.h>

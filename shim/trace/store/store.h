@@ -7,8 +7,8 @@
  * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
  * -EINVAL (not our file), -ESTALE (not this journal's).  Not thread-safe.
  */
-#ifndef VS_TRACE_STORE_H
-#define VS_TRACE_STORE_H
+#ifndef VS_TRACE_STORE_STORE_H
+#define VS_TRACE_STORE_STORE_H
 
 #include <sys/stat.h>
 

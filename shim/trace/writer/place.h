@@ -1,8 +1,8 @@
 /*
  * place.h - which file a recovery writes to, and whether it may.
  */
-#ifndef VS_TRACE_RECOVER_PLACE_H
-#define VS_TRACE_RECOVER_PLACE_H
+#ifndef VS_TRACE_WRITER_PLACE_H
+#define VS_TRACE_WRITER_PLACE_H
 
 #include <limits.h>
 #include <sys/stat.h>

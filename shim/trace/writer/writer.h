@@ -11,8 +11,8 @@
  *
  * Not thread-safe: one thread drives a writer.
  */
-#ifndef VS_TRACE_WRITER_H
-#define VS_TRACE_WRITER_H
+#ifndef VS_TRACE_WRITER_WRITER_H
+#define VS_TRACE_WRITER_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * count of what a program holds, as torch's own would be.  At its end a program prints what the record must
  * say: peak, live, blocks, frees.
  */
-#ifndef PROG_TORCH_H
-#define PROG_TORCH_H
+#ifndef TESTS_E2E_ARENA_PROG_TORCH_H
+#define TESTS_E2E_ARENA_PROG_TORCH_H
 
 #include <dlfcn.h>
 #include <stdint.h>

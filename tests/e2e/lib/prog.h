@@ -4,8 +4,8 @@
  * They print nothing that differs between two runs (no address, no pid, no time): the tests compare a run
  * under the shim with one without, byte by byte.
  */
-#ifndef PROG_H
-#define PROG_H
+#ifndef TESTS_E2E_LIB_PROG_H
+#define TESTS_E2E_LIB_PROG_H
 
 #include <cuda.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * prog_calls.h - calls by the exact exported symbol, which say what each gave: for programs that go on
  * whatever it was.
  */
-#ifndef PROG_CALLS_H
-#define PROG_CALLS_H
+#ifndef TESTS_E2E_LIB_PROG_CALLS_H
+#define TESTS_E2E_LIB_PROG_CALLS_H
 
 #include "prog.h"
 

@@ -4,8 +4,8 @@
  * CU(function, ...) calls the driver's function as the header names it; ABSENT where the driver has none, so
  * that the programs also run, for what it has, on the simulated driver.
  */
-#ifndef ARENA_KIT_H
-#define ARENA_KIT_H
+#ifndef TESTS_GPU_ARENA_KIT_H
+#define TESTS_GPU_ARENA_KIT_H
 
 #include <cuda.h>
 #include <dlfcn.h>

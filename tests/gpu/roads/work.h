@@ -2,8 +2,8 @@
  * work.h - what every program of the roads does once it has found the driver: the same few allocations, so
  * that every road has the same list of events.  Prints nothing that differs between two runs.
  */
-#ifndef ROADS_WORK_H
-#define ROADS_WORK_H
+#ifndef TESTS_GPU_ROADS_WORK_H
+#define TESTS_GPU_ROADS_WORK_H
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,8 +1,8 @@
 /*
  * arena_check.h - the invariants of the arena's books, each counted from scratch.
  */
-#ifndef ARENA_CHECK_H
-#define ARENA_CHECK_H
+#ifndef TESTS_UNIT_ARENA_ARENA_CHECK_H
+#define TESTS_UNIT_ARENA_ARENA_CHECK_H
 
 #include "arena_kit.h"
 

@@ -6,8 +6,8 @@
  * that the arena hands out must be mapped and accessible in whole, owned by nobody, and touched by no work
  * that its stream may not know to be done.  Any call can be made to fail.
  */
-#ifndef ARENA_KIT_H
-#define ARENA_KIT_H
+#ifndef TESTS_UNIT_ARENA_ARENA_KIT_H
+#define TESTS_UNIT_ARENA_ARENA_KIT_H
 
 #include <stddef.h>
 #include <stdio.h>

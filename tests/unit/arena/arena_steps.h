@@ -1,8 +1,8 @@
 /*
  * arena_steps.h - one arena over the kit, and the steps that tests of its promises take with it.
  */
-#ifndef ARENA_STEPS_H
-#define ARENA_STEPS_H
+#ifndef TESTS_UNIT_ARENA_ARENA_STEPS_H
+#define TESTS_UNIT_ARENA_ARENA_STEPS_H
 
 #include <stdarg.h>
 #include <stddef.h>

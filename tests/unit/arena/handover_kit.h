@@ -3,8 +3,8 @@
  *
  * A giver is a child that answers with pieces of files (piece N holds the number N) and tells its address.
  */
-#ifndef HANDOVER_KIT_H
-#define HANDOVER_KIT_H
+#ifndef TESTS_UNIT_ARENA_HANDOVER_KIT_H
+#define TESTS_UNIT_ARENA_HANDOVER_KIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
  * capture.h - runs a piece of a test with its stderr in a buffer.
  */
-#ifndef VS_TEST_CAPTURE_H
-#define VS_TEST_CAPTURE_H
+#ifndef TESTS_UNIT_CORE_CAPTURE_H
+#define TESTS_UNIT_CORE_CAPTURE_H
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * is set to, a journal of names alone, and the stand-in for libtorch_cpu, opened as Python opens torch's
  * libraries.
  */
-#ifndef VS_AUTOGRAD_STANDINS_H
-#define VS_AUTOGRAD_STANDINS_H
+#ifndef TESTS_UNIT_FRAMEWORK_AUTOGRAD_STANDINS_H
+#define TESTS_UNIT_FRAMEWORK_AUTOGRAD_STANDINS_H
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* fake_torch.h - what a test sets of the stand-in for libtorch_cpu (fake_torch.c), for each thread. */
-#ifndef VS_FAKE_TORCH_H
-#define VS_FAKE_TORCH_H
+#ifndef TESTS_UNIT_FRAMEWORK_FAKE_TORCH_H
+#define TESTS_UNIT_FRAMEWORK_FAKE_TORCH_H
 
 #include <stddef.h>
 #include <stdint.h>

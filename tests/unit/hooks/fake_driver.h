@@ -1,6 +1,6 @@
 /* fake_driver.h - what tests set and read in fake_driver.c. */
-#ifndef FAKE_DRIVER_H
-#define FAKE_DRIVER_H
+#ifndef TESTS_UNIT_HOOKS_FAKE_DRIVER_H
+#define TESTS_UNIT_HOOKS_FAKE_DRIVER_H
 
 #include <setjmp.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* fake_provider.h - a provider that does as a test says, and what it was asked (fake_provider.c). */
-#ifndef FAKE_PROVIDER_H
-#define FAKE_PROVIDER_H
+#ifndef TESTS_UNIT_HOOKS_FAKE_PROVIDER_H
+#define TESTS_UNIT_HOOKS_FAKE_PROVIDER_H
 
 #include "provider/provider.h"
 

@@ -1,6 +1,6 @@
 /* record_double.h - the recording API's stand-in in the tests of hooks/: keeps the last events. */
-#ifndef RECORD_DOUBLE_H
-#define RECORD_DOUBLE_H
+#ifndef TESTS_UNIT_HOOKS_RECORD_DOUBLE_H
+#define TESTS_UNIT_HOOKS_RECORD_DOUBLE_H
 
 #include "record/record.h"
 

@@ -4,8 +4,8 @@
  *
  * Every output has a guard behind it and begins as NaN: what is written too much, or not at all, shows.
  */
-#ifndef LCE_KIT_H
-#define LCE_KIT_H
+#ifndef TESTS_UNIT_KERNELS_LCE_KIT_H
+#define TESTS_UNIT_KERNELS_LCE_KIT_H
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
  * standins.h - what record.c needs of its neighbours, as small as it gets: a writer that puts the events into
  * the database's file as they are, one fixed range, one fixed stack.
  */
-#ifndef VS_TEST_STANDINS_H
-#define VS_TEST_STANDINS_H
+#ifndef TESTS_UNIT_RECORD_STANDINS_H
+#define TESTS_UNIT_RECORD_STANDINS_H
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * Each test runs in a child of its own, forked before the driver was touched, because the driver reads its
  * environment once and because some tests end in a signal.
  */
-#ifndef SIMCUDA_KIT_H
-#define SIMCUDA_KIT_H
+#ifndef TESTS_UNIT_SIMCUDA_SIMCUDA_KIT_H
+#define TESTS_UNIT_SIMCUDA_SIMCUDA_KIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  *
  * Included once, by each test program, before anything else.
  */
-#ifndef STACK_HELPERS_H
-#define STACK_HELPERS_H
+#ifndef TESTS_UNIT_STACKS_STACK_HELPERS_H
+#define TESTS_UNIT_STACKS_STACK_HELPERS_H
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -6,8 +6,8 @@
  * of backward.  The framework's own totals are right in every report.  Deterministic: the same seed gives the
  * same job, which goes on for ever.
  */
-#ifndef VS_TESTS_STREAM_H
-#define VS_TESTS_STREAM_H
+#ifndef TESTS_UNIT_TRACE_STREAM_H
+#define TESTS_UNIT_TRACE_STREAM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* ledger_kit.h - events by hand, for tests of the ledger: one function a kind, times 1000 ns apart. */
-#ifndef VS_TESTS_LEDGER_KIT_H
-#define VS_TESTS_LEDGER_KIT_H
+#ifndef TESTS_UNIT_TRACE_LEDGER_LEDGER_KIT_H
+#define TESTS_UNIT_TRACE_LEDGER_LEDGER_KIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

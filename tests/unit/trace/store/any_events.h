@@ -5,8 +5,8 @@
  * refusals and second tries, frees that fail, blocks in memory of any kind, ranges whose pops are lost.  The
  * same seed gives the same events.
  */
-#ifndef VS_TESTS_ANY_EVENTS_H
-#define VS_TESTS_ANY_EVENTS_H
+#ifndef TESTS_UNIT_TRACE_STORE_ANY_EVENTS_H
+#define TESTS_UNIT_TRACE_STORE_ANY_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
