@@ -106,6 +106,7 @@ static void free_device(struct rank_device *d)
     free(d->phases);
     free(d->uuid);
     free(d->phase_at_peak);
+    free(d->line);
 }
 
 void ranks_free_file(struct rank_file *f)

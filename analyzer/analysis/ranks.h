@@ -20,6 +20,7 @@ struct rank_device {
     int64_t device, allocated, reserved, residual, step_at_peak;
     bool whole_device; /* other processes are in the residual */
     char *uuid, *phase_at_peak;
+    char *line; /* of the program, that holds most of the peak; NULL: none is known, or none was looked for */
     struct rank_phase *phases;
     size_t phase_count;
 };

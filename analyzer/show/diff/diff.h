@@ -50,6 +50,8 @@ enum diff_figure { DIFF_ALLOCATED, DIFF_RESERVED, DIFF_RANGES, DIFF_TIME, DIFF_A
 struct comparison diff_phases(const struct diff *d, const struct diff_device *device,
                               enum diff_figure figure);
 struct comparison diff_held(const struct diff_device *device); /* sorted by change */
+struct comparison
+diff_lines(const struct diff_device *device); /* likewise, by line; none where no run has any */
 /* Of the whole run. */
 int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum compare_side side,
                    enum diff_figure figure);

@@ -54,14 +54,13 @@ static int64_t residual_of_fullest(const struct device_report *r)
     return r && r->residual.known ? r->residual.fullest.residual : UNKNOWN;
 }
 
-static void held_json(const struct diff_device *x, struct json *j)
+static void rows_json(struct comparison c, const char *list, const char *what, struct json *j)
 {
-    struct comparison c = diff_held(x);
-    json_begin(j, "held", '[');
+    json_begin(j, list, '[');
     for (size_t i = 0; i < c.count; i++) {
         const int64_t *v = c.rows[i].value;
         json_begin(j, NULL, '{');
-        json_text(j, "holder", c.rows[i].name);
+        json_text(j, what, c.rows[i].name);
         figure_json(j, "size_bytes", v[0] == UNKNOWN ? 0 : v[0], v[1] == UNKNOWN ? 0 : v[1]);
         json_end(j);
     }
@@ -86,7 +85,8 @@ static void device_json(const struct diff *d, const struct diff_device *x, struc
                 diff_whole(d, x, SIDE_B, DIFF_ALLOCATIONS));
     moment_json(a, "a_peak", j);
     moment_json(b, "b_peak", j);
-    held_json(x, j);
+    rows_json(diff_held(x), "held", "holder", j);
+    rows_json(diff_lines(x), "lines", "line", j);
     phases_json(d, x, j);
     json_end(j);
 }

@@ -139,11 +139,12 @@ static void note_growth(struct diff *d)
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->side[i].report.device_count; k++) {
             const struct device_report *r = &d->side[i].report.devices[k];
-            if (r->growth.count)
-                note(d, xformat("%c grows from step to step on device %lld, by %s a step: its peak depends "
-                                "on how long it ran",
-                                letters[i], (long long)r->device,
-                                units_bytes(r->growth.bytes / r->growth.steps, false).s));
+            if (r->growth.count) {
+                char *leak = report_leak_words(&d->side[i].trace, &r->growth, false);
+                note(d, xformat("%c leaks on device %lld, %s: its peak depends on how long it ran",
+                                letters[i], (long long)r->device, leak));
+                free(leak);
+            }
         }
 }
 

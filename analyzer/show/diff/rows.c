@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "diff.h"
+#include "show/report/frames.h"
 
 /* Allocations of DEVICE in PHASE; of all phases where it is NULL. */
 static int64_t allocations(const struct diff_side *s, int64_t device, const char *phase)
@@ -66,6 +67,34 @@ struct comparison diff_held(const struct diff_device *device)
         if (r && r->allocated && r->held_bytes != r->allocated->bytes)
             compare_add(&c, (enum compare_side)side, "not in the file (unknown)",
                         r->allocated->bytes - r->held_bytes);
+    }
+    compare_sort(&c);
+    return c;
+}
+
+static bool any_line(const struct device_report *r)
+{
+    for (size_t i = 0; r && i < r->live_count; i++)
+        if (r->live[i].line)
+            return true;
+    return false;
+}
+
+struct comparison diff_lines(const struct diff_device *device)
+{
+    struct comparison c = {0};
+    if (!any_line(device->side[SIDE_A]) && !any_line(device->side[SIDE_B]))
+        return c;
+    for (int side = 0; side < 2; side++) {
+        const struct device_report *r = device->side[side];
+        size_t n = 0;
+        struct holder *held = r ? holders_group(r->live, r->live_count, BY_LINE, &n) : NULL;
+        for (size_t i = 0; i < n; i++) {
+            char *name = held[i].line ? line_text(held[i].line) : holders_lineless(&held[i]);
+            compare_add(&c, (enum compare_side)side, name, held[i].bytes);
+            free(name);
+        }
+        free(held);
     }
     compare_sort(&c);
     return c;

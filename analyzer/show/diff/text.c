@@ -11,7 +11,9 @@
 #include "base/table.h"
 #include "base/units.h"
 
-#define B(n) units_bytes(n, exact).s
+#define B(n)      units_bytes(n, exact).s
+#define LINES     6
+#define LINE_ROOM 42 /* columns for one */
 
 struct page {
     const struct diff *d;
@@ -264,6 +266,39 @@ static void print_held(const struct page *p)
     compare_free(&c);
 }
 
+/* The rows of C from FROM on, added up. */
+static int64_t rest_of(const struct comparison *c, size_t from, int side)
+{
+    int64_t bytes = 0;
+    for (size_t i = from; i < c->count; i++)
+        bytes += amount(c->rows[i].value[side]);
+    return bytes;
+}
+
+static void print_lines(const struct page *p)
+{
+    static const char *const header[] = {"by line of the program", "A", "B", "B - A"};
+    struct comparison c = diff_lines(p->x);
+    size_t shown_rows = c.count <= LINES + 1 ? c.count : LINES;
+    struct table t;
+    table_init(&t, "<>>>", header);
+    for (size_t i = 0; i < shown_rows; i++) {
+        char *name = shown_cut(c.rows[i].name, LINE_ROOM);
+        held_row(&t, name, amount(c.rows[i].value[0]), amount(c.rows[i].value[1]), p->exact);
+        free(name);
+    }
+    if (shown_rows < c.count) {
+        char *more = xformat("%zu more", c.count - shown_rows);
+        held_row(&t, more, rest_of(&c, shown_rows, 0), rest_of(&c, shown_rows, 1), p->exact);
+        free(more);
+    }
+    if (c.count)
+        print(&t, p);
+    else
+        table_free(&t);
+    compare_free(&c);
+}
+
 static void print_residual(const struct page *p)
 {
     const struct residual *a = &p->x->side[SIDE_A]->residual, *b = &p->x->side[SIDE_B]->residual;
@@ -336,6 +371,7 @@ static void print_device(const struct diff *d, const struct diff_device *x, FILE
     else
         print_phases(&p, DIFF_RESERVED, "peak reserved");
     print_held(&p);
+    print_lines(&p);
     print_work(&p);
     print_residual(&p);
 }

@@ -14,6 +14,7 @@ static void span_json(struct json *j, const char *name, const struct rank_span *
     json_int(j, "max_rank", s->file ? s->file->rank : UNKNOWN);
     json_text(j, "max_file", s->file ? s->file->path : NULL);
     json_int(j, "max_device", s->device ? s->device->device : UNKNOWN);
+    json_text(j, "max_line", s->device ? s->device->line : NULL);
     json_end(j);
     free(least);
     free(mean);

@@ -62,6 +62,17 @@ static char *state_of(const struct report *r)
     return state;
 }
 
+static char *top_line(const struct device_report *d)
+{
+    size_t n;
+    struct holder *held = d->live_count ? holders_group(d->live, d->live_count, BY_LINE, &n) : NULL;
+    char *line = NULL;
+    for (size_t i = 0; held && i < n && !line; i++)
+        line = copy(held[i].line);
+    free(held);
+    return line;
+}
+
 static struct rank_device device_of(const struct report *r, const struct device_report *d)
 {
     struct rank_device out = {.device = d->device,
@@ -71,7 +82,8 @@ static struct rank_device device_of(const struct report *r, const struct device_
                               .step_at_peak = d->step_at_peak,
                               .whole_device = d->residual.whole_device,
                               .uuid = copy(d->uuid),
-                              .phase_at_peak = copy(d->phase_at_peak)};
+                              .phase_at_peak = copy(d->phase_at_peak),
+                              .line = top_line(d)};
     for (size_t i = 0; i < r->trace->phase_count; i++) {
         const struct trace_phase *p = &r->trace->phases[i];
         if (p->device == d->device)

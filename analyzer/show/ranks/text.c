@@ -9,6 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "show/report/code.h"
 
 #define B(n)           units_bytes(n, exact).s
 #define MISSING_SHOWN  24
@@ -19,6 +20,7 @@ struct page {
     const struct rank_job *job;
     FILE *out;
     bool exact, uuid;
+    const struct relabel *relabel;
     struct rank_span top; /* of allocated, or of reserved where no framework reports */
     bool by_reserved;
 };
@@ -92,6 +94,20 @@ static void print_top(const struct page *p)
     fputc('\n', p->out);
 }
 
+/* Which code holds the highest peak. */
+static void print_code(const struct page *p)
+{
+    struct trace t;
+    struct trace_live *live = NULL;
+    size_t n;
+    if (!p->top.device || p->by_reserved || relabel_open(&t, p->top.file->path, p->relabel))
+        return;
+    if (!trace_live(&t, p->top.device->device, &live, &n))
+        report_code_text(&t, live, n, p->top.most, p->out, p->exact);
+    free(live);
+    trace_close(&t);
+}
+
 static void print_head(const struct page *p)
 {
     const struct rank_job *job = p->job;
@@ -106,6 +122,7 @@ static void print_head(const struct page *p)
     print_missing(p);
     print_troubles(p);
     print_top(p);
+    print_code(p);
     if (job->ranked)
         fprintf(p->out, "\n  command  %s\n  started  %s\n",
                 first->command ? shown(first->command) : "unknown", units_date(first->from_ns).s);
@@ -253,9 +270,10 @@ static void print_phases(struct page *p)
     free(names);
 }
 
-static void print_job(const struct rank_job *job, FILE *out, bool exact)
+static void print_job(const struct rank_job *job, const struct relabel *relabel, FILE *out, bool exact)
 {
-    struct page p = {.job = job, .out = out, .exact = exact, .uuid = ranks_need_uuid(job)};
+    struct page p = {
+        .job = job, .out = out, .exact = exact, .uuid = ranks_need_uuid(job), .relabel = relabel};
     p.top = ranks_span(job, FIGURE_ALLOCATED);
     p.by_reserved = !p.top.n || p.top.most <= 0;
     if (p.by_reserved)
@@ -267,7 +285,7 @@ static void print_job(const struct rank_job *job, FILE *out, bool exact)
         fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
 }
 
-bool ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
+bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel, FILE *out, bool exact)
 {
     size_t count;
     bool whole = true;
@@ -277,7 +295,7 @@ bool ranks_text(const struct rank_file *files, size_t n, FILE *out, bool exact)
     for (size_t i = 0; i < count; i++) {
         if (i)
             fputs("\n\n", out);
-        print_job(&jobs[i], out, exact);
+        print_job(&jobs[i], relabel, out, exact);
         whole = whole && ranks_whole(&jobs[i]);
     }
     ranks_free_jobs(jobs, count);

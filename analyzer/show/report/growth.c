@@ -111,11 +111,9 @@ static char *place_of(struct trace *t, const struct growth_group *g)
     return line ? line_text(line) : name_of(t, g);
 }
 
-void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
+char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
 {
     int64_t bytes = 0, since = 0;
-    if (!g->known || !g->count)
-        return;
     char *top = place_of(t, &g->groups[0]);
     for (size_t i = 0; i < g->count; i++) {
         char *place = place_of(t, &g->groups[i]);
@@ -126,10 +124,20 @@ void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool e
         free(place);
     }
     char *all = bytes == g->bytes ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
-    wrap_print(out, 4, 6, "leak: +%s a step since step %lld, %s (or a cache that is not full yet)%s",
-               B(bytes / g->steps), (long long)since, top, all);
+    char *words = xformat("+%s a step since step %lld, %s (or a cache that is not full yet)%s",
+                          B(bytes / g->steps), (long long)since, top, all);
     free(all);
     free(top);
+    return words;
+}
+
+void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    if (!g->known || !g->count)
+        return;
+    char *words = report_leak_words(t, g, exact);
+    wrap_print(out, 4, 6, "leak: %s", words);
+    free(words);
 }
 
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)

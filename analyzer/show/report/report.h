@@ -85,6 +85,8 @@ void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
 /* What grows from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
+/* Its words; G has a group at least.  The caller frees them. */
+char *report_leak_words(struct trace *t, const struct growth *g, bool exact);
 void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
 /* What grows from step to step, shared by report and peak (growth.c); nothing where nothing is found. */
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);

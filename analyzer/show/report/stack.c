@@ -22,7 +22,7 @@ struct entry {
     const char *module; /* without folders */
     char *name;         /* NULL: a line of Python, or nobody named it */
     enum frame_use use;
-    bool python, kept;
+    bool symbolic, kept; /* symbolic: a line of Python, a node of autograd or a layer, no address of code */
 };
 
 /* ---- names ---- */
@@ -76,11 +76,12 @@ static char *familiar_name(char *name)
 
 static struct entry entry_of(const struct trace_frame *f)
 {
-    struct entry e = {.frame = f, .python = f->kind == VS_FRAME_PYTHON, .kept = true};
+    struct entry e = {.frame = f, .symbolic = f->kind != VS_FRAME_ADDRESS, .kept = true};
     const char *slash = f->module ? strrchr(f->module, '/') : NULL;
     e.module = slash ? slash + 1 : f->module ? f->module : "?";
-    if (e.python) {
-        e.use = frame_is_wrapper(f->file, f->function) ? FRAME_DISPATCHER : FRAME_TELLS;
+    if (e.symbolic) {
+        bool wrapper = f->kind == VS_FRAME_PYTHON && frame_is_wrapper(f->file, f->function);
+        e.use = wrapper ? FRAME_DISPATCHER : FRAME_TELLS;
         return e;
     }
     char *name = f->function ? cxx_name(f->function) : NULL;
@@ -97,9 +98,16 @@ static struct entry entry_of(const struct trace_frame *f)
 static bool any_python(const struct entry *e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (e[i].python)
+        if (e[i].symbolic)
             return true;
     return false;
+}
+
+/* The outermost frames of a thread, which are those before END. */
+static void drop_start(struct entry *e, size_t end)
+{
+    while (end && (e[end - 1].use == FRAME_START || e[end - 1].use == FRAME_LIBC))
+        e[--end].kept = false;
 }
 
 static void drop_useless(struct entry *e, size_t n)
@@ -108,14 +116,15 @@ static void drop_useless(struct entry *e, size_t n)
     for (size_t i = 0; i < n; i++)
         e[i].kept = e[i].use == FRAME_TELLS || e[i].use == FRAME_OPERATOR || e[i].use == FRAME_LIBC ||
                     (e[i].use == FRAME_INTERPRETER && !python);
-    while (n && (e[n - 1].use == FRAME_START || e[n - 1].use == FRAME_LIBC))
-        e[--n].kept = false;
+    for (size_t i = 0; i <= n; i++)
+        if (i == n || e[i].frame->kind == VS_FRAME_NODE) /* outward of a node lies another thread's stack */
+            drop_start(e, i);
 }
 
 /* torch.empty and its kin, under any of their names: as the program calls them, or from within others. */
 static bool makes_room(const struct entry *e)
 {
-    return !e->python && e->name && strncmp(e->name, "at::empty", 9) == 0;
+    return !e->symbolic && e->name && strncmp(e->name, "at::empty", 9) == 0;
 }
 
 /* at::native::log_softmax tells no more than at::log_softmax_int around it. */
@@ -130,13 +139,20 @@ static bool computes(const struct entry *function, const struct entry *around)
     return strncmp(f, o, same) == 0;
 }
 
+/* The function of a node of backward tells what the node itself does, that is outward of it. */
+static bool is_node(const struct entry *function, const struct entry *around)
+{
+    return function->name && around->frame->kind == VS_FRAME_NODE && around->frame->function &&
+           strcmp(function->name, around->frame->function) == 0;
+}
+
 static void drop_repetition(struct entry *e, size_t n)
 {
     const struct entry *outer = NULL;
     for (size_t i = n; i-- > 0;) {
         if (!e[i].kept)
             continue;
-        if (outer && computes(&e[i], outer))
+        if (outer && (computes(&e[i], outer) || is_node(&e[i], outer)))
             e[i].kept = false;
         else
             outer = &e[i];
@@ -170,7 +186,7 @@ static void settle_empty(struct entry *e, size_t from, size_t to)
 static void settle_runs(struct entry *e, size_t n)
 {
     for (size_t from = 0, to; from < n; from = to + 1) {
-        for (to = from; to < n && !e[to].python; to++) {
+        for (to = from; to < n && !e[to].symbolic; to++) {
         }
         settle_empty(e, from, to);
     }
@@ -191,7 +207,7 @@ static void choose(struct entry *e, size_t n)
 /* Whether two neighbours stand in one line: the same function again, or a library nobody names. */
 static bool same_line(const struct entry *a, const struct entry *b)
 {
-    if (a->python || b->python || strcmp(a->module, b->module) != 0)
+    if (a->symbolic || b->symbolic || strcmp(a->module, b->module) != 0)
         return false;
     return a->name && b->name ? strcmp(a->name, b->name) == 0 : !a->name && !b->name;
 }
@@ -209,7 +225,7 @@ static char *named_line(const struct entry *e, size_t times)
 
 static char *line_of(const struct entry *e, size_t times)
 {
-    if (e->python || (!e->name && times == 1))
+    if (e->symbolic || (!e->name && times == 1))
         return frame_text(e->frame, false);
     if (e->name)
         return named_line(e, times);
@@ -282,7 +298,7 @@ static char *place_of(const struct entry *e, const struct entry *inner)
     const struct trace_frame *f = e->frame;
     const char *slash = f->file ? strrchr(f->file, '/') : NULL;
     const char *arrow = inner ? " → " : "", *callee = inner ? shown(inner->name) : "";
-    if (e->python || !e->name)
+    if (e->symbolic || !e->name)
         return line_of(e, 1);
     if (!f->file || f->line == UNKNOWN)
         return xformat("%s%s%s  (%s)", shown(e->name), arrow, callee, shown(e->module));

@@ -124,6 +124,7 @@ for d in diff["devices"]:
     same(d["residual_bytes"], *(x["residual"]["residual_bytes"] for x in both))
     for side, name in ((0, "a"), (1, "b")):
         assert sum(h["size_bytes"][name] for h in d["held"]) == d["peak_allocated_bytes"][name]
+        assert not d["lines"] or sum(h["size_bytes"][name] for h in d["lines"]) == d["peak_allocated_bytes"][name]
         assert d[name + "_peak"]["t_ns"] == both[side]["peak"]["t_ns"]
         db = sqlite3.connect(sys.argv[1 + side])
         n = db.execute("SELECT count(*) FROM event WHERE op IN ('alloc', 'block_alloc', 'phys_create') AND status = 0 AND device = ?",

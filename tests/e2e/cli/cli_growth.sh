@@ -34,7 +34,7 @@ says "were left by earlier steps, each of which adds to it (growth):"
 "$V" peak "$db" | grep -q '^  growth: 35.00 MiB' || fail "peak does not say it"
 leak=$db
 record states 40
-"$V" diff "$leak" "$db" | grep -q "NOTE: A grows from step to step on device 0, by 1.00 MiB a step" || fail "diff: $("$V" diff "$leak" "$db" | head -n 9)"
+"$V" diff "$leak" "$db" | grep -q "NOTE: A leaks on device 0, +1.00 MiB a step since step 1, direct, prog_grow" || fail "diff: $("$V" diff "$leak" "$db" | head -n 9)"
 
 record history 40 # each step's length is another: found without the size
 expect "g['per_step_bytes'] > 8 << 20, [(x['phase'], x['least_allocation_bytes'] >> 20, x['greatest_allocation_bytes'] >> 20) for x in g['grows']]" \

@@ -106,6 +106,17 @@ static void a_node_of_backward_is_known_by_its_class(void **state)
         N("/usr/lib/libc.so.6", NULL),
     };
     EXPECT(frames, 5, "at::mm  (libtorch_cpu.so)", "AddmmBackward0  (libtorch_cpu.so)");
+    static const struct trace_frame made[] = {
+        /* under the node lies the forward that made it */
+        N(CPU, "at::_ops::mm::call(at::Tensor const&, at::Tensor const&)"),
+        N(CPU, "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"),
+        N("/usr/lib/libstdc++.so.6", NULL),
+        N("/usr/lib/libc.so.6", "start_thread"),
+        {.kind = VS_FRAME_NODE, .function = "AddmmBackward0", .offset = UNKNOWN, .line = UNKNOWN},
+        P("/home/ada/model.py", 7, "Model.forward"),
+    };
+    EXPECT(made, 3, "at::mm  (libtorch_cpu.so)", "backward: AddmmBackward0",
+           "/home/ada/model.py:7 Model.forward");
 }
 
 /* What makes room is shown where it is all that the program asked for. */
