@@ -5,6 +5,7 @@
  * symbols are sorted but the questions: every symbol is offered once to the addresses that it contains.
  */
 #include "elf_names.h"
+#include "debuginfod.h"
 #include "guard.h"
 
 #include <elfutils/libdw.h>
@@ -51,15 +52,17 @@ struct elf_file {
     Elf *elf;
 };
 
-static bool open_elf(const char *path, struct elf_file *file)
+static bool read_elf(struct elf_file *file, int fd)
 {
     elf_version(EV_CURRENT);
-    file->elf = NULL;
-    file->fd = guard_open(path); /* what a database calls a module may be anything */
-    if (file->fd < 0)
-        return false;
-    file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);
+    file->fd = fd;
+    file->elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
     return file->elf && elf_kind(file->elf) == ELF_K_ELF;
+}
+
+static bool open_elf(const char *path, struct elf_file *file)
+{
+    return read_elf(file, guard_open(path)); /* what a database calls a module may be anything */
 }
 
 static void close_elf(struct elf_file *file)
@@ -229,19 +232,45 @@ static void add_lines(Elf *elf, int64_t deadline, struct name_query *queries, si
 
 /* ---- all of it ---- */
 
-/* Distributions put what they strip into /usr/lib/debug/.build-id/ab/cdef….debug. */
-static void ask_debug_file(const char *build_id, int64_t deadline, struct name_query *queries, size_t count)
+static void ask_debug_file(struct elf_file *file, const char *build_id, int64_t deadline,
+                           struct name_query *queries, size_t count)
+{
+    if (same_file(file, build_id, 0)) {
+        offer_symbols(file->elf, deadline, queries, count);
+        add_lines(file->elf, deadline, queries, count);
+    }
+}
+
+/* Distributions put what they strip into /usr/lib/debug/.build-id/ab/cdef….debug, or onto a server. */
+static void ask_debug_files(const char *build_id, int64_t deadline, struct name_query *queries, size_t count)
 {
     char path[256];
     struct elf_file file;
     if (!build_id || strlen(build_id) < 4)
         return;
     snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-    if (open_elf(path, &file) && same_file(&file, build_id, 0)) {
-        offer_symbols(file.elf, deadline, queries, count);
-        add_lines(file.elf, deadline, queries, count);
+    bool found = open_elf(path, &file);
+    if (!found) {
+        close_elf(&file);
+        found = read_elf(&file, debuginfod_file(build_id, deadline));
     }
+    if (found)
+        ask_debug_file(&file, build_id, deadline, queries, count);
     close_elf(&file);
+}
+
+static bool has_lines(Elf *elf)
+{
+    size_t names = 0;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+        GElf_Shdr header;
+        const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+        if (name && strcmp(name, ".debug_line") == 0)
+            return true;
+    }
+    return false;
 }
 
 static void demangle_all(struct name_query *queries, size_t count)
@@ -260,8 +289,9 @@ bool elf_names(const char *path, const char *build_id, int64_t not_after, int64_
     bool ok = open_elf(path, &file) && same_file(&file, build_id, not_after);
     if (ok) {
         qsort(queries, count, sizeof *queries, by_offset);
-        if (!offer_symbols(file.elf, deadline, queries, count))
-            ask_debug_file(build_id, deadline, queries, count);
+        bool whole = offer_symbols(file.elf, deadline, queries, count);
+        if (!whole || !has_lines(file.elf))
+            ask_debug_files(build_id, deadline, queries, count);
         add_lines(file.elf, deadline, queries, count);
         demangle_all(queries, count);
     }

@@ -103,9 +103,10 @@ static struct name_query *read_queries(struct work *w, int64_t module, size_t *c
     return queries;
 }
 
-/* All answers, for the store to write. */
+/* All answers, for the store to write.  Where time ran out, what is left is asked for the next time. */
 static void write_all(struct work *w, struct name_query *const *queries, const size_t *counts)
 {
+    bool late = elf_monotonic_ns() >= w->deadline;
     struct vs_frame_name *names = NULL;
     size_t n = 0, room = 0;
     for (size_t m = 0; m < w->module_count; m++)
@@ -118,7 +119,7 @@ static void write_all(struct work *w, struct name_query *const *queries, const s
             if (q->function || q->file)
                 names[n++] = (struct vs_frame_name){q->frame, q->function, q->file, q->line};
         }
-    w->named = vs_frames_name(w->db, names, n);
+    w->named = vs_frames_name(w->db, names, n, !late);
     free(names);
 }
 

@@ -34,7 +34,7 @@ static int write_name(sqlite3_stmt *update, const struct vs_frame_name *n)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-int vs_frames_name(sqlite3 *db, const struct vs_frame_name *names, size_t count)
+int vs_frames_name(sqlite3 *db, const struct vs_frame_name *names, size_t count, bool all)
 {
     sqlite3_stmt *update = NULL;
     int named = 0;
@@ -48,7 +48,7 @@ int vs_frames_name(sqlite3 *db, const struct vs_frame_name *names, size_t count)
         named += names[i].function != NULL;
     }
     sqlite3_finalize(update);
-    if (code == SQLITE_OK) /* nobody asks again for what has no name */
+    if (code == SQLITE_OK && all) /* nobody asks again for what has no name */
         code = sqlite3_exec(db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id), 0 FROM frame",
                             NULL, NULL, NULL);
     if (code == SQLITE_OK && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)

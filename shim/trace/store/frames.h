@@ -5,6 +5,7 @@
 #ifndef VS_TRACE_STORE_FRAMES_H
 #define VS_TRACE_STORE_FRAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +21,8 @@ struct vs_frame_name {
  * case.  The file may be somebody else's: nothing that it defines is run. */
 int vs_frames_open(struct sqlite3 **db, const char *path);
 
-/* Writes the COUNT NAMES in one transaction, and that every other frame has been looked up in vain.  The
+/* Writes the COUNT NAMES in one transaction; with ALL, that every other frame has been looked up in vain. The
  * number of frames that have a function now; 0 where the database can't be written: it keeps its offsets. */
-int vs_frames_name(struct sqlite3 *db, const struct vs_frame_name *names, size_t count);
+int vs_frames_name(struct sqlite3 *db, const struct vs_frame_name *names, size_t count, bool all);
 
 #endif

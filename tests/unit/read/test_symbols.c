@@ -219,6 +219,17 @@ static void a_second_time_asks_nothing_but_new_frames(void **state)
     assert_int_equal(vs_symbols_fill(path, why, sizeof why), 1);
 }
 
+static void what_time_did_not_suffice_for_is_asked_again(void **state)
+{
+    sqlite3 *db = new_database();
+    add_module(db, 1, exe, build_id);
+    add_frame(db, 1, 1, (uintptr_t)a_static_function + 1);
+    assert_int_equal(vs_symbols_fill_db(db, 0), 0);
+    assert_int_equal(vs_symbols_fill_db(db, 10), 1);
+    assert_int_equal(vs_symbols_fill_db(db, 10), 0);
+    sqlite3_close(db);
+}
+
 static void a_foreign_file_is_one_line(void **state)
 {
     char why[256] = "";
@@ -256,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_truncated_or_damaged_file_is_survived),
         cmocka_unit_test(a_database_is_left_alone_while_its_process_writes_it),
         cmocka_unit_test(a_second_time_asks_nothing_but_new_frames),
+        cmocka_unit_test(what_time_did_not_suffice_for_is_asked_again),
         cmocka_unit_test(a_foreign_file_is_one_line),
         cmocka_unit_test(cxx_names_are_demangled),
     };
