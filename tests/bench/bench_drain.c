@@ -69,6 +69,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/bench_drain.%d.vsj", directory, getpid());
     if (vs_journal_create(&journal, path, &(struct vs_journal_config){.database = db, .start_ns = 0}) < 0)
         return fprintf(stderr, "%s: cannot create the journal\n", path), 2;
+    vs_writer_alone(); /* as in the drain's thread */
     if (vs_writer_open(&writer, &(struct vs_writer_config){.path = db, .version = "bench", .pid = getpid()},
                        journal, why, sizeof why) < 0)
         return fprintf(stderr, "%s\n", why), 2;

@@ -9,32 +9,9 @@
 
 #define EACH(list, item) for (size_t i_ = 0; rc == 0 && i_ < (list).n && ((item) = &(list).at[i_], 1); i_++)
 
-/* A row behind a gap: its number has to be given. */
-static int write_at(struct vs_store *s, const struct vs_row *r)
-{
-    bool unknown = vs_size_unknown(r); /* 'n': negative is NULL, and a known size may be stored negative */
-    return vs_sql_run(s, VS_SQL_EV_AT, unknown ? "iiiiiiiniiiiii" : "iiiiiiiiiiiiii", (int64_t)r->seq, r->t,
-                      (int64_t)r->op, (int64_t)r->device, (int64_t)r->phase, (int64_t)r->kind,
-                      vs_x512(r->address), unknown ? (int64_t)-1 : vs_x512(r->size), (int64_t)r->range,
-                      (int64_t)r->stack, (int64_t)r->mate, vs_x512(r->framework), vs_x512(r->direct),
-                      vs_x2m(r->reserved));
-}
-
 static int write_events(struct vs_store *s, const struct vs_output *out)
 {
-    uint64_t last = s->last_ev;
-    for (size_t i = 0; i < out->rows.n;) {
-        const struct vs_row *r = &out->rows.at[i];
-        size_t n = r->seq == last + 1 ? vs_records_fill(s, r, out->rows.n - i) : 1;
-        int rc = r->seq == last + 1 ? vs_sql_run(s, VS_SQL_EV, "") : write_at(s, r);
-        if (rc < 0)
-            return rc;
-        i += n;
-        last = out->rows.at[i - 1].seq;
-        if ((uint64_t)sqlite3_last_insert_rowid(s->db) != last)
-            return -EIO; /* somebody else wrote into ev: the numbers would no longer be right */
-    }
-    return 0;
+    return vs_rows_write(s, out->rows.at, out->rows.n);
 }
 
 static int write_ranges(struct vs_store *s, const struct vs_output *out)

@@ -4,7 +4,7 @@
  *   open.c     opening, creating, settings, closing
  *   join.c     whether a database and the journal that is to be merged into it belong together
  *   vfs.c      SQLite's system calls
- *   records.c  the batch as a database in memory: rows go into `ev` as whole records
+ *   rows.c     the batch as a table that SQLite reads: its events go into `ev`
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
@@ -60,11 +60,9 @@ struct vs_kind {
     X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?," VS_PROCESS ",?,?,?)")                                \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
-    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?)")                                                \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?)")                                          \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?)")                             \
-    X(EV, "INSERT INTO ev SELECT * FROM batch.ev")                                                           \
-    X(EV_AT, "INSERT INTO ev(rowid,t,op,device,phase,kind,address,size,range,stack,mate,framework,direct,"   \
-             "reserved) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                                                \
+    X(EV, "INSERT INTO ev SELECT * FROM rows")                                                               \
     X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")                    \
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
@@ -158,8 +156,9 @@ struct vs_store {
     uint64_t log_bytes; /* where the WAL is folded in, if no reader is in the way */
     sqlite3_stmt *sql[VS_SQL_END];
 
-    unsigned char *image; /* the attached database `batch` */
-    uint64_t last_ev;     /* highest rowid of ev */
+    const struct vs_row *run; /* what table `rows` shows: rows whose numbers follow each other */
+    size_t run_length;
+    uint64_t last_ev; /* highest rowid of ev */
 
     struct vs_bits strings, stacks, frames, threads;
     uint32_t next_module;
@@ -202,14 +201,12 @@ int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *
 /* join.c: 0, or -ESTALE with the reason in WHY */
 int vs_store_join(struct vs_store *s, char *why, size_t why_size);
 
-/* records.c */
-int vs_records_open(struct vs_store *s);
-int vs_records_unkey(struct vs_store *s);
-size_t vs_records_fill(struct vs_store *s, const struct vs_row *row, size_t n); /* how many went in */
+/* rows.c */
+int vs_rows_open(struct vs_store *s);
+/* Rows of ev, in the order of their numbers, which may have gaps. */
+int vs_rows_write(struct vs_store *s, const struct vs_row *row, size_t n);
 int64_t vs_x512(uint64_t bytes);
-int64_t vs_x2m(uint64_t bytes);
 uint64_t vs_from_x512(int64_t value);
-bool vs_size_unknown(const struct vs_row *row);
 
 /* names.c */
 int vs_names_static(struct vs_store *s); /* op, space, api */

@@ -171,8 +171,6 @@ static int create(struct vs_store *s)
     if (rc == 0)
         rc = vs_store_exec(s, vs_schema_sql);
     if (rc == 0)
-        rc = vs_records_unkey(s);
-    if (rc == 0)
         rc = vs_names_static(s);
     if (rc == 0)
         rc = insert_process(s);
@@ -203,7 +201,7 @@ static int start(struct vs_store *s, char *why, size_t n)
     if (rc == 0)
         rc = vs_fold_open(s);
     if (rc == 0)
-        rc = vs_records_open(s);
+        rc = vs_rows_open(s);
     if (rc == 0 && s->fresh)
         rc = create(s);
     if (rc == 0)
@@ -220,7 +218,6 @@ static void release(struct vs_store *s)
     for (int i = 0; i < VS_SQL_END; i++)
         sqlite3_finalize(s->sql[i]);
     sqlite3_close_v2(s->db);
-    free(s->image);
     vs_names_free(s);
     vs_fold_free(s);
     vs_resume_free(s);

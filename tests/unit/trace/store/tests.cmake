@@ -1,5 +1,5 @@
 vs_unit_test(store)
-vs_unit_test(records)
+vs_unit_test(rows)
 vs_unit_test(oom_store)
 vs_unit_test(fold)
 vs_unit_test(resume)

@@ -1,8 +1,6 @@
 /*
- * test_records.c - rows that are copied into `ev` as whole records: every number comes back as it was.
- *
- * The records are encoded by hand (store/records.c), so what SQLite reads is compared with what was put in,
- * for numbers at every width of the format, behind gaps, and for more rows than one image holds.
+ * test_rows.c - the events that a batch writes: every number comes back as it was, at every width of SQLite's
+ * records, behind gaps, in small batches and large ones, and whatever others do to the file meanwhile.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -31,7 +29,7 @@ static uint64_t seq, random_state;
 static int open_store(void **state)
 {
     char path[128], why[256] = "";
-    strcpy(dir, "/tmp/vs_records.XXXXXX");
+    strcpy(dir, "/tmp/vs_rows.XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(path, sizeof path, "%s/j", dir);
@@ -147,10 +145,10 @@ static void check_batch(void)
 
 static void numbers_of_every_width_come_back(void **state)
 {
-    for (int i = 0; i < ROWS; i++) /* several images in one transaction */
+    for (int i = 0; i < ROWS; i++)
         add_row(0);
     check_batch();
-    for (int n = 1; n < 600; n += 37) { /* one leaf, a full leaf, two */
+    for (int n = 1; n < 600; n += 37) {
         for (int i = 0; i < n; i++)
             add_row(0);
         check_batch();
@@ -177,7 +175,7 @@ static void run_elsewhere(const char *sql)
     sqlite3_close(db);
 }
 
-/* Then the writer reads the schema again, and the key with it. */
+/* Then the writer reads the schema again. */
 static void an_index_made_meanwhile_changes_no_row(void **state)
 {
     static const char *const meanwhile[] = {"CREATE INDEX mine ON ev(t)", "DROP INDEX mine", "SELECT 1"};
@@ -186,6 +184,54 @@ static void an_index_made_meanwhile_changes_no_row(void **state)
             add_row(i == 1000);
         check_batch();
         run_elsewhere(meanwhile[round]);
+    }
+    assert_int_equal(vs_store_close(store, 1), 0);
+}
+
+static int64_t ask(const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return value;
+}
+
+static void a_size_that_nobody_could_say_is_null(void **state)
+{
+    for (int i = 0; i < 3; i++)
+        add_row(0);
+    out.rows.at[1].size = VS_BYTES_UNKNOWN;
+    struct vs_commit c = {.out = &out, .ledger = ledger, .seq = seq, .ring_seq = seq};
+    assert_int_equal(vs_store_commit(store, &c), 0);
+    assert_int_equal(ask("SELECT count(*) FROM ev WHERE size IS NULL AND seq = 2"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM ev WHERE size IS NULL"), 1);
+    assert_int_equal(vs_store_close(store, 1), 0);
+}
+
+/* Numbers are the events' own: none is moved behind a row that another program wrote, and none is written
+ * over. */
+static void a_strangers_row_stops_the_batch(void **state)
+{
+    static const char *const theirs[] = {"INSERT INTO ev(seq) VALUES(1000000)",
+                                         "INSERT INTO ev(seq) VALUES(15)"};
+    for (int i = 0; i < 10; i++)
+        add_row(0);
+    check_batch();
+    for (int way = 0; way < 2; way++) {
+        run_elsewhere(theirs[way]);
+        seq = 10;
+        for (int i = 0; i < 10; i++)
+            add_row(0);
+        struct vs_commit c = {.out = &out, .ledger = ledger, .seq = seq, .ring_seq = seq};
+        assert_true(vs_store_commit(store, &c) < 0);
+        vs_output_clear(&out);
+        assert_int_equal(ask("SELECT count(*) FROM ev WHERE t IS NOT NULL"), 10);
+        run_elsewhere("DELETE FROM ev WHERE t IS NULL");
     }
     assert_int_equal(vs_store_close(store, 1), 0);
 }
@@ -206,10 +252,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
     const struct CMUnitTest tests[] = {
-        TEST(numbers_of_every_width_come_back),
-        TEST(rows_behind_gaps_keep_their_numbers),
-        TEST(an_index_made_meanwhile_changes_no_row),
-        TEST(vacuum_keeps_the_numbers),
+        TEST(numbers_of_every_width_come_back),       TEST(rows_behind_gaps_keep_their_numbers),
+        TEST(an_index_made_meanwhile_changes_no_row), TEST(a_size_that_nobody_could_say_is_null),
+        TEST(a_strangers_row_stops_the_batch),        TEST(vacuum_keeps_the_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
