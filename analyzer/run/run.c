@@ -31,7 +31,7 @@
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
         *allocator;
-    bool no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
+    bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
 };
 
 #define ENV_ROW(name, value, field, help)                                                                    \
@@ -52,6 +52,8 @@ static const struct option_row rows[] = {
     ENV_ROW("ring-events", "N", ring_events, "events that the journal holds, a power of two"),
     ENV_ROW("allocator", "WHICH", allocator,
             "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"),
+    {"access", 0, NULL, ARG_FLAG, offsetof(struct options, access),
+     "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, offsetof(struct options, no_auto_phases),
      "don't tell PyTorch's phases automatically"},
     {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
@@ -216,6 +218,7 @@ static int set_environment(const struct options *o, const char *output, const ch
     set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
     set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
     set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);
+    set_given("VRAMSCOPE_ACCESS", o->access ? "on" : NULL);
     set_given("VRAMSCOPE_VERBOSE", o->verbose ? "on" : NULL);
     set_given("VRAMSCOPE_ENABLED", o->off ? "off" : NULL);
     return o->simulated ? set_simulated() : 0;

@@ -42,6 +42,7 @@ struct vs_ring {
 /* `careful`: why a block's report is no matter of course.  Above these the pushes and pops that wait. */
 #define VS_CAREFUL_WINDOW  UINT64_C(1) /* the record window is closed */
 #define VS_CAREFUL_STACKS  UINT64_C(2) /* blocks get their call stack */
+#define VS_CAREFUL_ACCESS  UINT64_C(4) /* the access ledger follows blocks */
 #define VS_CAREFUL_PENDING 32u         /* pending.c: the bits from here on count */
 
 /* Read at every report of a block, written rarely.  The kernel wipes its page in a fork child (hot.c): that
@@ -54,6 +55,7 @@ struct vs_hot {
     _Atomic uint64_t nudge_mask; /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint64_t careful;    /* VS_CAREFUL_* */
     _Atomic uint32_t generation; /* of the recording */
+    _Atomic uint32_t access;     /* not 0: what the device is given is followed (access/use.h) */
     const uint32_t
         *_Atomic lead; /* ranges.c: the current range of the thread that leads; NULL: nobody does */
     void (*_Atomic profiler)(void); /* torch.c: the real function; NULL: to be looked for */

@@ -35,6 +35,18 @@
     (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
 #define VS_PARAMS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                       \
     (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
+#define VS_PARAMS_12(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l)                 \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
+#define VS_PARAMS_13(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m)           \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m)
+#define VS_PARAMS_14(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n)     \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n)
+#define VS_PARAMS_15(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O,  \
+                     o)                                                                                      \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o)
+#define VS_PARAMS_16(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O,  \
+                     o, P, p)                                                                                \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o, P p)
 #define VS_ARGS_1(A, a)                                                        (a)
 #define VS_ARGS_2(A, a, B, b)                                                  (a, b)
 #define VS_ARGS_3(A, a, B, b, C, c)                                            (a, b, c)
@@ -47,11 +59,28 @@
 #define VS_ARGS_10(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j) (a, b, c, d, e, f, g, h, i, j)
 #define VS_ARGS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                         \
     (a, b, c, d, e, f, g, h, i, j, k)
+#define VS_ARGS_12(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l)                   \
+    (a, b, c, d, e, f, g, h, i, j, k, l)
+#define VS_ARGS_13(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m)             \
+    (a, b, c, d, e, f, g, h, i, j, k, l, m)
+#define VS_ARGS_14(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n)       \
+    (a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+#define VS_ARGS_15(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O, o) \
+    (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+#define VS_ARGS_16(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O, o, \
+                   P, p)                                                                                     \
+    (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
 
 /* of CUDA 12.4 and 12.5, where older headers are built with */
 struct CUctxCreateParams_st;
 struct CUgreenCtx_st;
 struct CUdevResourceDesc_st;
+/* of 12.8 */
+struct CUmemcpyAttributes_st;
+struct CUDA_MEMCPY3D_BATCH_OP_st;
+#if CUDA_VERSION < 12080
+enum CUtensorMapIm2ColWideMode_enum { VS_TENSOR_MAP_WIDE };
+#endif
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that nobody's
  * canonical PLT entry can come between our table and our code. */
@@ -143,6 +172,16 @@ void *vs_cuda_real(const char *name);
     X(cuGraphMemAllocNodeGetParams, 2, (CUgraphNode, node, CUDA_MEM_ALLOC_NODE_PARAMS *, params))            \
     X(cuGraphMemFreeNodeGetParams, 2, (CUgraphNode, node, CUdeviceptr *, address))                           \
     X(cuGraphChildGraphNodeGetGraph, 2, (CUgraphNode, node, CUgraph *, graph))                               \
+    X(cuFuncGetParamInfo, 4, (CUfunction, f, size_t, index, size_t *, offset, size_t *, size))               \
+    X(cuKernelGetParamInfo, 4, (CUkernel, kernel, size_t, index, size_t *, offset, size_t *, size))          \
+    X(cuFuncGetName, 2, (const char **, name, CUfunction, f))                                                \
+    X(cuKernelGetName, 2, (const char **, name, CUkernel, kernel))                                           \
+    X(cuGraphKernelNodeGetParams, 2, (CUgraphNode, node, CUDA_KERNEL_NODE_PARAMS_v1 *, params))              \
+    X(cuGraphKernelNodeGetParams_v2, 2, (CUgraphNode, node, CUDA_KERNEL_NODE_PARAMS *, params))              \
+    X(cuGraphKernelNodeGetAttribute, 3,                                                                      \
+      (CUgraphNode, node, CUkernelNodeAttrID, attribute, CUkernelNodeAttrValue *, value))                    \
+    X(cuGraphMemcpyNodeGetParams, 2, (CUgraphNode, node, CUDA_MEMCPY3D *, params))                           \
+    X(cuGraphMemsetNodeGetParams, 2, (CUgraphNode, node, CUDA_MEMSET_NODE_PARAMS *, params))                 \
     X(cuDeviceGetGraphMemAttribute, 3, (CUdevice, device, CUgraphMem_attribute, attribute, void *, value))
 
 enum vs_call {

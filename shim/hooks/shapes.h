@@ -11,7 +11,9 @@
 
 #include <errno.h>
 
+#include "access/kernels.h"
 #include "events.h"
+#include "given.h"
 #include "graph.h"
 #include "graph_nodes.h"
 #include "hook.h"
@@ -198,6 +200,23 @@
 /* nothing is recorded: something may stand in the driver's place */
 #define VS_SHAPE_PASS(CALL, unused) return VS_CALL_(CALL);
 
+/* ---- what the device is given: nothing is recorded, and without VRAMSCOPE_ACCESS it is a load and a jump
+ * ---- */
+
+/* SEE, where the call succeeded, sees `api` and the function's parameters. */
+#define VS_SHAPE_GIVEN(CALL, SEE)                                                                            \
+    if (!vs_access_follows())                                                                                \
+        return VS_CALL_(CALL);                                                                               \
+    VS_AROUND_AS_(false, CALL, if (status == CUDA_SUCCESS) SEE)
+/* a capture begins (1) or ends (-1) */
+#define VS_SHAPE_CAPTURE(CALL, begun)                                                                        \
+    CUresult status = VS_CALL_(CALL);                                                                        \
+    if (status == CUDA_SUCCESS || (begun) < 0)                                                               \
+        vs_given_capture(begun);                                                                             \
+    return status;
+/* A host's address as a number. */
+#define VS_AT(p) ((uint64_t)(uintptr_t)(p))
+
 /* ---- contexts, limits, modules ---- */
 
 /* A call that may take device memory beside what it says: `cost` is what it took (overhead.h), measured on
@@ -269,7 +288,7 @@
 #define VS_SHAPE_GRAPH_NODE(CALL, graph, params)                                                             \
     VS_AROUND_(CALL, vs_after_graph_add_node(api, graph, params, status))
 #define VS_GRAPH_AROUND_(CALL, BEFORE, AFTER)                                                                \
-    if (!vs_graph_memory_seen() || !vs_hook_enter())                                                         \
+    if (!(vs_graph_memory_seen() || vs_access_follows()) || !vs_hook_enter())                                \
         return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     BEFORE;                                                                                                  \
@@ -285,16 +304,21 @@
     VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
                vs_after_instantiate(&measured, api, graph, VS_OUT(exec), cost);                              \
                if (vs_graph_memory_seen())                                                                   \
-                   vs_after_graph_instantiate((CUgraphExec)(uintptr_t)VS_OUT(exec), graph, flags, status))
+                   vs_after_graph_instantiate((CUgraphExec)(uintptr_t)VS_OUT(exec), graph, flags, status);   \
+               if (vs_access_follows() && status == CUDA_SUCCESS)                                            \
+                   vs_given_graph_made((CUgraphExec)(uintptr_t)VS_OUT(exec), graph))
 #define VS_SHAPE_GRAPH_UPDATE(CALL, exec, graph)                                                             \
-    VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_update(exec, graph, status))
+    VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_update(exec, graph, status);                              \
+                     if (vs_access_follows() && status == CUDA_SUCCESS) vs_given_graph_made(exec, graph))
 #define VS_SHAPE_GRAPH_LAUNCH(CALL, exec, stream)                                                            \
     VS_GRAPH_AROUND_(CALL, struct vs_launch launch = vs_before_graph_launch(api, exec, stream),              \
-                     vs_after_graph_launch(&launch, status))
+                     vs_after_graph_launch(&launch, status);                                                 \
+                     if (vs_access_follows() && status == CUDA_SUCCESS) vs_given_graph(exec, stream))
 #define VS_SHAPE_GRAPH_UPLOAD(CALL, exec) VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_upload(exec))
 #define VS_SHAPE_GRAPH_EXEC_DESTROY(CALL, exec)                                                              \
     VS_GRAPH_AROUND_(CALL, uint64_t devices = vs_graph_devices(exec),                                        \
-                     vs_after_graph_destroy(exec, devices, status))
+                     vs_after_graph_destroy(exec, devices, status);                                          \
+                     if (status == CUDA_SUCCESS) vs_given_graph_gone(exec))
 #define VS_SHAPE_GRAPH_TRIM(CALL, device)                                                                    \
     VS_GRAPH_AROUND_(CALL, (void)0, if (status == CUDA_SUCCESS) vs_graph_sample(device))
 
@@ -318,7 +342,15 @@
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
-#define VS_SHAPE_LAUNCH(CALL, kernel) VS_COST_(CALL, CODE, kernel, vs_once_launch(kernel), (void)0)
+/* PARAMS and EXTRA: as the call was given them */
+#define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, PARAMS, EXTRA)                                                 \
+    vs_first launched = vs_once_launch(kernel);                                                              \
+    if (vs_access_follows() && launched == NULL) {                                                           \
+        VS_AROUND_AS_(false, CALL,                                                                           \
+                      if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))            \
+    }                                                                                                        \
+    VS_COST_(CALL, CODE, kernel, launched,                                                                   \
+             if (vs_access_follows()) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))
 /* ... and whose module the function is that it returns */
 #define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
     VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \
@@ -332,8 +364,11 @@
                   if (status == CUDA_SUCCESS && (kernel) != NULL)                                            \
                       vs_once_belongs(*(kernel), (uintptr_t)(library)))
 #define VS_SHAPE_MODULE_UNLOAD(CALL, module)                                                                 \
-    VS_BEFORE_(CALL, VS_OP_MODULE_UNLOAD, VS_SPACE_NONE, module, 0, 0,                                       \
-               if (status == CUDA_SUCCESS) vs_once_forget(module))
+    VS_BEFORE_(                                                                                              \
+        CALL, VS_OP_MODULE_UNLOAD, VS_SPACE_NONE, module, 0, 0, if (status == CUDA_SUCCESS) {                \
+            vs_once_forget(module);                                                                          \
+            vs_kernels_doubt();                                                                              \
+        })
 
 /* A stream: the driver keeps what an ended one had, so that only the first that makes so many is measured. */
 #define VS_SHAPE_STREAM_CREATE(CALL, out)                                                                    \

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "access/use.h"
 #include "framework/autograd.h"
 #include "framework/ranges.h"
 #include "hooks/meminfo.h"
@@ -53,6 +54,9 @@ static void put_together(void)
     vs_suppliers = (struct vs_suppliers){.range = vs_range_current,
                                          .stack = stack_of,
                                          .python_stack = python_stack_of,
+                                         .follow = vs_access_begin,
+                                         .before = vs_access_before,
+                                         .after = vs_access_after,
                                          .prepare = vs_stack_prepare,
                                          .round = vs_stack_refresh,
                                          .second_thread = vs_sampler_run,

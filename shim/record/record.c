@@ -48,21 +48,22 @@ enum {
     OWN_RANGE = 8,    /* brings its range (and what else its fields mean) itself */
     ENDS = 16,        /* ends something: recorded while the window is closed */
     RSS = 32,         /* wants the host's memory in arg1 */
+    FOLLOWED = 64,    /* makes or ends a block, opens a range, ends a step: with VRAMSCOPE_ACCESS */
 };
 
 static const uint8_t traits[256] = {
-    [VS_OP_ALLOC] = STARTS | DRIVER_STACK,
+    [VS_OP_ALLOC] = STARTS | DRIVER_STACK | FOLLOWED,
     [VS_OP_PHYS_CREATE] = STARTS | DRIVER_STACK,
     [VS_OP_VA_RESERVE] = STARTS | DRIVER_STACK,
     [VS_OP_GRAPH_NODE] = DRIVER_STACK,
     [VS_OP_CONTEXT_CREATE] = STARTS | DRIVER_STACK,
     [VS_OP_MODULE_LOAD] = DRIVER_STACK,
     [VS_OP_LIMIT] = DRIVER_STACK,
-    [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK,
+    [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK | FOLLOWED,
     [VS_OP_ARENA_RESERVED] = STARTS,
     [VS_OP_ARENA_FIGURES] = OWN_RANGE,
     [VS_OP_BLOCK_OOM] = DRIVER_STACK,
-    [VS_OP_FREE] = ENDS,
+    [VS_OP_FREE] = ENDS | FOLLOWED,
     [VS_OP_FREE_FAILED] = ENDS,
     [VS_OP_PHYS_RELEASE] = ENDS,
     [VS_OP_UNMAP] = ENDS,
@@ -70,8 +71,9 @@ static const uint8_t traits[256] = {
     [VS_OP_UNBIND] = ENDS,
     [VS_OP_CONTEXT_DESTROY] = ENDS,
     [VS_OP_MODULE_UNLOAD] = ENDS,
-    [VS_OP_BLOCK_FREE] = ENDS,
-    [VS_OP_RANGE_PUSH] = OWN_RANGE,
+    [VS_OP_BLOCK_FREE] = ENDS | FOLLOWED,
+    [VS_OP_RANGE_PUSH] = OWN_RANGE | FOLLOWED,
+    [VS_OP_STEP] = FOLLOWED,
     [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
     [VS_OP_RECORD_START] = ENDS,
     [VS_OP_RECORD_STOP] = ENDS,
@@ -225,11 +227,15 @@ void vs_record_into(const struct vs_journal *j)
     atomic_store_explicit(&ahead_head, j ? vs_journal_head_line(j) : nothing, memory_order_relaxed);
     if (!j) {
         atomic_store_explicit(&vs_hot.ring_header, NULL, memory_order_relaxed);
+        atomic_store_explicit(&vs_hot.access, 0, memory_order_relaxed);
         return;
     }
     struct vs_ring ring = vs_journal_ring(j);
     vs_hot.ring_slot = ring.slot;
     vs_hot.ring_mask = ring.mask;
+    atomic_store_explicit(&vs_hot.access,
+                          atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) & VS_CAREFUL_ACCESS,
+                          memory_order_relaxed);
     /* Release: who sees the header sees the rest of the line. */
     atomic_store_explicit(&vs_hot.ring_header, ring.header, memory_order_release);
 }
@@ -244,7 +250,7 @@ static void careful(uint64_t reason, bool is)
 }
 
 /* What the hot path finds worked out. */
-static void get_ready(struct vs_recording *r, const struct vs_journal *j)
+static void get_ready(struct vs_recording *r, struct vs_journal *j)
 {
     static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK,
                                          DRIVER_STACK | BLOCK_STACK};
@@ -252,6 +258,11 @@ static void get_ready(struct vs_recording *r, const struct vs_journal *j)
     r->python_traits = vs_options.stacks == VS_STACKS_PYTHON ? BLOCK_STACK : 0;
     atomic_store_explicit(&vs_hot.generation, atomic_load_explicit(&r->generation, memory_order_relaxed),
                           memory_order_relaxed);
+    if (vs_options.access) {
+        vs_suppliers.follow(j);
+        r->follow_traits = FOLLOWED;
+    }
+    careful(VS_CAREFUL_ACCESS, vs_options.access);
     careful(VS_CAREFUL_STACKS, r->stack_traits & BLOCK_STACK);
     if (atomic_load_explicit(&window_closed, memory_order_relaxed))
         careful(VS_CAREFUL_WINDOW,
@@ -331,6 +342,21 @@ static inline uint32_t range_now(void)
     return unlikely_(range == VS_RANGE_ASK || waiting != 0) ? vs_suppliers.range() : range;
 }
 
+uint32_t vs_record_range(void)
+{
+    return range_now();
+}
+
+bool vs_record_thread_is_autograd(void)
+{
+    struct vs_journal *j = vs_record_journal();
+    if (j == NULL)
+        return false;
+    const struct vs_thread_row *row = vs_journal_get_thread(
+        j, vs_record_thread_id(j, atomic_load_explicit(&vs_recording->generation, memory_order_relaxed)));
+    return row != NULL && (row->flags & VS_THREAD_AUTOGRAD);
+}
+
 static uint32_t stack_of(const struct vs_recording *r, struct vs_journal *j, unsigned t)
 {
     return t & r->python_traits ? vs_suppliers.python_stack(j) : vs_suppliers.stack(j, 0);
@@ -358,8 +384,13 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
+    unsigned followed = t & r->follow_traits;
+    if (unlikely_(followed))
+        vs_suppliers.before(event);
     event->t_ns = vs_event_clock_of(&vs_self.clock);
     uint64_t seq = vs_journal_append(j, event);
+    if (unlikely_(followed))
+        vs_suppliers.after(event, seq);
     if (unlikely_((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0))
         vs_drain_nudge(r);
     return seq;

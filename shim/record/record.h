@@ -35,6 +35,14 @@ bool vs_record_enabled(void);
  * window is closed. */
 bool vs_record_takes(void);
 
+/* The range that an event of the calling thread would belong to now; 0: none.  May write ranges that waited.
+ */
+uint32_t vs_record_range(void);
+
+/* Whether the calling thread is one of PyTorch's autograd threads, whose events without a range are
+ * `backward`.  Not in a hot path. */
+bool vs_record_thread_is_autograd(void);
+
 /* Marks this thread as inside vramscope: hooks pass through.  Nests. */
 void vs_record_enter_internal(void);
 void vs_record_leave_internal(void);

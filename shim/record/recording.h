@@ -48,6 +48,7 @@ struct vs_recording {
     _Atomic uint32_t state;               /* enum vs_recording_state; a futex */
     uint32_t stack_traits;                /* which events get their call stack (record.c) */
     uint32_t python_traits;               /* of these, which get Python frames alone */
+    uint32_t follow_traits;               /* which events pass what follows accesses */
 
     _Alignas(64) _Atomic uint32_t nudge; /* the drain waits on it */
     _Atomic uint32_t stop;               /* the drain shall finish */

@@ -25,6 +25,7 @@
 #include "core/rlimits.h"
 
 #define RING_DEFAULT     (1u << 18) /* the journal's own */
+#define ACCESSES         (1u << 18) /* blocks that live, or were freed and are not yet written */
 #define RING_LEAST       1024u
 #define SHRINK_MAX       7
 #define ROOM_FOR_THREADS (UINT64_C(1) << 30) /* malloc reserves 64 MiB, and 128 for a moment, for each */
@@ -105,6 +106,7 @@ static void fit_into(struct vs_journal_config *c, uint64_t room)
         c->threads = c->modules = 1u << (13 - shift);
         c->frames = 1u << (16 - shift);
         c->stacks = 1u << (17 - shift);
+        c->accesses = c->accesses ? 1u << (17 - shift) : 0;
     }
 }
 
@@ -113,6 +115,7 @@ static struct vs_journal *make_journal(struct vs_recording *r)
     struct vs_journal *j = NULL;
     struct vs_journal_config c = {
         .ring_slots = (uint32_t)vs_options.ring_events,
+        .accesses = vs_options.access ? ACCESSES : 0,
         .database = r->database,
         .start_ns = vs_clock_ns(),
         .start_realtime_ns = vs_clock_realtime_ns(),

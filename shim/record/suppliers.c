@@ -20,6 +20,12 @@ static uint32_t no_python_stack(struct vs_journal *j)
     return 0;
 }
 
+static void no_follow(struct vs_journal *j) {}
+
+static void no_before(struct vs_event *event) {}
+
+static void no_after(const struct vs_event *event, uint64_t seq) {}
+
 static void nothing(void) {}
 
 static void no_round(struct vs_journal *j) {}
@@ -29,6 +35,9 @@ static void nobody(struct vs_recording *r) {}
 struct vs_suppliers vs_suppliers = {.range = no_range,
                                     .stack = no_stack,
                                     .python_stack = no_python_stack,
+                                    .follow = no_follow,
+                                    .before = no_before,
+                                    .after = no_after,
                                     .prepare = nothing,
                                     .round = no_round,
                                     .second_thread = nobody,

@@ -26,6 +26,12 @@ struct vs_suppliers {
     uint32_t (*stack)(struct vs_journal *j, int skip);
     /* The same of Python frames alone. */
     uint32_t (*python_stack)(struct vs_journal *j);
+    /* What follows the device's accesses (VRAMSCOPE_ACCESS): a recording into J begins; EVENT, which makes or
+     * ends a block, opens a range or ends a step, is about to be recorded, and was recorded as SEQ.  As
+     * above. */
+    void (*follow)(struct vs_journal *j);
+    void (*before)(struct vs_event *event);
+    void (*after)(const struct vs_event *event, uint64_t seq);
     /* Loads what taking stacks needs.  Where loading a library is safe, before the first event; again and
      * again. */
     void (*prepare)(void);

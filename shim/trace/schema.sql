@@ -47,7 +47,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (7), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (8), version (of the tool; both of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
@@ -106,6 +106,26 @@ CREATE TABLE ev(
 );
 -- rows of ev that were seen differently later.  op 50: the allocation seq is managed after all; 3: the free seq failed
 CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT, by_seq INT); -- by_seq: the row that says so
+
+-- when the device was given a block (VRAMSCOPE_ACCESS), of those that were followed: what is freed has its row with its free, what lives with
+-- table live.  A use is a launch, a copy, a fill or a graph that was given an address inside it.  What a kernel is given need not be an
+-- address, so a use that did not happen may be here; blocks of which a use may be missing say so (access_kind.kinds).  Read view block_use.
+-- first_step, last_step, end_step: how many training iterations after born_step its first and its last use (NULL: in the same) and its free (NULL: it
+-- lives) were; steps: in how many different iterations it was used (NULL: in one, or in none); gap, gap_end: ns, the longest time between two uses that
+-- followed each other, and its end after the allocation (NULL: less than a millisecond)
+CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
+  kind INT,                    -- access_kind.id
+  first INT, last INT,         -- ns from its allocation to its first and its last use; NULL: there was none
+  uses INT,
+  born_step INT,               -- the training iteration under way when it was allocated, from 1
+  first_step INT, last_step INT, end_step INT,
+  steps INT, gap INT, gap_end INT);
+-- what many rows of access have in common, once.  first_by, last_by: string.id of the kernel, or of the driver function of a copy or
+-- a fill, of its first and its last use, 0 none; first_phase, last_phase: phase.id.  phases: a sum over those of its uses: 1 none, 2 forward,
+-- 4 logits, 8 backward, 16 optimizer, 32 evaluation, 64 others.  kinds: a sum over what gave it: 1 a kernel's parameters, 2 a graph, 4 a copy
+-- from it, 8 a copy to it, 16 one of these from or to the host, 32 a fill, 64 a tensor map; and over why uses may be missing: 128 its address was
+-- copied into device memory, 256 work that finds addresses in memory ran while it lived (or the host uses it, too), 512 it was not followed all its life
+CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last_by INT, first_phase INT, last_phase INT, phases INT, kinds INT);
 
 -- allocations alive at mark.live_seq: the end, or while running a moment ago; t is when each was allocated, size x512
 CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
@@ -492,6 +512,33 @@ CREATE VIEW allocation AS
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = o.stack) END,
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END
   FROM open_allocation o;
+
+-- when the device was given each block that was followed (VRAMSCOPE_ACCESS; table access): the allocation, and of its uses by kernels, copies, fills
+-- and graphs the first and the last: when (first_use_ns, last_use_ns; NULL: none), in which phase (first_phase, last_phase) and training iteration
+-- (first_step, last_step), and by which kernel or driver function (first_by, last_by; NULL where it has no name).  phase and step are those of the
+-- allocation, end_step that of its free; uses, steps: how many uses, in how many iterations; used_in: the phases of all uses; kinds as in access_kind;
+-- idle_ns: the longest time between two uses that followed each other (NULL: below a millisecond), up to idle_end_ns.  unseen: NULL, or
+-- why the device may have used it without a use here, so that it is not known to have been idle: 'stored' its address was copied into device
+-- memory, 'reachable' work that finds addresses in memory (communication, batched and grouped products, what nobody can look into) ran while it lived,
+-- or the processor uses it too, 'partial' it was not followed all its life.  Where it is NULL, there was no use before first_use_ns, none after last_use_ns,
+-- and none in between for idle_ns; what a kernel is given need not be an address, so there may have been less use than this
+CREATE VIEW block_use AS
+  SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.device AS device,
+    CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes, (SELECT name FROM phase WHERE id = e.phase) AS phase, e.stack AS stack,
+    e.t AS t_alloc_ns, e.t + a.first AS first_use_ns, e.t + a.last AS last_use_ns,
+    a.born_step AS step, CASE WHEN a.uses > 0 THEN a.born_step + ifnull(a.first_step, 0) END AS first_step,
+    CASE WHEN a.uses > 0 THEN a.born_step + ifnull(a.last_step, 0) END AS last_step, a.born_step + a.end_step AS end_step,
+    CASE WHEN a.uses = 0 THEN 0 ELSE ifnull(a.steps, 1) END AS steps, a.uses AS uses,
+    (SELECT text FROM string WHERE id = k.first_by) AS first_by, (SELECT text FROM string WHERE id = k.last_by) AS last_by,
+    CASE WHEN a.uses > 0 THEN (SELECT name FROM phase WHERE id = k.first_phase) END AS first_phase,
+    CASE WHEN a.uses > 0 THEN (SELECT name FROM phase WHERE id = k.last_phase) END AS last_phase,
+    ltrim(CASE WHEN k.phases & 1 THEN ',none' ELSE '' END || CASE WHEN k.phases & 2 THEN ',forward' ELSE '' END || CASE WHEN k.phases & 4 THEN ',logits' ELSE '' END ||
+      CASE WHEN k.phases & 8 THEN ',backward' ELSE '' END || CASE WHEN k.phases & 16 THEN ',optimizer' ELSE '' END || CASE WHEN k.phases & 32 THEN ',evaluation' ELSE '' END ||
+      CASE WHEN k.phases & 64 THEN ',other' ELSE '' END, ',') AS used_in,
+    a.gap AS idle_ns, e.t + a.gap_end AS idle_end_ns,
+    CASE WHEN k.kinds & 512 THEN 'partial' WHEN k.kinds & 128 THEN 'stored' WHEN k.kinds & 256 THEN 'reachable' END AS unseen,
+    k.kinds AS kinds
+  FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
 
 -- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
 -- driver allocations, from which blocks are carved

@@ -7,6 +7,6 @@
 #ifndef VS_TRACE_SCHEMA_VERSION_H
 #define VS_TRACE_SCHEMA_VERSION_H
 
-#define VS_SCHEMA_VERSION 7
+#define VS_SCHEMA_VERSION 8
 
 #endif

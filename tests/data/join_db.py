@@ -13,7 +13,7 @@ SHARED = ("phase", "op", "space", "api", "string", "stack", "frame", "module")
 NUMBERS = {
     "ev": ("seq", "range", "mate"), "amend": ("seq", "by_seq"), "live": ("alloc_seq", "range"), "mark": ("upto_seq", "live_seq"),
     "zone": ("first_seq", "last_seq", "stretch"), "stretch": ("first_seq", "last_seq"), "range_fold": ("stretch",),
-    "rng": ("id", "parent", "first_seq"), "range_peak": ("range",), "peak": ("seq",), "peak_live": ("alloc_seq", "peak_seq", "range"),
+    "rng": ("id", "parent", "first_seq"), "range_peak": ("range",), "peak": ("seq",), "access": ("alloc_seq",), "peak_live": ("alloc_seq", "peak_seq", "range"),
     "oom": ("seq", "range"), "oom_live": ("oom_seq", "alloc_seq", "range"), "step": ("seq",), "moment": ("seq",), "sample": ("seq",),
     "upper_bound": ("from_seq", "to_seq"), "mismatch": ("seq",)}
 NO_MATE = (23, 24)  # of limit and overhead ev.mate is no number

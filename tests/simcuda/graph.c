@@ -3,7 +3,7 @@
  *
  * Nodes run in the order in which they were made: a node can depend on earlier ones only, so that order is
  * always right.  Graphs with memory nodes keep the driver's restrictions: one executable graph at a time, no
- * clone, a child only where ownership moves, no node destroyed.  Kernels have no nodes.
+ * clone, a child only where ownership moves, no node destroyed.  Kernels' nodes come from captured streams.
  */
 #include "graph.h"
 #include "capture.h"
@@ -50,6 +50,8 @@ static void end_node(struct sim_node *node)
         node->memory->freed_in = NULL;
     if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
         sim_graph_memory_unref(node->memory);
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        sim_launch_unref(node->launch);
     sim_map_remove(&nodes, &node->range);
     free(node);
 }
@@ -211,6 +213,9 @@ static bool copy_node(struct sim_graph *to, struct sim_node *node)
         copy->copy = node->copy;
     } else if (node->type == CU_GRAPH_NODE_TYPE_MEMSET) {
         copy->fill = node->fill;
+    } else if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        copy->launch = node->launch;
+        sim_launch_ref(node->launch);
     } else if (node->type == CU_GRAPH_NODE_TYPE_HOST) {
         copy->host = node->host;
     }

@@ -33,7 +33,8 @@ struct sim_node {
             uint64_t to, count;
             unsigned char pattern[4];
             unsigned width;
-        } fill; /* MEMSET */
+        } fill;                    /* MEMSET */
+        struct sim_launch *launch; /* KERNEL */
         struct {
             CUhostFn function;
             void *data;
@@ -76,6 +77,14 @@ void sim_graph_memory_mark(int device); /* takes the high-water marks */
 uint64_t sim_graph_execs_mapped(int device);
 void sim_graph_execs_unmap(int device);
 void sim_graph_gone(const struct sim_graph *graph); /* it is about to be freed; executable graphs live on */
+
+/* kernel.c: what a kernel node launches; nodes, and their copies in executable graphs, share it */
+void sim_launch_ref(struct sim_launch *launch);
+void sim_launch_unref(struct sim_launch *launch);
+CUresult sim_launch_make(struct sim_launch **out, CUfunction f, void **params, void **extra);
+
+/* graph_exec.c: the copy of node HANDLE in an executable graph; NULL: there is none */
+struct sim_node *sim_exec_node(CUgraphExec exec, CUgraphNode handle);
 
 /* copy.c */
 CUresult sim_copy(uint64_t to, uint64_t from, uint64_t size);

@@ -130,6 +130,8 @@ static struct sim_node *copy_all(struct sim_node *to, const struct sim_graph *gr
         *to = *n;
         if (is_memory(to))
             to->memory->references++;
+        if (to->type == CU_GRAPH_NODE_TYPE_KERNEL)
+            sim_launch_ref(to->launch);
         to++;
     }
     return to;
@@ -164,6 +166,8 @@ static void destroy(struct exec *exec)
     for (size_t i = 0; i < exec->count; i++)
         if (is_memory(&exec->nodes[i]))
             sim_graph_memory_unref(exec->nodes[i].memory);
+        else if (exec->nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL)
+            sim_launch_unref(exec->nodes[i].launch);
     sim_map_remove(&execs, &exec->range);
     free(exec->nodes);
     free(exec);
@@ -419,4 +423,13 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
         return CUDA_ERROR_INVALID_VALUE;
     memset(info, 0, sizeof *info);
     return update(exec, graph, &info->result);
+}
+
+struct sim_node *sim_exec_node(CUgraphExec handle, CUgraphNode node)
+{
+    struct exec *exec = from_handle(handle);
+    for (size_t i = 0; exec && i < exec->count; i++)
+        if (exec->nodes[i].range.start == (uint64_t)node)
+            return &exec->nodes[i];
+    return NULL;
 }

@@ -4,8 +4,9 @@
  * An image is a cubin (ELF), a fat binary or PTX text; its bytes, rounded up to 2 MiB, are taken from the
  * device of the context that it is loaded in, and go back at the unload or with the context.  A library is
  * loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at once into the
- * current one).  Functions and kernels are refused with CUDA_ERROR_NOT_SUPPORTED, so that a program which
- * tries one learns why nothing was computed, instead of reading memory that nobody wrote.
+ * current one).  What is asked for by name is refused with CUDA_ERROR_NOT_SUPPORTED, so that a program which
+ * tries a kernel learns why nothing was computed, instead of reading memory that nobody wrote; but for
+ * kernels of PTX that compute nothing by their names (kernel.c).
  */
 #include "capture.h"
 
@@ -24,12 +25,14 @@
 struct library {
     struct sim_range range; /* start = handle */
     uint64_t bytes;
+    char *text; /* PTX; NULL: an image of another kind */
 };
 struct module {
     struct sim_range range;  /* start = handle */
     struct library *library; /* NULL: loaded by itself */
     struct sim_context *owner;
     uint64_t cost;
+    char *text; /* likewise, where it was loaded by itself */
 };
 static struct sim_map modules, libraries;
 
@@ -100,7 +103,7 @@ static CUresult load(CUmodule *out, uint64_t bytes, struct library *library)
         free(module);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *module = (struct module){{.start = (uint64_t)module, .size = 1}, library, owner, cost};
+    *module = (struct module){{.start = (uint64_t)module, .size = 1}, library, owner, cost, NULL};
     sim_map_insert(&modules, &module->range);
     *out = (CUmodule)(void *)module;
     return CUDA_SUCCESS;
@@ -108,6 +111,8 @@ static CUresult load(CUmodule *out, uint64_t bytes, struct library *library)
 
 static void drop(struct module *module)
 {
+    sim_kernels_gone(module->range.start);
+    free(module->text);
     sim_uncharge(module->owner->device, module->cost);
     sim_map_remove(&modules, &module->range);
     free(module);
@@ -127,9 +132,27 @@ void sim_modules_free_of(struct sim_context *owner)
     }
 }
 
+/* PTX, which is text, for who looks for its kernels. */
+static char *text_of(const void *image)
+{
+    return begins(image, ELFMAG) || begins(image, FATBIN_WRAPPER) || begins(image, FATBIN) ||
+                   !image_bytes(image)
+               ? NULL
+               : strdup(image);
+}
+
 static CUresult load_image(CUmodule *out, const void *image)
 {
-    return out && image ? load(out, image_bytes(image), NULL) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = out && image ? load(out, image_bytes(image), NULL) : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        ((struct module *)sim_map_at(&modules, (uint64_t)*out))->text = text_of(image);
+    return result;
+}
+
+const char *sim_module_text(uint64_t handle)
+{
+    const struct module *module = (const struct module *)sim_map_at(&modules, handle);
+    return module == NULL ? NULL : module->library != NULL ? module->library->text : module->text;
 }
 
 CUresult cuModuleLoad(CUmodule *out, const char *path)
@@ -209,7 +232,9 @@ static void unload(struct library *library)
         if (module->library == library)
             drop(module);
     }
+    sim_kernels_gone(library->range.start);
     sim_map_remove(&libraries, &library->range);
+    free(library->text);
     free(library);
 }
 
@@ -222,7 +247,7 @@ static CUresult new_library(CUlibrary *out, uint64_t bytes)
     struct library *library = calloc(1, sizeof *library);
     if (!library)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *library = (struct library){{.start = (uint64_t)library, .size = 1}, bytes};
+    *library = (struct library){{.start = (uint64_t)library, .size = 1}, bytes, NULL};
     sim_map_insert(&libraries, &library->range);
     if (eager() && sim_context_check() == CUDA_SUCCESS)
         result = module_of(&module, library);
@@ -238,7 +263,10 @@ CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *optio
                            unsigned int library_count)
 {
     SIM_CALL(SIM_INITIALIZED);
-    return out && code ? new_library(out, image_bytes(code)) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = out && code ? new_library(out, image_bytes(code)) : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        library_of(*out)->text = text_of(code);
+    return result;
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options, void **values,
@@ -279,12 +307,20 @@ CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
         return CUDA_ERROR_NOT_SUPPORTED;                                                                     \
     }
 
-REFUSE(cuModuleGetFunction, CUfunction *function, CUmodule module, const char *name)
 REFUSE(cuModuleGetGlobal_v2, CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
-REFUSE(cuLibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name)
-REFUSE(cuLaunchKernel, CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream,
-       void **params, void **extra)
-REFUSE(cuLaunchKernel_ptsz, CUfunction function, unsigned int grid_x, unsigned int grid_y,
-       unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
-       unsigned int shared, CUstream stream, void **params, void **extra)
+
+const char *sim_library_text(uint64_t handle)
+{
+    const struct library *library = (const struct library *)sim_map_at(&libraries, handle);
+    return library != NULL ? library->text : NULL;
+}
+
+/* The library's module in the current context. */
+CUresult sim_library_module(uint64_t handle, uint64_t *module)
+{
+    struct library *library = (struct library *)sim_map_at(&libraries, handle);
+    CUmodule found;
+    CUresult result = library != NULL ? module_of(&found, library) : CUDA_ERROR_INVALID_HANDLE;
+    *module = result == CUDA_SUCCESS ? (uint64_t)found : 0;
+    return result;
+}

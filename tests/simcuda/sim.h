@@ -19,6 +19,7 @@
  *      array.c          arrays and mipmapped arrays; array_sparse.c memory bound into them
  *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory; capture.c stream
  * capture module.c         device code: loaded, never run copy.c           memcpy and memset stream.c
+ * kernel.c kernels that compute nothing
  * streams, events proc_address.c   cuGetProcAddress; errors.c names of errors
  */
 #ifndef TESTS_SIMCUDA_SIM_H
@@ -228,6 +229,12 @@ void sim_graph_memory_end(int device);
 /* external.c, module.c */
 void sim_externals_free_of(struct sim_context *owner);
 void sim_modules_free_of(struct sim_context *owner);
+const char *sim_module_text(uint64_t handle); /* PTX, NULL where it is none */
+const char *sim_library_text(uint64_t handle);
+CUresult sim_library_module(uint64_t handle, uint64_t *module);
+
+/* kernel.c */
+void sim_kernels_gone(uint64_t owner); /* a module or library is unloaded */
 
 /* stream.c */
 bool sim_valid_stream(CUstream stream);

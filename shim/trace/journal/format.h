@@ -1,7 +1,8 @@
 /*
  * format.h - how a journal lies in its file, and the handle that this process holds of it.
  *
- *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks
+ *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks |
+ *      accesses
  *
  * Private to journal*.c.  Sections begin at multiples of 4096.  Everything that a reader follows (offsets,
  * capacities) is copied into the handle when the file has been checked, so that a file changing under us
@@ -17,7 +18,7 @@
 #include "dropped.h"
 
 #define VS_JOURNAL_MAGIC  "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
-#define VS_JOURNAL_FORMAT 2u           /* 1: all frames were addresses */
+#define VS_JOURNAL_FORMAT 3u           /* 1: all frames were addresses; 2: no accesses */
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX
@@ -36,6 +37,7 @@ enum vs_section {
     VS_SEC_MODULES,
     VS_SEC_FRAMES,
     VS_SEC_STACKS,
+    VS_SEC_ACCESSES,
     VS_SECTIONS
 };
 
@@ -107,6 +109,7 @@ struct vs_journal {
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
+    _Atomic uint64_t vacant; /* access.c; the owner's */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */

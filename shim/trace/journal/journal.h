@@ -6,7 +6,7 @@
  * itself going down can lose it.
  *
  *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames |
- * stacks
+ * stacks | accesses
  *
  * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state` word
  * says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is an
@@ -25,10 +25,12 @@
 #ifndef VS_TRACE_JOURNAL_JOURNAL_H
 #define VS_TRACE_JOURNAL_JOURNAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/access.h"
 #include "trace/event.h"
 
 #define VS_JOURNAL_SUFFIX ".vsj"
@@ -101,6 +103,7 @@ struct vs_journal_config {
     uint32_t ring_slots;   /* power of two; 0 = default (1 << 18) */
     uint32_t string_bytes; /* 0 = default, likewise below */
     uint32_t threads, contexts, devices, modules, frames, stacks;
+    uint32_t accesses;    /* 0: none are recorded */
     const char *database; /* absolute path of the database that the drain writes */
     uint64_t start_ns;    /* CLOCK_MONOTONIC of the run's start */
     uint64_t start_realtime_ns;
@@ -176,6 +179,17 @@ void vs_journal_untracked(struct vs_journal *j, uint64_t n);
 void vs_journal_lost_range(struct vs_journal *j);
 /* A node of a framework's graph ran, and where it was made has been forgotten. */
 void vs_journal_lost_birth(struct vs_journal *j);
+
+/* A vacant row of the table of accesses, or 0 where there is none.  It is as its last block left it. */
+uint32_t vs_journal_access_take(struct vs_journal *j);
+/* Row ID is vacant.  By the process that owns the journal, any thread. */
+void vs_journal_access_give(struct vs_journal *j, uint32_t id);
+/* Row ID, to be changed by its block's users; NULL where there is no such row. */
+struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id);
+/* How often work was given to the device that may have reached any block (access/use.h): in row 0. */
+_Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j);
+/* Ids of rows that were ever taken are below this. */
+uint32_t vs_journal_access_rows(const struct vs_journal *j);
 
 /* ---- consumer ---- */
 

@@ -115,6 +115,7 @@ void vs_apply_free(struct vs_ledger *l, const struct vs_event *e)
         vs_account(l, &entry.a, false, r.seq, r.t);
         vs_entry_remove(l, index);
     }
+    vs_access_ended(l, e, index != VS_TABLE_NONE ? &u->entry.a : NULL);
     vs_row_end(l, &r);
     if (r.space == VS_SPACE_ARRAY)
         vs_bind_object_gone(l, e, u, e->address);

@@ -200,7 +200,10 @@ static void block_free(struct vs_ledger *l, const struct vs_event *e)
         r.device = a.device;
         vs_account(l, &a, false, r.seq, r.t);
         vs_entry_remove(l, index);
+        vs_access_ended(l, e, &a);
     }
+    if (r.mate == 0)
+        vs_access_ended(l, e, NULL);
     vs_count(l, r.device, VS_COUNT_BLOCK_FREES);
     check_totals(l, e, &r);
     vs_row_end(l, &r);

@@ -14,9 +14,10 @@ static void undo_known(struct vs_ledger *l, struct undo *u, struct vs_row *r)
     r->device = u->entry.a.device;
     r->space = u->entry.a.space;
     uint32_t open = vs_table_get(&l->allocs, u->address);
-    if (u->op == VS_OP_FREE)
+    if (u->op == VS_OP_FREE) {
         vs_alloc_restore_ended(l, &u->entry, r->seq, r->t);
-    else if (u->entry.a.op == VS_OP_ALLOC && open != VS_TABLE_NONE)
+        vs_access_doubted(l, &u->entry.a);
+    } else if (u->entry.a.op == VS_OP_ALLOC && open != VS_TABLE_NONE)
         l->entries.at[open].refs++; /* a close that was not the last */
     else if (u->entry.a.op != VS_OP_ALLOC)
         vs_vmm_undo_release(l, u);

@@ -211,6 +211,7 @@ struct vs_ledger {
     uint64_t step;
     int level; /* of thinning */
     bool restoring, track_live, framework_seen;
+    bool follows; /* accesses were recorded */
 
     struct device device[VS_LEDGER_DEVICES];
     int devices; /* highest index in use + 1 */
@@ -351,6 +352,10 @@ void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
 /* arena.c */
 void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
+
+/* access.c */
+void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct vs_alloc *a);
+void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a);
 
 /* blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);

@@ -37,6 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/access.h"
 #include "trace/event.h"
 #include "core/list.h"
 
@@ -59,6 +60,8 @@ struct vs_ledger_config {
     void *context;    /* for the two functions; NULL functions answer "none" and "no" */
     uint32_t (*phase_of)(void *context, uint32_t name); /* journal string -> phase id */
     bool (*is_autograd)(void *context, uint16_t thread);
+    /* what the journal's row ID says of a block that has ended; false: there is none */
+    bool (*access_of)(void *context, uint32_t id, struct vs_access_row *out);
     uint32_t stretch_min, stretch_max; /* events (stretch.c); 0 = as where there is room */
 };
 
@@ -183,6 +186,14 @@ struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY
                          free) */
     uint64_t seq, by;
     uint8_t op;
+};
+
+/* What is known of the device's accesses to an allocation that has ended (access.c). */
+struct vs_access_ended {
+    uint64_t alloc_seq; /* 0: its allocation was not seen */
+    int64_t t;          /* when it was allocated */
+    uint32_t id;        /* of the journal's row, which is free again once this is committed; 0: none */
+    struct vs_access_row row;
 };
 
 struct vs_phase_row { /* upsert of phase_stat */
@@ -330,6 +341,7 @@ struct vs_output {
     VS_LIST(struct vs_arena_row, arenas);
     VS_LIST(struct vs_pool_row, pools);
     VS_LIST(struct vs_step_row, steps);
+    VS_LIST(struct vs_access_ended, accesses);
     VS_LIST(struct vs_mark_row, marks);
     VS_LIST(struct vs_mismatch_row, mismatches);
     VS_LIST(struct vs_amend_row, amends);
@@ -383,6 +395,8 @@ void vs_ledger_track_live(struct vs_ledger *l, bool on);
 void vs_ledger_each_live(const struct vs_ledger *l, void (*each)(void *context, const struct vs_alloc *a),
                          void *context);
 size_t vs_ledger_live_count(const struct vs_ledger *l);
+/* The living allocation that ROW is about: its seq, and in *T when it was allocated; 0: there is none. */
+uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_row *row, int64_t *t);
 
 /* What was alive at the peak of `allocated`, per device (ordinal): the blocks and direct allocations whose
  * sizes add up to it, and with op 0 the bytes that a framework held before the recording began. */

@@ -52,7 +52,7 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .size = e->size,
                          .phase = vs_event_phase(l, e),
                          .range = e->range,
-                         .stack = e->stack,
+                         .stack = e->op == VS_OP_FREE || e->op == VS_OP_BLOCK_FREE ? 0 : e->stack,
                          .thread = e->thread,
                          .status = e->status,
                          .op = e->op,

@@ -196,6 +196,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     if (rc == 0)
         rc = vs_live_write(s, c);
     if (rc == 0)
+        rc = vs_access_write(s, c);
+    if (rc == 0)
         rc = vs_oom_write(s, c);
     if (rc == 0)
         rc = vs_resume_write(s, c);
@@ -248,6 +250,7 @@ int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
     memcpy(s->oom_set, oom_set, oom_sets * sizeof *oom_set);
     s->oom_sets = oom_sets;
     vs_names_forget(s);
+    vs_access_forget(s);
     vs_fold_forget(s);
     return rc;
 }

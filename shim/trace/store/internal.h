@@ -8,6 +8,7 @@
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
+ *   access.c   what the device was given, and when
  *   live.c     what lives, what lived at the peak
  *   loss.c     what was lost or left out
  *   room.c     how much the file has
@@ -43,6 +44,12 @@ struct vs_kind {
     uint64_t stream;
     uint16_t api, thread, status;
     uint8_t space, context, managed;
+};
+
+struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
+    uint32_t first_by, last_by, first_phase, last_phase;
+    uint16_t kinds;
+    uint8_t phases;
 };
 
 /* The process that a store writes.  A recording has a file of its own: other numbers are given by who joins
@@ -88,6 +95,16 @@ struct vs_kind {
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(" VS_PROCESS ",?,?,?)")                                      \
     X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?," VS_PROCESS ")")                                        \
+    X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?)")                 \
+    X(ACCESS, "INSERT OR REPLACE INTO access VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                               \
+    X(ACCESS_GONE, "DELETE FROM access WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS "   \
+                   "JOIN peak_live p "                                                                       \
+                   "ON p.process = 1 AND p.device = d.id AND p.alloc_seq = ?1) AND NOT EXISTS (SELECT 1 "    \
+                   "FROM oom m CROSS "                                                                       \
+                   "JOIN oom_live o ON o.process = 1 AND o.oom_seq = m.seq AND o.alloc_seq = ?1)")           \
+    X(ACCESS_PEAK_GONE,                                                                                      \
+      "DELETE FROM access WHERE alloc_seq IN (SELECT alloc_seq FROM peak_live WHERE process = 1 AND "        \
+      "device = ?) AND NOT EXISTS (SELECT 1 FROM ev e WHERE e.seq = access.alloc_seq)")                      \
     X(EV_GONE, "DELETE FROM ev WHERE rowid = ?")                                                             \
     X(AMEND_GONE, "DELETE FROM amend WHERE seq = ?")                                                         \
     X(FREE_AMENDED, "SELECT 1 FROM amend WHERE seq = ? AND op = 3")                                          \
@@ -169,6 +186,9 @@ struct vs_store {
     struct vs_table kind_ids;      /* hash -> id + chain */
     VS_LIST(struct vs_kind, kinds);
     size_t kinds_written;
+    struct vs_table access_ids; /* hash -> id of access_kind */
+    VS_LIST(struct vs_access_key, access_kinds);
+    size_t access_kinds_written;
     VS_LIST(char *, phases); /* names, by id */
     size_t phases_written;
     struct vs_table phase_ids; /* journal string -> phase */
@@ -222,6 +242,16 @@ void vs_bits_add(struct vs_bits *b, uint64_t id);
 /* stacks.c */
 int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
 bool vs_store_users_file(const char *path);          /* whether a Python file is the program's own */
+
+/* access.c */
+int vs_access_write(struct vs_store *s, const struct vs_commit *c);
+int vs_access_gone(struct vs_store *s, uint64_t alloc);
+void vs_access_forget(struct vs_store *s); /* after a rollback: its kinds are written again */
+int vs_access_load(struct vs_store *s);
+void vs_access_free(struct vs_store *s);
+
+/* names.c */
+int vs_store_string(struct vs_store *s, uint32_t id); /* its row; 0 or an error */
 
 /* live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);

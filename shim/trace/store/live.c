@@ -57,7 +57,10 @@ static int write_changes(struct vs_store *s, const struct vs_output *out)
 static int write_peak(struct vs_store *s, const struct vs_commit *c, const struct vs_peak_info *peak)
 {
     struct each e = {.s = s, .peak = *peak};
-    e.rc = vs_sql_run(s, VS_SQL_PEAK_LIVE_GONE, "i", (int64_t)peak->device);
+    if (s->access_kinds.n) /* what is kept for the sake of the former peak alone */
+        e.rc = vs_sql_run(s, VS_SQL_ACCESS_PEAK_GONE, "i", (int64_t)peak->device);
+    if (e.rc == 0)
+        e.rc = vs_sql_run(s, VS_SQL_PEAK_LIVE_GONE, "i", (int64_t)peak->device);
     vs_ledger_each_at_peak(c->ledger, peak->device, put_at_peak, &e);
     return e.rc;
 }

@@ -79,6 +79,11 @@ static int write_string(struct vs_store *s, uint32_t id)
     return rc;
 }
 
+int vs_store_string(struct vs_store *s, uint32_t id)
+{
+    return write_string(s, id);
+}
+
 static uint32_t known_phase(const struct vs_store *s, const char *name)
 {
     uint32_t i = 0;
@@ -319,6 +324,7 @@ void vs_names_free(struct vs_store *s)
     for (size_t i = 0; i < s->phases.n; i++)
         free(s->phases.at[i]);
     free(s->phases.at);
+    vs_access_free(s);
     free(s->kinds.at);
     vs_table_free(&s->owner_ids);
     vs_table_free(&s->users_files);
@@ -365,6 +371,8 @@ int vs_names_load(struct vs_store *s)
     int rc = load_phases(s);
     if (rc == 0 && !s->fresh)
         rc = load_kinds(s);
+    if (rc == 0 && !s->fresh)
+        rc = vs_access_load(s);
     s->next_module = 1;
     s->next_string =
         (uint32_t)vs_store_number(s, "SELECT max(id)+1 FROM string WHERE id >= 1073741824", VS_OWN_STRINGS);

@@ -74,6 +74,14 @@ static bool is_autograd(void *context, uint16_t thread)
     return t && t->flags & VS_THREAD_AUTOGRAD;
 }
 
+static bool access_of(void *context, uint32_t id, struct vs_access_row *out)
+{
+    const struct vs_access_row *row = vs_journal_access(((struct vs_writer *)context)->journal, id);
+    if (row)
+        *out = *row;
+    return row != NULL;
+}
+
 /* ---- losses that the journal counted ---- */
 
 static const enum vs_loss loss_of[LOSSES] = {
@@ -183,6 +191,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
                                                          .context = w,
                                                          .phase_of = phase_of,
                                                          .is_autograd = is_autograd,
+                                                         .access_of = access_of,
                                                          .stretch_min = stretch / 16,
                                                          .stretch_max = stretch});
     int rc = w->ledger ? vs_store_load(w->store, w->ledger) : -ENOMEM;
@@ -313,6 +322,8 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
         return rc;
     w->pending = false;
     w->grown = true;
+    for (size_t i = 0; i < w->out.accesses.n; i++)
+        vs_journal_access_give(w->journal, w->out.accesses.at[i].id);
     vs_output_clear(&w->out);
     if (w->pending_ring_seq)
         vs_journal_release(w->journal, w->pending_ring_seq);

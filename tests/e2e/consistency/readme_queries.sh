@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-LD_LIBRARY_PATH=$BUILD/sim "$BUILD/bin/vramscope" run -o "$dir/run.db" -- "$BUILD/bin/train_lm" \
+LD_LIBRARY_PATH=$BUILD/sim "$BUILD/bin/vramscope" run --access -o "$dir/run.db" -- "$BUILD/bin/train_lm" \
     --steps 10 --batch 2048 --vocab 1024 --hidden 32 --rate 0.02 LICENSE >"$dir/log" 2>&1 || fail "no recording: $(cat "$dir/log")"
 
 # The README's lines are run as a reader would: by the shell, with run.db in the current directory.

@@ -215,6 +215,52 @@ static void begin_again(void)
     OK(cuCtxSetCurrent(context));
 }
 
+/* ---- kernels, which do nothing ---- */
+
+static void launched_by(CUfunction f)
+{
+    CUlaunchConfig config = {
+        .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+#define LAUNCH(symbol)                                                                                       \
+    CALL(symbol,                                                                                             \
+         (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,        \
+          void **, void **),                                                                                 \
+         f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL)
+#define LAUNCH_TOGETHER(symbol)                                                                              \
+    CALL(symbol,                                                                                             \
+         (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,        \
+          void **),                                                                                          \
+         f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL)
+    LAUNCH(cuLaunchKernel);
+    LAUNCH(cuLaunchKernel_ptsz);
+    CALL(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **), &config, f, NULL, NULL);
+    CALL(cuLaunchKernelEx_ptsz, (const CUlaunchConfig *, CUfunction, void **, void **), &config, f, NULL,
+         NULL);
+    LAUNCH_TOGETHER(cuLaunchCooperativeKernel);
+    LAUNCH_TOGETHER(cuLaunchCooperativeKernel_ptsz);
+}
+
+static void kernels(void)
+{
+    static const char ptx[] = ".visible .entry simcuda_nothing() { ret; }";
+    CUmodule module = NULL;
+    CUlibrary library = NULL;
+    CUfunction f = NULL;
+    CUkernel kernel = NULL;
+    if (cuModuleLoadData(&module, ptx) == CUDA_SUCCESS &&
+        CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &f, module, "simcuda_nothing") ==
+            CUDA_SUCCESS)
+        launched_by(f);
+    if (cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0) == CUDA_SUCCESS &&
+        CALL(cuLibraryGetKernel, (CUkernel *, CUlibrary, const char *), &kernel, library,
+             "simcuda_nothing") == CUDA_SUCCESS)
+        CALL(cuKernelGetFunction, (CUfunction *, CUkernel), &f, kernel);
+    if (library != NULL && cuLibraryUnload(library) != CUDA_SUCCESS)
+        cuLibraryUnload(library);
+    if (module != NULL && cuModuleUnload(module) != CUDA_SUCCESS)
+        cuModuleUnload(module);
+}
+
 int main(void)
 {
     FILE *image = tmpfile();
@@ -226,6 +272,7 @@ int main(void)
     graphs();
     modules();
     libraries();
+    kernels();
     costs();
     green();
     created();

@@ -69,6 +69,15 @@ bool vs_sample_take_request(void)
     record_log.sample_wanted = false;
     return true;
 }
+uint32_t vs_record_range(void)
+{
+    errno = 13;
+    return 0;
+}
+bool vs_record_thread_is_autograd(void)
+{
+    return false;
+}
 void vs_record_get_ready(void)
 {
     errno = 12;
@@ -81,6 +90,24 @@ uint8_t vs_journal_context(struct vs_journal *j, uint64_t handle, int32_t device
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value)
 {
     snprintf(record_log.fact, sizeof record_log.fact, "%s", value);
+}
+uint32_t vs_journal_string(struct vs_journal *j, const char *text, size_t length)
+{
+    return (uint32_t)length;
+}
+/* Without VRAMSCOPE_ACCESS a journal has no rows of accesses. */
+uint32_t vs_journal_access_take(struct vs_journal *j)
+{
+    return 0;
+}
+void vs_journal_access_give(struct vs_journal *j, uint32_t id) {}
+struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id)
+{
+    return NULL;
+}
+_Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j)
+{
+    return NULL;
 }
 void vs_journal_untracked(struct vs_journal *j, uint64_t n)
 {

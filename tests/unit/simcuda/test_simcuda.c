@@ -416,7 +416,7 @@ static void body_streams(void)
     CHECK(capture == CU_STREAM_CAPTURE_STATUS_NONE);
     OK(cuStreamDestroy(stream));
     IS(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
-    IS(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+    IS(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 static void streams_and_events_are_ordered_and_kernels_refused(void **state)
 {

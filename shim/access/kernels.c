@@ -1,0 +1,234 @@
+/*
+ * kernels.c - see kernels.h: an open-addressed table of handles, and layouts on pages that only grow.
+ *
+ * A layout once published is never changed but for its epoch; where a handle has come to mean another kernel
+ * it gets a new layout, and the old one's few bytes are left behind.
+ */
+#define _GNU_SOURCE
+#include "kernels.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "maps.h"
+
+#define KERNELS (1u << 15)
+#define PROBES  32u
+#define CHUNK   (256u << 10)
+
+static struct {
+    _Atomic uintptr_t handle;
+    _Atomic(struct vs_kernel *) layout;
+} kernels[KERNELS];
+static _Atomic uint32_t epoch = 1;
+
+static uint32_t hash_of(const void *handle)
+{
+    return (uint32_t)((uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15) >> 49);
+}
+
+const struct vs_kernel *vs_kernel_find(const void *handle)
+{
+    uintptr_t key = (uintptr_t)handle;
+    for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
+        uintptr_t seen = atomic_load_explicit(&kernels[at % KERNELS].handle, memory_order_relaxed);
+        if (seen == 0)
+            return NULL;
+        if (seen != key)
+            continue;
+        /* Acquire: pairs with publish(). */
+        struct vs_kernel *k = atomic_load_explicit(&kernels[at % KERNELS].layout, memory_order_acquire);
+        return k != NULL && atomic_load_explicit(&k->epoch, memory_order_relaxed) ==
+                                atomic_load_explicit(&epoch, memory_order_relaxed)
+                   ? k
+                   : NULL;
+    }
+    return NULL;
+}
+
+void vs_kernels_doubt(void)
+{
+    atomic_fetch_add_explicit(&epoch, 1, memory_order_relaxed);
+}
+
+void vs_kernels_reset(void)
+{
+    for (uint32_t i = 0; i < KERNELS; i++)
+        if (atomic_load_explicit(&kernels[i].handle, memory_order_relaxed) != 0) {
+            atomic_store_explicit(&kernels[i].layout, NULL, memory_order_relaxed);
+            atomic_store_explicit(&kernels[i].handle, 0, memory_order_relaxed);
+        }
+}
+
+/* ---- making a layout ---- */
+
+/* The words of a parameter at OFFSET of SIZE bytes: those that lie wholly in it, at multiples of 8. */
+static bool run_of(uint32_t param, uint32_t offset, uint32_t size, struct vs_kernel_run *run)
+{
+    uint32_t first = (offset + 7) / 8 * 8, end = (offset + size) / 8 * 8;
+    if (end <= first || end > UINT16_MAX)
+        return false;
+    *run = (struct vs_kernel_run){(uint16_t)param, (uint16_t)(first - offset), (uint16_t)first,
+                                  (uint16_t)((end - first) / 8)};
+    return true;
+}
+
+/* Pages for layouts: one chunk after the other, its fill by compare-and-swap. */
+static void *take(size_t bytes)
+{
+    static _Atomic(char *) chunk;
+    static _Atomic uint64_t used = CHUNK; /* of the present chunk; its number in the upper half */
+    bytes = (bytes + 15) / 16 * 16;
+    uint64_t at = atomic_load_explicit(&used, memory_order_acquire);
+    for (;;) {
+        if ((uint32_t)at + bytes <= CHUNK) {
+            char *base = atomic_load_explicit(&chunk, memory_order_acquire);
+            if (atomic_compare_exchange_weak(&used, &at, at + bytes))
+                return base + (uint32_t)at;
+            continue;
+        }
+        int saved = errno;
+        char *more = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        errno = saved;
+        return more != MAP_FAILED && bytes <= CHUNK
+                   ? (atomic_store_explicit(&chunk, more, memory_order_release),
+                      atomic_store_explicit(&used, ((at >> 32) + 1) << 32 | bytes, memory_order_release),
+                      more)
+                   : NULL;
+    }
+}
+
+static bool same(const struct vs_kernel *k, uint32_t name, bool reaches, const struct vs_kernel_params *p)
+{
+    uint16_t runs = 0;
+    struct vs_kernel_run run;
+    if (k == NULL || k->name != name || k->reaches != reaches || k->known != p->known)
+        return false;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (run_of(i, p->at[i].offset, p->at[i].size, &run))
+            if (runs >= k->runs || memcmp(&run, &k->run[runs++], sizeof run) != 0)
+                return false;
+    return runs == k->runs;
+}
+
+static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
+                              const struct vs_kernel_params *p)
+{
+    struct vs_kernel_run run;
+    uint16_t runs = 0;
+    uint32_t packed = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        runs += run_of(i, p->at[i].offset, p->at[i].size, &run);
+        packed = p->at[i].offset + p->at[i].size;
+    }
+    struct vs_kernel *k = take(sizeof *k + runs * sizeof run);
+    if (k == NULL)
+        return NULL;
+    *k = (struct vs_kernel){.handle = (uintptr_t)handle,
+                            .name = name,
+                            .packed = packed,
+                            .runs = runs,
+                            .known = p->known,
+                            .reaches = reaches};
+    for (uint32_t i = 0, n = 0; i < p->count; i++)
+        n += run_of(i, p->at[i].offset, p->at[i].size, &k->run[n < runs ? n : 0]);
+    return k;
+}
+
+const struct vs_kernel *vs_kernel_learn(const void *handle, uint32_t name, bool reaches,
+                                        const struct vs_kernel_params *params)
+{
+    uintptr_t key = (uintptr_t)handle;
+    uint32_t now = atomic_load_explicit(&epoch, memory_order_relaxed);
+    for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
+        uintptr_t seen = atomic_load_explicit(&kernels[at % KERNELS].handle, memory_order_relaxed);
+        if (seen == 0 && atomic_compare_exchange_strong(&kernels[at % KERNELS].handle, &seen, key))
+            seen = key;
+        if (seen != key)
+            continue;
+        struct vs_kernel *k = atomic_load_explicit(&kernels[at % KERNELS].layout, memory_order_acquire);
+        if (!same(k, name, reaches, params))
+            k = make(handle, name, reaches, params);
+        if (k == NULL)
+            return NULL;
+        atomic_store_explicit(&k->epoch, now, memory_order_relaxed);
+        atomic_store_explicit(&kernels[at % KERNELS].layout, k, memory_order_release);
+        return k;
+    }
+    return NULL;
+}
+
+/* ---- launches ---- */
+
+/* The bytes of a run's first word; NULL: not given. */
+static inline const char *value_of(const struct vs_kernel_run *run, void *const *params, const char *buffer,
+                                   size_t size)
+{
+    if (params != NULL)
+        return params[run->param] ? (const char *)params[run->param] + run->at : NULL;
+    return buffer != NULL && run->packed + 8u * run->words <= size ? buffer + run->packed : NULL;
+}
+
+/* Tensor maps among the words of a run, whose first has the offset PACKED. */
+static __attribute__((noinline)) void look_for_maps(const struct vs_kernel_run *run, const char *value,
+                                                    void (*see)(void *, uint64_t, bool), void *context)
+{
+    uint32_t bytes = 8u * run->words, at = (0u - run->packed) % VS_MAP_ALIGN;
+    for (; at + VS_MAP_BYTES <= bytes; at += VS_MAP_ALIGN) {
+        uint64_t address = vs_map_address(value + at);
+        if (address != 0)
+            see(context, address, true);
+    }
+}
+
+static inline bool may_have_maps(const struct vs_kernel_run *run)
+{
+    return __builtin_expect(run->words >= VS_MAP_BYTES / 8, 0) &&
+           atomic_load_explicit(&vs_maps_any, memory_order_acquire);
+}
+
+static void see_map(void *use, uint64_t word, bool map)
+{
+    struct vs_use u = *(struct vs_use *)use;
+    u.kinds |= VS_ACCESS_MAP;
+    vs_use_word(&u, word);
+}
+
+void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
+                     size_t size)
+{
+    for (uint32_t i = 0; i < k->runs; i++) {
+        const struct vs_kernel_run *run = &k->run[i];
+        const char *value = value_of(run, params, buffer, size);
+        if (value == NULL)
+            continue;
+        vs_use_words(u, value, run->words);
+        if (may_have_maps(run))
+            look_for_maps(run, value, see_map, u);
+    }
+    if (!k->known && buffer != NULL)
+        vs_use_words(u, buffer, size / sizeof(uint64_t));
+}
+
+void vs_kernel_each(const struct vs_kernel *k, void *const *params, const void *buffer, size_t size,
+                    void (*see)(void *context, uint64_t word, bool map), void *context)
+{
+    for (uint32_t i = 0; i < k->runs; i++) {
+        const struct vs_kernel_run *run = &k->run[i];
+        const char *value = value_of(run, params, buffer, size);
+        uint64_t word;
+        for (uint32_t w = 0; value != NULL && w < run->words; w++) {
+            memcpy(&word, value + 8 * w, sizeof word);
+            see(context, word, false);
+        }
+        if (value != NULL && may_have_maps(run))
+            look_for_maps(run, value, see, context);
+    }
+    if (!k->known && buffer != NULL)
+        for (size_t w = 0; w < size / sizeof(uint64_t); w++) {
+            uint64_t word;
+            memcpy(&word, (const char *)buffer + 8 * w, sizeof word);
+            see(context, word, false);
+        }
+}

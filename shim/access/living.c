@@ -1,0 +1,162 @@
+/*
+ * living.c - see living.h.
+ *
+ *      region (16 GiB)  -->  page (2 MiB): the block that reaches into it from before
+ *                                 |
+ *                                 +-->  leaf: of each 512 bytes the block that begins there, and a bit
+ *                                       for each block that begins, to look backwards with
+ *
+ *      page 7                    | page 8                 | page 9
+ *      ..[ A ][ B ]...[ C        |             ]..[ D ]   |
+ *                  ^ begins here: the bit before it is B's
+ *                                    ^ none begins before it on this page: C, which page 8 says
+ *
+ * So a pointer to a block's begin, which most are, is found at once, and one into its middle by one or a few
+ * words of bits.  Regions and leaves are pages of the kernel's, made where a block first begins or reaches,
+ * and kept: of a leaf only those pages are there that something was written to.
+ *
+ * The bits of one word are several blocks', so they are set and cleared by atomic operations; all else is
+ * written by who has the block.
+ */
+#define _GNU_SOURCE
+#include "living.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+_Atomic(struct vs_living_region *) vs_living_regions[VS_LIVING_MAPS][VS_LIVING_REGIONS];
+
+static void *take_pages(size_t bytes)
+{
+    int saved = errno;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Release on success: who sees the pointer sees zeros behind it. */
+static struct vs_living_region *make_region(_Atomic(struct vs_living_region *) *at)
+{
+    struct vs_living_region *there = atomic_load_explicit(at, memory_order_acquire);
+    if (there != NULL)
+        return there;
+    struct vs_living_region *made = take_pages(sizeof *made);
+    if (made == NULL || atomic_compare_exchange_strong(at, &there, made))
+        return made;
+    munmap(made, sizeof *made);
+    return there;
+}
+
+static struct vs_living_leaf *make_leaf(_Atomic(struct vs_living_leaf *) *at)
+{
+    struct vs_living_leaf *there = atomic_load_explicit(at, memory_order_acquire);
+    if (there != NULL)
+        return there;
+    struct vs_living_leaf *made = take_pages(sizeof *made);
+    if (made == NULL || atomic_compare_exchange_strong(at, &there, made))
+        return made;
+    munmap(made, sizeof *made);
+    return there;
+}
+
+static struct vs_living_page *page_of(enum vs_living map, uint64_t address, bool make)
+{
+    if (address >> VS_LIVING_BITS)
+        return NULL;
+    _Atomic(struct vs_living_region *) *at = &vs_living_regions[map][address >> VS_LIVING_REGION_BITS];
+    struct vs_living_region *region = make ? make_region(at) : atomic_load_explicit(at, memory_order_acquire);
+    return region ? &region->page[address >> VS_LIVING_PAGE_BITS & (VS_LIVING_PAGES - 1)] : NULL;
+}
+
+static uint32_t unit_of(uint64_t address)
+{
+    return address >> VS_LIVING_UNIT_BITS & (VS_LIVING_UNITS - 1);
+}
+
+/* The last block that begins before UNIT. */
+uint32_t vs_living_before(const struct vs_living_leaf *leaf, uint32_t unit)
+{
+    uint32_t word = unit / 64;
+    uint64_t bits =
+        atomic_load_explicit(&leaf->starts[word], memory_order_acquire) & ((UINT64_C(1) << unit % 64) - 1);
+    while (bits == 0) {
+        if (word == 0)
+            return 0;
+        bits = atomic_load_explicit(&leaf->starts[--word], memory_order_acquire);
+    }
+    uint32_t found = word * 64 + 63 - (uint32_t)__builtin_clzll(bits);
+    return atomic_load_explicit(&leaf->id[found], memory_order_acquire);
+}
+
+uint32_t vs_living_at(enum vs_living map, uint64_t address)
+{
+    struct vs_living_page *page = page_of(map, address, false);
+    struct vs_living_leaf *leaf = page ? atomic_load_explicit(&page->leaf, memory_order_acquire) : NULL;
+    return leaf ? atomic_load_explicit(&leaf->id[unit_of(address)], memory_order_acquire) : 0;
+}
+
+/* Says of the pages behind the first one that ID reaches into them, or (0) that WAS does not any more. */
+static bool cover(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, uint32_t was)
+{
+    uint64_t end = start + size - 1, step = UINT64_C(1) << VS_LIVING_PAGE_BITS;
+    for (uint64_t at = (start | (step - 1)) + 1; at != 0 && at <= end; at += step) {
+        struct vs_living_page *page = page_of(map, at, id != 0);
+        if (page == NULL && id != 0)
+            return false;
+        if (page != NULL && (id != 0 || atomic_load_explicit(&page->cover, memory_order_relaxed) == was))
+            atomic_store_explicit(&page->cover, id, memory_order_release);
+    }
+    return true;
+}
+
+uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, bool *added)
+{
+    *added = false;
+    if (size == 0 || (start + size - 1) >> VS_LIVING_BITS || start + size - 1 < start)
+        return 0;
+    struct vs_living_page *page = page_of(map, start, true);
+    struct vs_living_leaf *leaf = page ? make_leaf(&page->leaf) : NULL;
+    if (leaf == NULL || !cover(map, start, size, id, 0))
+        return 0;
+    uint32_t unit = unit_of(start);
+    uint32_t old = atomic_exchange_explicit(&leaf->id[unit], id, memory_order_acq_rel);
+    atomic_fetch_or_explicit(&leaf->starts[unit / 64], UINT64_C(1) << unit % 64, memory_order_release);
+    *added = true;
+    return old;
+}
+
+void vs_living_remove(enum vs_living map, uint64_t start, uint64_t size, uint32_t id)
+{
+    struct vs_living_page *page = page_of(map, start, false);
+    struct vs_living_leaf *leaf = page ? atomic_load_explicit(&page->leaf, memory_order_acquire) : NULL;
+    uint32_t unit = unit_of(start);
+    if (leaf == NULL || size == 0 || atomic_load_explicit(&leaf->id[unit], memory_order_relaxed) != id)
+        return;
+    atomic_fetch_and_explicit(&leaf->starts[unit / 64], ~(UINT64_C(1) << unit % 64), memory_order_release);
+    atomic_store_explicit(&leaf->id[unit], 0, memory_order_release);
+    cover(map, start, size, 0, id);
+}
+
+static void drop_region(struct vs_living_region *region)
+{
+    for (uint32_t i = 0; i < VS_LIVING_PAGES; i++) {
+        struct vs_living_leaf *leaf = atomic_load_explicit(&region->page[i].leaf, memory_order_relaxed);
+        if (leaf != NULL)
+            munmap(leaf, sizeof *leaf);
+    }
+    munmap(region, sizeof *region);
+}
+
+void vs_living_reset(void)
+{
+    for (int map = 0; map < VS_LIVING_MAPS; map++)
+        for (uint32_t i = 0; i < VS_LIVING_REGIONS; i++) {
+            struct vs_living_region *region =
+                atomic_load_explicit(&vs_living_regions[map][i], memory_order_relaxed);
+            if (region == NULL)
+                continue;
+            atomic_store_explicit(&vs_living_regions[map][i], NULL, memory_order_relaxed);
+            drop_region(region);
+        }
+}

@@ -1,0 +1,255 @@
+/*
+ * given.c - launches, copies and fills: which words they give to the device.
+ *
+ * A kernel's parameters are asked of the driver at its first launch that is seen (cuFuncGetParamInfo, or the
+ * CUkernel's own question where the handle is one), after that launch, so that nothing is loaded for our
+ * sake.  Where the driver cannot say (before 12.4), a launch with an array of pointers tells nothing, and
+ * counts as one that may reach every block; a buffer of packed parameters is looked through as a whole.
+ */
+#include "given.h"
+
+#include <string.h>
+
+#include "access/kernels.h"
+#include "access/maps.h"
+#include "graph_nodes.h"
+#include "record/record.h"
+
+static _Atomic uint32_t captures; /* under way */
+static _Atomic uint32_t api_name[VS_API_END];
+static _Atomic(struct vs_journal *) named_for; /* whose string ids these are, and those of the kernels */
+
+/* ---- names ---- */
+
+/* A new journal (a fork's child's, which is single-threaded then) numbers its strings anew. */
+static struct vs_journal *journal(void)
+{
+    struct vs_journal *j = vs_record_journal();
+    if (__builtin_expect(j == atomic_load_explicit(&named_for, memory_order_relaxed), 1) || j == NULL)
+        return j;
+    if (atomic_exchange_explicit(&named_for, j, memory_order_relaxed) != NULL) {
+        vs_kernels_reset();
+        for (int i = 0; i < VS_API_END; i++)
+            atomic_store_explicit(&api_name[i], 0, memory_order_relaxed);
+    }
+    return j;
+}
+
+/* As programs know the function: of a symbol the part before its variant, _v2, _ptsz, _ptds. */
+static size_t base_length(const char *symbol)
+{
+    const char *variant = strstr(symbol, "_v");
+    if (variant == NULL)
+        variant = strstr(symbol, "_pt");
+    return variant != NULL ? (size_t)(variant - symbol) : strlen(symbol);
+}
+
+uint32_t vs_given_name(enum vs_api api)
+{
+    struct vs_journal *j = journal();
+    uint32_t id = atomic_load_explicit(&api_name[api], memory_order_relaxed);
+    const char *symbol = vs_api_name((uint64_t)api);
+    if (id != 0 || j == NULL || symbol == NULL)
+        return id;
+    id = vs_journal_string(j, symbol, base_length(symbol));
+    atomic_store_explicit(&api_name[api], id, memory_order_relaxed);
+    return id;
+}
+
+/* ---- kernels ---- */
+
+static bool ask_params(CUfunction f, struct vs_kernel_params *p)
+{
+    size_t offset, size;
+    bool kernel = false;
+    for (p->count = 0; p->count < VS_KERNEL_PARAMS; p->count++) {
+        CUresult r = kernel ? vs_drv_cuKernelGetParamInfo((CUkernel)f, p->count, &offset, &size)
+                            : vs_drv_cuFuncGetParamInfo(f, p->count, &offset, &size);
+        if (r == CUDA_ERROR_INVALID_HANDLE && p->count == 0 && !kernel) {
+            kernel = true;
+            r = vs_drv_cuKernelGetParamInfo((CUkernel)f, 0, &offset, &size);
+        }
+        if (r == CUDA_ERROR_INVALID_VALUE) /* it has no more */
+            return true;
+        if (r != CUDA_SUCCESS || offset > UINT16_MAX || size > UINT16_MAX)
+            return false;
+        p->at[p->count].offset = (uint16_t)offset;
+        p->at[p->count].size = (uint16_t)size;
+    }
+    return false;
+}
+
+static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *j, CUfunction f)
+{
+    struct vs_kernel_params params;
+    const char *name = NULL;
+    params.known = ask_params(f, &params);
+    if (!params.known)
+        params.count = 0;
+    if (vs_drv_cuFuncGetName(&name, f) != CUDA_SUCCESS &&
+        vs_drv_cuKernelGetName(&name, (CUkernel)f) != CUDA_SUCCESS)
+        name = NULL;
+    uint32_t id = name != NULL ? vs_journal_string(j, name, strlen(name)) : 0;
+    return vs_kernel_learn(f, id, name != NULL && vs_use_name_reaches(name), &params);
+}
+
+const struct vs_kernel *vs_given_kernel(CUfunction f)
+{
+    struct vs_journal *j = journal();
+    const struct vs_kernel *k = j != NULL ? vs_kernel_find(f) : NULL;
+    return __builtin_expect(k != NULL, 1) || j == NULL ? k : ask(j, f);
+}
+
+const void *vs_given_buffer(void **extra, size_t *size)
+{
+    const void *buffer = NULL;
+    *size = 0;
+    for (int i = 0; extra != NULL && i < 16 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[i + 1];
+        else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != NULL)
+            *size = *(const size_t *)extra[i + 1];
+    }
+    return buffer;
+}
+
+void vs_given_capture(int begun)
+{
+    atomic_fetch_add_explicit(&captures, (uint32_t)begun, memory_order_relaxed);
+}
+
+/* Relaxed: who gives work to a captured stream knows of the capture, by the program's own order.  Where the
+ * driver won't say the work counts: a use too many. */
+bool vs_given_captured(CUstream stream)
+{
+    return __builtin_expect(atomic_load_explicit(&captures, memory_order_relaxed) != 0, 0) &&
+           vs_capturing(stream) == VS_CAPTURE_YES;
+}
+
+void vs_given_launch(CUfunction f, CUstream stream, void **params, void **extra)
+{
+    if (vs_given_captured(stream))
+        return;
+    const struct vs_kernel *k = vs_given_kernel(f);
+    if (k == NULL) {
+        vs_use_reaching();
+        return;
+    }
+    size_t size = 0;
+    const void *buffer = __builtin_expect(extra != NULL, 0) ? vs_given_buffer(extra, &size) : NULL;
+    struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
+    vs_kernel_given(k, &u, buffer != NULL ? NULL : params, buffer, size);
+    if (__builtin_expect(k->reaches || (!k->known && buffer == NULL), 0))
+        vs_use_reaching();
+}
+
+void vs_given_unseen(CUstream stream)
+{
+    if (!vs_given_captured(stream))
+        vs_use_reaching();
+}
+
+/* ---- copies, fills ---- */
+
+static void copied(const struct vs_use *use, uint64_t to, uint64_t from, uint64_t size)
+{
+    struct vs_use u = *use;
+    u.kinds = use->kinds | VS_ACCESS_COPY_FROM;
+    vs_use_memory(&u, from, size);
+    u.kinds = use->kinds | VS_ACCESS_COPY_TO;
+    vs_use_memory(&u, to, size);
+    /* What comes from no block is the host's memory, or what is not followed. */
+    if (to != 0 && from != 0 && size >= sizeof(uint64_t) && vs_use_find(from) == NULL &&
+        vs_use_find(to) != NULL)
+        vs_use_stored((const void *)from, size);
+}
+
+/* Whether the call's name says it or not: one side is the host's where it is in no block. */
+static uint16_t host_side(uint64_t to, uint64_t from, uint16_t kinds)
+{
+    bool crosses = (vs_use_find(to) == NULL) != (vs_use_find(from) == NULL);
+    return kinds | (crosses ? VS_ACCESS_HOST : 0);
+}
+
+void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
+                   uint16_t kinds)
+{
+    if (size == 0 || vs_given_captured(stream))
+        return;
+    struct vs_use u = vs_use_begin(vs_given_name(api), host_side(to, from, kinds));
+    copied(&u, to, from, size);
+}
+
+void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, const CUdeviceptr *from,
+                     const size_t *size, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        vs_given_copy(api, stream, to[i], from[i], size[i], 0);
+}
+
+/* Of a side of a copy of rows: where it begins.  Arrays are not followed. */
+static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device)
+{
+    return type == CU_MEMORYTYPE_HOST                                      ? (uint64_t)(uintptr_t)host
+           : type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device
+                                                                           : 0;
+}
+
+/* Of memory of SLICES times HEIGHT rows of PITCH bytes the part from X, Y, Z on. */
+static uint64_t from_on(uint64_t begin, size_t x, size_t y, size_t z, size_t pitch, size_t height)
+{
+    return begin != 0 ? begin + x + pitch * (y + height * z) : 0;
+}
+
+/* From the first byte of rows to behind the last. */
+static uint64_t span(size_t pitch, size_t width, size_t rows)
+{
+    return rows == 0 ? 0 : (pitch > width ? pitch : width) * (rows - 1) + width;
+}
+
+#define BEGINS(c, end, z, height)                                                                            \
+    from_on(side((c)->end##MemoryType, (c)->end##Host, (c)->end##Device), (c)->end##XInBytes, (c)->end##Y,   \
+            z, (c)->end##Pitch, height)
+
+void vs_given_copy_2d(enum vs_api api, CUstream stream, const CUDA_MEMCPY2D *c)
+{
+    if (c == NULL)
+        return;
+    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
+    vs_given_copy(api, stream, BEGINS(c, dst, 0, 0), BEGINS(c, src, 0, 0),
+                  span(pitch, c->WidthInBytes, c->Height), 0);
+}
+
+void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *c)
+{
+    if (c == NULL)
+        return;
+    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
+    vs_given_copy(api, stream, BEGINS(c, dst, c->dstZ, c->dstHeight), BEGINS(c, src, c->srcZ, c->srcHeight),
+                  span(pitch, c->WidthInBytes, c->Height * c->Depth), 0);
+}
+
+void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *c)
+{
+    if (c == NULL)
+        return;
+    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
+    vs_given_copy(api, stream, BEGINS(c, dst, c->dstZ, c->dstHeight), BEGINS(c, src, c->srcZ, c->srcHeight),
+                  span(pitch, c->WidthInBytes, c->Height * c->Depth), 0);
+}
+
+void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size)
+{
+    if (size == 0 || vs_given_captured(stream))
+        return;
+    struct vs_use u = vs_use_begin(vs_given_name(api), VS_ACCESS_FILL);
+    vs_use_memory(&u, to, size);
+}
+
+/* ---- tensor maps ---- */
+
+void vs_given_map(const CUtensorMap *map, const void *address)
+{
+    if (map != NULL)
+        vs_map_made(map, (uint64_t)(uintptr_t)address);
+}

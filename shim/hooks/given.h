@@ -1,0 +1,64 @@
+/*
+ * given.h - what launches, copies, fills and graphs give to the device, for the access ledger (access/use.h).
+ *
+ * All are called behind the real call, where that succeeded and vs_access_follows(): on the host's thread,
+ * where the parameters still are.  What a captured stream is given becomes a node, and counts when its graph
+ * is launched.  No lock, no allocation but of pages; errno is the caller's to keep.
+ */
+#ifndef VS_HOOKS_GIVEN_H
+#define VS_HOOKS_GIVEN_H
+
+#include "access/use.h"
+#include "driver.h"
+
+/* ---- given.c ---- */
+
+/* A launch of F, which may be a CUkernel, with PARAMS or EXTRA as cuLaunchKernel takes them. */
+void vs_given_launch(CUfunction f, CUstream stream, void **params, void **extra);
+
+/* SIZE bytes from FROM to TO; KINDS: VS_ACCESS_HOST where one of the two is the host's by the call's name. */
+void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
+                   uint16_t kinds);
+/* COUNT copies. */
+void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, const CUdeviceptr *from,
+                     const size_t *size, size_t count);
+void vs_given_copy_2d(enum vs_api api, CUstream stream, const CUDA_MEMCPY2D *copy);
+void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *copy);
+void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *copy);
+/* SIZE bytes at TO are filled. */
+void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size);
+/* The device may reach any block by it. */
+void vs_given_unseen(CUstream stream);
+
+/* A tensor map was made for ADDRESS. */
+void vs_given_map(const CUtensorMap *map, const void *address);
+
+/* Streams are being captured: what is begun and ended between is counted. */
+void vs_given_capture(int begun);
+
+/* ---- for given_graph.c ---- */
+
+struct vs_kernel;
+/* What is known of the kernel; NULL where there is no room for it. */
+const struct vs_kernel *vs_given_kernel(CUfunction f);
+/* The buffer of parameters in EXTRA; NULL: none. */
+const void *vs_given_buffer(void **extra, size_t *size);
+/* The string id of API's name, in the present journal. */
+uint32_t vs_given_name(enum vs_api api);
+bool vs_given_captured(CUstream stream);
+
+/* ---- given_graph.c ---- */
+
+/* EXEC was made of GRAPH, or is as GRAPH has it now. */
+void vs_given_graph_made(CUgraphExec exec, CUgraph graph);
+void vs_given_graph_gone(CUgraphExec exec);
+/* EXEC was launched. */
+void vs_given_graph(CUgraphExec exec, CUstream stream);
+/* A node of EXEC has these parameters now. */
+void vs_given_node_kernel(CUgraphExec exec, CUfunction f, void **params, void **extra);
+void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy);
+void vs_given_node_fill(CUgraphExec exec, uint64_t to);
+void vs_given_node_graph(CUgraphExec exec, CUgraph graph);
+void vs_given_node(CUgraphExec exec, const CUgraphNodeParams *params);
+
+#endif

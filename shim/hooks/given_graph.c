@@ -1,0 +1,418 @@
+/*
+ * given_graph.c - executable graphs: which words a launch gives to the device.
+ *
+ * The nodes of a graph are read when it is instantiated: the parameters of kernels, both sides of copies,
+ * what is filled; child graphs too.  What may be an address is kept, each once, and every launch gives all of
+ * it.  Later changes of a node add its new parameters to what is kept; its old ones stay, so that a use that
+ * does not happen any more may be seen, and none is missed.  Nodes that cannot be read (bodies of conditions,
+ * batches of memory operations, nodes that the device itself may change) make of each launch one that may
+ * reach every block, and so does an executable graph that is not known here.
+ *
+ * As in graph.c nothing takes a lock or allocates but pages, and by CUDA's own rules nobody launches, changes
+ * or destroys one executable graph on two threads at once.
+ */
+#define _GNU_SOURCE
+#include "given.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "access/kernels.h"
+#include "graph_nodes.h"
+#include "record/record.h"
+
+#define EXECS     4096u
+#define PROBES    64u
+#define DEPTH_MAX 8
+#define GONE      1u
+#define FIRST     1024u /* words that a list has room for at first */
+
+/* enumerators of later headers, by number */
+#define NODE_CONDITIONAL           13
+#define ATTRIBUTE_DEVICE_UPDATABLE 13
+
+struct word {
+    uint64_t word;
+    uint32_t name;
+    uint16_t kinds;
+};
+
+struct list {
+    size_t mapped; /* bytes */
+    uint32_t count, room;
+    bool unseen; /* something in it cannot be read */
+    struct word at[];
+};
+
+static struct slot {
+    _Atomic uintptr_t exec;
+    _Atomic(struct list *) list;
+} execs[EXECS];
+
+/* ---- lists ---- */
+
+static struct list *new_list(uint32_t room)
+{
+    size_t bytes = (sizeof(struct list) + room * sizeof(struct word) + 4095) & ~(size_t)4095;
+    struct list *l = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (l == MAP_FAILED)
+        return NULL;
+    l->mapped = bytes;
+    l->room = (uint32_t)((bytes - sizeof *l) / sizeof(struct word));
+    return l;
+}
+
+static void end_list(struct list *l)
+{
+    if (l != NULL)
+        munmap(l, l->mapped);
+}
+
+static int by_word(const struct word *a, const struct word *b)
+{
+    return a->word < b->word ? -1 : a->word > b->word;
+}
+
+/* Sorts by word (in place: qsort may allocate), and leaves one of each, with all kinds and the last name. */
+static void settle(struct list *l)
+{
+    for (uint32_t gap = l->count / 2; gap > 0; gap /= 2)
+        for (uint32_t i = gap; i < l->count; i++) {
+            struct word one = l->at[i];
+            uint32_t k = i;
+            for (; k >= gap && by_word(&one, &l->at[k - gap]) < 0; k -= gap)
+                l->at[k] = l->at[k - gap];
+            l->at[k] = one;
+        }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (kept != 0 && l->at[kept - 1].word == l->at[i].word) {
+            l->at[kept - 1].kinds |= l->at[i].kinds;
+            l->at[kept - 1].name = l->at[i].name;
+        } else {
+            l->at[kept++] = l->at[i];
+        }
+    }
+    l->count = kept;
+}
+
+/* What is no address stays out: one of a block has memory of ours around it, living or not. */
+static bool may_be_address(uint64_t word)
+{
+    if (word >> VS_LIVING_BITS)
+        return false;
+    uint32_t region = (uint32_t)(word >> VS_LIVING_REGION_BITS);
+    for (int map = 0; map < VS_LIVING_MAPS; map++)
+        if (atomic_load_explicit(&vs_living_regions[map][region], memory_order_relaxed) != NULL)
+            return true;
+    return false;
+}
+
+struct reading {
+    struct list *list; /* NULL: there was no memory for it */
+    uint32_t name;
+    uint16_t kinds;
+};
+
+static void grow(struct reading *r)
+{
+    settle(r->list);
+    if (r->list->count < r->list->room / 2)
+        return;
+    struct list *more = new_list(r->list->room * 2);
+    if (more == NULL) {
+        r->list->unseen = true;
+        return;
+    }
+    memcpy(more->at, r->list->at, r->list->count * sizeof(struct word));
+    more->count = r->list->count;
+    more->unseen = r->list->unseen;
+    end_list(r->list);
+    r->list = more;
+}
+
+static void put(struct reading *r, uint64_t word, uint16_t kinds)
+{
+    if (r->list == NULL || !may_be_address(word))
+        return;
+    if (r->list->count == r->list->room)
+        grow(r);
+    if (r->list->count < r->list->room)
+        r->list->at[r->list->count++] = (struct word){word, r->name, kinds | VS_ACCESS_GRAPH};
+}
+
+static void see(void *reading, uint64_t word, bool map)
+{
+    put(reading, word, map ? VS_ACCESS_KERNEL | VS_ACCESS_MAP : VS_ACCESS_KERNEL);
+}
+
+/* ---- nodes ---- */
+
+static void unseen(struct reading *r)
+{
+    if (r->list != NULL)
+        r->list->unseen = true;
+}
+
+static void read_kernel(struct reading *r, CUfunction f, void **params, void **extra)
+{
+    size_t size = 0;
+    const void *buffer = vs_given_buffer(extra, &size);
+    const struct vs_kernel *k = vs_given_kernel(f);
+    if (k == NULL || k->reaches || (!k->known && buffer == NULL))
+        unseen(r);
+    if (k == NULL)
+        return;
+    r->name = k->name;
+    vs_kernel_each(k, buffer != NULL ? NULL : params, buffer, size, see, r);
+}
+
+static void read_kernel_node(struct reading *r, CUgraphNode node)
+{
+    CUDA_KERNEL_NODE_PARAMS params = {0};
+    CUDA_KERNEL_NODE_PARAMS_v1 old = {0};
+    CUkernelNodeAttrValue updatable = {0};
+    if (vs_drv_cuGraphKernelNodeGetAttribute(node, (CUkernelNodeAttrID)ATTRIBUTE_DEVICE_UPDATABLE,
+                                             &updatable) == CUDA_SUCCESS &&
+        *(const int *)&updatable != 0)
+        unseen(r);
+    if (vs_drv_cuGraphKernelNodeGetParams_v2(node, &params) == CUDA_SUCCESS)
+        read_kernel(r, params.func != NULL ? params.func : (CUfunction)params.kern, params.kernelParams,
+                    params.extra);
+    else if (vs_drv_cuGraphKernelNodeGetParams(node, &old) == CUDA_SUCCESS)
+        read_kernel(r, old.func, old.kernelParams, old.extra);
+    else
+        unseen(r);
+}
+
+static void read_copy(struct reading *r, const CUDA_MEMCPY3D *c)
+{
+    r->name = vs_given_name(VS_API_cuMemcpyAsync);
+    if (c->srcMemoryType == CU_MEMORYTYPE_DEVICE || c->srcMemoryType == CU_MEMORYTYPE_UNIFIED)
+        put(r, c->srcDevice + c->srcXInBytes + c->srcPitch * (c->srcY + c->srcHeight * c->srcZ),
+            VS_ACCESS_COPY_FROM);
+    if (c->dstMemoryType == CU_MEMORYTYPE_DEVICE || c->dstMemoryType == CU_MEMORYTYPE_UNIFIED)
+        put(r, c->dstDevice + c->dstXInBytes + c->dstPitch * (c->dstY + c->dstHeight * c->dstZ),
+            VS_ACCESS_COPY_TO);
+}
+
+static void read_fill(struct reading *r, uint64_t to)
+{
+    r->name = vs_given_name(VS_API_cuMemsetD8Async);
+    put(r, to, VS_ACCESS_FILL);
+}
+
+static void read_graph(struct reading *r, CUgraph graph, int depth);
+
+static void read_node(struct reading *r, CUgraphNode node, int depth)
+{
+    CUgraphNodeType type;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS fill;
+    CUgraph child;
+    if (vs_drv_cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) {
+        unseen(r);
+        return;
+    }
+    switch ((int)type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        read_kernel_node(r, node);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        if (vs_drv_cuGraphMemcpyNodeGetParams(node, &copy) == CUDA_SUCCESS)
+            read_copy(r, &copy);
+        else
+            unseen(r);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        if (vs_drv_cuGraphMemsetNodeGetParams(node, &fill) == CUDA_SUCCESS)
+            read_fill(r, fill.dst);
+        else
+            unseen(r);
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        if (depth < DEPTH_MAX && vs_drv_cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+            read_graph(r, child, depth + 1);
+        else
+            unseen(r);
+        break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        break;
+    default: /* batches of memory operations, conditions, what later drivers have */
+        unseen(r);
+    }
+}
+
+static void read_graph(struct reading *r, CUgraph graph, int depth)
+{
+    size_t n = 0, got;
+    if (vs_drv_cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS) {
+        unseen(r);
+        return;
+    }
+    size_t bytes = n * sizeof(CUgraphNode);
+    CUgraphNode *nodes =
+        n != 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (nodes == MAP_FAILED) {
+        if (n != 0)
+            unseen(r);
+        return;
+    }
+    got = n;
+    if (vs_drv_cuGraphGetNodes(graph, nodes, &got) != CUDA_SUCCESS)
+        unseen(r);
+    for (size_t i = 0; i < n && i < got; i++)
+        read_node(r, nodes[i], depth);
+    munmap(nodes, bytes);
+}
+
+/* ---- the table; as in graph.c ---- */
+
+static struct slot *probe(CUgraphExec exec, bool claim)
+{
+    uintptr_t key = (uintptr_t)exec;
+    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < PROBES; i++, at++) {
+        struct slot *s = &execs[at % EXECS];
+        uintptr_t seen = atomic_load_explicit(&s->exec, memory_order_relaxed);
+        if (claim && (seen == 0 || seen == GONE) &&
+            atomic_compare_exchange_strong_explicit(&s->exec, &seen, key, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return s;
+        if (seen == key)
+            return s;
+        if (!claim && seen == 0)
+            return NULL;
+    }
+    return NULL;
+}
+
+void vs_given_graph_gone(CUgraphExec exec)
+{
+    struct slot *s = probe(exec, false);
+    if (s == NULL)
+        return;
+    struct list *l = atomic_exchange_explicit(&s->list, NULL, memory_order_acquire);
+    atomic_store_explicit(&s->exec, GONE, memory_order_relaxed);
+    end_list(l);
+}
+
+void vs_given_graph_made(CUgraphExec exec, CUgraph graph)
+{
+    struct reading r = {.list = new_list(FIRST)};
+    vs_given_graph_gone(exec);
+    read_graph(&r, graph, 0);
+    if (r.list == NULL)
+        return;
+    settle(r.list);
+    struct slot *s = probe(exec, true);
+    if (s == NULL) {
+        end_list(r.list);
+        return;
+    }
+    /* Release: pairs with list_of(). */
+    atomic_store_explicit(&s->list, r.list, memory_order_release);
+}
+
+static struct list *list_of(CUgraphExec exec)
+{
+    struct slot *s = probe(exec, false);
+    return s != NULL ? atomic_load_explicit(&s->list, memory_order_acquire) : NULL;
+}
+
+void vs_given_graph(CUgraphExec exec, CUstream stream)
+{
+    if (vs_given_captured(stream)) /* a child of the graph that is being captured */
+        return;
+    const struct list *l = list_of(exec);
+    if (l == NULL || l->unseen)
+        vs_use_reaching();
+    if (l == NULL)
+        return;
+    struct vs_use u = vs_use_begin(0, 0);
+    for (uint32_t i = 0; i < l->count; i++) {
+        u.name = l->at[i].name;
+        u.kinds = l->at[i].kinds;
+        vs_use_word(&u, l->at[i].word);
+    }
+}
+
+/* ---- nodes that change ---- */
+
+/* Takes the list of EXEC to be added to; NULL: nothing is known of it, and nothing need be. */
+static struct slot *begin_change(CUgraphExec exec, struct reading *r)
+{
+    struct slot *s = probe(exec, false);
+    r->list = s != NULL ? atomic_load_explicit(&s->list, memory_order_acquire) : NULL;
+    return r->list != NULL ? s : NULL;
+}
+
+static void end_change(struct slot *s, const struct reading *r)
+{
+    settle(r->list);
+    atomic_store_explicit(&s->list, r->list, memory_order_release);
+}
+
+#define CHANGE(exec, READ)                                                                                   \
+    struct reading r = {0};                                                                                  \
+    struct slot *s = begin_change(exec, &r);                                                                 \
+    if (s == NULL)                                                                                           \
+        return;                                                                                              \
+    READ;                                                                                                    \
+    end_change(s, &r);
+
+void vs_given_node_kernel(CUgraphExec exec, CUfunction f, void **params, void **extra)
+{
+    CHANGE(exec, read_kernel(&r, f, params, extra))
+}
+
+void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy)
+{
+    CHANGE(exec, read_copy(&r, copy))
+}
+
+void vs_given_node_fill(CUgraphExec exec, uint64_t to)
+{
+    CHANGE(exec, read_fill(&r, to))
+}
+
+void vs_given_node_graph(CUgraphExec exec, CUgraph graph)
+{
+    CHANGE(exec, read_graph(&r, graph, 0))
+}
+
+static void read_params(struct reading *r, const CUgraphNodeParams *p)
+{
+    switch ((int)p->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        read_kernel(r, p->kernel.func != NULL ? p->kernel.func : (CUfunction)p->kernel.kern,
+                    p->kernel.kernelParams, p->kernel.extra);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        read_copy(r, &p->memcpy.copyParams);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        read_fill(r, p->memset.dst);
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        read_graph(r, p->graph.graph, 0);
+        break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        break;
+    default:
+        unseen(r);
+    }
+}
+
+void vs_given_node(CUgraphExec exec, const CUgraphNodeParams *params)
+{
+    CHANGE(exec, read_params(&r, params))
+}

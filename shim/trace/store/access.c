@@ -1,0 +1,176 @@
+/*
+ * access.c - what the device was given, and when: a row of `access` for each block that was followed.
+ *
+ * A block that has ended has its row with the batch of its free.  Those that live are written with table
+ * live, and so at the end: their rows in the journal are read as they stand then.  What many rows have in
+ * common, the names of kernels and the phases, is a row of access_kind, so that a block takes some 25 bytes.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A shorter time between two uses is not written: it is no idling that could be made use of. */
+#define GAP_LEAST_NS 1000000
+
+/* ---- kinds ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    return hash ^ hash >> 32;
+}
+
+static bool same(const struct vs_access_key *a, const struct vs_access_key *b)
+{
+    return a->first_by == b->first_by && a->last_by == b->last_by && a->first_phase == b->first_phase &&
+           a->last_phase == b->last_phase && a->kinds == b->kinds && a->phases == b->phases;
+}
+
+static uint64_t key_of(const struct vs_access_key *k)
+{
+    return mix(
+        mix(mix(0, (uint64_t)k->first_by << 32 | k->last_by), (uint64_t)k->first_phase << 32 | k->last_phase),
+        (uint64_t)k->kinds << 8 | k->phases);
+}
+
+/* The id, from 1; equal keys of unequal kinds take the next key.  0: no memory. */
+static uint32_t find_kind(struct vs_store *s, const struct vs_access_key *k)
+{
+    uint64_t key = key_of(k), failed = 0;
+    uint32_t id;
+    while ((id = vs_table_get(&s->access_ids, key)) != VS_TABLE_NONE && !same(&s->access_kinds.at[id - 1], k))
+        key++;
+    if (id != VS_TABLE_NONE)
+        return id;
+    vs_list_push(&s->access_kinds, failed, *k);
+    id = (uint32_t)s->access_kinds.n;
+    return failed || vs_table_put(&s->access_ids, key, id) < 0 ? 0 : id;
+}
+
+static int write_kinds(struct vs_store *s)
+{
+    int rc = 0;
+    for (; rc == 0 && s->access_kinds_written < s->access_kinds.n; s->access_kinds_written++) {
+        const struct vs_access_key *k = &s->access_kinds.at[s->access_kinds_written];
+        rc = vs_store_string(s, k->first_by);
+        if (rc == 0)
+            rc = vs_store_string(s, k->last_by);
+        if (rc == 0)
+            rc = vs_sql_run(s, VS_SQL_ACCESS_KIND, "iiiiiii", (int64_t)s->access_kinds_written + 1,
+                            (int64_t)k->first_by, (int64_t)k->last_by, (int64_t)k->first_phase,
+                            (int64_t)k->last_phase, (int64_t)k->phases, (int64_t)k->kinds);
+    }
+    return rc;
+}
+
+/* ---- rows ---- */
+
+/* A - B where that is something, else -1, which stands for NULL. */
+static int64_t beyond(uint32_t a, uint32_t b)
+{
+    return a > b ? (int64_t)(a - b) : -1;
+}
+
+/* Clocks of two threads may differ by a microsecond. */
+static int64_t after(uint64_t a, uint64_t b)
+{
+    return a > b ? (int64_t)(a - b) : 0;
+}
+
+/* What R says of the block that ALLOC allocated. */
+static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r)
+{
+    bool used = r->uses != 0, idled = used && r->gap_ns >= GAP_LEAST_NS;
+    struct vs_access_key key = {.first_by = used ? r->first_name : 0,
+                                .last_by = used ? r->last_name : 0,
+                                .first_phase = used ? vs_store_phase(s, r->first_phase) : 0,
+                                .last_phase = used ? vs_store_phase(s, r->last_phase) : 0,
+                                .kinds = r->kinds,
+                                .phases = used ? r->phases : 0};
+    uint32_t kind = find_kind(s, &key);
+    uint32_t last_step = used ? r->last_step : r->born_step;
+    if (kind == 0)
+        return -ENOMEM;
+    int64_t first = used ? after(r->first_ns, r->born_ns) : -1;
+    int64_t last = used ? after(r->last_ns, r->born_ns) : -1;
+    return vs_sql_run(s, VS_SQL_ACCESS, "iinniinnnnnn", (int64_t)alloc, (int64_t)kind, first, last,
+                      (int64_t)r->uses, (int64_t)r->born_step,
+                      used ? beyond(r->first_step, r->born_step) : -1, beyond(last_step, r->born_step),
+                      r->end_step ? (int64_t)(r->end_step - r->born_step) : -1,
+                      r->steps > 1 ? (int64_t)r->steps : -1, idled ? (int64_t)r->gap_ns : -1,
+                      idled ? after(r->gap_end_ns, r->born_ns) : -1);
+}
+
+static int put_living(struct vs_store *s, const struct vs_commit *c)
+{
+    int rc = 0;
+    uint32_t rows = vs_journal_access_rows(s->journal);
+    for (uint32_t id = 1; rc == 0 && id < rows; id++) {
+        const struct vs_access_row *there = vs_journal_access(s->journal, id);
+        if (there == NULL || __atomic_load_n(&there->address, __ATOMIC_RELAXED) == 0)
+            continue;
+        struct vs_access_row r = *there; /* it may change under our hands: a use more or less */
+        if (r.reach != atomic_load_explicit(vs_journal_access_reached(s->journal), memory_order_relaxed))
+            r.kinds |= VS_ACCESS_REACHABLE;
+        int64_t t;
+        uint64_t alloc = r.end_step == 0 ? vs_ledger_access_seq(c->ledger, &r, &t) : 0;
+        if (alloc != 0)
+            rc = put(s, alloc, &r);
+    }
+    return rc;
+}
+
+int vs_access_write(struct vs_store *s, const struct vs_commit *c)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < c->out->accesses.n; i++)
+        if (c->out->accesses.at[i].alloc_seq != 0)
+            rc = put(s, c->out->accesses.at[i].alloc_seq, &c->out->accesses.at[i].row);
+    if (rc == 0 && s->live_written)
+        rc = put_living(s, c);
+    return rc == 0 ? write_kinds(s) : rc;
+}
+
+int vs_access_gone(struct vs_store *s, uint64_t alloc)
+{
+    return s->access_kinds.n ? vs_sql_run(s, VS_SQL_ACCESS_GONE, "i", (int64_t)alloc) : 0;
+}
+
+/* ---- around a transaction; a file that is continued ---- */
+
+void vs_access_forget(struct vs_store *s)
+{
+    s->access_kinds_written = 0;
+}
+
+int vs_access_load(struct vs_store *s)
+{
+    sqlite3_stmt *q;
+    uint64_t failed = 0;
+    if (sqlite3_prepare_v2(s->db,
+                           "SELECT first_by,last_by,first_phase,last_phase,phases,kinds FROM access_kind "
+                           "ORDER BY id",
+                           -1, &q, NULL) != SQLITE_OK)
+        return -EIO;
+    while (sqlite3_step(q) == SQLITE_ROW) {
+        struct vs_access_key k = {(uint32_t)sqlite3_column_int64(q, 0), (uint32_t)sqlite3_column_int64(q, 1),
+                                  (uint32_t)sqlite3_column_int64(q, 2), (uint32_t)sqlite3_column_int64(q, 3),
+                                  (uint16_t)sqlite3_column_int(q, 5),   (uint8_t)sqlite3_column_int(q, 4)};
+        uint64_t key = key_of(&k);
+        vs_list_push(&s->access_kinds, failed, k);
+        while (vs_table_get(&s->access_ids, key) != VS_TABLE_NONE)
+            key++;
+        failed += vs_table_put(&s->access_ids, key, (uint32_t)s->access_kinds.n) < 0;
+    }
+    sqlite3_finalize(q);
+    s->access_kinds_written = s->access_kinds.n;
+    return failed ? -ENOMEM : 0;
+}
+
+void vs_access_free(struct vs_store *s)
+{
+    free(s->access_kinds.at);
+    vs_table_free(&s->access_ids);
+}

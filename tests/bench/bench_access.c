@@ -1,0 +1,140 @@
+/*
+ * bench_access.c - what the access ledger takes of a launch, and of a block's birth and end: in nanoseconds,
+ * hot and with other data in between.
+ *
+ * The launches of a training step are made up: most have a handful of pointers among their words, one in
+ * thirty (foreach) has 400 words.  The recording is a stand-in: what is measured is the looking up and the
+ * writing of rows.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "access/kernels.h"
+#include "core/clock.h"
+#include "core/event_clock.h"
+#include "record/record.h"
+
+#define BLOCKS   4000u
+#define LAUNCHES 3000u
+#define BASE     UINT64_C(0x7f3300000000)
+
+uint32_t vs_record_range(void)
+{
+    return 3;
+}
+bool vs_record_thread_is_autograd(void)
+{
+    return false;
+}
+
+static uint64_t address[BLOCKS];
+static struct vs_kernel_params small = {
+    9, true, {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {32, 8}, {40, 4}, {48, 32}, {80, 8}, {88, 4}}};
+static struct vs_kernel_params elementwise = {3, true, {{0, 4}, {8, 16}, {24, 448}}};
+static struct vs_kernel_params foreach = {2, true, {{0, 3200}, {3200, 4}}};
+static const struct vs_kernel *kernels[3];
+static uint64_t value[LAUNCHES][400];
+static char *other;
+
+static void make(void)
+{
+    uint64_t at = BASE;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        struct vs_event e = {.op = VS_OP_BLOCK_ALLOC, .address = at, .size = 512u << random() % 14};
+        address[i] = at;
+        at += e.size;
+        vs_access_after(&e, 1);
+    }
+    for (uint32_t l = 0; l < LAUNCHES; l++)
+        for (uint32_t w = 0; w < 400; w++) {
+            uint64_t block = address[(l * 3 + (uint64_t)(random() % 40)) % BLOCKS];
+            value[l][w] = l % 30 == 29           ? block
+                          : w % 3 == 0 && w < 12 ? block + (uint64_t)(random() % 2) * 512
+                                                 : (uint64_t)random();
+        }
+}
+
+static void launch(uint32_t l)
+{
+    uint32_t which = l % 30 == 29 ? 2 : l & 1;
+    const struct vs_kernel *k = kernels[which];
+    void *params[9];
+    for (int i = 0; i < 9; i++)
+        params[i] = &value[l][which == 0 ? i : 0];
+    k = vs_kernel_find((void *)k->handle);
+    struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
+    vs_kernel_given(k, &u, params, NULL, 0);
+}
+
+/* COLD: between two launches the program touches 256 KiB of its own. */
+static double launches(uint32_t from, uint32_t step, bool cold)
+{
+    uint64_t best = UINT64_MAX, n = 0;
+    for (int round = 0; round < 30; round++) {
+        uint64_t ns = 0;
+        n = 0;
+        for (uint32_t l = from; l < LAUNCHES; l += step, n++) {
+            if (cold)
+                memset(other + (size_t)(l % 64) * (256 << 10), (int)l, 256 << 10);
+            uint64_t begin = vs_clock_ns();
+            launch(l);
+            ns += vs_clock_ns() - begin;
+        }
+        best = ns < best ? ns : best;
+    }
+    return (double)best / (double)n;
+}
+
+static double clock_cost(void)
+{
+    uint64_t ns = 0;
+    for (int i = 0; i < 100000; i++) {
+        uint64_t begin = vs_clock_ns();
+        ns += vs_clock_ns() - begin;
+    }
+    return (double)ns / 100000;
+}
+
+static double births(void)
+{
+    uint64_t begin = vs_clock_ns();
+    for (int i = 0; i < 1000000; i++) {
+        struct vs_event born = {.op = VS_OP_BLOCK_ALLOC, .address = BASE - 65536, .size = 4096};
+        struct vs_event died = {.op = VS_OP_BLOCK_FREE, .address = BASE - 65536};
+        vs_access_after(&born, 1);
+        vs_access_before(&died);
+        vs_access_after(&died, VS_SEQ_NONE);
+    }
+    return (double)(vs_clock_ns() - begin) / 1000000;
+}
+
+int main(void)
+{
+    struct vs_journal *j;
+    struct vs_journal_config c = {.ring_slots = 1024, .accesses = 1 << 16, .database = "/nowhere.db"};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/bench-access-%d.vsj", (int)getpid());
+    if (vs_journal_create(&j, path, &c) != 0)
+        return 1;
+    unlink(path);
+    other = malloc(64 * (256 << 10));
+    vs_event_clock_prepare(NULL);
+    vs_access_begin(j);
+    kernels[0] = vs_kernel_learn((void *)0x1000, 1, false, &small);
+    kernels[1] = vs_kernel_learn((void *)0x2000, 2, false, &elementwise);
+    kernels[2] = vs_kernel_learn((void *)0x3000, 3, false, &foreach);
+    make();
+    double clock = clock_cost();
+    printf("ns a launch          hot    cold\n");
+    printf("9 parameters       %5.0f   %5.0f\n", launches(0, 30, false) - clock,
+           launches(0, 30, true) - clock);
+    printf("58 words           %5.0f   %5.0f\n", launches(1, 30, false) - clock,
+           launches(1, 30, true) - clock);
+    printf("400 pointers       %5.0f   %5.0f\n", launches(29, 30, false) - clock,
+           launches(29, 30, true) - clock);
+    printf("mean               %5.0f   %5.0f\n", launches(0, 1, false) - clock, launches(0, 1, true) - clock);
+    printf("ns a block, birth and end %5.0f\n", births());
+    return 0;
+}

@@ -1,0 +1,100 @@
+#!/bin/bash
+# VRAMSCOPE_ACCESS=on: every block that the device is given knows when, by what and in which phase, whichever way it was given; blocks
+# that were not given are not said to have been; what cannot be seen is said to be unseen.  Off, nothing of it is there.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+
+used() { # PART: size (KiB, or MiB from 1 MiB on)|uses|steps|first step|last step|first by|last by|used in|kinds|unseen
+    shim_env=(VRAMSCOPE_ACCESS=on)
+    run_shimmed "$tests/prog_access" "$1"
+    expect_clean
+    ask "SELECT size_bytes / 1024, uses, steps, first_step, last_step, replace(first_by, 'simcuda_nothing_', ''), replace(last_by, 'simcuda_nothing_', ''),
+        used_in, kinds & 127, unseen FROM block_use ORDER BY alloc_seq" >"$run/uses"
+    cat >"$run/wanted"
+    diff "$run/wanted" "$run/uses" >"$run/difference" || fail "$1: uses (< wanted, > recorded):
+$(cat "$run/difference")"
+}
+
+used params <<END
+4|3|3|1|3|two|two|none,forward,backward|1|
+8|1|1|1|1|two|two|forward|1|
+12|0|0||||||0|
+16|1|1|1|1|struct|struct|forward|1|
+20|1|1|2|2|two|two|none|1|
+65536|1|1|2|2|two|two|backward|1|
+24|1|1|3|3|two|two|none|1|
+28|1|1|3|3|two|two|none|1|
+32|1|1|3|3|two|two|none|1|
+36|1|1|2|2|two|two|backward|1|
+40|0|0||||||0|
+END
+# the times are those of the events around them
+expect_sql "SELECT count(*) FROM block_use u, range r WHERE r.phase = 'forward' AND u.used_in = 'forward' AND u.first_use_ns BETWEEN r.t_push_ns AND r.t_pop_ns
+    AND u.last_use_ns = u.first_use_ns" 2
+expect_sql "SELECT count(*) FROM block_use u JOIN allocation a USING(alloc_seq) WHERE u.last_use_ns > a.t_free_ns OR u.first_use_ns < a.t_alloc_ns" 0
+expect_sql "SELECT group_concat((size_bytes / 1024) || ':' || ifnull(end_step, '-'), ' ') FROM (SELECT * FROM block_use WHERE size_bytes < 20480 ORDER BY size_bytes)" \
+    '4:3 8:- 12:3 16:3'
+
+used reuse <<END
+2048|2|1|1|1|two|two|none|1|
+2048|0|0||||||0|
+END
+used unload <<END
+4|3|1|1|1|two|two|none|1|
+8|3|1|1|1|struct|struct|none|1|
+END
+used maps <<END
+4096|1|1|1|1|map|map|none|65|
+6144|1|1|1|1|map|map|none|65|
+8192|1|1|1|1|two|two|none|1|
+END
+used copies <<END
+4|1|1|1|1|cuMemcpyHtoD|cuMemcpyHtoD|none|24|
+8|1|1|1|1|cuMemcpyDtoHAsync|cuMemcpyDtoHAsync|none|20|
+12|1|1|1|1|cuMemsetD32Async|cuMemsetD32Async|none|32|
+16|1|1|1|1|cuMemcpyDtoD|cuMemcpyDtoD|none|4|
+20|1|1|1|1|cuMemcpyDtoD|cuMemcpyDtoD|none|8|
+24|1|1|1|1|cuMemcpy|cuMemcpy|none|24|
+28|0|0||||||0|stored
+32|1|1|1|1|cuMemcpyHtoDAsync|cuMemcpyHtoDAsync|none|24|
+36|1|1|1|1|cuMemsetD8|cuMemsetD8|none|32|
+END
+# a captured launch is no use; a launched graph is, also of what its nodes had before they were changed
+used graphs <<END
+4|2|2|2|3|two|two|none,forward|7|
+8|2|2|2|3|two|two|none,forward|3|
+12|2|2|2|3|cuMemsetD8Async|cuMemsetD8Async|none,forward|34|
+16|2|2|2|3|cuMemcpyAsync|cuMemcpyAsync|none,forward|10|
+20|1|1|3|3|two|two|none|3|
+24|0|0||||||0|
+END
+used reaching <<END
+4|0|0||||||0|reachable
+8|0|0||||||0|
+12|1|1|1|1|ncclDevKernel|ncclDevKernel|none|1|reachable
+16|1|1|1|1|two|two|none|1|
+END
+
+# off: no rows, and the file is as it would be
+shim_env=()
+run_shimmed "$tests/prog_access" many
+expect_clean
+expect_sql "SELECT (SELECT count(*) FROM access), (SELECT count(*) FROM access_kind), (SELECT count(*) FROM block_use)" '0|0|0'
+
+# on: 400 words of a launch, 200 steps
+shim_env=(VRAMSCOPE_ACCESS=on)
+run_shimmed "$tests/prog_access" many
+expect_clean
+expect_sql "SELECT count(*), min(uses), max(uses), min(steps), max(steps), min(first_step), max(last_step), group_concat(DISTINCT used_in) FROM block_use
+    WHERE size_bytes > 512 AND size_bytes < 1048576" '399|200|200|200|200|1|200|forward,other'
+expect_sql "SELECT uses, steps FROM block_use WHERE size_bytes = 512" '400|200'
+expect_sql "SELECT count(*), sum(uses), max(first_phase) FROM block_use WHERE size_bytes = 1048576" '200|200|my own phase'
+
+# killed: what is known of every block, living or gone, is in the journal
+shim_env=(VRAMSCOPE_ACCESS=on)
+shimmed "$tests/prog_access" killed
+[ "$status" = 134 ] || fail "the program was to be killed by a signal: $status"
+recover_run
+expect_sql "SELECT count(*), min(uses), max(uses), max(last_step) FROM block_use WHERE size_bytes > 512 AND size_bytes < 1048576" '399|200|200|200'
+expect_sql "SELECT count(*), sum(uses) FROM block_use WHERE size_bytes = 1048576" '200|200'
+echo "every way that a block is given to the device is seen"

@@ -1,0 +1,260 @@
+// link: cuda
+/*
+ * prog_access.c - blocks that the device is given in every way that a program has, each known by its size,
+ * and blocks that it is not given.  The part that the first argument names; all but "many" of one step or a
+ * few.
+ */
+#include "prog.h"
+#include "vramscope.h"
+
+#include <stdint.h>
+
+#define KIB 1024ull
+
+static const char ptx[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry simcuda_nothing_two(.param .u64 a, .param .u32 n, .param .u64 b) { ret; }\n"
+    ".visible .entry simcuda_nothing_struct(.param .u32 n, .param .align 8 .b8 s[64]) { ret; }\n"
+    ".visible .entry simcuda_nothing_map(.param .align 64 .b8 m[128]) { ret; }\n"
+    ".visible .entry simcuda_nothing_none() { ret; }\n"
+    ".visible .entry simcuda_nothing_ncclDevKernel(.param .u64 work) { ret; }\n"
+    ".visible .entry simcuda_nothing_list(.param .align 8 .b8 s[3200]) { ret; }\n";
+
+static CUmodule module;
+static CUfunction two, structure, mapped, none, nccl, list;
+
+static CUdeviceptr block(uint64_t size)
+{
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, size));
+    return p;
+}
+
+static void load(void)
+{
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&two, module, "simcuda_nothing_two"));
+    OK(cuModuleGetFunction(&structure, module, "simcuda_nothing_struct"));
+    OK(cuModuleGetFunction(&mapped, module, "simcuda_nothing_map"));
+    OK(cuModuleGetFunction(&none, module, "simcuda_nothing_none"));
+    OK(cuModuleGetFunction(&nccl, module, "simcuda_nothing_ncclDevKernel"));
+    OK(cuModuleGetFunction(&list, module, "simcuda_nothing_list"));
+}
+
+static void launch(CUfunction f, CUstream stream, void **params)
+{
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static void launch_two(CUdeviceptr a, CUdeviceptr b)
+{
+    unsigned n = 7;
+    launch(two, NULL, (void *[]){&a, &n, &b});
+}
+
+/* ---- parameters of kernels ---- */
+
+static void params(void)
+{
+    CUdeviceptr first = block(4 * KIB), inside = block(8 * KIB), unused = block(12 * KIB);
+    CUdeviceptr in_struct = block(16 * KIB), packed = block(20 * KIB), large = block(64 * MIB);
+    CUdeviceptr cast = block(24 * KIB), by_config = block(28 * KIB), cooperative = block(32 * KIB);
+    CUdeviceptr twice = block(36 * KIB);
+    unsigned n = 7;
+    uint64_t words[8] = {3, UINT64_MAX, 0, in_struct + 64, 1};
+    unsigned char buffer[24];
+    size_t size = sizeof buffer;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
+    CUlibrary library;
+    CUkernel kernel;
+    CUlaunchConfig config = {
+        .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+    vramscope_range_push("forward");
+    launch_two(first, inside + 4000);
+    launch(structure, NULL, (void *[]){&n, words});
+    vramscope_range_pop();
+    vramscope_step();
+    memset(buffer, 0, sizeof buffer);
+    memcpy(buffer, &packed, sizeof packed);
+    OK(cuLaunchKernel(two, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra));
+    vramscope_range_push("backward");
+    launch_two(large + 63 * MIB, first); /* far from its beginning */
+    launch_two(twice, twice + 8);
+    vramscope_range_pop();
+    launch(none, NULL, NULL);
+    vramscope_step();
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "simcuda_nothing_two"));
+    launch((CUfunction)kernel, NULL, (void *[]){&cast, &n, &cast});
+    OK(cuLaunchKernelEx(&config, two, (void *[]){&by_config, &n, &first}, NULL));
+    OK(cuLaunchCooperativeKernel(two, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&cooperative, &n, &cooperative}));
+    IS(cuLaunchKernel(two, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemFree(unused));
+    OK(cuMemFree(twice));
+    unused = block(40 * KIB);
+    OK(cuMemFree(first));
+    OK(cuMemFree(in_struct));
+    OK(cuLibraryUnload(library));
+}
+
+/* ---- the same address, one block after the other; the end of one is no address in it ---- */
+
+static void reuse(void)
+{
+    CUdeviceptr a = block(2 * MIB), b;
+    launch_two(a, a);
+    launch_two(a, a);
+    OK(cuMemFree(a));
+    b = block(2 * MIB);
+    printf("%s\n", a == b ? "same" : "other");
+    launch_two(a + 2 * MIB, a - 1);
+    OK(cuMemFree(b));
+}
+
+/* ---- handles that come to mean something else ---- */
+
+static void unload(void)
+{
+    CUdeviceptr a = block(4 * KIB), b = block(8 * KIB);
+    unsigned n = 7;
+    uint64_t words[8] = {[7] = b};
+    for (int i = 0; i < 3; i++) {
+        launch(two, NULL, (void *[]){&a, &n, &a});
+        launch(structure, NULL, (void *[]){&n, words});
+        OK(cuModuleUnload(module));
+        load();
+    }
+}
+
+/* ---- tensor maps ---- */
+
+static void maps(void)
+{
+    CUdeviceptr a = block(4 * MIB), b = block(6 * MIB), c = block(8 * MIB);
+    cuuint64_t extents[2] = {64, 64}, strides[1] = {256};
+    cuuint32_t box[2] = {8, 8}, ones[2] = {1, 1};
+    CUtensorMap map;
+    OK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)(uintptr_t)(a + 4096),
+                              extents, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                              CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    launch(mapped, NULL, (void *[]){&map});
+    OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)b));
+    launch(mapped, NULL, (void *[]){&map});
+    launch_two(c, c);
+}
+
+/* ---- copies and fills ---- */
+
+static void copies(void)
+{
+    static char host[64 * 1024];
+    CUdeviceptr to = block(4 * KIB), from = block(8 * KIB), filled = block(12 * KIB),
+                source = block(16 * KIB);
+    CUdeviceptr target = block(20 * KIB), any = block(24 * KIB), stored = block(28 * KIB);
+    CUdeviceptr table = block(32 * KIB), wide = block(36 * KIB);
+    CUdeviceptr pointers[2] = {0, stored + 16};
+    OK(cuMemcpyHtoD(to, host, 100));
+    OK(cuMemcpyDtoHAsync(host, from + 8, 100, NULL));
+    OK(cuMemsetD32Async(filled + 8 * KIB, 0, 16, NULL));
+    OK(cuMemcpyDtoD(target, source, 512));
+    OK(cuMemcpy(any, (CUdeviceptr)(uintptr_t)host, 64));
+    OK(cuMemcpyHtoDAsync(table, pointers, sizeof pointers, NULL));
+    OK(cuMemsetD8(wide, 0, 36 * KIB));
+    IS(cuMemcpyHtoD(to, host, 1 << 20), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- graphs ---- */
+
+static void graphs(void)
+{
+    CUdeviceptr a = block(4 * KIB), b = block(8 * KIB), c = block(12 * KIB), d = block(16 * KIB);
+    CUdeviceptr later = block(20 * KIB), unlaunched = block(24 * KIB);
+    unsigned n = 7;
+    CUstream stream;
+    CUgraph graph, other;
+    CUgraphExec exec, never;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch(two, stream, (void *[]){&a, &n, &b});
+    OK(cuMemsetD8Async(c, 0, 16, stream));
+    OK(cuMemcpyDtoDAsync(d, a, 16, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch(two, stream, (void *[]){&unlaunched, &n, &b});
+    OK(cuStreamEndCapture(stream, &other));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphInstantiate(&never, other, 0));
+    vramscope_step();
+    vramscope_range_push("forward");
+    OK(cuGraphLaunch(exec, stream));
+    vramscope_range_pop();
+    vramscope_step();
+    size_t count = 1;
+    CUgraphNode node;
+    OK(cuGraphGetNodes(graph, &node, &count));
+    CUDA_KERNEL_NODE_PARAMS changed = {.func = two,
+                                       .gridDimX = 1,
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = 1,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .kernelParams = (void *[]){&later, &n, &b}};
+    OK(cuGraphExecKernelNodeSetParams(exec, node, &changed));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuGraphExecDestroy(never));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphDestroy(other));
+}
+
+/* ---- what is reached by way of memory ---- */
+
+static void reaching(void)
+{
+    CUdeviceptr lives = block(4 * KIB), gone = block(8 * KIB), work = block(12 * KIB), later;
+    OK(cuMemFree(gone));
+    launch(nccl, NULL, (void *[]){&work});
+    later = block(16 * KIB);
+    launch_two(later, later);
+    OK(cuMemFree(lives));
+}
+
+/* ---- many words, many steps, for a kill at the end ---- */
+
+static void many(void)
+{
+    static struct {
+        CUdeviceptr at[400];
+    } words;
+    for (int i = 0; i < 400; i++)
+        words.at[i] = block((uint64_t)(i + 1) * 512);
+    for (int step = 0; step < 200; step++) {
+        CUdeviceptr temporary = block(1 * MIB);
+        vramscope_range_push(step % 2 ? "forward" : "my own phase");
+        launch(list, NULL, (void *[]){&words});
+        launch_two(temporary, words.at[0]);
+        OK(cuMemFree(temporary));
+        vramscope_range_pop();
+        vramscope_step();
+    }
+}
+
+static void killed(void)
+{
+    many();
+    fflush(stdout);
+    abort();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct part parts[] = {{"params", params},     {"reuse", reuse},   {"unload", unload},
+                                        {"maps", maps},         {"copies", copies}, {"graphs", graphs},
+                                        {"reaching", reaching}, {"many", many},     {"killed", killed}};
+    begin();
+    load();
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
+}

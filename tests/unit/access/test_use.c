@@ -1,0 +1,299 @@
+/*
+ * test_use.c - use.c, kernels.c, maps.c: what a use leaves in its block's row, and which words of parameters
+ * are looked at.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "access/kernels.h"
+#include "access/maps.h"
+#include "record/record.h"
+
+#define BASE UINT64_C(0x7f3300000000)
+
+static struct vs_journal *j;
+static uint32_t range;
+static bool autograd;
+
+/* stand in for the recording */
+uint32_t vs_record_range(void)
+{
+    return range;
+}
+bool vs_record_thread_is_autograd(void)
+{
+    return autograd;
+}
+
+static int begin(void **state)
+{
+    char path[64];
+    struct vs_journal_config c = {.ring_slots = 64, .accesses = 100, .database = "/nowhere.db"};
+    if (j != NULL)
+        vs_journal_close(j);
+    snprintf(path, sizeof path, "/tmp/vs-use-%d.vsj", (int)getpid());
+    if (vs_journal_create(&j, path, &c) != 0)
+        return -1;
+    unlink(path);
+    range = 0;
+    autograd = false;
+    vs_access_begin(j);
+    vs_kernels_reset();
+    return 0;
+}
+
+static uint64_t now = 1000;
+
+static void record(struct vs_event e)
+{
+    e.t_ns = now++;
+    vs_access_before(&e);
+    vs_access_after(&e, 5);
+}
+
+static void born(uint8_t op, uint64_t address, uint64_t size)
+{
+    record((struct vs_event){
+        .op = op, .space = op == VS_OP_ALLOC ? VS_SPACE_DEVICE : 0, .address = address, .size = size});
+}
+
+/* The row that the free of the block names. */
+static const struct vs_access_row *died(uint8_t op, uint64_t address)
+{
+    struct vs_event e = {.op = op, .address = address};
+    vs_access_before(&e);
+    vs_access_after(&e, 6);
+    return vs_journal_access(j, e.stack);
+}
+
+static void push(uint32_t id, const char *phase)
+{
+    record((struct vs_event){.op = VS_OP_RANGE_PUSH,
+                             .range = id,
+                             .address = vs_journal_string(j, phase, strlen(phase)),
+                             .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
+    range = id;
+}
+
+static void use(uint64_t word, uint64_t at, uint32_t name)
+{
+    struct vs_use u = vs_use_begin(name, VS_ACCESS_KERNEL);
+    u.now = at;
+    vs_use_word(&u, word);
+}
+
+static void the_row_has_first_last_longest_pause_steps_and_phases(void **state)
+{
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    push(1, "forward");
+    use(BASE + 100, 2000, 11);
+    use(BASE, 2500, 12);
+    record((struct vs_event){.op = VS_OP_STEP});
+    push(2, "backward");
+    use(BASE + 4095, 9000, 13);
+    use(BASE + 4096, 9500, 14); /* behind it */
+    record((struct vs_event){.op = VS_OP_STEP, .arg0 = 2});
+    push(3, "mine");
+    use(BASE, 9100, 15);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
+    assert_int_equal(r->uses, 4);
+    assert_int_equal(r->first_ns, 2000);
+    assert_int_equal(r->first_name, 11);
+    assert_int_equal(r->first_step, 1);
+    assert_int_equal(r->last_ns, 9100);
+    assert_int_equal(r->last_name, 15);
+    assert_int_equal(r->last_step, 5);
+    assert_int_equal(r->end_step, 5);
+    assert_int_equal(r->steps, 3);
+    assert_int_equal(r->gap_ns, 6500);
+    assert_int_equal(r->gap_end_ns, 9000);
+    assert_int_equal(r->phases, VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OTHER);
+    assert_string_equal(vs_journal_get_string(j, r->first_phase, NULL), "forward");
+    assert_string_equal(vs_journal_get_string(j, r->last_phase, NULL), "mine");
+}
+
+static void two_words_of_one_launch_are_one_use(void **state)
+{
+    uint64_t words[3] = {BASE, BASE + 512, BASE + 8};
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
+    vs_use_words(&u, words, 3);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
+}
+
+static void a_block_inside_an_allocation_is_meant_before_it(void **state)
+{
+    born(VS_OP_ALLOC, BASE, 1 << 20);
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    use(BASE + 10, 2000, 1);
+    use(BASE + 8192, 2001, 1);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
+    assert_int_equal(died(VS_OP_FREE, BASE)->uses, 1);
+}
+
+static void a_thread_of_autograd_without_a_range_is_backward(void **state)
+{
+    autograd = true;
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    use(BASE, 2000, 1);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
+    assert_int_equal(r->phases, VS_ACCESS_IN_BACKWARD);
+    assert_string_equal(vs_journal_get_string(j, r->first_phase, NULL), "backward");
+}
+
+static void an_address_that_comes_again_is_another_block(void **state)
+{
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    use(BASE, 2000, 1);
+    died(VS_OP_BLOCK_FREE, BASE);
+    use(BASE, 2001, 1); /* nobody's */
+    born(VS_OP_BLOCK_ALLOC, BASE, 512);
+    use(BASE + 600, 2002, 1);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
+    assert_int_equal(r->uses, 0);
+    assert_int_equal(r->phases, 0);
+}
+
+static void more_blocks_than_rows_are_not_followed_and_do_no_harm(void **state)
+{
+    for (uint64_t i = 0; i < 150; i++)
+        born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
+    use(BASE + 140 * 512, 2000, 1);
+    assert_null(died(VS_OP_BLOCK_FREE, BASE + 140 * 512));
+    assert_non_null(died(VS_OP_BLOCK_FREE, BASE + 40 * 512));
+}
+
+static void what_is_not_recorded_gives_its_row_back(void **state)
+{
+    for (int i = 0; i < 500; i++) {
+        born(VS_OP_BLOCK_ALLOC, BASE, 512);
+        struct vs_event e = {.op = VS_OP_BLOCK_FREE, .address = BASE};
+        vs_access_before(&e);
+        vs_access_after(&e, VS_SEQ_NONE);
+    }
+    born(VS_OP_BLOCK_ALLOC, BASE, 512);
+    assert_non_null(died(VS_OP_BLOCK_FREE, BASE));
+}
+
+static void addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read(void **state)
+{
+    static uint64_t table[2000];
+    void *unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    born(VS_OP_BLOCK_ALLOC, BASE, 512);
+    born(VS_OP_BLOCK_ALLOC, BASE + 512, 512);
+    table[1999] = BASE + 17;
+    vs_use_stored(table, sizeof table);
+    uint32_t reached = atomic_load(vs_journal_access_reached(j));
+    vs_use_stored(unreadable, 4096);
+    assert_int_equal(atomic_load(vs_journal_access_reached(j)), reached + 1);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->kinds, VS_ACCESS_STORED | VS_ACCESS_REACHABLE);
+    munmap(unreadable, 4096);
+}
+
+/* ---- parameters ---- */
+
+static const struct vs_kernel *kernel(uintptr_t handle, const struct vs_kernel_params *p)
+{
+    return vs_kernel_learn((void *)handle, 7, false, p);
+}
+
+static void words_are_those_at_multiples_of_eight_of_the_layout(void **state)
+{
+    /* int; a structure of {int, pointer, int}; a pointer */
+    static struct vs_kernel_params p = {3, true, {{0, 4}, {8, 24}, {32, 8}}};
+    struct {
+        int n, fill;
+        uint64_t pointer;
+        int rest, fill_too;
+    } s = {1, 2, BASE + 512, 3, 4};
+    uint64_t last = BASE + 1024;
+    int n = 5;
+    for (uint64_t i = 0; i < 4; i++)
+        born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
+    const struct vs_kernel *k = kernel(0x1000, &p);
+    struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
+    vs_kernel_given(k, &u, (void *[]){&n, &s, &last}, NULL, 0);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 0);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 512)->uses, 1);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1024)->uses, 1);
+    /* the same, packed; a buffer that ends too early is not read beyond */
+    char buffer[40];
+    uint64_t again = BASE + 1536;
+    memset(buffer, 0, sizeof buffer);
+    memcpy(buffer + 32, &again, 8);
+    vs_kernel_given(k, &u, NULL, buffer, 36);
+    vs_kernel_given(k, &u, NULL, buffer, 40);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1536)->uses, 1);
+}
+
+static void a_handle_is_asked_again_after_an_unload(void **state)
+{
+    static struct vs_kernel_params one = {1, true, {{0, 8}}}, other = {1, true, {{0, 64}}};
+    const struct vs_kernel *k = kernel(0x2000, &one);
+    assert_ptr_equal(vs_kernel_find((void *)0x2000), k);
+    vs_kernels_doubt();
+    assert_null(vs_kernel_find((void *)0x2000));
+    assert_ptr_equal(kernel(0x2000, &one), k); /* as it was */
+    vs_kernels_doubt();
+    assert_ptr_not_equal(kernel(0x2000, &other), k);
+    assert_int_equal(vs_kernel_find((void *)0x2000)->run[0].words, 8);
+}
+
+static void many_kernels_are_kept_apart(void **state)
+{
+    static struct vs_kernel_params p = {1, true, {{0, 8}}};
+    for (uintptr_t i = 1; i <= 20000; i++)
+        assert_non_null(vs_kernel_learn((void *)(i * 64), (uint32_t)i, false, &p));
+    for (uintptr_t i = 1; i <= 20000; i++)
+        assert_int_equal(vs_kernel_find((void *)(i * 64))->name, i);
+}
+
+static void a_tensor_map_is_known_by_its_content(void **state)
+{
+    static struct vs_kernel_params p = {2, true, {{0, 8}, {64, 192}}};
+    _Alignas(64) uint64_t map[16], param[24];
+    uint64_t zero = 0;
+    for (int i = 0; i < 16; i++)
+        map[i] = (uint64_t)i * 77 + 1; /* no word is the address */
+    vs_map_made(map, BASE + 30);
+    map[5]++;
+    vs_map_made(map, BASE + 1000);
+    map[5]--;
+    born(VS_OP_BLOCK_ALLOC, BASE, 512);
+    born(VS_OP_BLOCK_ALLOC, BASE + 512, 512);
+    memset(param, 0, sizeof param);
+    memcpy(param + 8, map, sizeof map); /* 64 bytes into the structure */
+    const struct vs_kernel *k = kernel(0x3000, &p);
+    struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
+    vs_kernel_given(k, &u, (void *[]){&zero, param}, NULL, 0);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
+    assert_int_equal(r->uses, 1);
+    assert_int_equal(r->kinds, VS_ACCESS_KERNEL | VS_ACCESS_MAP);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 512)->uses, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_row_has_first_last_longest_pause_steps_and_phases, begin),
+        cmocka_unit_test_setup(two_words_of_one_launch_are_one_use, begin),
+        cmocka_unit_test_setup(a_block_inside_an_allocation_is_meant_before_it, begin),
+        cmocka_unit_test_setup(a_thread_of_autograd_without_a_range_is_backward, begin),
+        cmocka_unit_test_setup(an_address_that_comes_again_is_another_block, begin),
+        cmocka_unit_test_setup(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin),
+        cmocka_unit_test_setup(what_is_not_recorded_gives_its_row_back, begin),
+        cmocka_unit_test_setup(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin),
+        cmocka_unit_test_setup(words_are_those_at_multiples_of_eight_of_the_layout, begin),
+        cmocka_unit_test_setup(a_handle_is_asked_again_after_an_unload, begin),
+        cmocka_unit_test_setup(many_kernels_are_kept_apart, begin),
+        cmocka_unit_test_setup(a_tensor_map_is_known_by_its_content, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
