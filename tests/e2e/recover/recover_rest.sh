@@ -4,17 +4,17 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
+# On a disk as slow as this the last drain writes some of the journal and never all of it, however fast or busy the machine is.
 limit=60
-shim_env=(VRAMSCOPE_RING_EVENTS=8388608)
-for blocks in 1500000 3000000; do
-    run_shimmed "$tests/prog_steps" $blocks
-    [ "$status" = 0 ] || fail "status $status"
-    rest=$(find "$run" -name '*.vsj')
-    [ -z "$rest" ] || break
-done
-[ -n "$rest" ] || skip "the last drain wrote all that was in the journal"
+slow=$dir/slow_disk.so
+"${CC:-cc}" -shared -fPIC -o "$slow" "$(dirname "$0")/slow_disk.c" || fail "slow_disk.c"
+shim_env=(LD_PRELOAD="$slow:$shim" SLOW_US=1000 VRAMSCOPE_RING_EVENTS=4194304)
+shimmed "$tests/prog_steps" 1000000
+[ "$status" = 0 ] || fail "status $status"
+rest=$(find "$run" -name '*.vsj')
+[ -n "$rest" ] || fail "the last drain wrote all that was in the journal: the test tests nothing"
 written=$(ask "SELECT upto_seq FROM mark")
-[ "$written" -gt 0 ] || skip "nothing was written before the end"
+[ "$written" -gt 0 ] || fail "nothing was written before the end: the test tests nothing"
 # what is open at the place where it stopped is not called ended
 expect_sql "SELECT count(*) FROM meta WHERE key = 'clean_end' AND value = 1" 0
 expect_sql "SELECT count(*) FROM rng WHERE flags & 4" 0
