@@ -11,8 +11,8 @@
  * All are measured, and none is guessed from sizes.  What is less than a twentieth of the peak made no peak,
  * and is 0 here.  What grows from step to step (growth.h) is not counted as left.
  */
-#ifndef VS_CAUSES_H
-#define VS_CAUSES_H
+#ifndef VS_ANALYSIS_CAUSES_H
+#define VS_ANALYSIS_CAUSES_H
 
 #include "growth.h"
 #include "savings.h"

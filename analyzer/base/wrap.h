@@ -1,8 +1,8 @@
 /*
  * wrap.h - sentences for a terminal: broken at blanks, so that no line is wider than a page.
  */
-#ifndef VS_WRAP_H
-#define VS_WRAP_H
+#ifndef VS_BASE_WRAP_H
+#define VS_BASE_WRAP_H
 
 #include <stdio.h>
 

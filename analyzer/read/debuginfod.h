@@ -5,8 +5,8 @@
  * opened then: without it, or without servers, there are names from symbol tables and no source lines.  The
  * client keeps what it gets in its cache and obeys the other DEBUGINFOD_ variables.
  */
-#ifndef VS_DEBUGINFOD_H
-#define VS_DEBUGINFOD_H
+#ifndef VS_READ_DEBUGINFOD_H
+#define VS_READ_DEBUGINFOD_H
 
 #include <stdint.h>
 

@@ -13,8 +13,8 @@
  * stands in for libunwind's mutexes (stacks/unwind_imports.c), which gives up instead of waiting for ever.
  * The hot path of recording takes none.
  */
-#ifndef VS_LOCK_ORDER_H
-#define VS_LOCK_ORDER_H
+#ifndef VS_CORE_LOCK_ORDER_H
+#define VS_CORE_LOCK_ORDER_H
 
 /* X(place, whose it is, what may be called with it held), from the outermost on */
 #define VS_LOCK_ORDER(X)                                                                                     \

@@ -2,8 +2,8 @@
  * causes.h - a sentence for each cause of a device's peak that the recording shows: the first screen of a
  * report.
  */
-#ifndef VS_REPORT_CAUSES_H
-#define VS_REPORT_CAUSES_H
+#ifndef VS_SHOW_REPORT_CAUSES_H
+#define VS_SHOW_REPORT_CAUSES_H
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
  *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
  *      3.10 GiB  37.0 %  (no line; made in backward)         neither is known
  */
-#ifndef VS_REPORT_CODE_H
-#define VS_REPORT_CODE_H
+#ifndef VS_SHOW_REPORT_CODE_H
+#define VS_SHOW_REPORT_CODE_H
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * resolve.c - look-ups by dlsym and dlvsym: which of them we answer, and with what.
  *
  * dlsym.S asks vs_dlsym_lookup() about every look-up in the process; it is also the moment at which objects
- * that came since the last one are looked through (adopt.c).  Names that are not in driver.def
+ * that came since the last one are looked through (rebind_loaded.c).  Names that are not in driver.def
  * (nearly all) go to the real dlsym by a jump.  For the others the answer is what the caller would have got
  * without us, and, where that is the loaded driver's function, our wrapper of it:
  *
@@ -153,10 +153,10 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *
     const struct vs_dlsym_answer not_ours = {NULL, 0};
     if (vs_find_next_dlsym() == NULL)
         return (struct vs_dlsym_answer){NULL, 1};
-    if (!vs_adopt_ready() || name == NULL)
+    if (!vs_rebind_ready() || name == NULL)
         return not_ours;
     int saved = errno;
-    vs_adopt_new_objects();
+    vs_rebind_loaded();
     bool candidate = name[0] == 'c' && name[1] == 'u';
     const struct vs_row *row = candidate ? vs_row_find(name) : NULL;
     if (candidate && row == NULL)
@@ -203,12 +203,12 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlvsym_lookup(void *handle, const char 
     const struct vs_dlsym_answer not_ours = {NULL, 0};
     if (vs_find_next_dlvsym() == NULL)
         return (struct vs_dlsym_answer){NULL, 1};
-    if (handle == RTLD_NEXT && vs_adopt_ready() && name != NULL && is_look_up(name))
+    if (handle == RTLD_NEXT && vs_rebind_ready() && name != NULL && is_look_up(name))
         return lookup_next_interposer(name, caller);
-    if (!vs_adopt_ready() || name == NULL || version == NULL || name[0] != 'c' || name[1] != 'u')
+    if (!vs_rebind_ready() || name == NULL || version == NULL || name[0] != 'c' || name[1] != 'u')
         return not_ours;
     int saved = errno;
-    vs_adopt_new_objects();
+    vs_rebind_loaded();
     const struct vs_row *row = vs_row_find(name);
     struct vs_dlsym_answer answer = row != NULL ? lookup_version(row, handle, version, caller) : not_ours;
     errno = saved;
@@ -240,6 +240,6 @@ void vs_hooks_init(void)
         return;
     vs_find_next_dlsym();
     startup_objects = vs_loaded_count();
-    vs_unbind_strangers();
-    vs_adopt_begin();
+    vs_rebind_startup();
+    vs_rebind_begin();
 }

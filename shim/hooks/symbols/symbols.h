@@ -16,16 +16,17 @@ bool vs_hooks_late(void);
 
 /* ---- between the files of this folder ---- */
 
-/* Gives references that only our exports satisfied back what they would have been (unbind.c).  Safe before
- * the C library is initialised. */
-void vs_unbind_strangers(void);
+/* Binds references that only our exports satisfied to what they would be without us (rebind_startup.c).  Safe
+ * before the C library is initialised. */
+void vs_rebind_startup(void);
 
 /* Looks through the objects that were loaded since the last call: references that went past our exports to
- * the driver get our wrappers, weak ones that found only us become what they would have been (adopt.c).
- * Cheap where none came.  Takes the loader's lock: from look-ups, which do so themselves. */
-void vs_adopt_new_objects(void);
-void vs_adopt_begin(void);
-bool vs_adopt_ready(void);
+ * the driver get our wrappers, weak ones that found only us become what they would be without us
+ * (rebind_loaded.c). Cheap where none came.  Takes the loader's lock: from look-ups, which do so themselves.
+ */
+void vs_rebind_loaded(void);
+void vs_rebind_begin(void);
+bool vs_rebind_ready(void);
 
 /* Whether the driver that was learnt is in the scope of a library that loaded the one CALLER lies in. */
 bool vs_loaders_find_driver(const void *caller);

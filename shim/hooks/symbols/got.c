@@ -1,12 +1,12 @@
 /*
- * slots.c - see slots.h.
+ * got.c - see got.h.
  *
  * A relocation that names a function fills a word of the global offset table (GOT), one of the procedure
  * linkage table (PLT), or plain data.  The loader write-protects some of these afterwards (RELRO): such a
  * page is made writable for the moment.
  */
 #define _GNU_SOURCE
-#include "slots.h"
+#include "got.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 #define RELOC_PLAIN R_AARCH64_ABS64
 #endif
 
-static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs_slot *out)
+static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs_got_slot *out)
 {
     unsigned type = ELF64_R_TYPE(rela->r_info);
     if (type != RELOC_GOT && type != RELOC_PLT && type != RELOC_PLAIN)
@@ -30,18 +30,18 @@ static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs
     const char *name = o->strings + symbol->st_name;
     if (symbol->st_shndx != SHN_UNDEF || name[0] != 'c' || name[1] != 'u')
         return false;
-    *out = (struct vs_slot){.at = o->bias + rela->r_offset,
-                            .addend = type == RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0,
-                            .name = name,
-                            .weak = ELF64_ST_BIND(symbol->st_info) == STB_WEAK,
-                            .plt = type == RELOC_PLT};
+    *out = (struct vs_got_slot){.at = o->bias + rela->r_offset,
+                                .addend = type == RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0,
+                                .name = name,
+                                .weak = ELF64_ST_BIND(symbol->st_info) == STB_WEAK,
+                                .plt = type == RELOC_PLT};
     return true;
 }
 
-void vs_slots_visit(const struct vs_image *o, void (*visit)(const struct vs_slot *slot, void *context),
-                    void *context)
+void vs_got_visit(const struct vs_image *o, void (*visit)(const struct vs_got_slot *slot, void *context),
+                  void *context)
 {
-    struct vs_slot slot;
+    struct vs_got_slot slot;
     for (size_t i = o->relative_count; i < o->rela_count; i++)
         if (slot_of(o, &o->rela[i], &slot))
             visit(&slot, context);
@@ -63,7 +63,7 @@ static bool in_data(const struct vs_image *o, uintptr_t at)
     return false;
 }
 
-bool vs_slot_write(const struct vs_image *o, const struct vs_slot *slot, uintptr_t value)
+bool vs_got_write(const struct vs_image *o, const struct vs_got_slot *slot, uintptr_t value)
 {
     if (!in_data(o, slot->at))
         return false;

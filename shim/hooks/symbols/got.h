@@ -1,13 +1,13 @@
 /*
- * slots.h - the words of a loaded object that the loader fills with the addresses of functions, and writing
- * them.
+ * got.h - GOT slots: the words of a loaded object that the loader fills with the addresses of functions (of
+ * the global offset table, of the procedure linkage table, of plain data); finding and writing them.
  */
-#ifndef VS_HOOKS_SYMBOLS_SLOTS_H
-#define VS_HOOKS_SYMBOLS_SLOTS_H
+#ifndef VS_HOOKS_SYMBOLS_GOT_H
+#define VS_HOOKS_SYMBOLS_GOT_H
 
 #include "hooks/loader/image.h"
 
-struct vs_slot {
+struct vs_got_slot {
     uintptr_t at;     /* address of the word */
     uintptr_t addend; /* what it holds beyond the function's address */
     const char *name; /* the function that is referred to */
@@ -16,19 +16,19 @@ struct vs_slot {
 };
 
 /* The word as it is now, without the addend. */
-static inline uintptr_t vs_slot_value(const struct vs_slot *slot)
+static inline uintptr_t vs_got_value(const struct vs_got_slot *slot)
 {
     /* relaxed: code at the address has been mapped for as long as the word has held it */
     return __atomic_load_n((uintptr_t *)slot->at, __ATOMIC_RELAXED) - slot->addend;
 }
 
 /* Calls VISIT for every slot of IMAGE that refers to a function of another object whose name begins "cu". */
-void vs_slots_visit(const struct vs_image *image, void (*visit)(const struct vs_slot *slot, void *context),
-                    void *context);
+void vs_got_visit(const struct vs_image *image, void (*visit)(const struct vs_got_slot *slot, void *context),
+                  void *context);
 
 /* Nobody else may write slots of IMAGE meanwhile.  False, with nothing written: the word lies in code or in
  * read-only data (a library with text relocations), which stays as it is, or the kernel keeps its page
  * sealed. */
-bool vs_slot_write(const struct vs_image *image, const struct vs_slot *slot, uintptr_t value);
+bool vs_got_write(const struct vs_image *image, const struct vs_got_slot *slot, uintptr_t value);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * unbind.c - gives references that only our exports satisfied back what they would have been without us.
+ * rebind_startup.c - objects that the program starts with: binds references that only our exports satisfied
+ * to what they would be without us.
  *
  * A program not linked with libcuda may declare `cuInit` weak and test it: NULL means "no CUDA here".  The
  * loader, finding our export, binds it to us.  Likewise a program may bring a library of its own that defines
@@ -10,7 +11,7 @@
  * This runs before the C library's own initialisation: no allocation, no dlopen (it would run the other
  * libraries' constructors, libc's among them, without an environment), no dlsym (a failing one allocates).
  *
- * References of objects that are loaded later: adopt.c.
+ * References of objects that are loaded later: rebind_loaded.c.
  */
 #define _GNU_SOURCE
 #include "symbols.h"
@@ -18,7 +19,7 @@
 #include "hooks/driver.h"
 
 #include "hooks/loader/image.h"
-#include "slots.h"
+#include "got.h"
 
 /* ---- what the loader would have found ---- */
 
@@ -50,13 +51,13 @@ static struct search search_without_us(const char *name)
 
 /* ---- slots ---- */
 
-static void unbind_slot(const struct vs_slot *slot, void *context)
+static void unbind_slot(const struct vs_got_slot *slot, void *context)
 {
     const struct vs_image *o = context;
     const struct vs_row *row = vs_row_find(slot->name);
     if (row == NULL)
         return;
-    bool is_ours = vs_slot_value(slot) == (uintptr_t)row->wrapper;
+    bool is_ours = vs_got_value(slot) == (uintptr_t)row->wrapper;
     if (!is_ours && !slot->plt) /* a PLT slot may be bound later: to us */
         return;
     struct search without_us = search_without_us(row->symbol);
@@ -66,18 +67,18 @@ static void unbind_slot(const struct vs_slot *slot, void *context)
      * and a PLT slot that is not bound yet was made to be called, not tested */
     if (without_us.found == 0 && (!slot->weak || !is_ours))
         return;
-    vs_slot_write(o, slot, without_us.found + slot->addend);
+    vs_got_write(o, slot, without_us.found + slot->addend);
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct vs_image image;
     if (vs_image_read(&image, info))
-        vs_slots_visit(&image, unbind_slot, &image);
+        vs_got_visit(&image, unbind_slot, &image);
     return 0;
 }
 
-void vs_unbind_strangers(void)
+void vs_rebind_startup(void)
 {
     dl_iterate_phdr(visit, NULL);
 }

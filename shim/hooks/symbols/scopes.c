@@ -1,6 +1,6 @@
-/* census.c - see census.h. */
+/* scopes.c - see scopes.h. */
 #define _GNU_SOURCE
-#include "census.h"
+#include "scopes.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -9,10 +9,10 @@
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct vs_census *c = data;
+    struct vs_scopes *c = data;
     if (c->count == c->room)
         return 1;
-    struct vs_census_object *o = &c->objects[c->count];
+    struct vs_scope_object *o = &c->objects[c->count];
     if (!vs_image_read(&o->image, info))
         o->image = (struct vs_image){.start = 0};
     o->path = info->dlpi_name != NULL ? info->dlpi_name : "";
@@ -25,8 +25,8 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 struct use {
-    struct vs_census *census;
-    void (*function)(struct vs_census *, void *);
+    struct vs_scopes *scopes;
+    void (*function)(struct vs_scopes *, void *);
     void *context;
 };
 
@@ -34,19 +34,19 @@ struct use {
 static int locked(struct dl_phdr_info *info, size_t size, void *data)
 {
     const struct use *use = data;
-    dl_iterate_phdr(collect, use->census);
-    use->function(use->census, use->context);
+    dl_iterate_phdr(collect, use->scopes);
+    use->function(use->scopes, use->context);
     return 1;
 }
 
-bool vs_census_take(void (*function)(struct vs_census *, void *), void *context)
+bool vs_scopes_take(void (*function)(struct vs_scopes *, void *), void *context)
 {
     size_t room = (size_t)vs_loaded_count() + 64; /* others may be loading */
-    size_t bytes = room * (sizeof(struct vs_census_object) + sizeof(size_t));
+    size_t bytes = room * (sizeof(struct vs_scope_object) + sizeof(size_t));
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    struct vs_census c = {.objects = memory, .room = room, .self = room};
+    struct vs_scopes c = {.objects = memory, .room = room, .self = room};
     c.scope = (size_t *)(c.objects + room);
     struct use use = {&c, function, context};
     dl_iterate_phdr(locked, &use);
@@ -54,7 +54,7 @@ bool vs_census_take(void (*function)(struct vs_census *, void *), void *context)
     return true;
 }
 
-static size_t find(const struct vs_census *c, const char *name)
+static size_t find(const struct vs_scopes *c, const char *name)
 {
     size_t at = 0;
     while (at < c->count && !vs_image_is_called(&c->objects[at].image, c->objects[at].path, name))
@@ -70,7 +70,7 @@ static bool among(const size_t *places, size_t n, size_t at)
     return false;
 }
 
-size_t vs_census_scope(struct vs_census *c, size_t at)
+size_t vs_scopes_of(struct vs_scopes *c, size_t at)
 {
     size_t n = 0;
     c->scope[n++] = at;
@@ -86,7 +86,7 @@ size_t vs_census_scope(struct vs_census *c, size_t at)
     return n;
 }
 
-size_t vs_census_definer(const struct vs_census *c, size_t n, const char *name)
+size_t vs_scopes_definer(const struct vs_scopes *c, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++) {
         const struct vs_image *image = &c->objects[c->scope[i]].image;

@@ -1,6 +1,6 @@
 /*
- * adopt.c - objects that are loaded later: their references go where they would have gone without us, and
- * where that is the driver, to our wrappers.
+ * rebind_loaded.c - objects that are loaded later: binds their references to driver functions again, to what
+ * they would be without us, and where that is the driver, to our wrappers.
  *
  * An object that dlopen loads with RTLD_DEEPBIND prefers its own libraries to the global scope: linked with
  * the driver, it is bound to the driver itself, past our exports.  An object with a weak reference to the
@@ -24,11 +24,11 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "census.h"
+#include "scopes.h"
 #include "hooks/driver.h"
 #include "hooks/loader/next.h"
 #include "hooks/uncovered.h"
-#include "slots.h"
+#include "got.h"
 #include "symbols.h"
 
 /* What the last look saw; the count of loads is read without a lock.  Zero: too early for any of this.  The
@@ -50,29 +50,30 @@ struct look {
 };
 
 struct object { /* that is being looked through */
-    struct vs_census *census;
+    struct vs_scopes *scopes;
     struct look *look;
     size_t at;
 };
 
 /* ---- what a reference would have been without us ---- */
 
-/* The first definition in the scope of AT or of an object that loaded it; the census's count where none. */
-static size_t definer_in_scopes(struct vs_census *c, size_t at, const char *name)
+/* The first definition in the scope of AT or of an object that loaded it; the number of objects where there
+ * is none. */
+static size_t definer_in_scopes(struct vs_scopes *c, size_t at, const char *name)
 {
-    size_t found = vs_census_definer(c, vs_census_scope(c, at), name);
+    size_t found = vs_scopes_definer(c, vs_scopes_of(c, at), name);
     for (size_t i = startup_objects; i < c->count && found == c->count; i++) {
-        size_t n = vs_census_scope(c, i);
+        size_t n = vs_scopes_of(c, i);
         bool holds = false;
         for (size_t k = 0; k < n; k++)
             holds = holds || c->scope[k] == at;
         if (holds)
-            found = vs_census_definer(c, n, name);
+            found = vs_scopes_definer(c, n, name);
     }
     return found;
 }
 
-static size_t definer_at_startup(const struct vs_census *c, const char *name)
+static size_t definer_at_startup(const struct vs_scopes *c, const char *name)
 {
     for (size_t i = 0; i < startup_objects && i < c->count; i++)
         if (i != c->self && c->objects[i].image.symbols != NULL &&
@@ -81,7 +82,7 @@ static size_t definer_at_startup(const struct vs_census *c, const char *name)
     return c->count;
 }
 
-static bool learnt_driver_exports(const struct vs_census *c, const char *name)
+static bool learnt_driver_exports(const struct vs_scopes *c, const char *name)
 {
     for (size_t i = 0; i < c->count; i++)
         if (vs_image_is_driver(&c->objects[i].image) &&
@@ -90,27 +91,27 @@ static bool learnt_driver_exports(const struct vs_census *c, const char *name)
     return false;
 }
 
-static uintptr_t address_of(const struct vs_census *c, size_t at, const char *name)
+static uintptr_t address_of(const struct vs_scopes *c, size_t at, const char *name)
 {
     return at < c->count ? vs_image_defines(&c->objects[at].image, name) : 0;
 }
 
 /* ---- slots ---- */
 
-static void rebind(const struct object *o, const struct vs_slot *slot, const void *function)
+static void rebind(const struct object *o, const struct vs_got_slot *slot, const void *function)
 {
     uintptr_t value = function != NULL ? (uintptr_t)function + slot->addend : 0;
-    const struct vs_census_object *object = &o->census->objects[o->at];
-    if (!vs_slot_write(&object->image, slot, value) && function != NULL && vs_row_find(slot->name) != NULL &&
+    const struct vs_scope_object *object = &o->scopes->objects[o->at];
+    if (!vs_got_write(&object->image, slot, value) && function != NULL && vs_row_find(slot->name) != NULL &&
         function == vs_row_find(slot->name)->wrapper)
         vs_uncovered("%s as called by %.120s, whose reference to it cannot be changed", slot->name,
                      object->path);
 }
 
 /* A slot with our wrapper in it: is that right? */
-static void check_ours(const struct object *o, const struct vs_slot *slot)
+static void check_ours(const struct object *o, const struct vs_got_slot *slot)
 {
-    struct vs_census *c = o->census;
+    struct vs_scopes *c = o->scopes;
     size_t definer = definer_at_startup(c, slot->name);
     if (definer == c->count && o->look->driver_is_global && learnt_driver_exports(c, slot->name))
         return;
@@ -129,22 +130,22 @@ static void check_ours(const struct object *o, const struct vs_slot *slot)
 
 /* A slot of the PLT that is bound at its first call; past us only where the object prefers its own libraries,
  * to us otherwise: the wrapper is right in both cases. */
-static void check_lazy(const struct object *o, const struct vs_slot *slot, const struct vs_row *row)
+static void check_lazy(const struct object *o, const struct vs_got_slot *slot, const struct vs_row *row)
 {
-    struct vs_census *c = o->census;
+    struct vs_scopes *c = o->scopes;
     if (definer_at_startup(c, slot->name) != c->count)
         return;
-    size_t definer = vs_census_definer(c, vs_census_scope(c, o->at), slot->name);
+    size_t definer = vs_scopes_definer(c, vs_scopes_of(c, o->at), slot->name);
     if (vs_driver_owns((const void *)address_of(c, definer, slot->name)))
         rebind(o, slot, row->wrapper);
 }
 
-static void check_slot(const struct vs_slot *slot, void *context)
+static void check_slot(const struct vs_got_slot *slot, void *context)
 {
     const struct object *o = context;
-    const struct vs_image *image = &o->census->objects[o->at].image;
+    const struct vs_image *image = &o->scopes->objects[o->at].image;
     const struct vs_row *row = vs_row_find(slot->name);
-    uintptr_t value = vs_slot_value(slot);
+    uintptr_t value = vs_got_value(slot);
     if (row == NULL) {
         if (vs_driver_owns((const void *)value) && vs_row_of_base(slot->name))
             vs_uncovered("%s, which this vramscope does not know, is called by a library", slot->name);
@@ -163,7 +164,7 @@ static void check_slot(const struct vs_slot *slot, void *context)
 
 /* ---- the look ---- */
 
-static size_t first_new(const struct vs_census *c, struct look *look)
+static size_t first_new(const struct vs_scopes *c, struct look *look)
 {
     if (look->from == 0) { /* the first of two looks */
         size_t gone = (size_t)(look->subs - atomic_load_explicit(&seen.subs, memory_order_relaxed));
@@ -174,19 +175,19 @@ static size_t first_new(const struct vs_census *c, struct look *look)
     return from > startup_objects ? from : startup_objects;
 }
 
-static void look_through(struct vs_census *c, void *context)
+static void look_through(struct vs_scopes *c, void *context)
 {
     struct look *look = context;
     for (size_t at = first_new(c, look); at < c->count; at++) {
         struct object o = {c, look, at};
         const struct vs_image *image = &c->objects[at].image;
         if (image->symbols != NULL && at != c->self && !vs_image_is_driver(image))
-            vs_slots_visit(image, check_slot, &o);
+            vs_got_visit(image, check_slot, &o);
     }
     if (look->adds > atomic_load_explicit(&seen.adds, memory_order_relaxed)) {
         atomic_store_explicit(&seen.subs, look->subs, memory_order_relaxed);
         atomic_store_explicit(&seen.count, look->count, memory_order_relaxed);
-        /* release: pairs with the load in vs_adopt_new_objects, which skips what has been done */
+        /* release: pairs with the load in vs_rebind_loaded, which skips what has been done */
         atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
     }
 }
@@ -217,7 +218,7 @@ static bool driver_is_global(void)
     return found;
 }
 
-void vs_adopt_new_objects(void)
+void vs_rebind_loaded(void)
 {
     struct look look = {0};
     if (dl_iterate_phdr(count_loads, &look) != 0)
@@ -225,21 +226,21 @@ void vs_adopt_new_objects(void)
     wait_for_loads();
     look.driver_known = vs_driver_learn();
     look.driver_is_global = look.driver_known && driver_is_global();
-    vs_census_take(look_through, &look);
+    vs_scopes_take(look_through, &look);
     if (!look.asks_global)
         return;
     look.nobody_global = vs_dlsym_real(RTLD_NEXT, "cuInit") == NULL;
     dlerror();
     if (look.nobody_global)
-        vs_census_take(look_through, &look);
+        vs_scopes_take(look_through, &look);
 }
 
-VS_NO_SANITIZE bool vs_adopt_ready(void)
+VS_NO_SANITIZE bool vs_rebind_ready(void)
 {
     return atomic_load_explicit(&seen.adds, memory_order_relaxed) != 0;
 }
 
-void vs_adopt_begin(void)
+void vs_rebind_begin(void)
 {
     struct look look = {0};
     dl_iterate_phdr(count_loads, &look);
@@ -256,7 +257,7 @@ struct loaders {
     bool found;
 };
 
-static void look_at_loaders(struct vs_census *c, void *context)
+static void look_at_loaders(struct vs_scopes *c, void *context)
 {
     struct loaders *l = context;
     uintptr_t p = (uintptr_t)l->caller;
@@ -270,6 +271,6 @@ static void look_at_loaders(struct vs_census *c, void *context)
 bool vs_loaders_find_driver(const void *caller)
 {
     struct loaders l = {caller, false};
-    vs_census_take(look_at_loaders, &l);
+    vs_scopes_take(look_at_loaders, &l);
     return l.found;
 }
