@@ -154,7 +154,12 @@ class Single:
 
 
 class Lengths(Single):
-    """One step: two micro-batches of lengths that hardly ever come again, then the optimizer."""
+    """One step: two micro-batches of lengths that hardly ever come again, then the optimizer.  Attention is not cuDNN's, which would
+    make a plan for each new length, and so hide what the allocator costs."""
+
+    def __init__(self, a, s):
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        super().__init__(a, s)
 
     def step(self, rng, number):
         losses, longest = [], min(1500, self.s.longest)

@@ -87,8 +87,9 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
 
 /* ---- views.c ---- */
 
-/* The oldest open one that is younger than AGE. */
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint64_t age);
+/* The shortest open one of at least COUNT granules, the oldest of equal ones; AFTER: the next one after that.
+ */
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint32_t after);
 /* A live block of SIZE bytes of LANE's in it: its tile. */
 uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint32_t lane, uint64_t size);
 void vs_view_release(struct vs_arena *a, uint32_t view);

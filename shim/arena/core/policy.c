@@ -2,7 +2,7 @@
  * policy.c - from what a request is served.
  *
  *  1. The best fitting hole of the heap.
- *  2. For large ones, the oldest view that is open and not more than twice as long.
+ *  2. For large ones, the shortest view that is open and long enough.
  *  3. New granules, as long as there are not more than the live peak and a little slack.  For small ones
  * always: there are few of them, and no view would be filled by one.
  *  4. Granules that lie idle, as a new view; where too few are idle, what is missing is created.
@@ -11,15 +11,16 @@
  * a stream, or while no wait can be made, is served from what is complete; far beyond the peak the host
  * waits.
  *
- * The choice depends on what is live and on which views there are, and a new view never goes before an old
- * one.  So a program that repeats itself gets the same answers again, and no new view is needed any more.
+ * The choice depends on what is live and on which views there are, and of two views of one length the older
+ * goes first.  So a program that repeats itself gets the same answers again, and no new view is needed any
+ * more.
  *
  * When the device has no more memory: use what is idle; wait for all pending frees and try again; give back
  * all that is idle and try again; then its error stands.
  */
 #include "internal.h"
 
-#define TRIES 16 /* views that are looked at where the oldest ones can not be waited for */
+#define TRIES 16 /* views that are looked at where the first ones can not be waited for */
 
 enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
 
@@ -66,16 +67,15 @@ static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t lan
 static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
 {
     uint32_t count = granules_for(a, size);
-    uint64_t age = 0;
+    uint32_t view = NIL;
     for (int tries = 0; tries < TRIES; tries++) {
-        uint32_t view = vs_view_find(a, count, age);
+        view = vs_view_find(a, count, view);
         if (view == NIL)
             return NIL;
         if (wait_for_view(a, &a->view[view], lane, count)) {
             a->stats.view_hits++;
             return vs_view_claim(a, view, lane, size);
         }
-        age = a->view[view].age;
     }
     return NIL;
 }

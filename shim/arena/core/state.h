@@ -87,7 +87,6 @@ struct run {
 };
 
 struct view {
-    uint64_t age;            /* order of creation: the older serves first */
     uint64_t last_free;      /* sequence of the last free of a block in it */
     uint32_t tile, count;    /* its addresses; granules */
     uint32_t busy;           /* granules in use by others */
@@ -218,7 +217,6 @@ struct vs_arena {
     struct view *view;
     uint32_t views, view_room, spare_views, live_views;
     uint32_t oldest_idle, youngest_idle;
-    uint64_t ages;
     struct view_class *class;
     uint32_t classes, class_room;
     uint32_t *by_count, by_count_room; /* numbers of the classes, by count */

@@ -161,7 +161,7 @@ void vs_views_make_room(struct vs_arena *a, uint32_t count)
 
 int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready, uint32_t *view)
 {
-    struct view v = {.age = ++a->ages, .count = count, .lane = (uint8_t)lane};
+    struct view v = {.count = count, .lane = (uint8_t)lane};
     uint32_t class;
     int status = prepare(a, &v, ready, view, &class);
     if (status == 0 && (status = prepare_atoms(a, &v)) == 0) {

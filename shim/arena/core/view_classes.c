@@ -1,9 +1,9 @@
 /*
  * view_classes.c - the views by number of granules.
  *
- * A request of n granules takes the oldest view of n to 2n granules that is open, whichever lane used it
- * last.  Views of one size are a class, in order of creation, with a bit for each that is open; `by_count`
- * has the classes in order of size.
+ * A request of n granules takes the shortest view of at least n that is open, of equally long ones the
+ * oldest, whichever lane used it last.  Views of one size are a class, in order of creation, with a bit for
+ * each that is open; `by_count` has the classes in order of size.
  */
 #include "internal.h"
 
@@ -22,30 +22,26 @@ static uint32_t lower_bound(const struct vs_arena *a, uint32_t count)
     return low;
 }
 
-/* Of those younger than AGE. */
-static uint32_t oldest(const struct vs_arena *a, const struct view_class *c, uint64_t age)
+/* The oldest open one from number FROM of the class on. */
+static uint32_t next_open(const struct view_class *c, uint32_t from)
 {
-    for (uint32_t w = 0; c->members && w < c->words; w++)
-        for (uint64_t bits = c->bits[w]; bits; bits &= bits - 1) {
-            uint32_t view = c->views[w * 64 + (uint32_t)__builtin_ctzll(bits)];
-            if (a->view[view].age > age)
-                return view;
-        }
+    uint64_t mask = ~0ull << (from & 63);
+    for (uint32_t w = from >> 6; c->members && w < c->words; w++, mask = ~0ull)
+        if (c->bits[w] & mask)
+            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w] & mask)];
     return NIL;
 }
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint64_t age)
+uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint32_t after)
 {
-    uint32_t best = NIL;
-    for (uint32_t i = lower_bound(a, count); i < a->classes; i++) {
-        const struct view_class *c = &a->class[a->by_count[i]];
-        if (c->count > 2 * (uint64_t)count)
-            break;
-        uint32_t view = oldest(a, c, age);
-        if (view != NIL && (best == NIL || a->view[view].age < a->view[best].age))
-            best = view;
+    uint32_t from = after == NIL ? 0 : a->view[after].index + 1;
+    for (uint32_t i = lower_bound(a, after == NIL ? count : a->view[after].count); i < a->classes;
+         i++, from = 0) {
+        uint32_t view = next_open(&a->class[a->by_count[i]], from);
+        if (view != NIL)
+            return view;
     }
-    return best;
+    return NIL;
 }
 
 /* Closes the gaps that removed views left, once they are half of it. */

@@ -94,7 +94,7 @@ static void a_view_serves_again_without_a_call(void **state)
     uint64_t view = take(VS_ARENA_ANY, 6 * G);
     give(view, VS_ARENA_ANY);
     uint64_t calls = k.calls;
-    assert_int_equal(take(VS_ARENA_ANY, 4 * G), view); /* not less than half of it */
+    assert_int_equal(take(VS_ARENA_ANY, 4 * G), view);
     assert_int_equal(k.calls, calls);
     assert_int_equal(stats().view_hits, 1);
     end();
