@@ -105,7 +105,6 @@ void vs_deferred_ebb(struct vs_arena *a)
 
 void vs_deferred_miss(struct vs_arena *a)
 {
-    vs_deferred_shorten(a, true);
     if (a->stats.deferred - a->late_bytes <= a->defer_rest + vs_deferred_most(a))
         return;
     vs_settle(a); /* one wait for many that wait for single lanes, before they add up to much */
