@@ -143,11 +143,8 @@ static bool has_addresses(const struct vs_arena *a, uint32_t count)
 
 void vs_views_make_room(struct vs_arena *a, uint32_t count)
 {
-    uint64_t most = a->config.max_mappings, target = most - most / 16;
-    if (a->stats.mappings + count <= most)
-        target = most;
     for (uint32_t view = a->oldest_idle;
-         view != NIL && (a->stats.mappings + count > target || !has_addresses(a, count));) {
+         view != NIL && (a->stats.mappings + count > a->config.max_mappings || !has_addresses(a, count));) {
         uint32_t younger = a->view[view].younger;
         if (!vs_view_complete(a, &a->view[view]) && vs_settle(a) != 0)
             return;
