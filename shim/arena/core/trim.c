@@ -1,9 +1,8 @@
 /*
  * trim.c - giving granules back to the device.
  *
- * Only granules that are idle, and whose last use is done, can go; every mapping of them must go first.  So
- * those that no view aliases go first, from the tops of the heaps down; then, if need be, the views of others
- * are removed, or shortened where a live block needs only their beginning.
+ * Only granules that are idle, and whose last use is done, can go, from the tops of the heaps down.  Every
+ * mapping of them goes first: views are removed, or shortened where a live block needs only their beginning.
  */
 #include "internal.h"
 
@@ -84,13 +83,13 @@ static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
 }
 
 /* One heap, from its top down. */
-static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep, bool aliased)
+static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep)
 {
     const struct heap *h = &a->heap[heap];
     uint32_t slot = h->first + h->top;
     while (slot > h->first && a->idle > keep) {
         uint32_t end = slot--;
-        if (!can_go(a, slot) || (is_aliased(a, slot) && (!aliased || unalias(a, slot) != 0)))
+        if (!can_go(a, slot) || (is_aliased(a, slot) && unalias(a, slot) != 0))
             continue;
         while (slot > h->first && a->idle - (end - slot) > keep && can_go(a, slot - 1) &&
                !is_aliased(a, slot - 1))
@@ -102,10 +101,9 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep, bool ali
 
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
-    vs_holes_share(a, 0); /* what lies in two of them is in one then */
-    for (int aliased = 0; aliased < 2; aliased++)
-        for (uint32_t small = 0; small < 2; small++) /* a small heap needs its granules again soonest */
-            for (uint32_t lane = LANES + 1; lane-- > 0;)
-                if (a->heap[2 * lane + small].top)
-                    trim_heap(a, 2 * lane + small, keep, aliased);
+    vs_holes_share(a, 0);                        /* what lies in two of them is in one then */
+    for (uint32_t small = 0; small < 2; small++) /* a small heap needs its granules again soonest */
+        for (uint32_t lane = LANES + 1; lane-- > 0;)
+            if (a->heap[2 * lane + small].top)
+                trim_heap(a, 2 * lane + small, keep);
 }
