@@ -3,7 +3,8 @@
  * the peak.
  *
  *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
- *                         [trim=BYTES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1] TRACE...
+ *                         [trim=BYTES] [window=FREES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1]
+ * [waits=0] [mappings=GRANULES] [device=GRANULES] [without=RULE] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
  * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the
@@ -11,8 +12,12 @@
  * Further passes free what the run left and begin again from that state; last: the last of them, or the last
  * quarter of the only one.  lag: marks are reached so many events later, or up to half as much earlier or
  * later, each by chance.  Where there are several streams, each is a lane.  defer: no stream is known, and
- * frees do not wait.  Two kinds of TRACE are made up, training loops on N streams (training_trace.h):
- * training:N, and lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]], whose lengths never repeat.
+ * frees do not wait.  waits=0: no stream is made to wait for another.  without: one rule of
+ * shim/arena/core/rules.h is left out; bench_arena_rules.py does so with each.
+ *
+ * Some traces are made up: training:N, a loop on N streams, lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]],
+ * one whose lengths never repeat, small:N, a small one (training_trace.h); random:N, growing:N, cross:N,
+ * mixed:N, turns, halves, phases:STEPS (hard_traces.h).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -22,10 +27,12 @@
 
 #include "arena/core/arena.h"
 #include "arena/core/backing_count.h"
-#include "training_trace.h"
+#include "arena/core/rules.h"
+#include "hard_traces.h"
 
+uint64_t vs_arena_rules_off;
 static struct vs_arena_config config = {.capacity = 192ull << 30};
-static uint64_t lag;
+static uint64_t lag, device; /* events; granules that the device has, 0 = enough */
 static int passes = 1;
 static bool defer;
 
@@ -56,23 +63,40 @@ static bool read_event(FILE *f, struct trace_event *e)
     return words >= 1;
 }
 
-/* A training loop whose lengths are those of a list, or never repeat. */
+/* False: no trace of that name is made up. */
 static bool made_up(const char *name, struct trace *t)
 {
-    uint32_t streams = 1;
+    uint32_t n = 1;
     struct training m = {.layers = 24, .hidden = 2048, .inner = 5504, .vocabulary = 32000, .batches = 44};
-    bool list = sscanf(name, "training:%u", &streams) == 1;
-    bool random = sscanf(name, "lengths:%u:%u:%lu:%lu:%lu", &streams, &m.layers, &m.hidden, &m.inner,
-                         &m.vocabulary) >= 1;
-    if (random) {
+    if (sscanf(name, "training:%u", &n) == 1) {
+        m.streams = n;
+        *t = training_trace(&m);
+    } else if (sscanf(name, "small:%u", &n) == 1) {
+        *t = training_trace(&(struct training){n, 200, 6, 512, 1536, 4096, 50, 500});
+    } else if (sscanf(name, "lengths:%u:%u:%lu:%lu:%lu", &n, &m.layers, &m.hidden, &m.inner, &m.vocabulary) >=
+               1) {
+        m.streams = n;
         m.batches = 200;
         m.shortest = 400;
         m.longest = 6000;
-    }
-    m.streams = streams && streams <= STREAMS ? streams : 1;
-    if (list || random)
         *t = training_trace(&m);
-    return list || random;
+    } else if (sscanf(name, "cross:%u", &n) == 1 || sscanf(name, "mixed:%u", &n) == 1) {
+        m.streams = n;
+        *t = strange_trace(&m, 8, name[0] == 'm' ? ANY : 0);
+    } else if (!strcmp(name, "turns")) {
+        *t = turns_trace(ANY);
+    } else if (!strcmp(name, "halves")) {
+        *t = halves_trace();
+    } else if (sscanf(name, "random:%u", &n) == 1) {
+        *t = random_trace(n, 20000, 8ull << 30);
+    } else if (sscanf(name, "growing:%u", &n) == 1) {
+        *t = growing_trace(n, 400, 96 << 10);
+    } else if (sscanf(name, "phases:%u", &n) == 1) {
+        *t = phases_trace(4, n, 256 << 20, 8ull << 30);
+    } else {
+        return false;
+    }
+    return n >= 1 && (n <= STREAMS || name[0] == 'p');
 }
 
 static bool read_trace(const char *path, struct trace *t)
@@ -98,6 +122,7 @@ struct replay {
     uint32_t lane[STREAMS + 1]; /* of a stream */
     uint64_t *address;          /* of an id; 0 = not live */
     uint8_t *stream;
+    uint32_t refused; /* requests */
 };
 
 static uint32_t lane_of(struct replay *r, int stream)
@@ -110,13 +135,17 @@ static uint32_t lane_of(struct replay *r, int stream)
 
 static void allocate(struct replay *r, const struct trace_event *e)
 {
-    if (vs_arena_malloc(r->arena, lane_of(r, e->stream), e->size, &r->address[e->id]) != 0)
-        exit(3);
+    if (vs_arena_malloc(r->arena, lane_of(r, e->stream), e->size, &r->address[e->id]) != 0) {
+        r->refused++;
+        r->address[e->id] = 0;
+    }
     r->stream[e->id] = (uint8_t)e->stream;
 }
 
 static void release(struct replay *r, uint32_t id, int freed_on)
 {
+    if (!r->address[id])
+        return; /* it was refused */
     int stream = freed_on > 0 ? freed_on - 1 : r->stream[id];
     if (vs_arena_free(r->arena, r->address[id], lane_of(r, stream), defer ? VS_FREE_DEFER : 0) != 0)
         exit(4);
@@ -153,26 +182,29 @@ static void rewind_to_start(struct replay *r, const struct trace *t)
 static uint64_t now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* a busy machine takes nothing from it */
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void say(const char *path, const struct replay *r, uint64_t calls, uint32_t events, double ns,
-                double last)
+static void say(const char *path, const struct replay *r, uint64_t calls, uint64_t last_calls,
+                uint32_t events, double ns, double last)
 {
     struct vs_arena_stats s;
     const char *name = strrchr(path, '/');
     vs_arena_stats(r->arena, &s);
     printf("%-24s live %9.1f MiB R %.4f reserved %llu B created %llu aliased %llu calls/1000 %8.1f last "
            "%6llu hits %.4f views %5llu mappings %.2f x "
-           "follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event %.0f last %.0f\n",
+           "refused %u released %llu follows %llu settles %llu evicted %llu marks %llu looks %llu ns/event "
+           "%.0f last %.0f events %llu all %llu\n",
            name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
            (double)s.peak_reserved / (double)s.peak_allocated, (unsigned long long)s.peak_reserved,
            (unsigned long long)s.created, (unsigned long long)s.aliased, 1000.0 * (double)calls / events,
-           (unsigned long long)(r->count.calls - calls), (double)s.hits / (double)s.mallocs,
-           (unsigned long long)s.views, (double)(s.peak_mappings << 21) / (double)s.peak_reserved,
-           (unsigned long long)s.follows, (unsigned long long)s.settles, (unsigned long long)s.evicted,
-           (unsigned long long)r->count.marks, (unsigned long long)r->count.looks, ns, last);
+           (unsigned long long)last_calls, (double)s.hits / (double)s.mallocs, (unsigned long long)s.views,
+           (double)(s.peak_mappings << 21) / (double)s.peak_reserved, r->refused,
+           (unsigned long long)s.released, (unsigned long long)s.follows, (unsigned long long)s.settles,
+           (unsigned long long)s.evicted, (unsigned long long)r->count.marks,
+           (unsigned long long)r->count.looks, ns, last, (unsigned long long)r->count.now,
+           (unsigned long long)r->count.calls);
 }
 
 static void run(const char *path)
@@ -183,8 +215,14 @@ static void run(const char *path)
         fprintf(stderr, "%s: no trace: write one with bench_arena_trace.py\n", path);
         exit(1);
     }
+    r.count.capacity = device;
     struct vs_backing b = vs_backing_of_counters(&r.count, 2u << 20);
-    if (vs_arena_create(&r.arena, &b, &config) != 0)
+    struct vs_arena_config c = config;
+    if (!RULE(SMALL_HEAP))
+        c.small = 1;
+    c.plain = c.plain || !RULE(VIEWS);
+    c.no_follows = c.no_follows || !RULE(FOLLOWS);
+    if (vs_arena_create(&r.arena, &b, &c) != 0)
         exit(2);
     r.address = calloc(t.ids, sizeof *r.address);
     r.stream = calloc(t.ids, 1);
@@ -207,12 +245,37 @@ static void run(const char *path)
     }
     uint64_t last = r.count.calls - (passes > 1 ? before : early);
     double last_ns = (double)(now_ns() - last_begin) / (t.count - (passes > 1 ? t.first : late));
-    r.count.calls = calls + last;
-    say(path, &r, calls, t.count - third, (double)(end - begin) / (double)events, last_ns);
+    say(path, &r, calls, last, t.count - third, (double)(end - begin) / (double)events, last_ns);
     vs_arena_destroy(r.arena);
     free(r.address);
     free(r.stream);
     free(t.event);
+}
+
+/* Of rules.h, by name; "list" writes them all. */
+static void leave_out(const char *name)
+{
+    static const struct {
+        const char *name, *text;
+    } rules[] = {
+#define X(name, text) {#name, text},
+        VS_ARENA_RULES(X)
+#undef X
+    };
+    bool list = !strcmp(name, "list"), found = list || !*name;
+    vs_arena_rules_off = 0;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (list)
+            printf("%s\t%s\n", rules[i].name, rules[i].text);
+        if (strcmp(name, rules[i].name) != 0)
+            continue;
+        vs_arena_rules_off = 1ull << i;
+        found = true;
+    }
+    if (!found) {
+        fprintf(stderr, "%s: no rule of shim/arena/core/rules.h; without=list shows them\n", name);
+        exit(1);
+    }
 }
 
 int main(int argc, char **argv)
@@ -234,6 +297,16 @@ int main(int argc, char **argv)
             defer = n;
         else if (!strncmp(argv[i], "trim=", 5))
             config.trim_above = n;
+        else if (!strncmp(argv[i], "without=", 8))
+            leave_out(value + 1);
+        else if (!strncmp(argv[i], "waits=", 6))
+            config.no_follows = !n;
+        else if (!strncmp(argv[i], "mappings=", 9))
+            config.max_mappings = n;
+        else if (!strncmp(argv[i], "window=", 7))
+            config.trim_window = (uint32_t)n;
+        else if (!strncmp(argv[i], "device=", 7))
+            device = n;
         else if (!strncmp(argv[i], "keep=", 5))
             config.keep_frees = (uint32_t)n;
         else if (!strncmp(argv[i], "small=", 6))

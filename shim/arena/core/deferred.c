@@ -32,7 +32,7 @@ void vs_free_block(struct vs_arena *a, uint32_t tile)
     else
         vs_hole_free(a, tile, lane);
     if (a->oldest_hole != NIL)
-        vs_holes_share(a, a->config.keep_frees);
+        vs_holes_share(a, RULE(KEEP) ? a->config.keep_frees : 0);
 }
 
 uint64_t vs_deferred_most(const struct vs_arena *a)
@@ -44,6 +44,8 @@ uint64_t vs_deferred_most(const struct vs_arena *a)
 uint64_t vs_deferred_allowed(const struct vs_arena *a)
 {
     uint64_t most = a->config.defer_bytes ? a->config.defer_bytes : LEAST;
+    if (!RULE(DEFER_SLACK))
+        return 0;
     return a->stats.deferred < most ? a->stats.deferred : most;
 }
 
@@ -119,7 +121,7 @@ static void mark(struct vs_arena *a)
     struct pace *p = &a->pace;
     if (vs_order_mark(a, VS_ARENA_ANY) != 0)
         a->lane[VS_ARENA_ANY].unmarked = 0; /* none can be had: not at each free anew */
-    if (p->wide == WIDEST || p->left-- > 0)
+    if (!RULE(WIDE) || p->wide == WIDEST || p->left-- > 0)
         return;
     p->wide++;
     p->left = p->again;

@@ -97,7 +97,7 @@ int vs_order_mark(struct vs_arena *a, uint32_t lane)
  * driver, and when somebody is short one is made for him. */
 static uint64_t until_mark(const struct vs_arena *a, const struct lane *q)
 {
-    return q->marks < MARKS ? a->config.mark_bytes : QUIET * a->config.mark_bytes;
+    return q->marks < MARKS || !RULE(QUIET) ? a->config.mark_bytes : QUIET * a->config.mark_bytes;
 }
 
 void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
@@ -110,7 +110,7 @@ void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
     if (a->lanes < 2 || lane == VS_ARENA_ANY)
         return;
     q->unmarked += bytes;
-    if (q->unmarked >= until_mark(a, q))
+    if (RULE(MARKS) && q->unmarked >= until_mark(a, q))
         vs_order_mark(a, lane); /* none now: then at the next free, or when somebody is short */
 }
 
@@ -125,7 +125,7 @@ static void look_at_marks(struct vs_arena *a, uint32_t lane)
     }
     if (done > q->done || !q->marks)
         q->patience = 1;
-    else if (q->patience < PATIENCE)
+    else if (q->patience < PATIENCE && RULE(PATIENCE))
         q->patience *= 2;
     if (lane == VS_ARENA_ANY)
         device_done(a, done);

@@ -87,7 +87,7 @@ static void look_for_ebb(struct vs_arena *a)
         return;
     e->armed = false;
     e->since = 0;
-    e->now = true;
+    e->now = RULE(EBB);
 }
 
 void vs_deferred_waiting_free(struct vs_arena *a)
@@ -105,7 +105,7 @@ void vs_deferred_ebb(struct vs_arena *a)
 
 void vs_deferred_miss(struct vs_arena *a)
 {
-    if (a->stats.deferred - a->late_bytes <= a->defer_rest + vs_deferred_most(a))
+    if (!RULE(ONE_WAIT) || a->stats.deferred - a->late_bytes <= a->defer_rest + vs_deferred_most(a))
         return;
     vs_settle(a); /* one wait for many that wait for single lanes, before they add up to much */
     a->defer_rest = a->stats.deferred - a->late_bytes;

@@ -44,8 +44,8 @@ static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t s
 static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
 {
     uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)granules);
-    uint64_t more = a->wanted * slack / 1000;
-    if (a->stats.deferred && more < granule_bytes(a))
+    uint64_t more = RULE(SLACK) ? a->wanted * slack / 1000 : 0;
+    if (RULE(DEFER_GRANULE) && a->stats.deferred && more < granule_bytes(a))
         more = granule_bytes(a);
     return reserved <= a->wanted + more + vs_deferred_allowed(a);
 }
@@ -68,7 +68,7 @@ static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
 {
     uint32_t count = granules_for(a, size);
     uint32_t view = NIL;
-    for (int tries = 0; tries < TRIES; tries++) {
+    for (int tries = 0; tries < (RULE(VIEW_TRIES) ? TRIES : 1); tries++) {
         view = vs_view_find(a, count, view);
         if (view == NIL)
             return NIL;
@@ -117,7 +117,7 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, bool read
     struct idle_count idle = vs_granules_count(a, lane);
     uint32_t usable = idle.ready + (ready ? 0 : idle.others);
     uint32_t missing = count > usable ? count - usable : 0;
-    if (missing >= need)
+    if (RULE(GROW_INSTEAD) ? missing >= need : !idle.ready && !idle.others)
         return grow(a, heap, lane, size, tile);
     return new_view(a, lane, missing, ready, size, tile);
 }
@@ -127,6 +127,8 @@ static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, bool read
 static bool is_for_host(const struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort)
 {
     uint32_t need = vs_supply_need(a, heap_for(a, lane, false), lane, size);
+    if (!RULE(WAIT_SLACK))
+        return false;
     if (effort >= SETTLED || (effort == NORMAL && within(a, need, a->config.wait_slack)))
         return false;
     struct idle_count idle = vs_granules_count(a, lane);
@@ -151,7 +153,7 @@ static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum ef
     bool alone = lane == VS_ARENA_ANY || a->lane[lane].retired, ready = alone || a->config.no_follows;
     if ((*tile = use_view(a, lane, size)) != NIL)
         return 0;
-    if (!within(a, vs_supply_need(a, heap, lane, size), a->config.slack) &&
+    if (RULE(FROM_DEFERRED) && !within(a, vs_supply_need(a, heap, lane, size), a->config.slack) &&
         from_deferred(a, lane, size, tile))
         return 0;
     if (effort == NORMAL && within(a, vs_supply_need(a, heap, lane, size), a->config.slack)) {
@@ -171,12 +173,13 @@ static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, e
                  uint32_t *tile)
 {
     uint32_t heap = heap_for(a, lane, small);
-    vs_holes_share(a, 0);
+    if (RULE(SHARE_MISS))
+        vs_holes_share(a, 0);
     if ((*tile = fit(a, heap, lane, size)) != NIL)
         return 0;
     if (!small && !a->lane[lane].private && !a->lane[lane].plain && effort != GIVEN_BACK)
         return serve_large(a, lane, size, effort, tile);
-    if (small && effort != NORMAL && (*tile = fit(a, heap - 1, lane, size)) != NIL)
+    if (RULE(SMALL_LAST) && small && effort != NORMAL && (*tile = fit(a, heap - 1, lane, size)) != NIL)
         return 0; /* better than none */
     return grow(a, heap, lane, size, tile);
 }

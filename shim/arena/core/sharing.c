@@ -41,7 +41,7 @@ static uint64_t partly_used(const struct vs_arena *a, uint64_t size)
 static uint64_t begin_in(const struct vs_arena *a, const struct tile *hole, uint64_t size)
 {
     uint64_t mask = granule_bytes(a) - 1, even = (hole->at + mask) & ~mask;
-    if (size & mask || even == hole->at || even + size != hole->at + hole->size)
+    if (!RULE(EVEN) || size & mask || even == hole->at || even + size != hole->at + hole->size)
         return hole->at;
     return partly_used(a, size) <= a->wanted / EVEN_SHARE ? even : hole->at;
 }
@@ -105,7 +105,7 @@ static uint32_t best(const struct vs_arena *a, uint32_t heap, uint32_t lane, uin
     const struct heap *h = &a->heap[heap];
     uint32_t any = vs_holes_fit(a, &h->free[VS_ARENA_ANY], size);
     uint32_t own = lane == VS_ARENA_ANY ? NIL : vs_holes_fit(a, &h->free[lane], size);
-    if (own == NIL || any == NIL)
+    if (own == NIL || any == NIL || !RULE(SMALLER_OF_TWO))
         return own == NIL ? any : own;
     return a->tile[any].size < a->tile[own].size ? any : own;
 }
@@ -113,7 +113,7 @@ static uint32_t best(const struct vs_arena *a, uint32_t heap, uint32_t lane, uin
 /* Where the lane can not wait: the next larger ones. */
 static uint32_t find_ready(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
 {
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < (RULE(FIND_READY) ? TRIES : 0); i++) {
         uint64_t need[LANES] = {0};
         uint32_t hole = best(a, heap, lane, size);
         if (hole == NIL || !vs_order_need(a, lane, a->tile[hole].waits, a->tile[hole].seq, need))

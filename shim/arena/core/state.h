@@ -18,6 +18,7 @@
 #include "arena.h"
 #include "core/lock.h"
 #include "meta.h"
+#include "rules.h"
 
 #define NIL     UINT32_MAX
 #define LANES   VS_ARENA_LANES

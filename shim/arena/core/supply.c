@@ -28,11 +28,11 @@ static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint32_t l
     const struct heap *h = &a->heap[heap];
     const struct tile *last = h->top ? &a->tile[h->last] : NULL;
     bool usable = last && last->state == TILE_FREE && (last->lane == lane || last->lane == VS_ARENA_ANY);
-    uint64_t hole = tail && usable && last->size < size ? last->size : 0;
+    uint64_t hole = RULE(TAIL) && tail && usable && last->size < size ? last->size : 0;
     struct spot top = {h->first + h->top, granules_for(a, size - hole), false, tail};
     uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
     bool full = h->top + (uint64_t)top.count > h->limit;
-    if (vacant != NIL && ((tail && count <= top.count) || full))
+    if (vacant != NIL && ((tail && (count <= top.count || !RULE(VACANT))) || full))
         return (struct spot){slot_of(a, a->tile[vacant].at), count, true, tail};
     if (full)
         top.count = 0;
@@ -54,7 +54,7 @@ static bool has_room(const struct vs_arena *a, uint32_t count)
 {
     const struct vs_backing *b = &a->backing;
     uint64_t bytes;
-    return count < WORTH_ASKING || !b->room || b->room(b->context, &bytes) != 0 ||
+    return !RULE(ASK_ROOM) || count < WORTH_ASKING || !b->room || b->room(b->context, &bytes) != 0 ||
            place_of(a, count) <= bytes;
 }
 
@@ -96,7 +96,7 @@ static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *s
 static void regret(struct vs_arena *a, uint32_t count)
 {
     struct surplus *s = &a->surplus;
-    s->regretted = true;
+    s->regretted = RULE(REGRET);
     s->spare = 0;
     s->given -= count < s->given ? count : s->given;
 }

@@ -43,7 +43,7 @@ static void end_window(struct vs_arena *a)
 static void give_some(struct vs_arena *a)
 {
     struct surplus *s = &a->surplus;
-    uint64_t some = s->spare < AT_ONCE ? s->spare : AT_ONCE, idle = a->idle;
+    uint64_t some = s->spare < AT_ONCE || !RULE(AT_ONCE) ? s->spare : AT_ONCE, idle = a->idle;
     for (uint32_t i = 1; i < LANES; i++)
         if (a->lane[i].freed > a->lane[i].marked)
             vs_order_mark(a, i); /* so that what is freed now can go the next time */

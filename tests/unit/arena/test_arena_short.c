@@ -120,6 +120,19 @@ static void small_blocks_get_the_granules_of_large_ones(void **state)
     end();
 }
 
+/* On a full device where no granule is idle. */
+static void a_small_request_takes_from_the_heap_of_the_large_before_it_fails(void **state)
+{
+    uint64_t b[8];
+    begin(5);
+    for (int i = 0; i < 8; i++)
+        b[i] = take(VS_ARENA_ANY, G / 2 + 512);
+    give(b[1], VS_ARENA_ANY);
+    assert_int_equal(stats().idle, 0);
+    assert_int_equal(take(VS_ARENA_ANY, 512), b[1]);
+    end();
+}
+
 /* Blocks of whole granules, behind one that is none: between two that live, each leaves all it took. */
 static void behind_an_odd_block_even_ones_lie_on_granules_of_their_own(void **state)
 {
@@ -281,6 +294,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused_without_a_try),
         cmocka_unit_test(a_full_device_is_answered_step_by_step),
         cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(a_small_request_takes_from_the_heap_of_the_large_before_it_fails),
         cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_granules_of_their_own),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
         cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
