@@ -4,7 +4,7 @@
 A folder is a room (scripts/rooms.cmake): `vs_room(FOLDER USES ...)` in shim/CMakeLists.txt and analyzer/CMakeLists.txt is what it may
 include.  This says where USES names more or less than what is included, where folders include each other in a circle, and where an
 include names no folder's file.  With --calls it also reads the object files of a build: no circle of folders whose functions call each
-other, and within a folder none of more than three files (a .c and its .h are one), but for those in KNOWN, which may only shrink.
+other, and within a folder none of more than three files (a .c and its .h are one).
 
 Without --check the picture is written; with it, it is an error where the picture is another one.
 """
@@ -23,9 +23,6 @@ INCLUDE = re.compile(r'^ *# *include +"([^"]+)"', re.M)
 SOURCES = (".c", ".h", ".S", ".def")
 MOST = 3
 EVERYBODYS = ("dlsym", "dlvsym")  # ours answer the program; our own calls mean the C library's
-# what is larger still: the number of files in the largest circle of a folder, and folders whose functions call each other
-KNOWN = {"shim/arena/cuda": 6}
-KNOWN_FOLDERS = ({"shim/arena/cuda", "shim/arena/share"},)
 
 
 def declared():
@@ -122,7 +119,7 @@ def check_includes(rooms, edges):
     for circle in circles(rooms, by(os.path.dirname, edges)):
         wrong.append("folders that include each other: " + " ".join(circle))
     for circle in circles({stem(f) for f in edges}, by(stem, edges)):
-        if len(circle) > max(MOST, KNOWN.get(os.path.dirname(circle[0]), 0)):
+        if len(circle) > MOST:
             wrong.append("files that include each other: " + " ".join(circle))
     return wrong
 
@@ -157,17 +154,12 @@ def check_calls(rooms, edges, build):
     if len(graph) < 100:
         return [f"{build}/*/CMakeFiles has the objects of {len(graph)} files: is it a build of this tree?"]
     folders = {frozenset(c) for c in circles(rooms, by(os.path.dirname, graph))}
-    for circle in folders:
-        if not any(circle <= known for known in KNOWN_FOLDERS):
-            wrong.append("folders whose functions call each other: " + " ".join(sorted(circle)))
+    wrong += ["folders whose functions call each other: " + " ".join(sorted(circle)) for circle in folders]
     for room in rooms:
         inside = {f: {g for g in gs if os.path.dirname(g) == room} for f, gs in graph.items() if os.path.dirname(f) == room}
         sizes = [c for c in circles(inside, inside) if len(c) > MOST]
         for circle in sizes:
-            if len(circle) > KNOWN.get(room, MOST):
-                wrong.append(f"{len(circle)} files whose functions call each other: " + " ".join(circle))
-        if room in KNOWN and max(map(len, sizes), default=0) < KNOWN[room]:
-            wrong.append(f"the circle of {room} has shrunk: bring KNOWN up to date")
+            wrong.append(f"{len(circle)} files whose functions call each other: " + " ".join(circle))
     return wrong
 
 

@@ -5,7 +5,7 @@
  * With the arena the program's device memory comes from it, one arena per device.  Without it, memory of
  * another process's arena can be opened all the same, asked about and closed.
  */
-#include "arena/cuda/served.h"
+#include "arena/cuda/serving.h"
 #include "arena/share/share.h"
 
 static const struct vs_stand_in *const always[] = {vs_stand_ins_primary, vs_stand_ins_contexts_ended,

@@ -21,7 +21,8 @@
     X(PROVIDED, "hooks/provided.c", "the provider: what it holds, to be recorded before anybody asks again") \
     X(IMPORTING, "arena/share/imports.c, changing", "another process and the driver, for memory of theirs")  \
     X(ANSWERING, "arena/share/handover.c", "the system, for a socket and the thread that answers there")     \
-    X(MAKING, "arena/cuda/arenas.c", "an arena that begins or ends, captures and exports that end with it")  \
+    X(MAKING, "arena/device/served.c",                                                                       \
+      "an arena that begins or ends, captures and exports that end with it")                                 \
     X(POOLS, "arena/torch/pools.c", "an arena: stream queues and blocks of a pool that ends")                \
     X(COUNTS, "arena/torch/counts.c",                                                                        \
       "an arena's figures, and the report of a block in the order of counting")                              \

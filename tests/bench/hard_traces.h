@@ -11,8 +11,8 @@
  *
  * The same arguments make the same trace.
  */
-#ifndef HARD_TRACES_H
-#define HARD_TRACES_H
+#ifndef TESTS_BENCH_HARD_TRACES_H
+#define TESTS_BENCH_HARD_TRACES_H
 
 #include "training_trace.h"
 

@@ -5,8 +5,8 @@
  * same sources with VS_ARENA_RULES_SWITCHED and can leave each one out, which is how
  * docs/measurements/arena-rules.md says what it is worth.
  */
-#ifndef VS_ARENA_RULES_H
-#define VS_ARENA_RULES_H
+#ifndef VS_ARENA_CORE_RULES_H
+#define VS_ARENA_CORE_RULES_H
 
 #include <stdint.h>
 

@@ -11,17 +11,13 @@
  */
 #include "core/log.h"
 #include "core/options.h"
-#include "served.h"
+#include "arena/share/share.h"
+#include "serving.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #define PITCH 512u
-
-struct vs_served vs_served[VS_SERVED_DEVICES] = {
-    [0 ... VS_SERVED_DEVICES - 1] = {.streams = VS_LOCK(STREAMS)}};
-_Atomic bool vs_served_any;
-struct vs_lock vs_served_making = VS_LOCK(MAKING);
 
 static bool fill_calls(struct vs_arena_calls *calls)
 {
@@ -34,18 +30,6 @@ static bool fill_calls(struct vs_arena_calls *calls)
 }
 
 /* ---- arenas ---- */
-
-bool vs_served_is_primary(CUcontext context, CUdevice device)
-{
-    CUcontext primary = NULL;
-    unsigned flags;
-    int active = 0;
-    if (vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        vs_drv_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
-        return false;
-    vs_drv_cuDevicePrimaryCtxRelease_v2(device);
-    return primary == context;
-}
 
 /* One line, once: the arena's lock is held. */
 static void say_slow(const struct vs_backing_cuda *b)
@@ -148,18 +132,6 @@ struct vs_arena *vs_served_of(CUcontext context, struct vs_served **out)
     return first_here(out, context);
 }
 
-struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **out, struct vs_arena_block *block)
-{
-    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
-        struct vs_arena *arena = vs_served_arena(&vs_served[i]);
-        if (arena && vs_arena_find(arena, address, block)) {
-            *out = &vs_served[i];
-            return arena;
-        }
-    }
-    return NULL;
-}
-
 /* ---- what stands in the driver's place ---- */
 
 /* While a graph is being captured the driver serves: it refuses where the capture's mode forbids allocations,
@@ -196,19 +168,6 @@ bool vs_served_alloc_rows(struct vs_given *g, CUdeviceptr *out, size_t *pitch, s
         return false;
     *pitch = line;
     return true;
-}
-
-CUresult vs_served_peers(struct vs_served *s, uint64_t more)
-{
-    if (!vs_served_in())
-        return CUDA_SUCCESS;
-    vs_lock_take(&vs_served_making);
-    uint64_t peers = atomic_fetch_or_explicit(&s->peers, more, memory_order_relaxed) | more;
-    struct vs_arena *arena = atomic_load_explicit(&s->arena, memory_order_relaxed);
-    int granted = arena ? vs_arena_set_peers(arena, peers) : 0;
-    vs_lock_give(&vs_served_making);
-    vs_served_out();
-    return (CUresult)granted;
 }
 
 static int device_of_context(CUcontext context)
@@ -298,7 +257,7 @@ static void end_arena(CUdevice device)
     if (!arena)
         return;
     bool alone = vs_served_wait();
-    vs_sharing.arena_ends(s);
+    vs_exports_arena_ends(s);
     vs_lock_take(&vs_served_making);
     if (alone)
         take_apart(s, arena);
@@ -314,7 +273,7 @@ static void end_arena(CUdevice device)
 static void end_primary(CUdevice device)
 {
     end_arena(device);
-    vs_sharing.context_ended(NULL, device);
+    vs_imports_context_ended(NULL, device);
 }
 
 static CUresult after_release(CUresult status, CUdevice device)

@@ -23,7 +23,8 @@
  * What the arena holds but nobody uses is free to the program that asks how much is.
  */
 #include "core/log.h"
-#include "served.h"
+#include "arena/share/share.h"
+#include "serving.h"
 
 /* The block that holds ADDRESS, and the device whose arena it is of; NULL: an import's, which has none. */
 struct found {
@@ -44,7 +45,7 @@ static bool find(CUdeviceptr address, struct found *f)
         vs_served_owner(address, &f->of, &f->block);
         vs_served_out();
     }
-    return f->of || vs_sharing.opened(address, &f->block);
+    return f->of || vs_imports_opened(address, &f->block);
 }
 
 bool vs_served_block_of(CUdeviceptr address, struct vs_owned *block)

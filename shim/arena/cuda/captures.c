@@ -6,7 +6,7 @@
  * An end of what was never begun ends nothing.  The per-thread default stream is another one in each thread.
  */
 #define _GNU_SOURCE
-#include "served.h"
+#include "serving.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -6,13 +6,14 @@
  * on it as well:
  *
  *      contexts of the program's own, on the same device
- *      all contexts, the primary one included, of a device that was given access (served.h: peers)
+ *      all contexts, the primary one included, of a device that was given access (device/served.h: peers)
  *
  * They are the program's, and end when it likes, while another thread waits for one or records an event in
  * it.  So each has a number that never comes again and is kept meanwhile: who ends it waits for the keepers,
  * who would keep it waits for the end.  Work of a context that has ended is done.
  */
-#include "served.h"
+#include "arena/share/share.h"
+#include "serving.h"
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -254,7 +255,7 @@ static CUresult after_destroy(CUresult status, CUcontext context)
     if (context)
         vs_reach_ended(context, -1, status == CUDA_SUCCESS);
     if (status == CUDA_SUCCESS && context) {
-        vs_sharing.context_ended(context, -1);
+        vs_imports_context_ended(context, -1);
         vs_captures_forget(context);
     }
     return status;

@@ -9,7 +9,8 @@
  * where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  */
 #include "core/options.h"
-#include "served.h"
+#include "arena/share/share.h"
+#include "serving.h"
 
 #include <stdlib.h>
 
@@ -43,7 +44,7 @@ CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const 
                              uint32_t lane, unsigned flags)
 {
     if (block->pins)
-        vs_sharing.block_ends(s, arena, block->address);
+        vs_exports_block_ends(s, arena, block->address);
     return (CUresult)vs_arena_free(arena, block->address, lane, flags);
 }
 

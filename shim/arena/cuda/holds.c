@@ -4,7 +4,7 @@
  * A device's arena may end, with its context, and another one begin: the changes of the second are counted on
  * from those of the first, and the first's last figures are kept until somebody has asked for them.
  */
-#include "served.h"
+#include "serving.h"
 
 #include <string.h>
 

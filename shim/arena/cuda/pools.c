@@ -13,7 +13,7 @@
  * or trimmed.  Where the driver serves (while a graph is captured), its pool holds memory too: figures are
  * sums.
  */
-#include "served.h"
+#include "serving.h"
 
 static struct vs_served *arena_of_pool(CUmemoryPool pool)
 {

@@ -9,7 +9,8 @@
  *
  * On a stream that is being captured the driver serves, as a graph's node.
  */
-#include "served.h"
+#include "arena/share/share.h"
+#include "serving.h"
 
 static bool real_stream(CUstream stream)
 {
@@ -70,7 +71,6 @@ static __thread struct {
     CUstream stream;
     uint32_t lane, changes;
 } last;
-uint32_t vs_served_lane_changes = 1;
 
 static uint32_t lane_changes(void)
 {

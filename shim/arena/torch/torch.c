@@ -239,7 +239,7 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
     if (__builtin_expect(__atomic_load_n(&vs_torch_foreigns, __ATOMIC_RELAXED) != 0, 0))
         vs_torch_foreign_wait(s, address);
     if (__builtin_expect(__atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0, 0))
-        vs_sharing.block_ends(s, arena, address);
+        vs_exports_block_ends(s, arena, address);
     uint32_t lane = vs_torch_lane(s, address, stream);
     vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0);
     vs_served_note(g, s, arena);

@@ -18,7 +18,8 @@
 #ifndef VS_ARENA_TORCH_TORCH_H
 #define VS_ARENA_TORCH_TORCH_H
 
-#include "arena/cuda/served.h"
+#include "arena/cuda/serving.h"
+#include "arena/share/share.h"
 #include "abi.h"
 
 /* ---- pools (pools.c) ---- */

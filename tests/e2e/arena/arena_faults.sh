@@ -6,7 +6,7 @@
 here=$(dirname "$0")/../../..
 
 # all that the arena calls (backing_cuda.h), as the driver exports it
-mapfile -t functions < <(sed -nE 's/^ +X\((cu[A-Za-z0-9_]+),.*/\1/p' "$here/shim/arena/cuda/backing_cuda.h")
+mapfile -t functions < <(sed -nE 's/^ +X\((cu[A-Za-z0-9_]+),.*/\1/p' "$here/shim/arena/device/backing_cuda.h")
 [ ${#functions[@]} -ge 15 ] || fail "only ${#functions[@]} functions found in backing_cuda.h"
 export SIMCUDA_BANNER=0 VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ENABLED=off
 

@@ -8,7 +8,7 @@
  */
 #include "unit/simcuda/simcuda_kit.h"
 
-#include "arena/cuda/backing_cuda.h"
+#include "arena/device/backing_cuda.h"
 
 #define STREAMS 4
 #define BLOCKS  48

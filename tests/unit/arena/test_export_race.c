@@ -20,7 +20,7 @@
 #include "arena/core/backing_count.h"
 #include "arena/share/share.h"
 #include "arena/share/ticket.h"
-#include "arena/cuda/served.h"
+#include "arena/device/served.h"
 
 #define GRANULE (2ull << 20)
 #define PIECES  4u

@@ -11,7 +11,7 @@ vs_unit_test(arena_steady LIBS room_arena_core)
 vs_unit_test(arena_holes LIBS room_arena_core)
 
 if(VRAMSCOPE_ARENA)
-  vs_unit_test(arena_cuda SOURCES shim/arena/cuda/backing_cuda.c shim/arena/cuda/backing_others.c LIBS room_arena_core simcuda)
+  vs_unit_test(arena_cuda SOURCES shim/arena/device/backing_cuda.c shim/arena/device/backing_others.c LIBS room_arena_core simcuda)
   target_include_directories(test_arena_cuda SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
   target_link_options(test_arena_cuda PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim -Wl,--disable-new-dtags)
   vs_unit_test(handover SOURCES shim/arena/share/handover.c LIBS room_arena_core)

@@ -12,8 +12,8 @@
  * While a capture is under way anywhere in the context, waiting for the device would spoil it: `captures`
  * says how many there are, and is the maker's to keep.
  */
-#ifndef VS_ARENA_CUDA_BACKING_CUDA_H
-#define VS_ARENA_CUDA_BACKING_CUDA_H
+#ifndef VS_ARENA_DEVICE_BACKING_CUDA_H
+#define VS_ARENA_DEVICE_BACKING_CUDA_H
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL

@@ -2,7 +2,7 @@
  * scope.c - who is inside, and who must stay outside.
  *
  * A primary context may be reset while other threads allocate: its arena is not taken apart before they have
- * left it.  Each thread says in a place of its own (hooks/flight.h) that it is inside.
+ * left it.  Each thread says in a place of its own (core/presence.h) that it is inside.
  *
  *      thread                  who ends an arena
  *      inside = 1              arena = NULL
@@ -19,7 +19,7 @@
 #define _GNU_SOURCE
 #include "core/clock.h"
 #include "core/fork.h"
-#include "hooks/flight.h"
+#include "core/presence.h"
 #include "served.h"
 
 #include <errno.h>
@@ -46,11 +46,11 @@ static bool is_child(void)
 
 static void say_inside(void)
 {
-    struct vs_flight *f = vs_flight_mine ? vs_flight_mine : vs_flight_claim();
-    if (__builtin_expect(f->shared, 0)) /* sequentially consistent: no barrier is missing */
-        atomic_fetch_add(&f->inside, 1);
+    struct vs_presence *place = vs_presence_mine ? vs_presence_mine : vs_presence_claim();
+    if (__builtin_expect(place->shared, 0)) /* sequentially consistent: no barrier is missing */
+        atomic_fetch_add(&place->inside, 1);
     else
-        atomic_store_explicit(&f->inside, 1, memory_order_relaxed);
+        atomic_store_explicit(&place->inside, 1, memory_order_relaxed);
     /* relaxed: who does not know yet makes one barrier more */
     if (__builtin_expect(atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed), 1))
         atomic_signal_fence(memory_order_seq_cst);
@@ -69,12 +69,12 @@ bool vs_served_in(void)
 
 void vs_served_out(void)
 {
-    struct vs_flight *f = vs_flight_mine;
+    struct vs_presence *place = vs_presence_mine;
     /* release: what was done inside was done before */
-    if (__builtin_expect(f->shared, 0))
-        atomic_fetch_sub_explicit(&f->inside, 1, memory_order_release);
+    if (__builtin_expect(place->shared, 0))
+        atomic_fetch_sub_explicit(&place->inside, 1, memory_order_release);
     else
-        atomic_store_explicit(&f->inside, 0, memory_order_release);
+        atomic_store_explicit(&place->inside, 0, memory_order_release);
     vs_serving = false;
 }
 
@@ -92,13 +92,13 @@ static bool barrier(int command)
 bool vs_served_wait(void)
 {
     uint64_t until = vs_clock_ns() + PATIENCE_NS;
-    struct vs_flight *f;
+    struct vs_presence *place;
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed) &&
         !barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) /* forbidden since */
         return false;
-    for (unsigned i = 0; (f = vs_flight_place(i)) != NULL; i++)
-        while (atomic_load_explicit(&f->inside, memory_order_acquire) != 0) {
+    for (unsigned i = 0; (place = vs_presence_at(i)) != NULL; i++)
+        while (atomic_load_explicit(&place->inside, memory_order_acquire) != 0) {
             if (vs_clock_ns() > until)
                 return false;
             sched_yield();
