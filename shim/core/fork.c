@@ -37,21 +37,38 @@ uint32_t vs_fork_number_slow(void)
                : none;
 }
 
-void vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void))
+bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void))
 {
     int kept = errno;
-    if (madvise(pages, bytes, MADV_WIPEONFORK) != 0 && wipe)
+    bool wiped = madvise(pages, bytes, MADV_WIPEONFORK) == 0;
+    if (!wiped && wipe)
         pthread_atfork(NULL, NULL, wipe);
     errno = kept;
+    return wiped;
 }
 
-void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
+static void *map(size_t bytes)
 {
     int kept = errno;
     void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     errno = kept;
-    if (m == MAP_FAILED)
+    return m == MAP_FAILED ? NULL : m;
+}
+
+void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
+{
+    void *m = map(bytes);
+    if (m)
+        vs_fork_wipes(m, bytes, wipe);
+    return m;
+}
+
+void *vs_fork_wiped_or_none(size_t bytes)
+{
+    void *m = map(bytes);
+    if (m && !vs_fork_wipes(m, bytes, NULL)) {
+        munmap(m, bytes);
         return NULL;
-    vs_fork_wipes(m, bytes, wipe);
+    }
     return m;
 }

@@ -18,6 +18,7 @@
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,10 +38,12 @@ static inline uint32_t vs_fork_number(void)
 }
 
 /* Has the whole pages from PAGES on wiped in children.  WIPE is called in a child of fork where the kernel
- * cannot; NULL: the child then finds its parent's bytes.  Keeps errno. */
-void vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void));
+ * cannot; NULL: the child then finds its parent's bytes.  Whether the kernel does it.  Keeps errno. */
+bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void));
 
 /* BYTES of zeros that a child finds as zeros again; NULL without memory. */
 void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void));
+/* Likewise, and NULL where the kernel cannot wipe. */
+void *vs_fork_wiped_or_none(size_t bytes);
 
 #endif

@@ -39,6 +39,7 @@
 #include <sys/mman.h>
 
 #include "torch.h"
+#include "core/fork.h"
 #include "core/hot.h"
 #include "core/options.h"
 #include "record/record.h"
@@ -105,16 +106,9 @@ static uint32_t mark_of(uint64_t thread, uint64_t number)
 
 static struct ring *map_ring(struct ring *_Atomic *place)
 {
-    int saved = errno;
-    struct ring *none = NULL, *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
-                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     /* Without wiping a fork child would take its parent's ids for its own. */
-    if (made != MAP_FAILED && madvise(made, sizeof *made, MADV_WIPEONFORK) != 0) {
-        munmap(made, sizeof *made);
-        made = MAP_FAILED;
-    }
-    errno = saved;
-    if (made == MAP_FAILED)
+    struct ring *none = NULL, *made = vs_fork_wiped_or_none(sizeof *made);
+    if (made == NULL)
         return NULL;
     if (atomic_compare_exchange_strong_explicit(place, &none, made, memory_order_acq_rel,
                                                 memory_order_acquire))
@@ -222,15 +216,8 @@ static uint32_t make_type(struct vs_journal *j, uintptr_t table)
 static struct node_type *map_types(void)
 {
     size_t bytes = NODE_TYPES * sizeof(struct node_type);
-    struct node_type *none = NULL, *made;
-    int saved = errno;
-    made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made != MAP_FAILED && madvise(made, bytes, MADV_WIPEONFORK) != 0) {
-        munmap(made, bytes);
-        made = MAP_FAILED;
-    }
-    errno = saved;
-    if (made == MAP_FAILED)
+    struct node_type *none = NULL, *made = vs_fork_wiped_or_none(bytes);
+    if (made == NULL)
         return NULL;
     if (atomic_compare_exchange_strong_explicit(&types, &none, made, memory_order_acq_rel,
                                                 memory_order_acquire))
