@@ -17,7 +17,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,6 +32,7 @@
 #include "core/event_clock.h"
 #include "launch.h"
 #include "core/log.h"
+#include "core/own_descriptors.h"
 #include "core/options.h"
 #include "output.h"
 #include "core/own_stack.h"
@@ -344,13 +344,11 @@ static void run_rounds(struct drain *d)
     }
 }
 
-/* Descriptors of our own.  What the host opens and closes cannot meet ours, in neither direction: a host that
- * closes everything closes nothing of ours, and no number that it might be handed is taken by us; a fork
- * child inherits no database.  (Locks of the host's files belong to its table, and are not touched by closing
- * our copies.)  Kernels before 5.9 can't: there the store's own care for descriptors has to do. */
+/* Where that is refused, and where there is no thread of ours, the store's care for each descriptor has to
+ * do. */
 static void own_descriptors(const struct vs_recording *r)
 {
-    if (!atomic_load(&r->keeper) || syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+    if (!atomic_load(&r->keeper) || !vs_own_descriptors())
         return;
     vs_log_from_afar();
     vs_writer_alone();

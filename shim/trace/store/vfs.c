@@ -6,9 +6,10 @@
  * the check and the call the host could still close: a window of nanoseconds in our own thread, not closable
  * from here.  SQLite calls fsync directly, not through these: with synchronous=OFF it never does.
  *
- * The drain's thread has descriptors of its own, which no host can touch, and all signals blocked: once it
- * has said so (vs_vfs_alone) nothing is asked before a call there, neither whose the descriptor is nor where
- * the limit on file sizes lies.
+ * All this is for threads of the host's, and where the kernel or a filter refuses better: the drain's thread
+ * has descriptors of its own (core/own_descriptors.h), which no host can touch, and all signals blocked. Once
+ * it has said so (vs_vfs_alone) nothing is asked before a call there, neither whose the descriptor is nor
+ * where the limit on file sizes lies.
  *
  * SQLite writes each frame of its log in two calls, 24 bytes and then the page behind them.  The 24 bytes
  * wait for the page here, and both go in one call; any other call on the file would write them first.

@@ -1,5 +1,6 @@
 vs_unit_test(options)
 vs_unit_test(fork)
+vs_unit_test(own_descriptors)
 vs_unit_test(event_clock)
 vs_unit_test(lock_order SOURCES shim/core/lock.c shim/core/lock_order.c)
 target_compile_definitions(test_lock_order PRIVATE VS_LOCK_CHECKS)

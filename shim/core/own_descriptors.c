@@ -1,0 +1,110 @@
+/*
+ * own_descriptors.c - see own_descriptors.h.
+ *
+ * One call does it from Linux 5.9 on.  Before, the table is copied first, and the copies are closed one by
+ * one, those that /proc lists: a copy of a pipe's end that stayed would keep the host from ever seeing the
+ * end of the pipe.  Where a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is
+ * tried: it may be one that kills who does.
+ */
+#define _GNU_SOURCE
+#include "own_descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "rlimits.h"
+
+struct entry { /* what getdents64 gives */
+    uint64_t inode;
+    int64_t next;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+/* The number that TEXT is; -1: "." and "..". */
+static int number_of(const char *text)
+{
+    int number = 0;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        number = 10 * number + *text - '0';
+    }
+    return number;
+}
+
+/* Closes what one look at the open directory LIST shows, but for LIST itself; how many there were, -1 where
+ * it cannot be read. */
+static int close_listed(int list)
+{
+    _Alignas(struct entry) char buffer[4096];
+    int closed = 0;
+    long bytes;
+    while ((bytes = syscall(SYS_getdents64, list, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < bytes; at += ((struct entry *)(buffer + at))->length) {
+            int number = number_of(((struct entry *)(buffer + at))->name);
+            if (number >= 0 && number != list)
+                closed += close(number) == 0;
+        }
+    return bytes < 0 ? -1 : closed;
+}
+
+/* Entries may be passed over while others go: so it is looked again until there is nothing left. */
+static bool close_by_list(void)
+{
+    int list = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), closed = 1;
+    if (list < 0)
+        return false;
+    while (closed > 0) {
+        closed = close_listed(list);
+        lseek(list, 0, SEEK_SET);
+    }
+    close(list);
+    return closed == 0;
+}
+
+static void close_copies(void)
+{
+    if (close_by_list())
+        return;
+    uint64_t limit = vs_limit(VS_LIMIT_FILES);
+    for (uint64_t i = 0; i < (limit < 1u << 20 ? limit : 1u << 20); i++)
+        close((int)i);
+}
+
+bool vs_own_descriptors_by_copy(void)
+{
+    int kept = errno;
+    bool own = unshare(CLONE_FILES) == 0;
+    if (own)
+        close_copies();
+    errno = kept;
+    return own;
+}
+
+/* Whether the kernel is older than the call. */
+static bool is_older(void)
+{
+    struct utsname name;
+    int major = 0, minor = 0;
+    return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+           (major < 5 || (major == 5 && minor < 9));
+}
+
+bool vs_own_descriptors(void)
+{
+    int kept = errno;
+    bool own = syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0 ||
+               (errno == ENOSYS && is_older() && vs_own_descriptors_by_copy());
+    errno = kept;
+    return own;
+}
