@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "options.h"
-#include "shelter.h"
+#include "signal_mask.h"
 
 #define LINES_MAX 20
 
@@ -87,8 +87,8 @@ static void say(const char *prefix, const char *format, va_list args)
 {
     char line[2048]; /* three long paths */
     int kept = errno;
-    struct vs_shelter shelter;
-    vs_shelter_enter(&shelter);
+    struct vs_signal_mask mask;
+    vs_signal_mask_block(&mask);
     int n = snprintf(line, sizeof line, "%s", prefix);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
     size_t length = (size_t)n + (m < 0 ? 0 : (size_t)m);
@@ -99,7 +99,7 @@ static void say(const char *prefix, const char *format, va_list args)
             line[i] = '?'; /* one line, whatever a file is called */
     line[length++] = '\n';
     put(line, length);
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
     errno = kept;
 }
 

@@ -9,7 +9,7 @@
 #define VS_CORE_OWN_STACK_H
 
 /* Calls FUNCTION(ARGUMENT) on a fresh stack of half a MiB; where there is no memory for one, on this one. The
- * caller keeps signals and cancellation away (shelter.h): nothing may leave FUNCTION but its return. */
+ * caller keeps signals and cancellation away (signal_mask.h): nothing may leave FUNCTION but its return. */
 void vs_on_own_stack(void (*function)(void *), void *argument);
 
 #endif

@@ -24,7 +24,7 @@
 #include "hooks/symbols/symbols.h"
 #include "core/log.h"
 #include "record/recording.h"
-#include "core/shelter.h"
+#include "core/signal_mask.h"
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
@@ -54,8 +54,8 @@ static bool another_copy_hooks(void)
 /* The whole recording of a process that cannot be recorded. */
 static void write_gap(void)
 {
-    struct vs_shelter shelter;
-    vs_shelter_enter(&shelter);
+    struct vs_signal_mask mask;
+    vs_signal_mask_block(&mask);
     vs_record_enter_internal();
     struct vs_journal *j = vs_start(vs_recording);
     if (j) {
@@ -66,7 +66,7 @@ static void write_gap(void)
                (long)getpid(), vs_recording->database);
     }
     vs_record_leave_internal();
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
 }
 
 int InitializeInjection(void)

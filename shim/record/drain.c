@@ -38,7 +38,7 @@
 #include "core/own_stack.h"
 #include "recording.h"
 #include "suppliers.h"
-#include "core/shelter.h"
+#include "core/signal_mask.h"
 #include "core/procstat.h"
 #include "trace/writer/writer.h"
 
@@ -256,13 +256,13 @@ static void finish_on(void *d)
 /* The same on a host's thread, which has taken the writer. */
 static void finish_here(struct vs_recording *r)
 {
-    struct vs_shelter shelter;
-    vs_shelter_enter(&shelter);
+    struct vs_signal_mask mask;
+    vs_signal_mask_block(&mask);
     vs_record_enter_internal();
     vs_on_own_stack(finish_on, &drain);
     vs_record_leave_internal();
     atomic_store(&r->writing, 0);
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
 }
 
 /* After the end: drains on the spot.  A thread that fails to take the writer leaves its event to the one that
@@ -376,7 +376,7 @@ static void *drain_main(void *arg)
     return NULL;
 }
 
-/* Signals are blocked here already (vs_shelter): the thread inherits that. */
+/* Signals are blocked here already (vs_signal_mask): the thread inherits that. */
 static int create_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
 {
     pthread_attr_t attr;

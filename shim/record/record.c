@@ -32,7 +32,7 @@
 #include "core/own_stack.h"
 #include "recording.h"
 #include "suppliers.h"
-#include "core/shelter.h"
+#include "core/signal_mask.h"
 #include "trace/journal/claim.h"
 
 #define START_WAIT_S 2
@@ -272,11 +272,11 @@ static void get_ready(struct vs_recording *r, struct vs_journal *j)
 
 static void start(struct vs_recording *r)
 {
-    struct vs_shelter shelter; /* a thread cancelled in here would leave the others waiting */
-    vs_guard_install();        /* before: our threads get their signal mask from here */
-    vs_shelter_enter(&shelter);
+    struct vs_signal_mask mask; /* a thread cancelled in here would leave the others waiting */
+    vs_guard_install();         /* before: our threads get their signal mask from here */
+    vs_signal_mask_block(&mask);
     vs_record_enter_internal();
-    struct beginning b = {.r = r, .host_signals = &shelter.signals};
+    struct beginning b = {.r = r, .host_signals = &mask.signals};
     vs_on_own_stack(begin, &b);
     struct vs_journal *j = b.j;
     if (j)
@@ -286,7 +286,7 @@ static void start(struct vs_recording *r)
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
     syscall(SYS_futex, &r->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     vs_record_leave_internal();
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
 }
 
 bool vs_record_start(void)

@@ -27,7 +27,7 @@
 #include "core/options.h"
 #include "record/recording.h"
 #include "work.h"
-#include "core/shelter.h"
+#include "core/signal_mask.h"
 
 #define GIVE_UP 3
 
@@ -131,17 +131,17 @@ static bool can_answer(struct vs_recording *r)
 static bool ask_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
 {
     struct vs_recording *r = vs_recording;
-    struct vs_shelter shelter;
+    struct vs_signal_mask mask;
     int kept = errno;
     *used = (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
     *took = 0;
     if (ns == 0 || !vs_record_enabled() || !can_answer(r))
         return false;
-    vs_shelter_enter(&shelter);
+    vs_signal_mask_block(&mask);
     *begin = vs_clock_ns();
     bool known = ask(r, device, ns, used);
     *took = vs_clock_ns() - *begin;
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
     errno = kept;
     return known;
 }

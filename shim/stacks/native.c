@@ -28,7 +28,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "core/own_stack.h"
-#include "core/shelter.h"
+#include "core/signal_mask.h"
 #include "block.h"
 #include "interning.h"
 #include "merge.h"
@@ -94,12 +94,12 @@ void vs_stack_prepare(void)
         atomic_exchange_explicit(&stacks.prepared, 1, memory_order_relaxed))
         return;
     int saved = errno;
-    struct vs_shelter shelter;
-    vs_shelter_enter(&shelter);
+    struct vs_signal_mask mask;
+    vs_signal_mask_block(&mask);
     vs_record_enter_internal(); /* dlopen runs the host's malloc and whatever else it hooked */
     vs_on_own_stack(load, NULL);
     vs_record_leave_internal();
-    vs_shelter_leave(&shelter);
+    vs_signal_mask_restore(&mask);
     if (stacks.why[0])
         vs_log("no native call stacks: %s", stacks.why);
     else
