@@ -13,4 +13,10 @@ enum { PAGE_WIDTH = 80 }; /* columns of a report */
 void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Where standard output is a terminal, all sentences that are wider than it are broken at blanks until
+ * wrap_terminal_end; lines with columns, which two blanks part, stay as they are.  In a pipe or a file every
+ * line stays whole, so that it can be searched for. */
+void wrap_terminal_begin(void);
+void wrap_terminal_end(void);
+
 #endif

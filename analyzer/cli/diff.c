@@ -3,6 +3,7 @@
  */
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/wrap.h"
 #include "show/diff/diff.h"
 
 struct options {
@@ -43,7 +44,9 @@ int cmd_diff(int argc, char **argv)
         diff_json(&d, &j);
         json_close(&j);
     } else if (!status) {
+        wrap_terminal_begin();
         diff_text(&d, stdout, o.bytes);
+        wrap_terminal_end();
     }
     if (status)
         status = EXIT_USAGE;

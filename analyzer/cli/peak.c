@@ -12,6 +12,7 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/wrap.h"
 #include "show/report/frames.h"
 #include "trace/journal/journal.h"
 #include "analysis/relabel.h"
@@ -446,7 +447,10 @@ int cmd_peak(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
+    if (!o.json)
+        wrap_terminal_begin();
     int status = show_all(files, count, &o, only);
+    wrap_terminal_end();
     trace_free_files(files, count);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/wrap.h"
 #include "show/ranks/ranks.h"
 #include "read/symbols.h"
 #include "analysis/relabel.h"
@@ -121,7 +122,10 @@ int cmd_report(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
+    if (!o.json)
+        wrap_terminal_begin();
     int status = o.json ? show_json(files, count, &o) : show_text(files, count, &o);
+    wrap_terminal_end();
     trace_free_files(files, count);
     return status;
 }

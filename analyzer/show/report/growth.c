@@ -75,7 +75,7 @@ static void group_row(struct table *table, struct trace *t, const struct growth 
 
 static void print_groups(struct trace *t, const struct growth *g, FILE *out, bool exact)
 {
-    static const char *const header[] = {"a step", "allocations a step", "of", "made"};
+    static const char *const header[] = {"a step", "times", "of", "made"};
     struct table table;
     table_init(&table, ">>><", header);
     for (size_t i = 0; i < g->count && i < SHOWN; i++)

@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -88,35 +89,35 @@ static bool any_measured(const struct residual *r)
 static void print_notes(const struct residual *r, FILE *out)
 {
     if (any_measured(r))
-        fputs("    residual: what the driver uses beyond what was asked of it; each part is how far its\n"
-              "    figure moved across the calls that take it (a context made, a kernel's first launch, a\n"
-              "    stream made)\n",
-              out);
+        wrap_print(
+            out, 4, 4,
+            "residual: what the driver uses beyond what was asked of it; each part is how far its figure "
+            "moved across the calls that take it (a context made, a kernel's first launch, a stream made)");
     if (r->whole_device)
-        fputs("    the driver's figure is the whole device's, so other processes and what the driver keeps\n"
-              "    for itself are in it: this process's residual is at most the one shown\n",
-              out);
+        wrap_print(out, 4, 4,
+                   "the driver's figure is the whole device's, so other processes and what the driver keeps "
+                   "for itself are in it: this process's residual is at most the one shown");
     if (any_inferred(r) && r->whole_device)
-        fputs("    inferred: context and code, which were not measured, and what others held at the first\n"
-              "    sample\n",
-              out);
+        wrap_print(
+            out, 4, 4,
+            "inferred: context and code, which were not measured, and what others held at the first sample");
     else if (any_inferred(r))
-        fputs("    inferred: no context's cost was measured, so what the first sample shows beyond the rest\n"
-              "    is taken for it\n",
-              out);
+        wrap_print(out, 4, 4,
+                   "inferred: no context's cost was measured, so what the first sample shows beyond the rest "
+                   "is taken for it");
     if (r->untold > 0)
-        fprintf(out,
-                "    %s could not be measured (other threads were at work, NVML did not answer, or\n"
-                "    asking had taken its share of the time): in unexplained\n",
-                units_count(r->untold, "call").s);
+        wrap_print(out, 4, 4,
+                   "%s could not be measured (other threads were at work, NVML did not answer, or asking had "
+                   "taken its share of the time): in unexplained",
+                   units_count(r->untold, "call").s);
     if (!r->whole_device && (r->fullest.residual < 0 || r->last.residual < 0))
-        fputs("    less used than reserved: in a container NVML's figure may be that of another process\n"
-              "    with the same pid\n",
-              out);
+        wrap_print(out, 4, 4,
+                   "less used than reserved: in a container NVML's figure may be that of another process "
+                   "with the same pid");
     if (r->fullest.unexplained < 0 || r->last.unexplained < 0)
-        fputs("    negative: the driver's figure was below what was reserved and measured, so it had given\n"
-              "    some of it back unseen, or does not back all of it with memory\n",
-              out);
+        wrap_print(out, 4, 4,
+                   "negative: the driver's figure was below what was reserved and measured, so it had given "
+                   "some of it back unseen, or does not back all of it with memory");
 }
 
 void report_residual_text(const struct residual *r, FILE *out, bool exact)

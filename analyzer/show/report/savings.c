@@ -7,6 +7,7 @@
 #include "report.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -25,12 +26,13 @@ static void print_static(const struct savings *s, FILE *out, bool exact)
 static void print_own(const struct savings *s, FILE *out, bool exact)
 {
     bool outside = !s->floor_phase || !strcmp(s->floor_phase, "none");
-    fprintf(out, "    without what %s makes", shown(s->phases[0]));
-    if (s->phases[1])
-        fprintf(out, ", and %s makes", shown(s->phases[1]));
-    fprintf(out, " and frees again, it would be at least\n      %s, %s%s: at most %s (%s) lower\n",
-            B(s->floor), outside ? "outside any phase" : "in ", outside ? "" : shown(s->floor_phase),
-            B(s->peak - s->floor), units_share(s->peak - s->floor, s->peak).s);
+    wrap_print(out, 4, 6,
+               "without what %s makes%s%s%s and frees again, it would be at least %s, %s%s: at most %s (%s) "
+               "lower",
+               shown(s->phases[0]), s->phases[1] ? ", and " : "", s->phases[1] ? shown(s->phases[1]) : "",
+               s->phases[1] ? " makes" : "", B(s->floor), outside ? "outside any phase" : "in ",
+               outside ? "" : shown(s->floor_phase), B(s->peak - s->floor),
+               units_share(s->peak - s->floor, s->peak).s);
 }
 
 static void print_uncalled(const struct savings *s, FILE *out)

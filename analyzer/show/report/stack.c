@@ -353,6 +353,6 @@ size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int i
 void stack_print_hidden(size_t hidden, FILE *out)
 {
     if (hidden)
-        fprintf(out, "    (%s of allocators, dispatchers, wrappers and the interpreter not shown: --full)\n",
+        fprintf(out, "    (left out: %s of allocators, dispatchers, wrappers: see --full)\n",
                 units_count((int64_t)hidden, "frame").s);
 }
