@@ -9,10 +9,10 @@
 #include "arena/share/share.h"
 
 static const struct vs_stand_in *const always[] = {vs_stand_ins_primary, vs_stand_ins_contexts_ended,
-                                                   vs_stand_ins_asks, vs_stand_ins_imports, NULL};
+                                                   vs_stand_ins_queries, vs_stand_ins_imports, NULL};
 static const struct vs_stand_in *const all[] = {vs_stand_ins_primary,
                                                 vs_stand_ins_contexts_ended,
-                                                vs_stand_ins_asks,
+                                                vs_stand_ins_queries,
                                                 vs_stand_ins_imports,
                                                 vs_stand_ins_peers,
                                                 vs_stand_ins_streams,

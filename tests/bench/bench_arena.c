@@ -4,11 +4,11 @@
  *      bench_arena [rounds]
  *
  * One thread: the same block over and over; a working set of random sizes out of heaps; large blocks out of
- * views; and that working set while ten lanes take turns.  Then 1 to 16 threads, each on its own lane
- * with a working set of its own: wall time of a pair as its thread sees it, processor time of a pair (with
- * more threads than cores the first one says little), and what all make together.  Beside it the locks alone,
- * the arena's and glibc's, around some ten nanoseconds of work.  Medians of the rounds, least and most in
- * brackets.  The backing is counters.
+ * alias mappings; and that working set while ten queues take turns.  Then 1 to 16 threads, each on its own
+ * queue with a working set of its own: wall time of a pair as its thread sees it, processor time of a pair
+ * (with more threads than cores the first one says little), and what all make together.  Beside it the locks
+ * alone, the arena's and glibc's, around some ten nanoseconds of work.  Medians of the rounds, least and most
+ * in brackets.  The backing is counters.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -34,7 +34,7 @@ static struct vs_arena *arena;
 struct set {
     uint64_t address[SET];
     uint64_t size[SET];
-    uint32_t lane[SET];
+    uint32_t queue[SET];
     uint64_t random;
 };
 
@@ -51,17 +51,17 @@ static uint32_t rnd(struct set *s, uint32_t below)
     return (uint32_t)(s->random >> 33) % below;
 }
 
-static uint64_t take(uint32_t lane, uint64_t size)
+static uint64_t take(uint32_t queue, uint64_t size)
 {
     uint64_t address;
-    if (vs_arena_malloc(arena, lane, size, &address) != 0)
+    if (vs_arena_malloc(arena, queue, size, &address) != 0)
         exit(2);
     return address;
 }
 
-static void give(uint64_t address, uint32_t lane)
+static void give(uint64_t address, uint32_t queue)
 {
-    if (vs_arena_free(arena, address, lane, 0) != 0)
+    if (vs_arena_free(arena, address, queue, 0) != 0)
         exit(3);
 }
 
@@ -72,46 +72,46 @@ static uint64_t random_size(struct set *s)
     return kind < 5 ? 1 + rnd(s, 64u << 10) : kind < 8 ? 1 + rnd(s, 4 * MIB) : 1 + rnd(s, 64 * MIB);
 }
 
-static void fill(struct set *s, uint32_t lanes, uint32_t first)
+static void fill(struct set *s, uint32_t queues, uint32_t first)
 {
     for (uint32_t i = 0; i < SET; i++) {
         s->size[i] = random_size(s);
-        s->lane[i] = first + i % lanes;
-        s->address[i] = take(s->lane[i], s->size[i]);
+        s->queue[i] = first + i % queues;
+        s->address[i] = take(s->queue[i], s->size[i]);
     }
 }
 
 static void empty(struct set *s)
 {
     for (uint32_t i = 0; i < SET; i++)
-        give(s->address[i], s->lane[i]);
+        give(s->address[i], s->queue[i]);
 }
 
-/* Two random blocks of a lane are freed and taken again, each in the other's size. */
-static void turn_over(struct set *s, uint32_t turns, uint32_t lanes)
+/* Two random blocks of a queue are freed and taken again, each in the other's size. */
+static void turn_over(struct set *s, uint32_t turns, uint32_t queues)
 {
     for (uint32_t n = 0; n < turns; n++) {
-        uint32_t i = rnd(s, SET - 2 * lanes), j = i + lanes * (1 + rnd(s, (SET - 1 - i) / lanes));
+        uint32_t i = rnd(s, SET - 2 * queues), j = i + queues * (1 + rnd(s, (SET - 1 - i) / queues));
         uint64_t size = s->size[i];
-        give(s->address[i], s->lane[i]);
-        give(s->address[j], s->lane[j]);
+        give(s->address[i], s->queue[i]);
+        give(s->address[j], s->queue[j]);
         s->size[i] = s->size[j];
         s->size[j] = size;
-        s->address[i] = take(s->lane[i], s->size[i]);
-        s->address[j] = take(s->lane[j], s->size[j]);
+        s->address[i] = take(s->queue[i], s->size[i]);
+        s->address[j] = take(s->queue[j], s->size[j]);
     }
 }
 
-static void begin(uint32_t lanes)
+static void begin(uint32_t queues)
 {
-    uint32_t lane;
+    uint32_t queue;
     struct vs_arena_config config = {.capacity = 192ull << 30};
     counters = (struct vs_backing_count){0};
     struct vs_backing b = vs_backing_of_counters(&counters, 2 * MIB);
     if (vs_arena_create(&arena, &b, &config) != 0)
         exit(1);
-    for (uint32_t i = 0; i < lanes; i++)
-        vs_arena_open_lane(arena, i, 0, &lane);
+    for (uint32_t i = 0; i < queues; i++)
+        vs_arena_open_queue(arena, i, 0, &queue);
 }
 
 static int by_value(const void *a, const void *b)
@@ -150,36 +150,36 @@ static void same_block(int rounds, uint64_t size)
     vs_arena_destroy(arena);
 }
 
-static void working_set(int rounds, uint32_t lanes)
+static void working_set(int rounds, uint32_t queues)
 {
     static struct set s;
     double ns[ROUNDS_MAX];
     s = (struct set){.random = 1};
-    begin(lanes);
-    fill(&s, lanes, 1);
-    turn_over(&s, PAIRS, lanes);
+    begin(queues);
+    fill(&s, queues, 1);
+    turn_over(&s, PAIRS, queues);
     uint64_t calls = counters.calls, pairs = 0;
     for (int r = 0; r < rounds; r++) {
         uint64_t t = clock_ns(CLOCK_MONOTONIC);
-        turn_over(&s, PAIRS / 4, lanes);
+        turn_over(&s, PAIRS / 4, queues);
         ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 2);
         pairs += PAIRS / 2;
     }
-    printf("%d blocks of random sizes, %2u lanes    ", SET, lanes);
+    printf("%d blocks of random sizes, %2u lanes    ", SET, queues);
     say(ns, rounds, "ns a pair");
     printf(", %.2f driver calls per 1000\n", 1000.0 * (double)(counters.calls - calls) / (double)pairs);
     vs_arena_destroy(arena);
 }
 
-/* Idle granules that are apart, and one block out of a view of them. */
-static void out_of_a_view(int rounds, uint32_t granules)
+/* Idle chunks that are apart, and one block out of an alias mapping of them. */
+static void out_of_an_alias(int rounds, uint32_t chunks)
 {
     double ns[ROUNDS_MAX];
-    uint64_t address[2 * 1024], size = (uint64_t)granules * 2 * MIB;
+    uint64_t address[2 * 1024], size = (uint64_t)chunks * 2 * MIB;
     begin(1);
-    for (uint32_t i = 0; i < 2 * granules; i++)
+    for (uint32_t i = 0; i < 2 * chunks; i++)
         address[i] = take(1, 2 * MIB);
-    for (uint32_t i = 0; i < 2 * granules; i += 2)
+    for (uint32_t i = 0; i < 2 * chunks; i += 2)
         give(address[i], 1);
     give(take(1, size), 1);
     uint64_t calls = counters.calls;
@@ -189,7 +189,7 @@ static void out_of_a_view(int rounds, uint32_t granules)
             give(take(1, size), 1);
         ns[r] = (double)(clock_ns(CLOCK_MONOTONIC) - t) / (PAIRS / 50);
     }
-    printf("a view of %4u granules, none adjoining ", granules);
+    printf("a view of %4u granules, none adjoining ", chunks);
     say(ns, rounds, "ns a pair");
     printf(", %llu driver calls\n", (unsigned long long)(counters.calls - calls));
     vs_arena_destroy(arena);
@@ -225,14 +225,14 @@ struct worker {
     pthread_t thread;
     pthread_barrier_t *barrier;
     struct set set;
-    uint32_t lane;
+    uint32_t queue;
     double wall, cpu;
 };
 
 static void *work(void *arg)
 {
     struct worker *w = arg;
-    fill(&w->set, 1, w->lane);
+    fill(&w->set, 1, w->queue);
     turn_over(&w->set, PAIRS / 10, 1);
     pthread_barrier_wait(w->barrier);
     uint64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -254,7 +254,7 @@ static void threads(int rounds, uint32_t count)
         double slowest = 0, sum = 0;
         begin(count);
         for (uint32_t i = 0; i < count; i++) {
-            w[i] = (struct worker){.barrier = &barrier, .lane = i + 1, .set = {.random = i}};
+            w[i] = (struct worker){.barrier = &barrier, .queue = i + 1, .set = {.random = i}};
             pthread_create(&w[i].thread, NULL, work, &w[i]);
         }
         for (uint32_t i = 0; i < count; i++) {
@@ -360,8 +360,8 @@ int main(int argc, char **argv)
     same_block(rounds, 64 * MIB);
     working_set(rounds, 1);
     working_set(rounds, 10);
-    out_of_a_view(rounds, 16);
-    out_of_a_view(rounds, 256);
+    out_of_an_alias(rounds, 16);
+    out_of_an_alias(rounds, 256);
     books("512 bytes", 512, 1000000);
     books("2 MiB", 2 * MIB, 90000);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)

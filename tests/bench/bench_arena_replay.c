@@ -2,17 +2,17 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [mark=BYTES] [slack=PERMILLE] [small=BYTES]
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [event=BYTES] [slack=PERMILLE] [small=BYTES]
  *                         [trim=BYTES] [window=FREES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1]
- * [waits=0] [mappings=GRANULES] [device=GRANULES] [without=RULE] TRACE...
+ * [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
  * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the
- * arena).  The STREAM "any" is memory that no stream was told for, freed when the device had been waited for.
- * Further passes free what the run left and begin again from that state; last: the last of them, or the last
- * quarter of the only one.  lag: marks are reached so many events later, or up to half as much earlier or
- * later, each by chance.  Where there are several streams, each is a lane.  defer: no stream is known, and
- * frees do not wait.  waits=0: no stream is made to wait for another.  without: one rule of
+ * arena).  The STREAM "any" is memory that no stream was asked for for, freed when the device had been waited
+ * for. Further passes free what the run left and begin again from that state; last: the last of them, or the
+ * last quarter of the only one.  lag: events are reached so many events later, or up to half as much earlier
+ * or later, each by chance.  Where there are several streams, each is a queue.  defer: no stream is known,
+ * and frees do not wait.  waits=0: no stream is made to wait for another.  without: one rule of
  * shim/arena/core/rules.h is left out; bench_arena_rules.py does so with each.
  *
  * Some traces are made up: training:N, a loop on N streams, lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]],
@@ -32,12 +32,12 @@
 
 uint64_t vs_arena_rules_off;
 static struct vs_arena_config config = {.capacity = 192ull << 30};
-static uint64_t lag, device; /* events; granules that the device has, 0 = enough */
+static uint64_t lag, device; /* events; chunks that the device has, 0 = enough */
 static int passes = 1;
 static bool defer;
 
 #define STREAMS 64
-#define ANY     STREAMS /* its lane is VS_ARENA_ANY */
+#define ANY     STREAMS /* its queue is VS_ARENA_ANY */
 
 /* -1: no stream at all */
 static int stream_of(const char *word)
@@ -119,23 +119,23 @@ static bool read_trace(const char *path, struct trace *t)
 struct replay {
     struct vs_arena *arena;
     struct vs_backing_count count;
-    uint32_t lane[STREAMS + 1]; /* of a stream */
-    uint64_t *address;          /* of an id; 0 = not live */
+    uint32_t queue[STREAMS + 1]; /* of a stream */
+    uint64_t *address;           /* of an id; 0 = not live */
     uint8_t *stream;
     uint32_t refused; /* requests */
 };
 
-static uint32_t lane_of(struct replay *r, int stream)
+static uint32_t queue_of(struct replay *r, int stream)
 {
-    if (!r->lane[stream] && stream != ANY && !defer)
-        if (vs_arena_open_lane(r->arena, (uint64_t)stream, 0, &r->lane[stream]) != 0)
+    if (!r->queue[stream] && stream != ANY && !defer)
+        if (vs_arena_open_queue(r->arena, (uint64_t)stream, 0, &r->queue[stream]) != 0)
             exit(2);
-    return r->lane[stream];
+    return r->queue[stream];
 }
 
 static void allocate(struct replay *r, const struct trace_event *e)
 {
-    if (vs_arena_malloc(r->arena, lane_of(r, e->stream), e->size, &r->address[e->id]) != 0) {
+    if (vs_arena_malloc(r->arena, queue_of(r, e->stream), e->size, &r->address[e->id]) != 0) {
         r->refused++;
         r->address[e->id] = 0;
     }
@@ -147,7 +147,7 @@ static void release(struct replay *r, uint32_t id, int freed_on)
     if (!r->address[id])
         return; /* it was refused */
     int stream = freed_on > 0 ? freed_on - 1 : r->stream[id];
-    if (vs_arena_free(r->arena, r->address[id], lane_of(r, stream), defer ? VS_FREE_DEFER : 0) != 0)
+    if (vs_arena_free(r->arena, r->address[id], queue_of(r, stream), defer ? VS_FREE_DEFER : 0) != 0)
         exit(4);
     r->address[id] = 0;
 }
@@ -199,12 +199,12 @@ static void say(const char *path, const struct replay *r, uint64_t calls, uint64
            name ? name + 1 : path, (double)s.peak_allocated / (1 << 20),
            (double)s.peak_reserved / (double)s.peak_allocated, (unsigned long long)s.peak_reserved,
            (unsigned long long)s.created, (unsigned long long)s.aliased, 1000.0 * (double)calls / events,
-           (unsigned long long)last_calls, (double)s.hits / (double)s.mallocs, (unsigned long long)s.views,
+           (unsigned long long)last_calls, (double)s.hits / (double)s.mallocs, (unsigned long long)s.aliases,
            (double)(s.peak_mappings << 21) / (double)s.peak_reserved, r->refused,
-           (unsigned long long)s.released, (unsigned long long)s.follows, (unsigned long long)s.settles,
-           (unsigned long long)s.evicted, (unsigned long long)r->count.marks,
-           (unsigned long long)r->count.looks, ns, last, (unsigned long long)r->count.now,
-           (unsigned long long)r->count.calls);
+           (unsigned long long)s.released, (unsigned long long)s.stream_waits,
+           (unsigned long long)s.host_waits, (unsigned long long)s.evicted,
+           (unsigned long long)r->count.events, (unsigned long long)r->count.looks, ns, last,
+           (unsigned long long)r->count.now, (unsigned long long)r->count.calls);
 }
 
 static void run(const char *path)
@@ -220,8 +220,8 @@ static void run(const char *path)
     struct vs_arena_config c = config;
     if (!RULE(SMALL_HEAP))
         c.small = 1;
-    c.plain = c.plain || !RULE(VIEWS);
-    c.no_follows = c.no_follows || !RULE(FOLLOWS);
+    c.plain = c.plain || !RULE(ALIASES);
+    c.no_stream_waits = c.no_stream_waits || !RULE(STREAM_WAITS);
     if (vs_arena_create(&r.arena, &b, &c) != 0)
         exit(2);
     r.address = calloc(t.ids, sizeof *r.address);
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[i], "lag=", 4))
             lag = n;
         else if (!strncmp(argv[i], "mark=", 5))
-            config.mark_bytes = n;
+            config.record_bytes = n;
         else if (!strncmp(argv[i], "capacity=", 9))
             config.capacity = n;
         else if (!strncmp(argv[i], "plain=", 6))
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[i], "without=", 8))
             leave_out(value + 1);
         else if (!strncmp(argv[i], "waits=", 6))
-            config.no_follows = !n;
+            config.no_stream_waits = !n;
         else if (!strncmp(argv[i], "mappings=", 9))
             config.max_mappings = n;
         else if (!strncmp(argv[i], "window=", 7))

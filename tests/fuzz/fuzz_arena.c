@@ -3,7 +3,7 @@
  *
  * The first four bytes choose the device's size, how far it is behind, and which call fails.  Three bytes
  * make an operation. The backing and the reference are the unit tests' (arena_kit.h): what is wrong aborts.
- * Byte 3 also says which streams get lanes of another kind.
+ * Byte 3 also says which streams get queues of another kind.
  */
 #include "unit/arena/arena_check.h"
 
@@ -14,7 +14,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct kit k;
-static uint32_t lane[STREAMS];
+static uint32_t queue[STREAMS];
 static uint32_t stream_of[STREAMS], streams; /* which stream is in a place now; how many there were */
 static unsigned kinds;
 static struct {
@@ -35,10 +35,10 @@ static unsigned kind_of(uint32_t place)
 static void take(uint32_t i, uint32_t place, uint64_t size)
 {
     uint64_t address;
-    if (place && !lane[place] &&
-        vs_arena_open_lane(k.arena, stream_of[place], kind_of(place), &lane[place]) != 0)
+    if (place && !queue[place] &&
+        vs_arena_open_queue(k.arena, stream_of[place], kind_of(place), &queue[place]) != 0)
         return;
-    if (vs_arena_malloc(k.arena, lane[place], size, &address) != 0)
+    if (vs_arena_malloc(k.arena, queue[place], size, &address) != 0)
         return;
     block[i].address = address;
     block[i].size = kit_rounded(size);
@@ -48,10 +48,10 @@ static void take(uint32_t i, uint32_t place, uint64_t size)
 
 static void give(uint32_t i, uint32_t by, unsigned flags)
 {
-    uint32_t place = by && lane[by] ? by : block[i].place;
+    uint32_t place = by && queue[by] ? by : block[i].place;
     uint64_t users = 1ull << stream_of[place] | 1ull << stream_of[block[i].place];
     kit_disown(&k, block[i].address, block[i].size, i, users & ~1ull, flags != 0);
-    if (vs_arena_free(k.arena, block[i].address, lane[place], flags) != 0)
+    if (vs_arena_free(k.arena, block[i].address, queue[place], flags) != 0)
         abort();
     block[i].size = 0;
 }
@@ -59,13 +59,13 @@ static void give(uint32_t i, uint32_t by, unsigned flags)
 /* Its blocks go, and another stream comes. */
 static void retire(uint32_t place)
 {
-    if (!lane[place] || streams == MORE)
+    if (!queue[place] || streams == MORE)
         return;
     for (uint32_t i = 0; i < BLOCKS; i++)
         if (block[i].size && block[i].place == place)
             give(i, 0, 0);
-    vs_arena_retire_lane(k.arena, lane[place]);
-    lane[place] = 0;
+    vs_arena_retire_queue(k.arena, queue[place]);
+    queue[place] = 0;
     stream_of[place] = STREAMS + streams++;
 }
 
@@ -75,12 +75,12 @@ static void operate(const uint8_t *b)
     uint64_t ticket;
     switch (b[0] % 16) {
     case 0:
-        vs_arena_trim(k.arena, b[2] * KIT_GRANULE);
+        vs_arena_trim(k.arena, b[2] * KIT_CHUNK);
         break;
     case 1:
         ticket = vs_arena_ticket(k.arena);
         kit_learn_all(&k, k.freed);
-        vs_arena_settled(k.arena, ticket);
+        vs_arena_synchronized(k.arena, ticket);
         break;
     case 2:
         k.capturing = b[2] & 1;
@@ -103,10 +103,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 4)
         return 0;
-    struct vs_arena_config config = {.trim_above = 4 * KIT_GRANULE, .trim_window = 16};
+    struct vs_arena_config config = {.trim_above = 4 * KIT_CHUNK, .trim_window = 16};
     kit_begin(&k, 4 + data[0] % 60, &config);
     memset(block, 0, sizeof block);
-    memset(lane, 0, sizeof lane);
+    memset(queue, 0, sizeof queue);
     for (uint32_t i = 0; i < STREAMS; i++)
         stream_of[i] = i;
     streams = 0;

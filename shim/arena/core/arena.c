@@ -12,7 +12,7 @@
 #define DEFAULT_SLACK    15
 #define DEFAULT_WAIT     40
 #define DEFAULT_KEEP     4096
-#define DEFAULT_MARK     (32u << 20)
+#define DEFAULT_RECORD   (32u << 20)
 #define DEFAULT_MAPPINGS 450000u
 #define DEFAULT_TRIM     64 /* of so many parts of the device, one */
 #define LEAST_TRIM       (64u << 20)
@@ -32,12 +32,12 @@ struct array {
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
 {
-    size_t home = a->home_slots, all = a->slots, bits = all;
+    size_t slots = a->primary_slots, all = a->slots, bits = all;
     struct array arrays[7] = {
-        {(void **)&a->starts, all * sizeof *a->starts},    {(void **)&a->used, home},
-        {(void **)&a->users, home * sizeof *a->users},     {(void **)&a->seq, home * sizeof *a->seq},
-        {(void **)&a->atom_of, home * sizeof *a->atom_of}, {(void **)&a->handle, home * sizeof *a->handle},
-        {(void **)&a->aliased, (home / 64 + 1) * 8},
+        {(void **)&a->starts, all * sizeof *a->starts},     {(void **)&a->used, slots},
+        {(void **)&a->users, slots * sizeof *a->users},     {(void **)&a->seq, slots * sizeof *a->seq},
+        {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
+        {(void **)&a->aliased, (slots / 64 + 1) * 8},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;
@@ -78,7 +78,7 @@ static void fill_config(struct vs_arena *a, const struct vs_arena_config *given)
     c->slack = c->slack ? c->slack : DEFAULT_SLACK;
     c->wait_slack = c->wait_slack ? c->wait_slack : DEFAULT_WAIT;
     c->keep_frees = c->keep_frees ? c->keep_frees : DEFAULT_KEEP;
-    c->mark_bytes = c->mark_bytes ? c->mark_bytes : DEFAULT_MARK;
+    c->record_bytes = c->record_bytes ? c->record_bytes : DEFAULT_RECORD;
     uint64_t part = c->capacity / DEFAULT_TRIM;
     c->trim_above = c->trim_above ? c->trim_above : part > LEAST_TRIM ? part : LEAST_TRIM;
     c->max_mappings = c->max_mappings ? c->max_mappings : DEFAULT_MAPPINGS;
@@ -89,29 +89,29 @@ static void begin_heap(struct vs_arena *a, uint32_t heap, uint64_t slots)
     a->heap[heap] = (struct heap){.first = (uint32_t)(heap * slots),
                                   .limit = (uint32_t)slots,
                                   .last = NIL,
-                                  .free = a->holes[heap],
-                                  .vacant = &a->holes[heap][LANES]};
+                                  .free = a->free_extents[heap],
+                                  .vacant = &a->free_extents[heap][QUEUES]};
 }
 
 /* A window has room for half as much again as the device: places given back leave gaps. */
 static void lay_out(struct vs_arena *a)
 {
-    uint64_t want = a->config.capacity / granule_bytes(a) * 3 / 2, slots = LEAST_SLOTS;
+    uint64_t want = a->config.capacity / chunk_bytes(a) * 3 / 2, slots = LEAST_SLOTS;
     while (slots < want && slots < MOST_SLOTS)
         slots *= 2;
     a->heap_shift = (unsigned)__builtin_ctzll(slots);
-    a->home_slots = (uint32_t)(slots * HEAPS);
+    a->primary_slots = (uint32_t)(slots * HEAPS);
     for (uint32_t h = 0; h <= HEAPS; h++)
         begin_heap(a, h, slots);
     for (slots = LEAST_SLOTS; slots < 2 * a->config.max_mappings && slots < MOST_ALIASES;)
-        slots *= 2; /* twice what may be mapped: removed views leave gaps, too */
+        slots *= 2; /* twice what may be mapped: removed alias mappings leave gaps, too */
     a->heap[ALIASES].limit = (uint32_t)slots;
-    a->slots = a->home_slots + a->heap[ALIASES].limit;
+    a->slots = a->primary_slots + a->heap[ALIASES].limit;
 }
 
 int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const struct vs_arena_config *c)
 {
-    if (b->granule < 2 * VS_ARENA_UNIT || b->granule & (b->granule - 1) || c->small >= b->granule)
+    if (b->chunk < 2 * VS_ARENA_UNIT || b->chunk & (b->chunk - 1) || c->small >= b->chunk)
         return VS_BACKING_INVALID;
     struct vs_arena *a =
         mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -121,14 +121,14 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     a->gate.lock = (struct vs_lock)VS_LOCK(ARENA);
     a->gate.here = 1;
     a->backing = *b;
-    a->shift = (unsigned)__builtin_ctzll(b->granule);
-    a->spare_tiles = a->spare_atoms = a->spare_views = a->oldest_idle = a->youngest_idle = NIL;
-    a->oldest_hole = a->newest_hole = NIL;
-    a->lane[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;
+    a->shift = (unsigned)__builtin_ctzll(b->chunk);
+    a->spare_extents = a->spare_atoms = a->spare_aliases = a->oldest_idle = a->youngest_idle = NIL;
+    a->oldest_free_extent = a->newest_free_extent = NIL;
+    a->queue[VS_ARENA_ANY].stream = VS_BACKING_DEVICE;
     fill_config(a, c);
     lay_out(a);
     vs_surplus_begin(a);
-    a->lane[VS_ARENA_ANY].plain = c->plain;
+    a->queue[VS_ARENA_ANY].plain = c->plain;
     if (map_arrays(a) != 0) {
         unmap_arrays(a);
         munmap(a, sizeof *a);
@@ -138,48 +138,49 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     return 0;
 }
 
-static void unmap_views(struct vs_arena *a)
+static void unmap_aliases(struct vs_arena *a)
 {
-    for (uint32_t i = 0; i < a->views; i++) {
-        struct view *v = &a->view[i];
+    for (uint32_t i = 0; i < a->aliases; i++) {
+        struct alias *v = &a->alias[i];
         if (!v->count)
             continue;
-        a->backing.unmap(a->backing.context, address_of(a, a->tile[v->tile].at), place_of(a, v->count));
+        a->backing.unmap(a->backing.context, address_of(a, a->extent[v->extent].at), place_of(a, v->count));
         vs_meta_give(&a->meta, v->run, v->run_room * sizeof *v->run);
     }
 }
 
-static void release_granules(struct vs_arena *a)
+static void release_chunks(struct vs_arena *a)
 {
     for (uint32_t h = 0; h < HEAPS; h++)
         for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
             if (a->used[g] != ABSENT) {
-                a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), granule_bytes(a));
+                a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), chunk_bytes(a));
                 a->backing.release(a->backing.context, a->handle[g]);
             }
 }
 
-static void forget_marks(struct vs_arena *a)
+static void forget_events(struct vs_arena *a)
 {
-    for (uint32_t i = 0; i < LANES; i++)
-        for (struct lane *l = &a->lane[i]; l->marks; l->marks--, l->first_mark = (l->first_mark + 1) % MARKS)
-            a->backing.forget(a->backing.context, l->mark[l->first_mark].handle);
+    for (uint32_t i = 0; i < QUEUES; i++)
+        for (struct queue *l = &a->queue[i]; l->events;
+             l->events--, l->first_event = (l->first_event + 1) % EVENTS)
+            a->backing.forget(a->backing.context, l->event[l->first_event].handle);
 }
 
 static void give_books(struct vs_arena *a)
 {
     struct vs_meta *m = &a->meta;
     for (uint32_t i = 0; i < a->atoms; i++)
-        vs_meta_give(m, a->atom[i].views, a->atom[i].capacity * sizeof *a->atom[i].views);
+        vs_meta_give(m, a->atom[i].aliases, a->atom[i].capacity * sizeof *a->atom[i].aliases);
     for (uint32_t i = 0; i < a->classes; i++) {
-        struct view_class *c = &a->class[i];
-        vs_meta_give(m, c->views, c->capacity * sizeof *c->views);
+        struct alias_class *c = &a->class[i];
+        vs_meta_give(m, c->aliases, c->capacity * sizeof *c->aliases);
         vs_meta_give(m, c->bits, c->words * sizeof *c->bits);
     }
     vs_meta_give(m, a->by_count, a->by_count_room * sizeof *a->by_count);
-    vs_meta_give(m, a->tile, a->tile_room * sizeof *a->tile);
+    vs_meta_give(m, a->extent, a->extent_room * sizeof *a->extent);
     vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
-    vs_meta_give(m, a->view, a->view_room * sizeof *a->view);
+    vs_meta_give(m, a->alias, a->alias_room * sizeof *a->alias);
     vs_meta_give(m, a->class, a->class_room * sizeof *a->class);
     vs_meta_give(m, a->deferred, a->deferred_room * sizeof *a->deferred);
     vs_meta_give(m, a->late, a->late_room * sizeof *a->late);
@@ -191,9 +192,9 @@ void vs_arena_destroy(struct vs_arena *a)
 {
     if (!a->gate.here)
         return;
-    unmap_views(a);
-    release_granules(a);
-    forget_marks(a);
+    unmap_aliases(a);
+    release_chunks(a);
+    forget_events(a);
     for (uint32_t h = 0; h <= HEAPS; h++)
         if (a->heap[h].base)
             a->backing.unreserve(a->backing.context, a->heap[h].base, place_of(a, a->heap[h].limit));
@@ -217,119 +218,137 @@ static void count_ordered(struct vs_arena_stats *s, uint64_t size)
     s->high_ordered = s->ordered > s->high_ordered ? s->ordered : s->high_ordered;
 }
 
-/* A flag of place_block's own: the device was waited for, and all may be tried.  Without it NOT_SETTLED is
- * the answer where that is needed, and nothing has changed. */
+/* SIZE bytes more are alive, for the policy to count with. */
+static void count_live(struct vs_arena *a, uint64_t size)
+{
+    struct vs_arena_stats *s = &a->stats;
+    s->allocated += size;
+    if (s->allocated > s->peak_allocated)
+        s->peak_allocated = s->allocated;
+    if (s->allocated > a->wanted)
+        a->wanted = s->allocated;
+}
+
+/* Makes the extent, which was found for it, a block. */
+static uint64_t begin_block(struct vs_arena *a, uint32_t extent, uint32_t queue, unsigned flags,
+                            uint64_t requested)
+{
+    struct extent *t = &a->extent[extent];
+    uint64_t address = address_of(a, t->at);
+    t->requested = requested;
+    t->queue = (uint8_t)queue;
+    t->ordered = flags & VS_MALLOC_ORDERED;
+    if (t->ordered)
+        count_ordered(&a->stats, rounded(requested));
+    vs_blocks_put(a, address, extent);
+    a->stats.blocks++;
+    a->stats.mallocs++;
+    return address;
+}
+
+/* A flag of place_block's own: the device was waited for, so everything may be tried.  Without it the answer
+ * may be NOT_SYNCHRONIZED, and then nothing has changed. */
 #define AFTER_WAIT 0x100u
 
-static int place_block(struct vs_arena *a, uint32_t lane, unsigned flags, uint64_t asked, uint64_t *address)
+static int place_block(struct vs_arena *a, uint32_t queue, unsigned flags, uint64_t requested,
+                       uint64_t *address)
 {
-    uint32_t tile;
+    uint32_t extent;
     struct vs_arena_stats *s = &a->stats;
-    if (lane >= LANES || (lane && !a->lane[lane].open))
+    if (queue >= QUEUES || (queue && !a->queue[queue].open))
         return VS_BACKING_INVALID;
-    if (!a->lane[lane].open)
-        vs_lane_begin(a, lane);
+    if (!a->queue[queue].open)
+        vs_queue_begin(a, queue);
     if (vs_blocks_reserve(a) != 0 ||
-        vs_tiles_reserve(a, s->blocks + 1, a->live_views, a->home_tiles_top) != 0)
+        vs_extents_reserve(a, s->blocks + 1, a->live_aliases, a->primary_top) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
-    uint64_t size = rounded(asked), peak = s->peak_allocated, wanted = a->wanted;
-    s->allocated += size;
-    s->peak_allocated = s->allocated > peak ? s->allocated : peak;
-    a->wanted = s->allocated > wanted ? s->allocated : wanted;
-    int status = vs_policy_place(a, lane, size, flags & AFTER_WAIT, &tile);
-    if (status != 0) {
+    uint64_t size = rounded(requested), peak = s->peak_allocated, wanted = a->wanted;
+    count_live(a, size);
+    int status = vs_policy_place(a, queue, size, flags & AFTER_WAIT, &extent);
+    if (status != 0) { /* what was refused never lived */
         s->allocated -= size;
         s->peak_allocated = peak;
         a->wanted = wanted;
         return status;
     }
-    struct tile *t = &a->tile[tile];
-    t->asked = asked;
-    t->lane = (uint8_t)lane;
-    t->ordered = flags & VS_MALLOC_ORDERED;
-    if (t->ordered)
-        count_ordered(s, size);
-    *address = address_of(a, t->at);
-    vs_blocks_put(a, *address, tile);
+    *address = begin_block(a, extent, queue, flags, requested);
     if (s->allocated > peak)
         note_peak(a);
-    s->blocks++;
-    s->mallocs++;
     return 0;
 }
 
-int vs_arena_malloc_as(struct vs_arena *a, uint32_t lane, unsigned flags, uint64_t size, uint64_t *address)
+int vs_arena_malloc_as(struct vs_arena *a, uint32_t queue, unsigned flags, uint64_t size, uint64_t *address)
 {
     if (size > place_of(a, a->heap[0].limit)) /* more than any device has */
         return VS_BACKING_OUT_OF_MEMORY;
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = place_block(a, lane, flags, size, address);
-    if (__builtin_expect(status == NOT_SETTLED, 0)) {
-        vs_settle_outside(a); /* where it cannot be done now, what is known to be complete has to do */
-        status = place_block(a, lane, flags | AFTER_WAIT, size, address);
+    int status = place_block(a, queue, flags, size, address);
+    if (__builtin_expect(status == NOT_SYNCHRONIZED, 0)) {
+        vs_synchronize_outside(a); /* where it cannot be done now, what is known to be complete has to do */
+        status = place_block(a, queue, flags | AFTER_WAIT, size, address);
     }
     vs_leave(a);
     return status;
 }
 
-static int defer(struct vs_arena *a, uint32_t tile, uint32_t lanes, bool wait)
+static int defer(struct vs_arena *a, uint32_t extent, uint32_t queues, bool wait)
 {
-    if (vs_deferred_add(a, tile, lanes) == 0) {
+    if (vs_deferred_add(a, extent, queues) == 0) {
         if (wait)
             vs_deferred_waiting_free(a);
         else
             vs_deferred_shorten(a, false);
         return 0;
     }
-    if (!a->tile[tile].pins && vs_settle(a) == 0) { /* no memory to remember it: wait instead */
-        vs_free_block(a, tile);
+    if (!a->extent[extent].pins && vs_synchronize(a) == 0) { /* no memory to remember it: wait instead */
+        vs_free_block(a, extent);
         return 0;
     }
     a->stats.lost_blocks++;
-    a->tile[tile].doomed = true;
+    a->extent[extent].doomed = true;
     return 0;
 }
 
-static int free_block(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
+static int free_block(struct vs_arena *a, uint64_t address, uint32_t queue, unsigned flags)
 {
-    uint32_t tile = vs_blocks_get(a, address);
-    if (tile == NIL || a->tile[tile].doomed || lane >= LANES || (lane && !a->lane[lane].open))
+    uint32_t extent = vs_blocks_get(a, address);
+    if (extent == NIL || a->extent[extent].doomed || queue >= QUEUES || (queue && !a->queue[queue].open))
         return VS_BACKING_INVALID;
-    const struct tile *t = &a->tile[tile];
+    const struct extent *t = &a->extent[extent];
     uint32_t others = t->others;
-    if (lane != t->lane && lane != VS_ARENA_ANY)
-        others |= 1u << lane;
+    if (queue != t->queue && queue != VS_ARENA_ANY)
+        others |= 1u << queue;
     a->stats.frees++;
-    a->stats.allocated -= rounded(t->asked);
-    a->stats.ordered -= t->ordered ? rounded(t->asked) : 0;
+    a->stats.allocated -= rounded(t->requested);
+    a->stats.ordered -= t->ordered ? rounded(t->requested) : 0;
     if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
-        return defer(a, tile, flags & VS_FREE_DEFER ? ALL_LANES : others, flags == VS_FREE_DEFER);
-    vs_free_block(a, tile);
+        return defer(a, extent, flags & VS_FREE_DEFER ? ALL_QUEUES : others, flags == VS_FREE_DEFER);
+    vs_free_block(a, extent);
     return 0;
 }
 
-int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t lane, unsigned flags)
+int vs_arena_free(struct vs_arena *a, uint64_t address, uint32_t queue, unsigned flags)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = free_block(a, address, lane, flags);
+    int status = free_block(a, address, queue, flags);
     if (__builtin_expect(--a->surplus.left == 0, 0))
         vs_surplus_look(a);
     vs_leave(a);
     return status;
 }
 
-int vs_arena_use(struct vs_arena *a, uint64_t address, uint32_t lane)
+int vs_arena_use(struct vs_arena *a, uint64_t address, uint32_t queue)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    uint32_t tile = vs_live_at(a, address);
-    if (lane == VS_ARENA_ANY)
-        vs_lane_begin(a, lane); /* work that no lane tells of */
-    bool valid = tile != NIL && lane < LANES && a->lane[lane].open;
-    if (valid && lane != a->tile[tile].lane)
-        a->tile[tile].others |= 1u << lane;
+    uint32_t extent = vs_live_at(a, address);
+    if (queue == VS_ARENA_ANY)
+        vs_queue_begin(a, queue); /* its work is not reported by any queue */
+    bool valid = extent != NIL && queue < QUEUES && a->queue[queue].open;
+    if (valid && queue != a->extent[extent].queue)
+        a->extent[extent].others |= 1u << queue;
     vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
 }
@@ -338,10 +357,10 @@ int vs_arena_pin(struct vs_arena *a, uint64_t address)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    uint32_t tile = vs_live_at(a, address);
-    bool valid = tile != NIL && a->tile[tile].pins < UINT16_MAX;
+    uint32_t extent = vs_live_at(a, address);
+    bool valid = extent != NIL && a->extent[extent].pins < UINT16_MAX;
     if (valid)
-        a->tile[tile].pins++;
+        a->extent[extent].pins++;
     vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
 }
@@ -350,9 +369,9 @@ int vs_arena_unpin(struct vs_arena *a, uint64_t address)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    uint32_t tile = vs_blocks_get(a, address);
-    bool valid = tile != NIL && a->tile[tile].pins;
-    if (valid && --a->tile[tile].pins == 0 && a->tile[tile].doomed)
+    uint32_t extent = vs_blocks_get(a, address);
+    bool valid = extent != NIL && a->extent[extent].pins;
+    if (valid && --a->extent[extent].pins == 0 && a->extent[extent].doomed)
         vs_deferred_poll(a);
     vs_leave(a);
     return valid ? 0 : VS_BACKING_INVALID;
@@ -369,12 +388,12 @@ uint64_t vs_arena_ticket(struct vs_arena *a)
     return ticket;
 }
 
-void vs_arena_settled(struct vs_arena *a, uint64_t ticket)
+void vs_arena_synchronized(struct vs_arena *a, uint64_t ticket)
 {
     if (!vs_enter(a))
         return;
     if (ticket <= a->seq_now)
-        vs_settled(a, ticket);
+        vs_synchronized(a, ticket);
     vs_leave(a);
 }
 
@@ -382,7 +401,7 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    int status = vs_settle_outside(a);
+    int status = vs_synchronize_outside(a);
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
     if (keep == 0)
@@ -395,11 +414,13 @@ static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
 {
     const struct heap *h = &a->heap[heap];
     int status = 0;
-    for (uint32_t tile = h->top ? h->last : NIL; tile != NIL && status == 0; tile = a->tile[tile].prev) {
-        const struct tile *t = &a->tile[tile];
-        uint32_t first = slot_of(a, t->at + granule_bytes(a) - 1), end = slot_of(a, t->at + t->size - 1) + 1;
-        bool mapped = heap == ALIASES ? t->state == TILE_VIEW && t->view != NIL : t->state != TILE_VACANT;
-        if (mapped && first < end) /* a granule belongs to the tile that it begins in */
+    for (uint32_t extent = h->top ? h->last : NIL; extent != NIL && status == 0;
+         extent = a->extent[extent].prev) {
+        const struct extent *t = &a->extent[extent];
+        uint32_t first = slot_of(a, t->at + chunk_bytes(a) - 1), end = slot_of(a, t->at + t->size - 1) + 1;
+        bool mapped =
+            heap == ALIASES ? t->state == EXTENT_ALIAS && t->alias != NIL : t->state != EXTENT_VACANT;
+        if (mapped && first < end) /* a chunk belongs to the extent that it begins in */
             status = a->backing.access(a->backing.context, address_of(a, place_of(a, first)),
                                        place_of(a, end - first), peers);
     }
@@ -423,7 +444,7 @@ static void read_stats(const struct vs_arena *a, struct vs_arena_stats *stats)
 {
     *stats = a->stats;
     stats->idle = a->idle << a->shift;
-    stats->views = a->live_views;
+    stats->aliases = a->live_aliases;
 }
 
 void vs_arena_stats(struct vs_arena *a, struct vs_arena_stats *stats)

@@ -1,22 +1,22 @@
 /*
  * arena.h - an allocator of device memory that needs hardly more than what is live.
  *
- * Physical memory comes in granules (2 MiB).  There are two heaps, for the lanes of all streams: one for
- * blocks up to `small` bytes, one for the others.  A heap is a window of addresses; granules are appended at
- * its top, and stay there.  Requests take the best fitting hole.  Where none fits but enough granules lie
- * idle, these are mapped a second time, side by side: a view.  Nothing that the program holds ever moves, and
- * a loop that repeats itself comes to a point where no call of the driver is needed any more.
+ * Physical memory comes in chunks (2 MiB).  There are two heaps, for the queues of all streams: one for
+ * blocks up to `small` bytes, one for the others.  A heap is a window of addresses; chunks are appended at
+ * its top, and stay there.  Requests take the best fitting free extent.  Where none fits but enough chunks
+ * lie idle, these are mapped a second time, side by side: an alias mapping.  Nothing that the program holds
+ * ever moves, and a loop that repeats itself comes to a point where no call of the driver is needed any more.
  *
- *      heap             |AAAA|....|BBBB|....|CCCC|      two granules idle, not side by side
- *      a view                |....|....|                 the same two, for a block of two granules
+ *      heap                  |AAAA|....|BBBB|....|CCCC|      two chunks idle, not side by side
+ *      an alias mapping           |....|....|                the same two, for a block of two chunks
  *
  * Caveats
- *  - A block freed on a lane is given to the same lane at once, to another only when that free is known to be
- *    complete, or after the other was made to wait for it.  Which hole is taken does not depend on how far
- *    the device is: only whether a wait is needed does.
- *  - VS_ARENA_ANY is the lane of memory without a stream: its blocks may be touched by all, so its frees must
- * be complete when they are told (the caller has waited), or be told with VS_FREE_DEFER.
- *  - What a lane opened with VS_LANE_PRIVATE holds is lent to nobody and never given back before it is
+ *  - A block freed on a queue is given to the same queue at once, to another only when that free is known to
+ * be complete, or after the other was made to wait for it.  Which free extent is taken does not depend on how
+ * far the device is: only whether a wait is needed does.
+ *  - VS_ARENA_ANY is the queue of memory without a stream: its blocks may be touched by all, so its frees
+ * must be complete when they are asked for (the caller has waited), or be asked for with VS_FREE_DEFER.
+ *  - What a queue opened with VS_QUEUE_PRIVATE holds is lent to nobody and never given back before it is
  * retired: a graph that was captured goes on using its addresses.
  *  - Of the host's memory only mmap is used, of its locks none.  free allocates nothing that it could not do
  * without.
@@ -24,7 +24,7 @@
  * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
  * arena is one device's) is held meanwhile, calls of the backing included.  It is not where memory is short
  * and the device is waited for, or in vs_arena_trim; it is in the other waits, which are few: for deferred
- * frees that have become many or too much, for a lane to be opened, and before views are evicted.
+ * frees that have become many or too much, for a queue to be opened, and before alias mappings are evicted.
  *
  * Fork: in a child there is no arena, as there is no driver.  Functions answer NOT_INITIALIZED, no block is
  * found, no lock is waited for.
@@ -39,29 +39,32 @@
 
 #include "backing.h"
 
-#define VS_ARENA_LANES 32
-#define VS_ARENA_ANY   0u
-#define VS_ARENA_UNIT  512u /* blocks begin and end at multiples of it */
+#define VS_ARENA_QUEUES 32
+#define VS_ARENA_ANY    0u
+#define VS_ARENA_UNIT   512u /* blocks begin and end at multiples of it */
 
 struct vs_arena;
 
 struct vs_arena_config {
-    uint64_t capacity;    /* physical bytes of the device: how large address windows are */
-    uint64_t small;       /* the largest block of a small heap; 0 = 256 KiB */
-    uint32_t slack;       /* in 1/1000: granules are created up to this much beyond the live peak; 0 = 15 */
-    uint32_t wait_slack;  /* beyond this much, the host waits for frees that a request without a stream needs;
-                             0 = 40 */
-    uint32_t keep_frees;  /* a hole is left to the lane that freed it until so many more frees were told, or
-                             some request misses; 0 = 4096 */
-    bool no_follows;      /* no stream is made to wait: others' holes are used once they are complete */
-    uint64_t mark_bytes;  /* freed on a lane between two marks, where there are several lanes; 0 = 32 MiB */
+    uint64_t capacity;   /* physical bytes of the device: how large address windows are */
+    uint64_t small;      /* the largest block of a small heap; 0 = 256 KiB */
+    uint32_t slack;      /* in 1/1000: chunks are created up to this much beyond the live peak; 0 = 15 */
+    uint32_t wait_slack; /* beyond this much, the host waits for frees that a request without a stream needs;
+                            0 = 40 */
+    uint32_t keep_frees; /* a free extent is left to the queue that freed it until so many more frees were
+                            asked for, or some request misses; 0 = 4096 */
+    bool
+        no_stream_waits; /* no stream is made to wait: others' free extents are used once they are complete */
+    uint64_t
+        record_bytes; /* freed on a queue between two events, where there are several queues; 0 = 32 MiB */
     uint64_t defer_bytes; /* deferred frees beyond so many are waited for; 0 = 1/32 of the peak of what
                              lived, and 16 MiB at least */
     uint64_t trim_above; /* bytes that were idle for long beyond this many are given back unasked: 0 = 1/64 of
                             the device and 64 MiB at least; UINT64_MAX = never */
     uint32_t trim_window;  /* for long: in so many frees; 0 = 65,536 */
-    bool plain;            /* as if every lane were opened with VS_LANE_PLAIN */
-    uint64_t max_mappings; /* of granules; beyond, views that were long not used are unmapped; 0 = 450,000 */
+    bool plain;            /* as if every queue were opened with VS_QUEUE_PLAIN */
+    uint64_t max_mappings; /* of chunks; beyond, alias mappings that were long not used are unmapped; 0 =
+                              450,000 */
 };
 
 int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
@@ -69,21 +72,21 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
 /* Unmaps and releases all, blocks still live included: nothing may use them any more. */
 void vs_arena_destroy(struct vs_arena *arena);
 
-/* ---- lanes ---- */
+/* ---- queues ---- */
 
-enum vs_lane_flags {
-    VS_LANE_PRIVATE = 1,
-    /* Its memory is mapped once: no views for it, and none of its granules.  For a stream whose kernels
-     * overlap (programmatic dependent launch): they would write through one mapping while others read
-     * another.  It costs what views save. */
-    VS_LANE_PLAIN = 2,
+enum vs_queue_flags {
+    VS_QUEUE_PRIVATE = 1,
+    /* Its memory is mapped once: no alias mappings for it, and none of its chunks.  For a stream whose
+     * kernels overlap (programmatic dependent launch): they would write through one mapping while others read
+     * another.  It costs what alias mappings save. */
+    VS_QUEUE_PLAIN = 2,
 };
 
-/* A lane for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */
-int vs_arena_open_lane(struct vs_arena *arena, uint64_t stream, unsigned flags, uint32_t *lane);
-/* The stream is gone, its work may still run.  Blocks of the lane stay; it is given to another stream later.
+/* A queue for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */
+int vs_arena_open_queue(struct vs_arena *arena, uint64_t stream, unsigned flags, uint32_t *queue);
+/* The stream is gone, its work may still run.  Blocks of the queue stay; it is given to another stream later.
  */
-void vs_arena_retire_lane(struct vs_arena *arena, uint32_t lane);
+void vs_arena_retire_queue(struct vs_arena *arena, uint32_t queue);
 
 /* ---- blocks ---- */
 
@@ -94,42 +97,42 @@ enum vs_free_flags {
 
 enum vs_malloc_flags { VS_MALLOC_ORDERED = 1 /* counts as stream-ordered memory */ };
 
-int vs_arena_malloc_as(struct vs_arena *arena, uint32_t lane, unsigned flags, uint64_t size,
+int vs_arena_malloc_as(struct vs_arena *arena, uint32_t queue, unsigned flags, uint64_t size,
                        uint64_t *address);
-static inline int vs_arena_malloc(struct vs_arena *arena, uint32_t lane, uint64_t size, uint64_t *address)
+static inline int vs_arena_malloc(struct vs_arena *arena, uint32_t queue, uint64_t size, uint64_t *address)
 {
-    return vs_arena_malloc_as(arena, lane, 0, size, address);
+    return vs_arena_malloc_as(arena, queue, 0, size, address);
 }
-/* Frees what begins at ADDRESS, after the work that LANE was given up to now.  VS_FREE_DEFER: after all work
+/* Frees what begins at ADDRESS, after the work that QUEUE was given up to now.  VS_FREE_DEFER: after all work
  * of the device instead, when that is known to be done; the call may wait for earlier ones.  INVALID where no
  * block begins there. */
-int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t lane, unsigned flags);
-/* Work of LANE touches the block: its free waits for that lane too. */
-int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t lane);
+int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t queue, unsigned flags);
+/* Work of QUEUE touches the block: its free waits for that queue too. */
+int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t queue);
 /* A block that others hold (exported) is not reused before its last unpin, whoever frees it. */
 int vs_arena_pin(struct vs_arena *arena, uint64_t address);
 int vs_arena_unpin(struct vs_arena *arena, uint64_t address);
 
 struct vs_arena_block {
     uint64_t address, size; /* as asked for */
-    uint32_t lane, pins;
+    uint32_t queue, pins;
 };
 /* The live block that holds ADDRESS, which may be inside it. */
 bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
 /* Whether ADDRESS lies in a window of the arena's, be there a block or not. */
 bool vs_arena_covers(struct vs_arena *arena, uint64_t address);
-/* The backing's handles of the granules that the block at ADDRESS lies on, in order: up to MOST of them from
- * FIRST on.  *OFFSET: where in its first granule it begins.  How many it lies on; 0: no block begins there.
+/* The backing's handles of the chunks that the block at ADDRESS lies on, in order: up to MOST of them from
+ * FIRST on.  *OFFSET: where in its first chunk it begins.  How many it lies on; 0: no block begins there.
  */
-uint32_t vs_arena_granules(struct vs_arena *arena, uint64_t address, uint32_t first, uint64_t *handles,
-                           uint32_t most, uint64_t *offset);
+uint32_t vs_arena_chunks(struct vs_arena *arena, uint64_t address, uint32_t first, uint64_t *handles,
+                         uint32_t most, uint64_t *offset);
 
 /* ---- order ---- */
 
-/* A caller that waits for the device asks for the ticket before, and says so after: every free that was told
- * before the ticket is complete. */
+/* A caller that waits for the device asks for the ticket before, and says so after: every free that was asked
+ * for before the ticket is complete. */
 uint64_t vs_arena_ticket(struct vs_arena *arena);
-void vs_arena_settled(struct vs_arena *arena, uint64_t ticket);
+void vs_arena_synchronized(struct vs_arena *arena, uint64_t ticket);
 
 /* ---- the whole ---- */
 
@@ -141,24 +144,24 @@ int vs_arena_trim(struct vs_arena *arena, uint64_t keep);
 int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
 
 struct vs_arena_stats {
-    uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is told */
+    uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */
     uint64_t ordered,
         high_ordered; /* those that are stream-ordered; their highest since vs_arena_high_from_now */
-    uint64_t reserved, peak_reserved; /* physical granules */
+    uint64_t reserved, peak_reserved; /* physical chunks */
     uint64_t high_reserved;           /* the same since vs_arena_high_from_now */
-    uint64_t idle;                    /* of reserved: granules in which no block is */
-    uint64_t deferred;                /* freed, and waiting for lanes, the device or an unpin */
+    uint64_t idle;                    /* of reserved: chunks in which no block is */
+    uint64_t deferred;                /* freed, and waiting for queues, the device or an unpin */
     uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
-    uint64_t blocks, lanes, views;
-    uint64_t mappings, peak_mappings; /* granules mapped, second mappings included */
+    uint64_t blocks, queues, aliases;
+    uint64_t mappings, peak_mappings; /* chunks mapped, second mappings included */
     uint64_t mallocs, frees;
-    uint64_t hits;      /* from a hole, no call of the driver */
-    uint64_t view_hits; /* from a view that was there, no call of the driver */
+    uint64_t hits;       /* from a free extent, no call of the driver */
+    uint64_t alias_hits; /* from an alias mapping that was there, no call of the driver */
     uint64_t created, released, aliased, unmapped;
-    uint64_t follows, settles; /* waits: of a stream, of the host */
-    uint64_t evicted;          /* views */
-    uint64_t lost;             /* granules that could not be released, or unmapped */
-    uint64_t lost_blocks;      /* whose deferred free could not be remembered: never reused */
+    uint64_t stream_waits, host_waits; /* waits: of a stream, of the host */
+    uint64_t evicted;                  /* alias mappings */
+    uint64_t lost;                     /* chunks that could not be released, or unmapped */
+    uint64_t lost_blocks;              /* whose deferred free could not be remembered: never reused */
 };
 void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
 /* The same without waiting; false where the arena is at work. */

@@ -1,29 +1,30 @@
 /*
- * atoms.c - which views alias a granule.
+ * atoms.c - which alias mappings a chunk is in.
  *
- * Views are made of long runs, so neighbours mostly have the same ones: a run of granules with the same views
- * is one atom, and has one list.  Granules that no view aliases have none; bits tell them apart at 64 a step.
+ * Alias mappings are made of long runs, so neighbours mostly have the same ones: a run of chunks with the
+ * same alias mappings is one atom, and has one list.  Chunks that no alias mapping aliases have none; bits
+ * say which they are, 64 at a step.
  */
 #include "internal.h"
 
 #include <string.h>
 
-uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule, uint32_t end)
+uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk, uint32_t end)
 {
-    while (granule < end) {
-        uint64_t word = a->aliased[granule >> 6] >> (granule & 63);
+    while (chunk < end) {
+        uint64_t word = a->aliased[chunk >> 6] >> (chunk & 63);
         if (word) {
-            granule += (uint32_t)__builtin_ctzll(word);
-            return granule < end ? granule : end;
+            chunk += (uint32_t)__builtin_ctzll(word);
+            return chunk < end ? chunk : end;
         }
-        granule = (granule | 63) + 1;
+        chunk = (chunk | 63) + 1;
     }
     return end;
 }
 
-static bool is_aliased(const struct vs_arena *a, uint32_t granule)
+static bool is_aliased(const struct vs_arena *a, uint32_t chunk)
 {
-    return a->aliased[granule >> 6] >> (granule & 63) & 1;
+    return a->aliased[chunk >> 6] >> (chunk & 63) & 1;
 }
 
 static void cover(struct vs_arena *a, uint32_t atom)
@@ -35,7 +36,7 @@ static void cover(struct vs_arena *a, uint32_t atom)
     }
 }
 
-/* A new atom over these granules with a copy of the list of FROM (NIL: none); NIL where the host has no
+/* A new atom over these chunks with a copy of the list of FROM (NIL: none); NIL where the host has no
  * memory. */
 static uint32_t create(struct vs_arena *a, uint32_t first, uint32_t count, uint32_t from)
 {
@@ -46,8 +47,8 @@ static uint32_t create(struct vs_arena *a, uint32_t first, uint32_t count, uint3
         atom = a->atoms;
     }
     uint32_t room = from == NIL ? 4 : a->atom[from].capacity;
-    uint32_t *views = vs_meta_resize(&a->meta, NULL, 0, room * sizeof *views);
-    if (!views)
+    uint32_t *aliases = vs_meta_resize(&a->meta, NULL, 0, room * sizeof *aliases);
+    if (!aliases)
         return NIL;
     if (a->spare_atoms != NIL)
         a->spare_atoms = a->atom[atom].first;
@@ -55,8 +56,8 @@ static uint32_t create(struct vs_arena *a, uint32_t first, uint32_t count, uint3
         a->atoms++;
     uint32_t used = from == NIL ? 0 : a->atom[from].used;
     if (used)
-        memcpy(views, a->atom[from].views, used * sizeof *views);
-    a->atom[atom] = (struct atom){first, count, used, room, views};
+        memcpy(aliases, a->atom[from].aliases, used * sizeof *aliases);
+    a->atom[atom] = (struct atom){first, count, used, room, aliases};
     cover(a, atom);
     return atom;
 }
@@ -66,26 +67,26 @@ static void drop(struct vs_arena *a, uint32_t atom)
     struct atom *x = &a->atom[atom];
     for (uint32_t g = x->first; g < x->first + x->count; g++)
         a->aliased[g >> 6] &= ~(1ull << (g & 63));
-    vs_meta_give(&a->meta, x->views, x->capacity * sizeof *x->views);
+    vs_meta_give(&a->meta, x->aliases, x->capacity * sizeof *x->aliases);
     *x = (struct atom){.first = a->spare_atoms};
     a->spare_atoms = atom;
 }
 
-int vs_atoms_split(struct vs_arena *a, uint32_t granule)
+int vs_atoms_split(struct vs_arena *a, uint32_t chunk)
 {
-    if (granule >= a->home_slots || !is_aliased(a, granule))
+    if (chunk >= a->primary_slots || !is_aliased(a, chunk))
         return 0;
-    uint32_t atom = a->atom_of[granule], first = a->atom[atom].first;
-    if (first == granule)
+    uint32_t atom = a->atom_of[chunk], first = a->atom[atom].first;
+    if (first == chunk)
         return 0;
-    uint32_t rest = first + a->atom[atom].count - granule;
-    if (create(a, granule, rest, atom) == NIL)
+    uint32_t rest = first + a->atom[atom].count - chunk;
+    if (create(a, chunk, rest, atom) == NIL)
         return -1;
     a->atom[atom].count -= rest;
     return 0;
 }
 
-/* Until it is added to, an atom with an empty list stands for granules without views. */
+/* Until it is added to, an atom with an empty list stands for chunks without alias mappings. */
 static int fill(struct vs_arena *a, uint32_t first, uint32_t end)
 {
     while (first < end) {
@@ -94,7 +95,8 @@ static int fill(struct vs_arena *a, uint32_t first, uint32_t end)
             return -1;
         while (stop < end && is_aliased(a, stop)) {
             struct atom *x = &a->atom[a->atom_of[stop]];
-            if (vs_meta_fit(&a->meta, (void **)&x->views, &x->capacity, sizeof *x->views, x->used + 1) != 0)
+            if (vs_meta_fit(&a->meta, (void **)&x->aliases, &x->capacity, sizeof *x->aliases, x->used + 1) !=
+                0)
                 return -1;
             stop = x->first + x->count;
         }
@@ -121,26 +123,26 @@ int vs_atoms_prepare(struct vs_arena *a, uint32_t first, uint32_t end)
     return -1;
 }
 
-void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view)
+void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t alias)
 {
     while (first < end) {
         struct atom *x = &a->atom[a->atom_of[first]];
-        x->views[x->used++] = view;
+        x->aliases[x->used++] = alias;
         first = x->first + x->count;
     }
 }
 
-static void forget(struct atom *x, uint32_t view)
+static void forget(struct atom *x, uint32_t alias)
 {
     for (uint32_t i = 0; i < x->used; i++)
-        if (x->views[i] == view) {
-            memmove(x->views + i, x->views + i + 1, (x->used - i - 1) * sizeof *x->views);
+        if (x->aliases[i] == alias) {
+            memmove(x->aliases + i, x->aliases + i + 1, (x->used - i - 1) * sizeof *x->aliases);
             x->used--;
             return;
         }
 }
 
-void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view)
+void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t alias)
 {
     while (first < end) {
         if (!is_aliased(a, first)) {
@@ -149,7 +151,7 @@ void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t 
         }
         uint32_t atom = a->atom_of[first];
         first = a->atom[atom].first + a->atom[atom].count;
-        forget(&a->atom[atom], view);
+        forget(&a->atom[atom], alias);
         if (a->atom[atom].used == 0)
             drop(a, atom);
     }

@@ -1,14 +1,14 @@
 /*
- * backing.h - what the arena stands on: addresses, physical granules, mappings, and the order of streams.
+ * backing.h - what the arena stands on: addresses, physical chunks, mappings, and the order of streams.
  *
- * The arena itself decides only; whoever makes one gives it these functions.  Live they are the driver's, in
+ * The core only decides; whoever creates an arena gives it these functions.  Live they are the driver's, in
  * replay counters (backing_count.c), in tests a model that checks every call.  The arena calls them with its
- * lock held and never from two threads at once; `settle` alone may come from any thread at any time.
+ * lock held and never from two threads at once; `synchronize` alone may come from any thread at any time.
  *
  * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
  * would have given it.  The arena knows some of them.
  *
- * A granule is one physical piece of `granule` bytes.  Mapping it at several addresses is what the arena
+ * A chunk is one physical piece of `chunk` bytes.  Mapping it at several addresses is what the arena
  * lives on: a write through one is seen through the others once the work that wrote has ended.
  */
 #ifndef VS_ARENA_CORE_BACKING_H
@@ -21,39 +21,40 @@ enum vs_backing_status {
     VS_BACKING_INVALID = 1,
     VS_BACKING_OUT_OF_MEMORY = 2,
     VS_BACKING_NOT_INITIALIZED = 3, /* a child of fork has no driver */
-    VS_BACKING_NOT_READY = 600, /* cannot be had now: a mark not reached, a stream that is being captured */
+    VS_BACKING_NOT_READY = 600, /* cannot be had now: an event not reached, a stream that is being captured */
 };
 
 #define VS_BACKING_DEVICE UINT64_MAX
 
 struct vs_backing {
     void *context;
-    uint64_t granule; /* bytes, a power of two */
+    uint64_t chunk; /* bytes, a power of two */
 
     /* addresses */
-    int (*reserve)(void *context, uint64_t size, uint64_t *address); /* aligned to a granule */
+    int (*reserve)(void *context, uint64_t size, uint64_t *address); /* aligned to a chunk */
     void (*unreserve)(void *context, uint64_t address, uint64_t size);
 
     /* physical memory */
     int (*create)(void *context, uint64_t *handle);
     int (*release)(void *context, uint64_t handle); /* after its last mapping */
 
-    /* mappings: one granule at an address; then access for a range of them, at once.  `peers`: the bits of
-     * the devices beside the own one that shall reach it; every mapping of a granule is given all of them */
+    /* mappings: one chunk at an address; then access for a range of them, at once.  `peers`: the bits of
+     * the devices beside the own one that shall reach it; every mapping of a chunk is given all of them */
     int (*map)(void *context, uint64_t address, uint64_t handle);
     int (*access)(void *context, uint64_t address, uint64_t size, uint64_t peers);
     int (*unmap)(void *context, uint64_t address, uint64_t size);
 
-    /* order.  A mark stands for all that STREAM (VS_BACKING_DEVICE: all streams) was given before it;
+    /* order.  An event stands for all that STREAM (VS_BACKING_DEVICE: all streams) was given before it;
      * NOT_READY where none can be made (now) */
-    int (*mark)(void *context, uint64_t stream, uint64_t *mark);
-    int (*reached)(void *context, uint64_t mark);                 /* 0: it is done; NOT_READY: not yet */
-    int (*follow)(void *context, uint64_t stream, uint64_t mark); /* what STREAM is given next waits for it */
-    void (*forget)(void *context, uint64_t mark);
+    int (*event)(void *context, uint64_t stream, uint64_t *event);
+    int (*reached)(void *context, uint64_t event); /* 0: it is done; NOT_READY: not yet */
+    int (*stream_wait)(void *context, uint64_t stream,
+                       uint64_t event); /* what STREAM is given next waits for it */
+    void (*forget)(void *context, uint64_t event);
     /* waits for all that the device was given by anyone; NOT_READY where that must not be done now */
-    int (*settle)(void *context);
-    /* waits until the mark is reached; NOT_READY as above; may be NULL */
-    int (*await)(void *context, uint64_t mark);
+    int (*synchronize)(void *context);
+    /* waits until the event is reached; NOT_READY as above; may be NULL */
+    int (*await)(void *context, uint64_t event);
 
     /* bytes of physical memory that are free: more cannot be had; NULL: unknown */
     int (*room)(void *context, uint64_t *bytes);

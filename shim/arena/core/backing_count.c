@@ -17,9 +17,9 @@ static int create(void *context, uint64_t *handle)
 {
     struct vs_backing_count *c = context;
     c->calls++;
-    if (c->capacity && c->granules == c->capacity)
+    if (c->capacity && c->chunks == c->capacity)
         return VS_BACKING_OUT_OF_MEMORY;
-    c->granules++;
+    c->chunks++;
     *handle = ++c->next_handle;
     return VS_BACKING_OK;
 }
@@ -28,14 +28,14 @@ static int release(void *context, uint64_t handle)
 {
     struct vs_backing_count *c = context;
     c->calls++;
-    c->granules--;
+    c->chunks--;
     return VS_BACKING_OK;
 }
 
 static int room(void *context, uint64_t *bytes)
 {
     const struct vs_backing_count *c = context;
-    *bytes = c->capacity ? (c->capacity - c->granules) * c->granule : UINT64_MAX;
+    *bytes = c->capacity ? (c->capacity - c->chunks) * c->chunk : UINT64_MAX;
     return VS_BACKING_OK;
 }
 
@@ -62,12 +62,12 @@ static int unmap(void *context, uint64_t address, uint64_t size)
     return VS_BACKING_OK;
 }
 
-/* ---- order: a mark is the time at which it is reached ---- */
+/* ---- order: an event is the time at which it is reached ---- */
 
-static int mark(void *context, uint64_t stream, uint64_t *out)
+static int event(void *context, uint64_t stream, uint64_t *out)
 {
     struct vs_backing_count *c = context;
-    c->marks++;
+    c->events++;
     *out = c->now + c->lag;
     return VS_BACKING_OK;
 }
@@ -79,16 +79,16 @@ static int reached(void *context, uint64_t at)
     return c->now >= at ? VS_BACKING_OK : VS_BACKING_NOT_READY;
 }
 
-static int follow(void *context, uint64_t stream, uint64_t at)
+static int stream_wait(void *context, uint64_t stream, uint64_t at)
 {
     struct vs_backing_count *c = context;
-    c->follows++;
+    c->stream_waits++;
     return VS_BACKING_OK;
 }
 
 static void forget(void *context, uint64_t at) {}
 
-static int settle(void *context)
+static int synchronize(void *context)
 {
     return VS_BACKING_OK;
 }
@@ -98,11 +98,11 @@ static int await(void *context, uint64_t at)
     return VS_BACKING_OK;
 }
 
-struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t granule)
+struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t chunk)
 {
-    c->granule = granule;
+    c->chunk = chunk;
     return (struct vs_backing){.context = c,
-                               .granule = granule,
+                               .chunk = chunk,
                                .reserve = reserve,
                                .unreserve = unreserve,
                                .create = create,
@@ -110,11 +110,11 @@ struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t gr
                                .map = map,
                                .access = set_access,
                                .unmap = unmap,
-                               .mark = mark,
+                               .event = event,
                                .reached = reached,
-                               .follow = follow,
+                               .stream_wait = stream_wait,
                                .forget = forget,
-                               .settle = settle,
+                               .synchronize = synchronize,
                                .await = await,
                                .room = room};
 }

@@ -8,17 +8,17 @@
 
 #include <string.h>
 
-static uint32_t home_of(const struct vs_arena *a, uint64_t address)
+static uint32_t cell_of(const struct vs_arena *a, uint64_t address)
 {
     return (uint32_t)((address >> 9) * 0x9e3779b97f4a7c15ull >> 32) & a->cell_mask;
 }
 
-static void insert(struct vs_arena *a, uint64_t address, uint32_t tile)
+static void insert(struct vs_arena *a, uint64_t address, uint32_t extent)
 {
-    uint32_t i = home_of(a, address);
-    while (a->cell[i].tile != NIL)
+    uint32_t i = cell_of(a, address);
+    while (a->cell[i].extent != NIL)
         i = (i + 1) & a->cell_mask;
-    a->cell[i] = (struct cell){address, tile};
+    a->cell[i] = (struct cell){address, extent};
 }
 
 static int grow(struct vs_arena *a)
@@ -31,8 +31,8 @@ static int grow(struct vs_arena *a)
     a->cell = now;
     a->cell_mask = size - 1;
     for (uint32_t i = 0; i < old; i++)
-        if (was[i].tile != NIL)
-            insert(a, was[i].address, was[i].tile);
+        if (was[i].extent != NIL)
+            insert(a, was[i].address, was[i].extent);
     vs_meta_give(&a->meta, was, old * sizeof *was);
     return 0;
 }
@@ -44,9 +44,9 @@ int vs_blocks_reserve(struct vs_arena *a)
     return grow(a);
 }
 
-void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t tile)
+void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t extent)
 {
-    insert(a, address, tile);
+    insert(a, address, extent);
     a->cells++;
 }
 
@@ -54,28 +54,28 @@ static uint32_t find(const struct vs_arena *a, uint64_t address)
 {
     if (!a->cell)
         return NIL;
-    uint32_t i = home_of(a, address);
-    while (a->cell[i].tile != NIL && a->cell[i].address != address)
+    uint32_t i = cell_of(a, address);
+    while (a->cell[i].extent != NIL && a->cell[i].address != address)
         i = (i + 1) & a->cell_mask;
-    return a->cell[i].tile == NIL ? NIL : i;
+    return a->cell[i].extent == NIL ? NIL : i;
 }
 
 uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address)
 {
     uint32_t i = find(a, address);
-    return i == NIL ? NIL : a->cell[i].tile;
+    return i == NIL ? NIL : a->cell[i].extent;
 }
 
 void vs_blocks_remove(struct vs_arena *a, uint64_t address)
 {
     uint32_t gap = find(a, address);
-    for (uint32_t i = (gap + 1) & a->cell_mask; a->cell[i].tile != NIL; i = (i + 1) & a->cell_mask) {
-        uint32_t home = home_of(a, a->cell[i].address);
-        if (((i - home) & a->cell_mask) >= ((i - gap) & a->cell_mask)) { /* its home is not behind the gap */
+    for (uint32_t i = (gap + 1) & a->cell_mask; a->cell[i].extent != NIL; i = (i + 1) & a->cell_mask) {
+        uint32_t cell = cell_of(a, a->cell[i].address);
+        if (((i - cell) & a->cell_mask) >= ((i - gap) & a->cell_mask)) { /* its cell is not behind the gap */
             a->cell[gap] = a->cell[i];
             gap = i;
         }
     }
-    a->cell[gap].tile = NIL;
+    a->cell[gap].extent = NIL;
     a->cells--;
 }

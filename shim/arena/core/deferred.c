@@ -1,38 +1,38 @@
 /*
  * deferred.c - frees that are carried out, at once or later.
  *
- * A block that others than its own lane may still be using stays as it is, used, until every lane that
- * touches it (or the device, where it is not known which) has done what it was given before the free, and
- * nobody holds it pinned.  Then it is freed as if that had been asked for now.
+ * A block that other queues than its own may still use stays used until each of them has done what it was
+ * given before the free (or the device has, where it is not known which queues), and until nobody pins it.
+ * Then it is freed as if its free had been asked for at that moment.
  *
- * Those that wait for lanes are looked at whenever something completes (settle.c).  Those that wait for the
- * device (no stream is known) are a queue; how long it may be, and who waits for it, is in pace.c.
+ * Those that wait for queues are looked at whenever something completes (synchronize.c).  Those that wait for
+ * the device (no stream is known) are a backlog; how long it may be, and who waits for it, is in pace.c.
  *
- * The queue is marked as it grows, at a distance that pace.c makes wider while the device keeps up.
+ * The backlog is recorded as it grows, at a distance that pace.c makes wider while the device keeps up.
  */
 #include "internal.h"
 
 #include <string.h>
 
 #define LEAST  (16ull << 20)
-#define PARTS  4 /* marks, of the bytes that may be in the queue, where the device does not keep up */
-#define WIDEST 2 /* as `wide`: three parts.  The oldest must be marked a while before it is needed */
+#define PARTS  4 /* events, of the bytes that may be in the backlog, where the device does not keep up */
+#define WIDEST 2 /* as `wide`: three parts.  The oldest must be recorded a while before it is needed */
 
-void vs_free_block(struct vs_arena *a, uint32_t tile)
+void vs_free_block(struct vs_arena *a, uint32_t extent)
 {
-    struct tile *t = &a->tile[tile];
-    uint32_t lane = t->lane;
+    struct extent *t = &a->extent[extent];
+    uint32_t queue = t->queue;
     vs_blocks_remove(a, address_of(a, t->at));
     a->stats.blocks--;
     t->doomed = false;
     t->others = 0;
-    vs_order_freed(a, lane, t->asked);
-    if (t->state == TILE_VIEW)
-        vs_view_release(a, t->view);
+    vs_order_freed(a, queue, t->requested);
+    if (t->state == EXTENT_ALIAS)
+        vs_alias_release(a, t->alias);
     else
-        vs_hole_free(a, tile, lane);
-    if (a->oldest_hole != NIL)
-        vs_holes_share(a, RULE(KEEP) ? a->config.keep_frees : 0);
+        vs_free_extent_free(a, extent, queue);
+    if (a->oldest_free_extent != NIL)
+        vs_free_extents_share(a, RULE(KEEP) ? a->config.keep_frees : 0);
 }
 
 uint64_t vs_deferred_most(const struct vs_arena *a)
@@ -49,32 +49,32 @@ uint64_t vs_deferred_allowed(const struct vs_arena *a)
     return a->stats.deferred < most ? a->stats.deferred : most;
 }
 
-/* ---- for lanes ---- */
+/* ---- for queues ---- */
 
 static bool is_due(const struct vs_arena *a, const struct deferred *d)
 {
-    if (a->tile[d->tile].pins)
+    if (a->extent[d->extent].pins)
         return false;
-    for (uint32_t q = 0; q < LANES; q++)
-        if (d->lanes >> q & 1 && a->lane[q].done < d->seq)
+    for (uint32_t q = 0; q < QUEUES; q++)
+        if (d->queues >> q & 1 && a->queue[q].done < d->seq)
             return false;
     return true;
 }
 
-static void free_now(struct vs_arena *a, uint32_t tile)
+static void free_now(struct vs_arena *a, uint32_t extent)
 {
-    a->stats.deferred -= rounded(a->tile[tile].asked);
-    vs_free_block(a, tile);
+    a->stats.deferred -= rounded(a->extent[extent].requested);
+    vs_free_block(a, extent);
 }
 
-/* In the order in which they were told. */
+/* Carries out the frees that nothing holds up any more, in the order in which they were asked for. */
 void vs_deferred_poll(struct vs_arena *a)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < a->deferreds; i++) {
         struct deferred d = a->deferred[i];
         if (is_due(a, &d))
-            free_now(a, d.tile);
+            free_now(a, d.extent);
         else
             a->deferred[kept++] = d;
     }
@@ -83,25 +83,26 @@ void vs_deferred_poll(struct vs_arena *a)
 
 /* ---- for the device ---- */
 
-/* Out of the queue, complete.  A pinned one waits for its last unpin, and for no lane. */
+/* Takes the oldest one out of the backlog, which is complete.  A pinned block then waits for its last unpin.
+ */
 void vs_deferred_take_first(struct vs_arena *a)
 {
     struct deferred d = a->late[a->first_late++];
-    a->late_bytes -= rounded(a->tile[d.tile].asked);
-    if (a->tile[d.tile].pins)
-        a->deferred[a->deferreds++] = (struct deferred){d.seq, d.tile, 0};
+    a->late_bytes -= rounded(a->extent[d.extent].requested);
+    if (a->extent[d.extent].pins)
+        a->deferred[a->deferreds++] = (struct deferred){d.seq, d.extent, 0};
     else
-        free_now(a, d.tile);
+        free_now(a, d.extent);
 }
 
-void vs_deferred_settled(struct vs_arena *a, uint64_t seq)
+void vs_deferred_synchronized(struct vs_arena *a, uint64_t seq)
 {
     while (a->first_late < a->lates && a->late[a->first_late].seq <= seq)
         vs_deferred_take_first(a);
     vs_deferred_poll(a);
 }
 
-/* Room for one more, and for all of them among those that are pinned. */
+/* Makes room for one more, and for moving all of the backlog to those that wait for an unpin. */
 static int make_room(struct vs_arena *a)
 {
     uint32_t used = a->lates - a->first_late;
@@ -116,45 +117,45 @@ static int make_room(struct vs_arena *a)
                        a->deferreds + used + 1);
 }
 
-static void mark(struct vs_arena *a)
+static void event(struct vs_arena *a)
 {
     struct pace *p = &a->pace;
-    if (vs_order_mark(a, VS_ARENA_ANY) != 0)
-        a->lane[VS_ARENA_ANY].unmarked = 0; /* none can be had: not at each free anew */
+    if (vs_order_record(a, VS_ARENA_ANY) != 0)
+        a->queue[VS_ARENA_ANY].unrecorded = 0; /* none can be had: not at each free anew */
     if (!RULE(WIDE) || p->wide == WIDEST || p->left-- > 0)
         return;
     p->wide++;
     p->left = p->again;
 }
 
-static void add_late(struct vs_arena *a, uint32_t tile, uint64_t bytes)
+static void add_late(struct vs_arena *a, uint32_t extent, uint64_t bytes)
 {
-    struct lane *any = &a->lane[VS_ARENA_ANY];
-    a->late[a->lates++] = (struct deferred){a->seq_now, tile, 0};
+    struct queue *any = &a->queue[VS_ARENA_ANY];
+    a->late[a->lates++] = (struct deferred){a->seq_now, extent, 0};
     a->late_bytes += bytes;
-    a->ebb.since += bytes;
-    any->unmarked += bytes;
-    if (any->unmarked >= vs_deferred_most(a) / PARTS * (1 + a->pace.wide))
-        mark(a);
+    a->trough.since += bytes;
+    any->unrecorded += bytes;
+    if (any->unrecorded >= vs_deferred_most(a) / PARTS * (1 + a->pace.wide))
+        event(a);
 }
 
 /* ---- both ---- */
 
-int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes)
+int vs_deferred_add(struct vs_arena *a, uint32_t extent, uint32_t queues)
 {
-    struct tile *t = &a->tile[tile];
+    struct extent *t = &a->extent[extent];
     if (make_room(a) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
     t->doomed = true;
     a->seq_now++;
-    a->stats.deferred += rounded(t->asked);
-    if (lanes == ALL_LANES) {
-        add_late(a, tile, rounded(t->asked));
+    a->stats.deferred += rounded(t->requested);
+    if (queues == ALL_QUEUES) {
+        add_late(a, extent, rounded(t->requested));
         return 0;
     }
-    a->deferred[a->deferreds++] = (struct deferred){a->seq_now, tile, lanes};
-    for (uint32_t q = 0; q < LANES; q++)
-        if (lanes >> q & 1)
-            a->lane[q].wanted = a->seq_now;
+    a->deferred[a->deferreds++] = (struct deferred){a->seq_now, extent, queues};
+    for (uint32_t q = 0; q < QUEUES; q++)
+        if (queues >> q & 1)
+            a->queue[q].wanted = a->seq_now;
     return 0;
 }

@@ -1,27 +1,26 @@
 /*
- * internal.h - the functions that the arena's own files share.  Only they include it, and tests that look
+ * internal.h - the functions that the core's files share.  Only these files include it, and tests that look
  * inside.
  *
- * A part knows those above it in this list and none below: no function here calls one of a later part.
+ * A part calls those above it in this list and none below.
  *
- *      part         knows                                                       file
- *      order        which free is complete for whom                             order.c
- *      holes        trees of tiles by size                                      holes.c
- *      granules     in use or not, last used by whom, aliased by which views    granules.c
- *                                                                               atoms.c, view_classes.c
- *      tiles        what lies where in a window, cutting and joining            tiles.c
- *      views        second mappings: finding, using, removing                   views.c
- *      sharing      whose a hole is, and what must be waited for                sharing.c
- *      frees        carried out, at once or once others are done                deferred.c
- *      waiting      for streams and the device, and what that sets free         settle.c, pace.c
- *      supply       creating granules, giving them back                         supply.c, trim.c
- *                   and making views                                            surplus.c, view_build.c
- *      policy       which of these a request is served from                     policy.c
- *      arena        the functions of arena.h                                    arena.c, lanes.c
+ *      part            does                                                         files
+ *      order           says which free is complete for which queue                  order.c
+ *      free extents    finds free extents by size                                   free_extents.c
+ *      chunks          says which are idle, who used them last, which aliases map   chunks.c, atoms.c,
+ *                      them                                                         alias_classes.c
+ *      extents         cuts and joins what lies in a window                         extents.c
+ *      aliases         finds, uses and removes alias mappings                       aliases.c
+ *      sharing         says whose a free extent is and what must be waited for      sharing.c
+ *      frees           carries frees out, at once or once others are done           deferred.c
+ *      waiting         waits for streams and the device                             synchronize.c, pace.c
+ *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
+ * surplus.c, alias_build.c policy          chooses which of these serves a request policy.c arena has the
+ * functions of arena.h                                 arena.c, queues.c
  *
  * Beside them are the books: meta.c (their memory), blocks.c (live blocks by address).
  *
- * Errors.  What can fail (the backing, memory for the books) is done first; from the first change to the last
+ * Errors: what can fail (the backing, memory for the books) is done first; from the first change to the last
  * of an operation nothing can fail.
  */
 #ifndef VS_ARENA_CORE_INTERNAL_H
@@ -29,127 +28,138 @@
 
 #include "state.h"
 
-/* ---- holes.c ---- */
+/* ---- free_extents.c ---- */
 
-void vs_holes_insert(struct vs_arena *a, struct holes *holes, uint32_t tile);
-void vs_holes_remove(struct vs_arena *a, struct holes *holes, uint32_t tile);
+void vs_free_extents_insert(struct vs_arena *a, struct free_extents *free_extents, uint32_t extent);
+void vs_free_extents_remove(struct vs_arena *a, struct free_extents *free_extents, uint32_t extent);
 /* The smallest of at least SIZE bytes, of those the lowest. */
-uint32_t vs_holes_fit(const struct vs_arena *a, const struct holes *holes, uint64_t size);
+uint32_t vs_free_extents_fit(const struct vs_arena *a, const struct free_extents *free_extents,
+                             uint64_t size);
 
-/* ---- tiles.c ---- */
+/* ---- extents.c ---- */
 
-/* Room for all tiles that any change of now LIVE blocks, VIEWS views and SLOTS heap slots can need. */
-int vs_tiles_reserve(struct vs_arena *a, uint64_t blocks, uint64_t views, uint64_t slots);
-uint32_t vs_tile_at(const struct vs_arena *a, uint64_t place); /* the tile that holds PLACE */
-/* As a hole it joins one of LANE's. */
-uint32_t vs_tile_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum tile_state state,
-                        uint32_t lane);
-/* A hole of LANE's that joins no other. */
-void vs_tile_append_apart(struct vs_arena *a, uint32_t heap, uint32_t slots, uint32_t lane);
-uint32_t vs_tile_cut(struct vs_arena *a, uint32_t tile, uint64_t place);         /* what begins at PLACE */
-uint32_t vs_tile_give(struct vs_arena *a, uint32_t tile, enum tile_state state); /* holes join it */
-void vs_tile_put(struct vs_arena *a, uint32_t tile);  /* as it is: what is left of a hole */
-void vs_tile_take(struct vs_arena *a, uint32_t tile); /* out of its tree, and list */
-void vs_tile_list(struct vs_arena *a, uint32_t tile); /* as the newest that is one lane's */
-/* Whole slots of holes: SHADOW becomes FREE, FREE becomes SHADOW or VACANT, VACANT becomes FREE.  A hole is
- * LANE's from now on. */
-void vs_tile_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum tile_state state, uint32_t lane);
+/* Room for all extents that any change of now LIVE blocks, ALIAS_MAPPINGS alias mappings and SLOTS heap slots
+ * can need. */
+int vs_extents_reserve(struct vs_arena *a, uint64_t blocks, uint64_t aliases, uint64_t slots);
+uint32_t vs_extent_at(const struct vs_arena *a, uint64_t place); /* the extent that holds PLACE */
+/* As a free extent it joins one of QUEUE's. */
+uint32_t vs_extent_append(struct vs_arena *a, uint32_t heap, uint32_t slots, enum extent_state state,
+                          uint32_t queue);
+/* A free extent of QUEUE's that joins no other. */
+void vs_extent_append_apart(struct vs_arena *a, uint32_t heap, uint32_t slots, uint32_t queue);
+uint32_t vs_extent_cut(struct vs_arena *a, uint32_t extent, uint64_t place); /* what begins at PLACE */
+uint32_t vs_extent_give(struct vs_arena *a, uint32_t extent,
+                        enum extent_state state); /* free extents join it */
+void vs_extent_put(struct vs_arena *a,
+                   uint32_t extent); /* puts what is left of a free extent back, without joining it */
+void vs_extent_take(struct vs_arena *a, uint32_t extent); /* out of its tree and its list */
+void vs_extent_list(struct vs_arena *a,
+                    uint32_t extent); /* into the list, as the newest that is left to a queue */
+/* Whole slots of free extents: SHADOW becomes FREE, FREE becomes SHADOW or VACANT, VACANT becomes FREE.  A
+ * free extent is QUEUE's from now on. */
+void vs_extent_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum extent_state state,
+                      uint32_t queue);
 
-/* ---- granules.c ---- */
+/* ---- chunks.c ---- */
 
-void vs_granules_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
+void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
 /* Idle from now on, after frees of USERS (bits) up to SEQ. */
-void vs_granules_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq,
-                         uint32_t self);
-/* Two holes were joined at a bound: the granule there may be idle now. */
-void vs_granules_joined(struct vs_arena *a, const struct tile *hole, uint64_t bound);
-/* Is all work that used it done? */
-bool vs_granule_complete(const struct vs_arena *a, uint32_t granule);
-/* The first idle one at or after GRANULE, in order of their places; NIL where there is none. */
-uint32_t vs_granules_next_idle(const struct vs_arena *a, uint32_t granule);
+void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq,
+                       uint32_t self);
+/* Two free extents were joined at BOUND: the chunk around it may be idle now. */
+void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint64_t bound);
+/* Whether all work that used the chunk is done. */
+bool vs_chunk_complete(const struct vs_arena *a, uint32_t chunk);
+/* The first idle one at or after CHUNK, in order of their places; NIL where there is none. */
+uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk);
 struct idle_count {
-    uint32_t ready, others; /* which LANE may use at once; which it would have to wait for */
+    uint32_t ready, others; /* chunks that QUEUE may use at once, and those that it would have to wait for */
 };
-struct idle_count vs_granules_count(const struct vs_arena *a, uint32_t lane);
+struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue);
 
 /* ---- atoms.c ---- */
 
-/* Room to add one view to each of the granules; atoms end at FIRST and END afterwards. */
+/* Room to add one alias mapping to each of the chunks; atoms end at FIRST and END afterwards. */
 int vs_atoms_prepare(struct vs_arena *a, uint32_t first, uint32_t end);
-/* Undoes it, where no view was added. */
+/* Undoes it, where no alias mapping was added. */
 void vs_atoms_cancel(struct vs_arena *a, uint32_t first, uint32_t end);
-void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view);
+void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t alias);
 /* FIRST and END are bounds of atoms, or `vs_atoms_prepare` was called for them. */
-void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t view);
-int vs_atoms_split(struct vs_arena *a, uint32_t granule); /* an atom begins there, if any is there */
-uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t granule,
+void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t alias);
+int vs_atoms_split(struct vs_arena *a, uint32_t chunk); /* an atom begins there, if any is there */
+uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk,
                        uint32_t end); /* the next aliased one, or END */
 
-/* ---- views.c ---- */
+/* ---- aliases.c ---- */
 
-/* The shortest open one of at least COUNT granules, the oldest of equal ones; AFTER: the next one after that.
+/* The shortest open one of at least COUNT chunks, the oldest of equal ones; AFTER: the next one after that.
  */
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint32_t after);
-/* A live block of SIZE bytes of LANE's in it: its tile. */
-uint32_t vs_view_claim(struct vs_arena *a, uint32_t view, uint32_t lane, uint64_t size);
-void vs_view_release(struct vs_arena *a, uint32_t view);
+uint32_t vs_alias_find(const struct vs_arena *a, uint32_t count, uint32_t after);
+/* A live block of SIZE bytes of QUEUE's in it: its extent. */
+uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
+void vs_alias_release(struct vs_arena *a, uint32_t alias);
 /* Whether all work that used it through its own addresses is done. */
-bool vs_view_complete(struct vs_arena *a, struct view *v);
-/* Unmaps all but the first KEEP granules; 0 removes the view. */
-int vs_view_shorten(struct vs_arena *a, uint32_t view, uint32_t keep);
-/* Removes views until there are addresses for COUNT granules and they can be mapped: the longest unused
- * first, waiting for their work if need be. */
-void vs_views_make_room(struct vs_arena *a, uint32_t count);
-/* A view of COUNT idle granules, so many there must be; READY: only of those that LANE may use at once. */
-int vs_view_build(struct vs_arena *a, uint32_t lane, uint32_t count, bool ready, uint32_t *view);
-void vs_view_idle_add(struct vs_arena *a, uint32_t view); /* as the youngest of the idle ones */
-void vs_view_idle_remove(struct vs_arena *a, uint32_t view);
+bool vs_alias_complete(struct vs_arena *a, struct alias *v);
+/* Unmaps all but the first KEEP chunks; 0 removes the alias mapping. */
+int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep);
+/* Removes alias mappings until there are addresses for COUNT chunks and they can be mapped: the longest
+ * unused first, waiting for their work if need be. */
+void vs_aliases_make_room(struct vs_arena *a, uint32_t count);
+/* An alias mapping of COUNT idle chunks, so many there must be; READY: only of those that QUEUE may use at
+ * once. */
+int vs_alias_build(struct vs_arena *a, uint32_t queue, uint32_t count, bool ready, uint32_t *alias);
+void vs_alias_idle_add(struct vs_arena *a, uint32_t alias); /* as the youngest of the idle ones */
+void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias);
 
-/* ---- view_classes.c ---- */
+/* ---- alias_classes.c ---- */
 
 int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class); /* with room for one more */
-void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view);
-void vs_class_remove(struct vs_arena *a, uint32_t view);
-void vs_view_refresh(struct vs_arena *a, struct view *v); /* is it open? */
+void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t alias);
+void vs_class_remove(struct vs_arena *a, uint32_t alias);
+void vs_alias_refresh(struct vs_arena *a, struct alias *v); /* opens or closes it, by what is in use */
 
 /* ---- order.c ---- */
 
-void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes); /* before the granules are released */
-/* Adds what LANE must wait for where the frees of USERS (bits) up to SEQ were the last; whether there is any.
+void vs_order_freed(struct vs_arena *a, uint32_t queue, uint64_t bytes); /* before the chunks are released */
+/* Adds what QUEUE must wait for where the frees of USERS (bits) up to SEQ were the last; whether there is
+ * any.
  */
-bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint64_t seq,
-                   uint64_t need[LANES]);
-int vs_order_mark(struct vs_arena *a, uint32_t lane);
-void vs_order_look(struct vs_arena *a, uint32_t lane);               /* at all marks; LANE is short */
-void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq); /* is complete */
-void vs_order_all_done(struct vs_arena *a, uint64_t seq);            /* of each lane */
-/* The stream of LANE waits for the frees of each lane q up to need[q], where they are not complete by now. */
-int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES]);
-bool vs_order_await_mark(struct vs_arena *a); /* for the oldest of the device; whether there was one */
+bool vs_order_need(const struct vs_arena *a, uint32_t queue, uint32_t users, uint64_t seq,
+                   uint64_t need[QUEUES]);
+int vs_order_record(struct vs_arena *a, uint32_t queue);
+void vs_order_look(struct vs_arena *a, uint32_t queue);               /* at all events; QUEUE is short */
+void vs_order_done(struct vs_arena *a, uint32_t queue, uint64_t seq); /* is complete */
+void vs_order_all_done(struct vs_arena *a, uint64_t seq);             /* of each queue */
+/* The stream of QUEUE waits for the frees of each queue q up to need[q], where they are not complete by now.
+ */
+int vs_order_wait(struct vs_arena *a, uint32_t queue, const uint64_t need[QUEUES]);
+bool vs_order_await_event(struct vs_arena *a); /* for the oldest of the device; whether there was one */
 
-/* ---- settle.c ---- */
+/* ---- synchronize.c ---- */
 
-void vs_settle_poll(struct vs_arena *a, uint32_t lane); /* what is complete now; LANE is short */
-int vs_settle(struct vs_arena *a);                      /* the host waits for all */
+void vs_synchronize_poll(struct vs_arena *a,
+                         uint32_t queue); /* notes what is complete now, where QUEUE is short of memory */
+int vs_synchronize(struct vs_arena *a);   /* the host waits for all */
 /* The same, and meanwhile others have the arena: the device may be waiting for one of them, and so for good
  * (cuLaunchHostFunc, and what such a function waits for).  Nothing that was read before holds after it. */
-int vs_settle_outside(struct vs_arena *a);
-bool vs_settle_await(struct vs_arena *a); /* for the oldest mark of the device; whether there was one */
-void vs_settled(struct vs_arena *a, uint64_t seq); /* somebody has waited: all is complete up to SEQ */
+int vs_synchronize_outside(struct vs_arena *a);
+bool vs_synchronize_event(struct vs_arena *a); /* for the oldest event of the device; whether there was one */
+void vs_synchronized(struct vs_arena *a, uint64_t seq); /* somebody has waited: all is complete up to SEQ */
 
-/* ---- lanes.c ---- */
+/* ---- queues.c ---- */
 
-int vs_lane_begin(struct vs_arena *a, uint32_t lane);
+int vs_queue_begin(struct vs_arena *a, uint32_t queue);
 
 /* ---- deferred.c ---- */
 
-void vs_free_block(struct vs_arena *a, uint32_t tile);                  /* at once */
-int vs_deferred_add(struct vs_arena *a, uint32_t tile, uint32_t lanes); /* bits, or ALL_LANES: the device */
+void vs_free_block(struct vs_arena *a, uint32_t extent); /* at once */
+int vs_deferred_add(struct vs_arena *a, uint32_t extent,
+                    uint32_t queues); /* bits, or ALL_QUEUES: the device */
 void vs_deferred_poll(struct vs_arena *a);
-void vs_deferred_settled(struct vs_arena *a, uint64_t seq); /* the device is done up to SEQ */
-/* Out of the queue for the device, complete: its oldest. */
+void vs_deferred_synchronized(struct vs_arena *a, uint64_t seq); /* the device is done up to SEQ */
+/* Out of the backlog for the device, complete: its oldest. */
 void vs_deferred_take_first(struct vs_arena *a);
-uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the queue */
+uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the backlog */
 uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be held because of them */
 
 /* ---- pace.c ---- */
@@ -160,21 +170,21 @@ void vs_deferred_shorten(struct vs_arena *a, bool wait);
 /* The oldest of them; false: there is none, or none that is complete and can be waited for. */
 bool vs_deferred_next(struct vs_arena *a, bool wait);
 void vs_deferred_waiting_free(struct vs_arena *a); /* after one was added for the device */
-void vs_deferred_miss(struct vs_arena *a);         /* a request found no hole */
-void vs_deferred_ebb(struct vs_arena *a);          /* at a request, where ebb.now says so */
+void vs_deferred_miss(struct vs_arena *a);         /* a request found no free extent */
+void vs_deferred_trough(struct vs_arena *a);       /* at a request, where trough.now says so */
 
 /* ---- supply.c, trim.c ---- */
 
-/* Granules to create for SIZE bytes */
-uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size);
-/* A hole of SIZE bytes that LANE may use; TAIL: together with the one at the top of the heap. */
-int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail);
-int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle granules */
+/* Chunks to create for SIZE bytes */
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size);
+/* A free extent of SIZE bytes that QUEUE may use; TAIL: together with the one at the top of the heap. */
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail);
+int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
-/* Gives back idle granules whose work is done until at most KEEP are idle. */
+/* Gives back idle chunks whose work is done until at most KEEP are idle. */
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
-/* Removes the granules of LANE from all views; NOT_READY where one is in use. */
-int vs_trim_views(struct vs_arena *a, uint32_t lane);
+/* Removes the chunks of QUEUE from all alias mappings; NOT_READY where one is in use. */
+int vs_trim_aliases(struct vs_arena *a, uint32_t queue);
 
 /* ---- surplus.c ---- */
 
@@ -183,29 +193,32 @@ void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
 
 /* ---- policy.c ---- */
 
-/* SETTLED: the device has been waited for.  Else NOT_SETTLED, where that has to be done first. */
-#define NOT_SETTLED (-1)
-int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile);
+/* SYNCHRONIZED: the device has been waited for.  Else NOT_SYNCHRONIZED, where that has to be done first. */
+#define NOT_SYNCHRONIZED (-1)
+int vs_policy_place(struct vs_arena *a, uint32_t queue, uint64_t size, bool synchronized, uint32_t *extent);
 
 /* ---- sharing.c ---- */
 
-/* A block of SIZE bytes in the hole: its tile.  What is left of the hole stays one, above and below. */
-uint32_t vs_hole_take(struct vs_arena *a, uint32_t hole, uint64_t size);
-void vs_hole_free(struct vs_arena *a, uint32_t tile, uint32_t lane); /* a block becomes one */
-/* Holes that were left to their lanes become all lanes': those whose last free was KEEP frees ago. */
-void vs_holes_share(struct vs_arena *a, uint64_t keep);
-/* The hole that LANE takes for SIZE bytes, waits included; NIL where none fits or none can be waited for. */
-uint32_t vs_hole_find(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size);
-/* Whether LANE may use the hole at the top of the heap, if there is one; waits included. */
-bool vs_hole_at_top(struct vs_arena *a, uint32_t heap, uint32_t lane);
+/* A block of SIZE bytes in the free extent: its extent.  What is left of the free extent stays one, above and
+ * below. */
+uint32_t vs_free_extent_take(struct vs_arena *a, uint32_t free_extent, uint64_t size);
+void vs_free_extent_free(struct vs_arena *a, uint32_t extent, uint32_t queue); /* a block becomes one */
+/* Free extents that were left to their queues become all queues': those whose last free was KEEP frees ago.
+ */
+void vs_free_extents_share(struct vs_arena *a, uint64_t keep);
+/* The free extent that QUEUE takes for SIZE bytes, waits included; NIL where none fits or none can be waited
+ * for. */
+uint32_t vs_free_extent_find(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size);
+/* Whether QUEUE may use the free extent at the top of the heap, if there is one; waits included. */
+bool vs_free_extent_at_top(struct vs_arena *a, uint32_t heap, uint32_t queue);
 
 /* ---- blocks.c ---- */
 
 int vs_blocks_reserve(struct vs_arena *a);
-void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t tile);
+void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t extent);
 uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address);
 void vs_blocks_remove(struct vs_arena *a, uint64_t address);
-/* lookup.c: the tile of the live block that begins at ADDRESS, or NIL. */
+/* lookup.c: the extent of the live block that begins at ADDRESS, or NIL. */
 uint32_t vs_live_at(const struct vs_arena *a, uint64_t address);
 
 #endif

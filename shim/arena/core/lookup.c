@@ -1,12 +1,12 @@
 /*
- * lookup.c - addresses that are asked about: whose they are, and which block has them.
+ * lookup.c - which block an address belongs to, if any.
  */
 #include "internal.h"
 
 uint32_t vs_live_at(const struct vs_arena *a, uint64_t address)
 {
-    uint32_t tile = vs_blocks_get(a, address);
-    return tile != NIL && !a->tile[tile].doomed ? tile : NIL;
+    uint32_t extent = vs_blocks_get(a, address);
+    return extent != NIL && !a->extent[extent].doomed ? extent : NIL;
 }
 
 /* The place of an address; false where it is in no window. */
@@ -38,13 +38,13 @@ bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *
     uint64_t place;
     if (!vs_enter(a))
         return false;
-    uint32_t tile = vs_live_at(a, address); /* mostly it is asked about its first byte */
-    if (tile == NIL && find_place(a, address, &place))
-        tile = vs_live_at(a, address_of(a, a->tile[vs_tile_at(a, place)].at));
-    bool found = tile != NIL && address - address_of(a, a->tile[tile].at) < a->tile[tile].asked;
+    uint32_t extent = vs_live_at(a, address); /* most queries are about a block's first byte */
+    if (extent == NIL && find_place(a, address, &place))
+        extent = vs_live_at(a, address_of(a, a->extent[vs_extent_at(a, place)].at));
+    bool found = extent != NIL && address - address_of(a, a->extent[extent].at) < a->extent[extent].requested;
     if (found) {
-        const struct tile *t = &a->tile[tile];
-        *block = (struct vs_arena_block){address_of(a, t->at), t->asked, t->lane, t->pins};
+        const struct extent *t = &a->extent[extent];
+        *block = (struct vs_arena_block){address_of(a, t->at), t->requested, t->queue, t->pins};
     }
     vs_leave(a);
     return found;

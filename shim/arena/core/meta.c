@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define CHUNK (256u << 10)
+#define SLAB  (256u << 10)
 #define LEAST 4 /* class of the smallest piece, 16 bytes */
 
 static void *map(size_t bytes)
@@ -29,7 +29,7 @@ static unsigned class_of(size_t bytes)
     return c;
 }
 
-/* What is left of a chunk that is too small for the next piece is cut into pieces, so that nothing is wasted.
+/* What is left of a slab that is too small for the next piece is cut into pieces, so that nothing is wasted.
  */
 static void spend_rest(struct vs_meta *m)
 {
@@ -44,15 +44,15 @@ static void spend_rest(struct vs_meta *m)
 
 static int refill(struct vs_meta *m)
 {
-    char *chunk = map(CHUNK);
-    if (!chunk)
+    char *slab = map(SLAB);
+    if (!slab)
         return -1;
     spend_rest(m);
-    m->held += CHUNK;
-    *(void **)chunk = m->chunks;
-    m->chunks = chunk;
-    m->at = chunk + 64;
-    m->left = CHUNK - 64;
+    m->held += SLAB;
+    *(void **)slab = m->slabs;
+    m->slabs = slab;
+    m->at = slab + 64;
+    m->left = SLAB - 64;
     return 0;
 }
 
@@ -124,9 +124,9 @@ int vs_meta_fit(struct vs_meta *m, void **array, uint32_t *capacity, size_t elem
 
 void vs_meta_destroy(struct vs_meta *m)
 {
-    for (void *chunk = m->chunks, *next; chunk; chunk = next) {
-        next = *(void **)chunk;
-        munmap(chunk, CHUNK);
+    for (void *slab = m->slabs, *next; slab; slab = next) {
+        next = *(void **)slab;
+        munmap(slab, SLAB);
     }
     *m = (struct vs_meta){0};
 }

@@ -2,7 +2,7 @@
  * meta.h - memory for the arena's own books, out of mmap alone.
  *
  * The arena runs inside the host's allocations, perhaps below its malloc, so it must not call malloc.  Small
- * pieces are powers of two carved from chunks, with a free list per size; pieces from VS_META_LARGE bytes on
+ * pieces are powers of two carved from slabs, with a free list per size; pieces from VS_META_LARGE bytes on
  * are mappings of their own, which grow with mremap and cost nothing where they are not touched.
  */
 #ifndef VS_ARENA_CORE_META_H
@@ -16,10 +16,10 @@
 
 struct vs_meta {
     void *vacant[VS_META_CLASSES]; /* lists of free pieces of 1 << class bytes */
-    void *chunks;                  /* all chunks: the first word of each points to the next */
+    void *slabs;                   /* all slabs: the first word of each points to the next */
     char *at;                      /* what is left of the newest */
     size_t left;
-    uint64_t held;       /* bytes of chunks and large pieces */
+    uint64_t held;       /* bytes of slabs and large pieces */
     uint64_t fail_after; /* tests: the call after so many fails; 0 = never */
 };
 

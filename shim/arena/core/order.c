@@ -1,33 +1,34 @@
 /*
  * order.c - which free is complete, and for whom.
  *
- * Frees are numbered.  A mark in a lane's stream covers all frees that were told up to it: once it is reached
- * they are complete for everyone; a stream that was made to follow it sees them complete from then on,
- * without anybody waiting. Marks are made now and then, not at every free, and looked at only when somebody
- * is short of memory or would have to wait.
+ * Frees are numbered.  An event in a queue's stream covers all frees that were asked for before it.  Once it
+ * is reached, they are complete for everyone; a stream that was made to wait for it on the device sees them
+ * as complete at once, and the host does not wait.  Events are recorded now and then, not at every free, and
+ * queried only when somebody is short of memory or would have to wait.
  *
- *      done      of a lane: frees up to this number are complete
- *      seen[q]   for a lane: frees of lane q up to this number are complete for it; done of q or later
+ *      done      of a queue: frees up to this number are complete
+ *      seen[q]   for a queue: frees of queue q up to this number are complete for it; done of q or later
  */
 #include "internal.h"
 
 #include <string.h>
 
 #define PATIENCE                                                                                             \
-    16 /* a mark that was not reached is looked at again after 2, 4, ... so many polls: looks cost */
+    16 /* an event that was not reached is looked at again after 2, 4, ... so many polls: a query costs a    \
+          call */
 
-#define QUIET 16 /* times the bytes between two marks, where nobody looks at them */
+#define QUIET 16 /* times the bytes between two events, where nobody looks at them */
 
 /* ---- what must be waited for ---- */
 
-bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint64_t seq,
-                   uint64_t need[LANES])
+bool vs_order_need(const struct vs_arena *a, uint32_t queue, uint32_t users, uint64_t seq,
+                   uint64_t need[QUEUES])
 {
     bool any = false;
-    for (uint32_t rest = a->lanes > 1 ? users & ~bit_of(lane) : 0; rest;) {
+    for (uint32_t rest = a->queues > 1 ? users & ~bit_of(queue) : 0; rest;) {
         uint32_t q = next_bit(&rest);
-        uint64_t last = seq < a->lane[q].freed ? seq : a->lane[q].freed;
-        if (last <= a->seen[q][lane])
+        uint64_t last = seq < a->queue[q].freed ? seq : a->queue[q].freed;
+        if (last <= a->seen[q][queue])
             continue;
         need[q] = need[q] < last ? last : need[q];
         any = true;
@@ -35,118 +36,119 @@ bool vs_order_need(const struct vs_arena *a, uint32_t lane, uint32_t users, uint
     return any;
 }
 
-void vs_order_done(struct vs_arena *a, uint32_t lane, uint64_t seq)
+void vs_order_done(struct vs_arena *a, uint32_t queue, uint64_t seq)
 {
-    if (seq <= a->lane[lane].done)
+    if (seq <= a->queue[queue].done)
         return;
-    a->lane[lane].done = seq;
-    for (uint32_t rest = a->open & ~bit_of(lane); rest;) {
-        uint64_t *seen = &a->seen[lane][next_bit(&rest)];
+    a->queue[queue].done = seq;
+    for (uint32_t rest = a->open & ~bit_of(queue); rest;) {
+        uint64_t *seen = &a->seen[queue][next_bit(&rest)];
         *seen = *seen < seq ? seq : *seen;
     }
 }
 
-/* The lanes that have ever done anything, and the device's. */
-static uint32_t known_lanes(const struct vs_arena *a)
+/* The queues that have ever done anything, and the device's. */
+static uint32_t known_queues(const struct vs_arena *a)
 {
     return a->open | bit_of(VS_ARENA_ANY);
 }
 
-/* The device has: each of them has. */
+/* What the device has done, each queue has done. */
 static void device_done(struct vs_arena *a, uint64_t seq)
 {
-    for (uint32_t rest = known_lanes(a); rest;)
+    for (uint32_t rest = known_queues(a); rest;)
         vs_order_done(a, next_bit(&rest), seq);
 }
 
-/* ---- marks ---- */
+/* ---- events ---- */
 
-static void forget_oldest(struct vs_arena *a, struct lane *q)
+static void forget_oldest(struct vs_arena *a, struct queue *q)
 {
-    a->backing.forget(a->backing.context, q->mark[q->first_mark].handle);
-    q->first_mark = (q->first_mark + 1) % MARKS;
-    q->marks--;
+    a->backing.forget(a->backing.context, q->event[q->first_event].handle);
+    q->first_event = (q->first_event + 1) % EVENTS;
+    q->events--;
 }
 
-static struct mark *youngest(struct lane *q)
+static struct event *youngest(struct queue *q)
 {
-    return &q->mark[(q->first_mark + q->marks - 1) % MARKS];
+    return &q->event[(q->first_event + q->events - 1) % EVENTS];
 }
 
-int vs_order_mark(struct vs_arena *a, uint32_t lane)
+int vs_order_record(struct vs_arena *a, uint32_t queue)
 {
-    struct lane *q = &a->lane[lane];
+    struct queue *q = &a->queue[queue];
     uint64_t handle;
     if (q->retired)
         return VS_BACKING_NOT_READY;
-    int status = a->backing.mark(a->backing.context, q->stream, &handle);
+    int status = a->backing.event(a->backing.context, q->stream, &handle);
     if (status != 0)
         return status;
-    if (q->marks == MARKS) { /* the youngest gives way: this one covers what it does */
+    if (q->events == EVENTS) { /* the youngest is dropped: the new one covers what it covered */
         a->backing.forget(a->backing.context, youngest(q)->handle);
-        q->marks--;
+        q->events--;
     }
-    q->marks++;
-    *youngest(q) = (struct mark){a->seq_now, handle};
-    q->marked = a->seq_now;
-    q->unmarked = 0;
+    q->events++;
+    *youngest(q) = (struct event){a->seq_now, handle};
+    q->recorded = a->seq_now;
+    q->unrecorded = 0;
     return 0;
 }
 
-/* Bytes freed until the next mark.  Nobody looked at the many that there are: each costs a call of the
- * driver, and when somebody is short one is made for him. */
-static uint64_t until_mark(const struct vs_arena *a, const struct lane *q)
+/* Bytes to be freed before the next event is recorded.  If nobody has queried the many that there are, they
+ * come at greater distances, since each costs a call of the driver; who is short of memory gets one recorded
+ * then. */
+static uint64_t until_record(const struct vs_arena *a, const struct queue *q)
 {
-    return q->marks < MARKS || !RULE(QUIET) ? a->config.mark_bytes : QUIET * a->config.mark_bytes;
+    return q->events < EVENTS || !RULE(QUIET) ? a->config.record_bytes : QUIET * a->config.record_bytes;
 }
 
-void vs_order_freed(struct vs_arena *a, uint32_t lane, uint64_t bytes)
+void vs_order_freed(struct vs_arena *a, uint32_t queue, uint64_t bytes)
 {
-    struct lane *q = &a->lane[lane];
+    struct queue *q = &a->queue[queue];
     a->seq_now++;
     if (q->retired)
-        return; /* its stream does nothing any more: its last mark covers this, too */
+        return; /* its stream does nothing any more, so its last event covers this free, too */
     q->freed = a->seq_now;
-    if (a->lanes < 2 || lane == VS_ARENA_ANY)
+    if (a->queues < 2 || queue == VS_ARENA_ANY)
         return;
-    q->unmarked += bytes;
-    if (RULE(MARKS) && q->unmarked >= until_mark(a, q))
-        vs_order_mark(a, lane); /* none now: then at the next free, or when somebody is short */
+    q->unrecorded += bytes;
+    if (RULE(EVENTS) && q->unrecorded >= until_record(a, q))
+        vs_order_record(a, queue); /* where this fails, the next free or request tries again */
 }
 
-static void look_at_marks(struct vs_arena *a, uint32_t lane)
+static void query_events(struct vs_arena *a, uint32_t queue)
 {
-    struct lane *q = &a->lane[lane];
+    struct queue *q = &a->queue[queue];
     uint64_t done = q->done;
     q->polls = 0;
-    while (q->marks && a->backing.reached(a->backing.context, q->mark[q->first_mark].handle) == 0) {
-        done = q->mark[q->first_mark].seq;
+    while (q->events && a->backing.reached(a->backing.context, q->event[q->first_event].handle) == 0) {
+        done = q->event[q->first_event].seq;
         forget_oldest(a, q);
     }
-    if (done > q->done || !q->marks)
+    if (done > q->done || !q->events)
         q->patience = 1;
     else if (q->patience < PATIENCE && RULE(PATIENCE))
         q->patience *= 2;
-    if (lane == VS_ARENA_ANY)
+    if (queue == VS_ARENA_ANY)
         device_done(a, done);
     else
-        vs_order_done(a, lane, done);
+        vs_order_done(a, queue, done);
 }
 
-void vs_order_look(struct vs_arena *a, uint32_t lane)
+void vs_order_look(struct vs_arena *a, uint32_t queue)
 {
-    const struct lane *any = &a->lane[VS_ARENA_ANY];
-    for (uint32_t rest = known_lanes(a); rest;) {
+    const struct queue *any = &a->queue[VS_ARENA_ANY];
+    for (uint32_t rest = known_queues(a); rest;) {
         uint32_t i = next_bit(&rest);
-        struct lane *q = &a->lane[i];
-        if (q->retired && !q->marks && q->done < q->freed && any->marked < q->freed)
-            vs_order_mark(a, VS_ARENA_ANY); /* its end could not be marked */
-        bool short_of_it = i != lane && i != VS_ARENA_ANY && a->lanes > 1 && q->freed > q->marked;
-        if (q->marks && ++q->polls >= q->patience)
-            look_at_marks(a, i);
-        if (short_of_it ||
-            (q->wanted > q->marked && i != VS_ARENA_ANY)) /* that one has its own (deferred.c) */
-            vs_order_mark(a, i);
+        struct queue *q = &a->queue[i];
+        if (q->retired && !q->events && q->done < q->freed && any->recorded < q->freed)
+            vs_order_record(a, VS_ARENA_ANY); /* no event could be recorded at its end */
+        bool short_of_it = i != queue && i != VS_ARENA_ANY && a->queues > 1 && q->freed > q->recorded;
+        if (q->events && ++q->polls >= q->patience)
+            query_events(a, i);
+        if (short_of_it || (q->wanted > q->recorded &&
+                            i != VS_ARENA_ANY)) /* the backlog has events of its own (deferred.c) */
+            vs_order_record(a, i);
     }
 }
 
@@ -154,67 +156,68 @@ void vs_order_look(struct vs_arena *a, uint32_t lane)
 
 void vs_order_all_done(struct vs_arena *a, uint64_t seq)
 {
-    for (uint32_t rest = known_lanes(a); rest;) {
+    for (uint32_t rest = known_queues(a); rest;) {
         uint32_t i = next_bit(&rest);
-        struct lane *q = &a->lane[i];
-        while (q->marks && q->mark[q->first_mark].seq <= seq)
+        struct queue *q = &a->queue[i];
+        while (q->events && q->event[q->first_event].seq <= seq)
             forget_oldest(a, q);
         vs_order_done(a, i, seq);
     }
 }
 
-/* Whether the mark is reached, in the end. */
-static bool wait_for_mark(struct vs_arena *a, uint64_t handle)
+/* The host waits; returns whether the event is reached. */
+static bool wait_for_event(struct vs_arena *a, uint64_t handle)
 {
     if (a->backing.reached(a->backing.context, handle) == 0)
         return true;
     if (!a->backing.await || a->backing.await(a->backing.context, handle) != 0)
         return false;
-    a->stats.settles++;
+    a->stats.host_waits++;
     return true;
 }
 
-bool vs_order_await_mark(struct vs_arena *a)
+bool vs_order_await_event(struct vs_arena *a)
 {
-    struct lane *q = &a->lane[VS_ARENA_ANY];
-    if (!q->marks || !wait_for_mark(a, q->mark[q->first_mark].handle))
+    struct queue *q = &a->queue[VS_ARENA_ANY];
+    if (!q->events || !wait_for_event(a, q->event[q->first_event].handle))
         return false;
-    uint64_t seq = q->mark[q->first_mark].seq;
+    uint64_t seq = q->event[q->first_event].seq;
     forget_oldest(a, q);
     device_done(a, seq);
     return true;
 }
 
-static int follow(struct vs_arena *a, uint32_t lane, uint32_t other, uint64_t seq)
+static int stream_wait(struct vs_arena *a, uint32_t queue, uint32_t other, uint64_t seq)
 {
-    struct lane *q = &a->lane[other];
+    struct queue *q = &a->queue[other];
     uint32_t i = 0;
-    if (q->marked < seq || q->marks == 0) {
-        int status = vs_order_mark(a, other);
+    if (q->recorded < seq || q->events == 0) {
+        int status = vs_order_record(a, other);
         if (status != 0)
             return status;
     }
-    while (i + 1 < q->marks && q->mark[(q->first_mark + i) % MARKS].seq < seq)
+    while (i + 1 < q->events && q->event[(q->first_event + i) % EVENTS].seq < seq)
         i++;
-    struct mark m = q->mark[(q->first_mark + i) % MARKS];
-    int status = a->backing.follow(a->backing.context, a->lane[lane].stream, m.handle);
+    struct event m = q->event[(q->first_event + i) % EVENTS];
+    int status = a->backing.stream_wait(a->backing.context, a->queue[queue].stream, m.handle);
     if (status != 0)
         return status;
-    a->stats.follows++;
-    a->seen[other][lane] = a->seen[other][lane] < m.seq ? m.seq : a->seen[other][lane];
+    a->stats.stream_waits++;
+    a->seen[other][queue] = a->seen[other][queue] < m.seq ? m.seq : a->seen[other][queue];
     return 0;
 }
 
-int vs_order_wait(struct vs_arena *a, uint32_t lane, const uint64_t need[LANES])
+int vs_order_wait(struct vs_arena *a, uint32_t queue, const uint64_t need[QUEUES])
 {
-    for (uint32_t q = 0; q < LANES; q++) {
-        if (need[q] > a->seen[q][lane] && a->lane[q].marks && ++a->lane[q].polls >= a->lane[q].patience)
-            look_at_marks(a, q);
-        if (need[q] <= a->seen[q][lane] || q == lane)
+    for (uint32_t q = 0; q < QUEUES; q++) {
+        if (need[q] > a->seen[q][queue] && a->queue[q].events && ++a->queue[q].polls >= a->queue[q].patience)
+            query_events(a, q);
+        if (need[q] <= a->seen[q][queue] || q == queue)
             continue;
-        if (lane == VS_ARENA_ANY || a->lane[lane].retired || a->config.no_follows) /* no stream follows */
+        if (queue == VS_ARENA_ANY || a->queue[queue].retired ||
+            a->config.no_stream_waits) /* no stream can be made to wait */
             return VS_BACKING_NOT_READY;
-        int status = follow(a, lane, q, need[q]);
+        int status = stream_wait(a, queue, q, need[q]);
         if (status != 0)
             return status;
     }

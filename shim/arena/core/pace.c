@@ -1,23 +1,24 @@
 /*
- * pace.c - how long the queue of frees for the device may be, and who waits for it.
+ * pace.c - how long the backlog of frees for the device may be, and who waits for it.
  *
- * Were they freed whenever the device happens to be done, a program that repeats itself would find other
- * holes each time, and need other views.  So each free takes so many out of the queue that no more than some
- * bytes are left in it, and waits where the device is not that far; so does a request that found no hole and
- * would make the arena hold too much.  The order of requests alone says what is free at each of them; and the
- * device has work left while we wait, because it is marked more often.
+ * If frees were carried out whenever the device happens to be done, a program that repeats itself would find
+ * other free extents each time and need other alias mappings.  So each free takes as many out of the backlog
+ * as leave no more than some bytes in it, and waits where the device is not that far.  A request that would
+ * make the arena hold too much does the same.  What is free then depends on the order of the program's calls
+ * alone.  Several events lie in the backlog, so the device still has work while the host waits for the first.
  *
- * Marks cost calls of the driver.  While the device keeps up so well that nobody waits for it they are made
+ * Events cost calls of the driver.  While the device keeps up so well that nobody waits for it they are made
  * at a greater distance.
  */
 #include "internal.h"
 
 #define WINDOW 16384
-#define ROUND  4 /* times the bytes that may be in the queue: so many are freed from one ebb to the next */
-#define TRIAL  8 /* marks without a wait, until they are made wider again: twice as many after each wait */
+#define ROUND                                                                                                \
+    4 /* times the bytes that may be in the backlog: so many are freed from one trough to the next */
+#define TRIAL  8 /* events without a wait, until they are made wider again: twice as many after each wait */
 #define TRIALS 1024
 
-/* The device did not keep up with marks so far apart. */
+/* Somebody had to wait for the device: its events lie closer together from now on. */
 static void waited(struct pace *p)
 {
     if (p->wide) {
@@ -28,18 +29,19 @@ static void waited(struct pace *p)
     p->left = p->again;
 }
 
-/* One mark stands for all before it, too: there is none only where none could be had. */
+/* Waits until the device has done what it was given before free SEQ.  Where no event could be recorded the
+ * whole device is waited for. */
 static void wait_for(struct vs_arena *a, uint64_t seq)
 {
-    const struct lane *any = &a->lane[VS_ARENA_ANY];
-    uint64_t waits = a->stats.settles;
-    if (any->marked < seq)
-        vs_order_mark(a, VS_ARENA_ANY);
-    while (any->done < seq && vs_settle_await(a))
+    const struct queue *any = &a->queue[VS_ARENA_ANY];
+    uint64_t waits = a->stats.host_waits;
+    if (any->recorded < seq)
+        vs_order_record(a, VS_ARENA_ANY);
+    while (any->done < seq && vs_synchronize_event(a))
         ;
     if (any->done < seq)
-        vs_settle(a);
-    if (a->stats.settles != waits && !a->ebb.now) /* there all have to be waited for */
+        vs_synchronize(a);
+    if (a->stats.host_waits != waits && !a->trough.now) /* at the trough all are waited for anyway */
         waited(&a->pace);
 }
 
@@ -48,11 +50,11 @@ bool vs_deferred_next(struct vs_arena *a, bool wait)
     if (a->first_late == a->lates)
         return false;
     uint64_t seq = a->late[a->first_late].seq;
-    if (wait && a->lane[VS_ARENA_ANY].done < seq)
+    if (wait && a->queue[VS_ARENA_ANY].done < seq)
         wait_for(a, seq);
     if (a->first_late == a->lates || a->late[a->first_late].seq != seq)
         return true; /* all were waited for */
-    if (a->lane[VS_ARENA_ANY].done < seq)
+    if (a->queue[VS_ARENA_ANY].done < seq)
         return false;
     vs_deferred_take_first(a);
     return true;
@@ -65,48 +67,57 @@ void vs_deferred_shorten(struct vs_arena *a, bool wait)
         ;
 }
 
-/* ---- the ebb ---- */
+/* ---- the trough ---- */
 
-/* A program that repeats itself has the least alive at the same place of each round.  There the queue is
- * emptied: what is in it lies elsewhere in each round, and so would all that is placed around it.  Where
- * rounds are short, some at once are one. */
-static void look_for_ebb(struct vs_arena *a)
+/* The least that was alive in this window of frees and in the last one. */
+static uint64_t note_least(struct trough *t, uint64_t live)
 {
-    struct ebb *e = &a->ebb;
-    uint64_t live = a->stats.allocated;
-    if (e->left-- == 0) {
-        e->before = e->least;
-        e->least = live;
-        e->left = WINDOW;
+    if (t->left-- == 0) {
+        t->before = t->least;
+        t->least = live;
+        t->left = WINDOW;
     }
-    e->least = live < e->least ? live : e->least;
-    uint64_t least = e->before < e->least ? e->before : e->least;
-    uint64_t range = a->wanted > least ? a->wanted - least : 0; /* after a trim less is wanted than was */
-    e->armed = e->armed || live > least + range / 2;
-    if (!e->armed || live > least + range / 64 || e->since < ROUND * vs_deferred_most(a))
-        return;
-    e->armed = false;
-    e->since = 0;
-    e->now = RULE(EBB);
+    t->least = live < t->least ? live : t->least;
+    return t->before < t->least ? t->before : t->least;
+}
+
+/* A program that repeats itself has the least alive at the same place of each round: the trough.  There the
+ * backlog is emptied, since its blocks lie elsewhere in each round, and so would all that is placed around
+ * them.  The trough is where less than a 64th of the range between the least and the most is alive above the
+ * least, for the first time after more than half of the range was.  Where rounds are short, several of them
+ * count as one. */
+static void look_for_trough(struct vs_arena *a)
+{
+    struct trough *t = &a->trough;
+    uint64_t live = a->stats.allocated, least = note_least(t, live);
+    uint64_t range = a->wanted > least ? a->wanted - least : 0; /* a trim lowers what is wanted */
+    if (live > least + range / 2)
+        t->armed = true;
+    bool low = live <= least + range / 64, round_is_long = t->since >= ROUND * vs_deferred_most(a);
+    if (t->armed && low && round_is_long) {
+        t->armed = false;
+        t->since = 0;
+        t->now = RULE(TROUGH);
+    }
 }
 
 void vs_deferred_waiting_free(struct vs_arena *a)
 {
     vs_deferred_shorten(a, true);
-    look_for_ebb(a);
+    look_for_trough(a);
 }
 
-void vs_deferred_ebb(struct vs_arena *a)
+void vs_deferred_trough(struct vs_arena *a)
 {
     while (vs_deferred_next(a, true))
         ;
-    a->ebb.now = false;
+    a->trough.now = false;
 }
 
 void vs_deferred_miss(struct vs_arena *a)
 {
     if (!RULE(ONE_WAIT) || a->stats.deferred - a->late_bytes <= a->defer_rest + vs_deferred_most(a))
         return;
-    vs_settle(a); /* one wait for many that wait for single lanes, before they add up to much */
+    vs_synchronize(a); /* one wait for many frees that wait for single queues, before they add up */
     a->defer_rest = a->stats.deferred - a->late_bytes;
 }

@@ -1,219 +1,230 @@
 /*
- * policy.c - from what a request is served.
+ * policy.c - chooses what serves a request.
  *
- *  1. The best fitting hole of the heap.
- *  2. For large ones, the shortest view that is open and long enough.
- *  3. New granules, as long as there are not more than the live peak and a little slack.  For small ones
- * always: there are few of them, and no view would be filled by one.
- *  4. Granules that lie idle, as a new view; where too few are idle, what is missing is created.
+ *  1. The best fitting free extent of the heap.
+ *  2. For large ones, the shortest alias mapping that is open and long enough.
+ *  3. New chunks, as long as the arena then holds no more than the live peak and a little slack.  A small
+ * request always gets them: it needs few, and would not fill an alias mapping.
+ *  4. A new alias mapping of idle chunks; where too few are idle, the missing ones are created.
  *
- * The stream is made to wait for what it is given, where that is not known to be complete.  A request without
- * a stream, or while no wait can be made, is served from what is complete; far beyond the peak the host
- * waits.
+ * The stream is made to wait for the last use of what it gets, where that is not known to be complete.  A
+ * request without a stream cannot be made to wait: it is served from what is complete, and the host waits
+ * instead where that would make the arena hold far more than the peak.
  *
- * The choice depends on what is live and on which views there are, and of two views of one length the older
- * goes first.  So a program that repeats itself gets the same answers again, and no new view is needed any
- * more.
+ * The choice depends on what is live and on which alias mappings there are, and of two alias mappings of one
+ * length the older goes first.  So a program that repeats itself gets the same answers again, and no new
+ * alias mapping is needed any more.
  *
- * When the device has no more memory: use what is idle; wait for all pending frees and try again; give back
- * all that is idle and try again; then its error stands.
+ * When the device has no more memory, the arena uses what is idle, then waits for all pending frees and tries
+ * again, then gives back all that is idle and tries once more.  After that the device's error is the answer.
  */
 #include "internal.h"
 
-#define TRIES 16 /* views that are looked at where the first ones can not be waited for */
+#define TRIES 16 /* alias mappings that are tried where the first ones cannot be waited for */
 
-enum effort { NORMAL, WAITING, SETTLED, GIVEN_BACK, EFFORTS };
+enum effort { NORMAL, WAITING, SYNCHRONIZED, GIVEN_BACK, EFFORTS };
 
-/* The heap that a lane's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
-static uint32_t heap_for(const struct vs_arena *a, uint32_t lane, bool small)
+/* The heap that a queue's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
+static uint32_t heap_for(const struct vs_arena *a, uint32_t queue, bool small)
 {
-    bool own = lane == VS_ARENA_ANY || a->lane[lane].private || a->lane[lane].plain;
-    return (own ? 2 * lane : SHARED) + small;
+    bool own = queue == VS_ARENA_ANY || a->queue[queue].private || a->queue[queue].plain;
+    return (own ? 2 * queue : SHARED) + small;
 }
 
-static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size)
 {
-    uint32_t hole = vs_hole_find(a, heap, lane, size);
-    return hole == NIL ? NIL : vs_hole_take(a, hole, size);
+    uint32_t free_extent = vs_free_extent_find(a, heap, queue, size);
+    return free_extent == NIL ? NIL : vs_free_extent_take(a, free_extent, size);
 }
 
 /* ---- large requests ---- */
 
-/* Some deferred frees count as live, and with them the slack is a granule at least: else each request of a
+/* Some deferred frees count as live, and with them the slack is a chunk at least: else each request of a
  * small program would wait for its last free. */
-static bool within(const struct vs_arena *a, uint64_t granules, uint32_t slack)
+static bool within(const struct vs_arena *a, uint64_t chunks, uint32_t slack)
 {
-    uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)granules);
+    uint64_t reserved = a->stats.reserved + place_of(a, (uint32_t)chunks);
     uint64_t more = RULE(SLACK) ? a->wanted * slack / 1000 : 0;
-    if (RULE(DEFER_GRANULE) && a->stats.deferred && more < granule_bytes(a))
-        more = granule_bytes(a);
+    if (RULE(DEFER_CHUNK) && a->stats.deferred && more < chunk_bytes(a))
+        more = chunk_bytes(a);
     return reserved <= a->wanted + more + vs_deferred_allowed(a);
 }
 
-/* Whether the first COUNT granules of the view can be used by the lane, which is made to wait for them. */
-static bool wait_for_view(struct vs_arena *a, const struct view *v, uint32_t lane, uint32_t count)
+/* Whether the first COUNT chunks of the alias mapping can be used by the queue, which is made to wait for
+ * them. */
+static bool wait_for_alias(struct vs_arena *a, const struct alias *v, uint32_t queue, uint32_t count)
 {
-    uint64_t need[LANES] = {0};
+    uint64_t need[QUEUES] = {0};
     bool any = false;
-    for (const struct run *r = v->run; count && a->lanes > 1; r++) {
+    for (const struct run *r = v->run; count && a->queues > 1; r++) {
         uint32_t n = r->count < count ? r->count : count;
         for (uint32_t g = r->first; g < r->first + n; g++)
-            any |= vs_order_need(a, lane, a->users[g], a->seq[g], need);
+            any |= vs_order_need(a, queue, a->users[g], a->seq[g], need);
         count -= n;
     }
-    return !any || vs_order_wait(a, lane, need) == 0;
+    return !any || vs_order_wait(a, queue, need) == 0;
 }
 
-static uint32_t use_view(struct vs_arena *a, uint32_t lane, uint64_t size)
+static uint32_t use_alias(struct vs_arena *a, uint32_t queue, uint64_t size)
 {
-    uint32_t count = granules_for(a, size);
-    uint32_t view = NIL;
-    for (int tries = 0; tries < (RULE(VIEW_TRIES) ? TRIES : 1); tries++) {
-        view = vs_view_find(a, count, view);
-        if (view == NIL)
+    uint32_t count = chunks_for(a, size);
+    uint32_t alias = NIL;
+    for (int tries = 0; tries < (RULE(ALIAS_TRIES) ? TRIES : 1); tries++) {
+        alias = vs_alias_find(a, count, alias);
+        if (alias == NIL)
             return NIL;
-        if (wait_for_view(a, &a->view[view], lane, count)) {
-            a->stats.view_hits++;
-            return vs_view_claim(a, view, lane, size);
+        if (wait_for_alias(a, &a->alias[alias], queue, count)) {
+            a->stats.alias_hits++;
+            return vs_alias_claim(a, alias, queue, size);
         }
     }
     return NIL;
 }
 
-/* Of idle granules, CREATE of them new; READY: of such as need no wait. */
-static int new_view(struct vs_arena *a, uint32_t lane, uint32_t create, bool ready, uint64_t size,
-                    uint32_t *tile)
+/* Of idle chunks, CREATE of them new; READY: of such as need no wait. */
+static int new_alias(struct vs_arena *a, uint32_t queue, uint32_t create, bool ready, uint64_t size,
+                     uint32_t *extent)
 {
-    uint32_t view, count = granules_for(a, size);
+    uint32_t alias, count = chunks_for(a, size);
     if (create) {
-        int status = vs_supply_more(a, heap_for(a, lane, false), create);
+        int status = vs_supply_more(a, heap_for(a, queue, false), create);
         if (status != 0)
             return status;
     }
-    vs_views_make_room(a, count);
-    int status = vs_view_build(a, lane, count, ready, &view);
+    vs_aliases_make_room(a, count);
+    int status = vs_alias_build(a, queue, count, ready, &alias);
     if (status != 0)
         return status;
-    if (!wait_for_view(a, &a->view[view], lane, count))
+    if (!wait_for_alias(a, &a->alias[alias], queue, count))
         return VS_BACKING_NOT_READY;
-    *tile = vs_view_claim(a, view, lane, size);
+    *extent = vs_alias_claim(a, alias, queue, size);
     return 0;
 }
 
-/* Grows the heap, and takes the hole that comes of it. */
-static int grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, uint32_t *tile)
+/* Grows the heap, and takes the free extent that comes of it. */
+static int grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, uint32_t *extent)
 {
-    int status = vs_supply_grow(a, heap, lane, size, vs_hole_at_top(a, heap, lane));
-    if (status == 0 && (*tile = fit(a, heap, lane, size)) == NIL)
+    int status = vs_supply_grow(a, heap, queue, size, vs_free_extent_at_top(a, heap, queue));
+    if (status == 0 && (*extent = fit(a, heap, queue, size)) == NIL)
         return VS_BACKING_OUT_OF_MEMORY;
     return status;
 }
 
-/* READY: of granules that need no wait. */
-static int from_idle(struct vs_arena *a, uint32_t lane, uint64_t size, bool ready, uint32_t *tile)
+/* READY: of chunks that need no wait. */
+static int from_idle(struct vs_arena *a, uint32_t queue, uint64_t size, bool ready, uint32_t *extent)
 {
-    uint32_t heap = heap_for(a, lane, false);
-    uint32_t count = granules_for(a, size), need = vs_supply_need(a, heap, lane, size);
-    struct idle_count idle = vs_granules_count(a, lane);
+    uint32_t heap = heap_for(a, queue, false);
+    uint32_t count = chunks_for(a, size), need = vs_supply_need(a, heap, queue, size);
+    struct idle_count idle = vs_chunks_count(a, queue);
     uint32_t usable = idle.ready + (ready ? 0 : idle.others);
     uint32_t missing = count > usable ? count - usable : 0;
     if (RULE(GROW_INSTEAD) ? missing >= need : !idle.ready && !idle.others)
-        return grow(a, heap, lane, size, tile);
-    return new_view(a, lane, missing, ready, size, tile);
+        return grow(a, heap, queue, size, extent);
+    return new_alias(a, queue, missing, ready, size, extent);
 }
 
 /* Without a stream that could wait the host does, rather than that much more were held: once, and then what
  * is complete has to do. */
-static bool is_for_host(const struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort)
+static bool is_for_host(const struct vs_arena *a, uint32_t queue, uint64_t size, enum effort effort)
 {
-    uint32_t need = vs_supply_need(a, heap_for(a, lane, false), lane, size);
+    uint32_t need = vs_supply_need(a, heap_for(a, queue, false), queue, size);
     if (!RULE(WAIT_SLACK))
         return false;
-    if (effort >= SETTLED || (effort == NORMAL && within(a, need, a->config.wait_slack)))
+    if (effort >= SYNCHRONIZED || (effort == NORMAL && within(a, need, a->config.wait_slack)))
         return false;
-    struct idle_count idle = vs_granules_count(a, lane);
-    return idle.ready < granules_for(a, size) && idle.others;
+    struct idle_count idle = vs_chunks_count(a, queue);
+    return idle.ready < chunks_for(a, size) && idle.others;
 }
 
-/* A hole or a view, once so many deferred frees are carried out as it takes: the oldest first. */
-static bool from_deferred(struct vs_arena *a, uint32_t lane, uint64_t size, uint32_t *tile)
+/* A free extent or an alias mapping, once so many deferred frees are carried out as it takes: the oldest
+ * first. */
+static bool from_deferred(struct vs_arena *a, uint32_t queue, uint64_t size, uint32_t *extent)
 {
     while (vs_deferred_next(a, true)) {
-        vs_holes_share(a, 0);
-        if ((*tile = fit(a, heap_for(a, lane, false), lane, size)) != NIL ||
-            (*tile = use_view(a, lane, size)) != NIL)
+        vs_free_extents_share(a, 0);
+        if ((*extent = fit(a, heap_for(a, queue, false), queue, size)) != NIL ||
+            (*extent = use_alias(a, queue, size)) != NIL)
             return true;
     }
     return false;
 }
 
-static int serve_large(struct vs_arena *a, uint32_t lane, uint64_t size, enum effort effort, uint32_t *tile)
+/* Whether the slack allows the chunks that the heap needs for the request. */
+static bool may_grow(const struct vs_arena *a, uint32_t queue, uint64_t size)
 {
-    uint32_t heap = heap_for(a, lane, false);
-    bool alone = lane == VS_ARENA_ANY || a->lane[lane].retired, ready = alone || a->config.no_follows;
-    if ((*tile = use_view(a, lane, size)) != NIL)
+    return within(a, vs_supply_need(a, heap_for(a, queue, false), queue, size), a->config.slack);
+}
+
+/* ALONE: there is no stream that could be made to wait. */
+static int serve_large(struct vs_arena *a, uint32_t queue, uint64_t size, enum effort effort,
+                       uint32_t *extent)
+{
+    bool alone = queue == VS_ARENA_ANY || a->queue[queue].retired;
+    bool only_ready = alone || a->config.no_stream_waits;
+    if ((*extent = use_alias(a, queue, size)) != NIL)
         return 0;
-    if (RULE(FROM_DEFERRED) && !within(a, vs_supply_need(a, heap, lane, size), a->config.slack) &&
-        from_deferred(a, lane, size, tile))
+    if (RULE(FROM_DEFERRED) && !may_grow(a, queue, size) && from_deferred(a, queue, size, extent))
         return 0;
-    if (effort == NORMAL && within(a, vs_supply_need(a, heap, lane, size), a->config.slack)) {
-        int status = grow(a, heap, lane, size, tile);
+    if (effort == NORMAL && may_grow(a, queue, size)) {
+        int status = grow(a, heap_for(a, queue, false), queue, size, extent);
         if (status != VS_BACKING_OUT_OF_MEMORY)
             return status;
     }
-    if (alone && is_for_host(a, lane, size, effort))
-        return NOT_SETTLED;
-    int status = from_idle(a, lane, size, ready, tile);
-    return status == VS_BACKING_NOT_READY && !ready ? from_idle(a, lane, size, true, tile) : status;
+    if (alone && is_for_host(a, queue, size, effort))
+        return NOT_SYNCHRONIZED;
+    int status = from_idle(a, queue, size, only_ready, extent);
+    if (status == VS_BACKING_NOT_READY && !only_ready) /* no wait can be made just now */
+        status = from_idle(a, queue, size, true, extent);
+    return status;
 }
 
 /* ---- all requests ---- */
 
-static int serve(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, enum effort effort,
-                 uint32_t *tile)
+static int serve(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, enum effort effort,
+                 uint32_t *extent)
 {
-    uint32_t heap = heap_for(a, lane, small);
+    uint32_t heap = heap_for(a, queue, small);
     if (RULE(SHARE_MISS))
-        vs_holes_share(a, 0);
-    if ((*tile = fit(a, heap, lane, size)) != NIL)
+        vs_free_extents_share(a, 0);
+    if ((*extent = fit(a, heap, queue, size)) != NIL)
         return 0;
-    if (!small && !a->lane[lane].private && !a->lane[lane].plain && effort != GIVEN_BACK)
-        return serve_large(a, lane, size, effort, tile);
-    if (RULE(SMALL_LAST) && small && effort != NORMAL && (*tile = fit(a, heap - 1, lane, size)) != NIL)
+    if (!small && !a->queue[queue].private && !a->queue[queue].plain && effort != GIVEN_BACK)
+        return serve_large(a, queue, size, effort, extent);
+    if (RULE(SMALL_LAST) && small && effort != NORMAL && (*extent = fit(a, heap - 1, queue, size)) != NIL)
         return 0; /* better than none */
-    return grow(a, heap, lane, size, tile);
+    return grow(a, heap, queue, size, extent);
 }
 
 /* More is tried only where the device had no memory for us, and after a wait. */
-static int try_hard(struct vs_arena *a, uint32_t lane, uint64_t size, bool small, bool settled,
-                    uint32_t *tile)
+static int try_hard(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, bool synchronized,
+                    uint32_t *extent)
 {
-    vs_settle_poll(a, lane);
+    vs_synchronize_poll(a, queue);
     if (a->stats.deferred)
         vs_deferred_miss(a);
     int status = VS_BACKING_OUT_OF_MEMORY;
-    for (enum effort effort = settled ? SETTLED : NORMAL;
+    for (enum effort effort = synchronized ? SYNCHRONIZED : NORMAL;
          effort < EFFORTS && status == VS_BACKING_OUT_OF_MEMORY; effort++) {
-        if (effort == SETTLED && !settled)
-            return NOT_SETTLED;
+        if (effort == SYNCHRONIZED && !synchronized)
+            return NOT_SYNCHRONIZED;
         if (effort == GIVEN_BACK)
             vs_supply_give_back(a, 0);
-        status = serve(a, lane, size, small, effort, tile);
+        status = serve(a, queue, size, small, effort, extent);
     }
     return status;
 }
 
-int vs_policy_place(struct vs_arena *a, uint32_t lane, uint64_t size, bool settled, uint32_t *tile)
+int vs_policy_place(struct vs_arena *a, uint32_t queue, uint64_t size, bool synchronized, uint32_t *extent)
 {
     bool small = size <= a->config.small;
-    if (__builtin_expect(a->ebb.now, 0))
-        vs_deferred_ebb(a);
-    if (settled)
-        return try_hard(a, lane, size, small, true, tile);
-    *tile = fit(a, heap_for(a, lane, small), lane, size);
-    if (__builtin_expect(*tile != NIL, 1)) {
+    if (__builtin_expect(a->trough.now, 0))
+        vs_deferred_trough(a);
+    if (synchronized)
+        return try_hard(a, queue, size, small, true, extent);
+    *extent = fit(a, heap_for(a, queue, small), queue, size);
+    if (__builtin_expect(*extent != NIL, 1)) {
         a->stats.hits++;
         return 0;
     }
-    return try_hard(a, lane, size, small, false, tile);
+    return try_hard(a, queue, size, small, false, extent);
 }

@@ -1,16 +1,17 @@
 /*
- * state.h - what the arena is made of: windows, tiles, granules, views, lanes, and places in them.
+ * state.h - what the arena is made of: windows, extents, chunks, alias mappings, queues, and places in them.
  *
  * Only the arena's own files include it, and tests that look inside.  internal.h has the functions that these
  * files share.
  *
  * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
- * for one granule.  Every heap has slots_per_heap of them; the addresses of all views are one more window.
- * The granule that was created for a slot of a heap bears the slot's number, and is mapped there as long as
- * it exists: its home.
+ * for one chunk.  Every heap has slots_per_heap of them; the addresses of all alias mappings are one more
+ * window. The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
+ * long as it exists: its primary mapping.
  *
- * Tiles cover a heap from its bottom to its top without gaps: a live block, or a hole.  The window of views
- * is tiled in the same way, by the addresses of views and by addresses that are free.
+ * Extents cover a heap from its bottom to its top without gaps: a live block, or a free extent.  The window
+ * of alias mappings is tiled in the same way, by the addresses of alias mappings and by addresses that are
+ * free.
  */
 #ifndef VS_ARENA_CORE_STATE_H
 #define VS_ARENA_CORE_STATE_H
@@ -21,49 +22,49 @@
 #include "rules.h"
 
 #define NIL     UINT32_MAX
-#define LANES   VS_ARENA_LANES
-#define SHARED  (2 * LANES) /* the heaps of all lanes that have none of their own */
+#define QUEUES  VS_ARENA_QUEUES
+#define SHARED  (2 * QUEUES) /* the heaps of all queues that have none of their own */
 #define HEAPS   (SHARED + 2)
-#define ALIASES HEAPS /* the window of views */
-#define MARKS   32
+#define ALIASES HEAPS /* the window of alias mappings */
+#define EVENTS  32
 #define LEVELS  5 /* of the trees of bits: 64 to the power of it slots */
 
-enum tile_state {
-    TILE_USED = 1, /* a block, or what is left of one whose free is deferred */
-    TILE_FREE,     /* a hole */
-    TILE_SHADOW,   /* whole granules that a view uses */
-    TILE_VACANT,   /* slots without granules: they were given back */
-    TILE_VIEW,     /* the addresses of a view */
+enum extent_state {
+    EXTENT_USED = 1, /* a block, also while its free is deferred */
+    EXTENT_FREE,     /* a free extent */
+    EXTENT_SHADOW,   /* whole chunks that an alias mapping uses */
+    EXTENT_VACANT,   /* slots without chunks: they were given back */
+    EXTENT_ALIAS,    /* the addresses of an alias mapping */
 };
 
 /* One cache line.  In a tree while it is FREE or VACANT. */
-struct tile {
+struct extent {
     uint64_t at, size;
     union {
-        uint64_t asked; /* bytes, of a block */
-        uint64_t seq;   /* of the last free in a hole */
+        uint64_t requested; /* bytes, of a block */
+        uint64_t seq;       /* of the last free in a free extent */
     };
-    uint32_t prev, next; /* neighbours in the window; next: also the list of unused tiles */
+    uint32_t prev, next; /* neighbours in the window; next: also the list of unused extents */
     uint32_t left, right;
     union {
-        uint32_t view;  /* TILE_VIEW */
-        uint32_t newer; /* of a hole that is one lane's */
+        uint32_t alias; /* EXTENT_ALIAS */
+        uint32_t newer; /* of a free extent that is one queue's */
     };
     union {
-        uint32_t others; /* bits of the lanes beside the own one that use the block */
+        uint32_t others; /* bits of the queues beside the own one that use the block */
         uint32_t older;
     };
-    uint32_t waits; /* of a hole: bits of the lanes whose frees up to `seq` may not be complete */
+    uint32_t waits; /* of a free extent: bits of the queues whose frees up to `seq` may not be complete */
     uint16_t pins;
     uint8_t state, heap;
-    uint8_t lane; /* of a block; of a hole: to whom it is left, VS_ARENA_ANY: to all */
-    bool doomed;  /* its free was told and is not carried out yet */
-    bool ordered; /* counts as stream-ordered memory */
+    uint8_t queue; /* of a block; of a free extent: to whom it is left, VS_ARENA_ANY: to all */
+    bool doomed;   /* its free was asked for and is not carried out yet */
+    bool ordered;  /* counts as stream-ordered memory */
 };
 
-/* Holes of one kind, by size: so many trees of similar ones.  Zero: there are none. */
+/* Free extents of one kind, by size: so many trees of similar ones.  Zero: there are none. */
 #define BINS 64
-struct holes {
+struct free_extents {
     uint64_t filled; /* bits of the trees that have any */
     uint32_t root[BINS];
 };
@@ -71,105 +72,105 @@ struct holes {
 struct heap {
     uint64_t base;              /* address; 0 = there is no window yet */
     uint32_t first, top, limit; /* slots: number of the first, how many are tiled, how many fit */
-    uint32_t last;              /* topmost tile */
-    struct holes *free;         /* of each lane, and of all */
-    struct holes *vacant;
+    uint32_t last;              /* topmost extent */
+    struct free_extents *free;  /* of each queue, and of all */
+    struct free_extents *vacant;
 };
 
-/* A run of granules that the same views alias. */
+/* A run of chunks that the same alias mappings alias. */
 struct atom {
     uint32_t first, count;
     uint32_t used, capacity;
-    uint32_t *views;
+    uint32_t *aliases;
 };
 
 struct run {
     uint32_t first, count;
 };
 
-struct view {
+struct alias {
     uint64_t last_free;      /* sequence of the last free of a block in it */
-    uint32_t tile, count;    /* its addresses; granules */
-    uint32_t busy;           /* granules in use by others */
+    uint32_t extent, count;  /* its addresses; chunks */
+    uint32_t busy;           /* chunks in use by others */
     uint32_t class, index;   /* its place in the class */
     uint32_t runs, run_room; /* of `run`; as allocated */
     struct run *run;
-    uint32_t older, younger; /* among idle views, by last use */
-    uint32_t claimed;        /* granules of the live block in it; 0 = idle */
-    uint32_t users;          /* bits of the lanes that had it, and may use it up to `last_free` */
-    uint8_t lane;            /* of the live block */
+    uint32_t older, younger; /* among idle alias mappings, by last use */
+    uint32_t claimed;        /* chunks of the live block in it; 0 = idle */
+    uint32_t users;          /* bits of the queues that had it, and may use it up to `last_free` */
+    uint8_t queue;           /* of the live block */
     bool open;               /* neither claimed nor busy */
 };
 
-/* Views of one number of granules, in order of creation; NIL where one was removed. */
-struct view_class {
-    uint32_t count; /* granules */
+/* Alias mappings of one number of chunks, in order of creation; NIL where one was removed. */
+struct alias_class {
+    uint32_t count; /* chunks */
     uint32_t used, capacity, words;
-    uint32_t *views;
+    uint32_t *aliases;
     uint64_t *bits;   /* which are open */
     uint32_t members; /* how many */
 };
 
-struct mark {
+struct event {
     uint64_t seq, handle;
 };
 
-struct lane {
+struct queue {
     uint64_t stream;
     bool open, retired;
-    bool private; /* its granules are lent to nobody, not even to its own views; and not given back */
-    bool plain;   /* nor are this one's, which may be given back */
-    uint64_t freed, marked; /* sequence of the last free; of what the last mark covers */
-    uint64_t wanted;        /* a deferred free waits for a mark that covers this */
-    uint64_t unmarked;      /* bytes freed since */
-    uint64_t done;          /* frees up to this sequence are complete */
+    bool private; /* its chunks are in no alias mapping, not even one of its own, and are not given back */
+    bool plain;   /* its chunks are in no alias mapping either, but may be given back */
+    uint64_t freed, recorded; /* numbers of the last free, and of the last free that an event covers */
+    uint64_t wanted;          /* the last deferred free that waits for an event of this queue */
+    uint64_t unrecorded;      /* bytes freed since */
+    uint64_t done;            /* frees up to this sequence are complete */
 
-    struct mark mark[MARKS];
-    uint32_t first_mark, marks;
-    uint32_t polls, patience; /* since the last look at them; how many until the next */
+    struct event event[EVENTS];
+    uint32_t first_event, events;
+    uint32_t polls, patience; /* since the events were last queried; how many until they are again */
 };
 
-/* Idle memory that goes back to the device (surplus.c).  Granules, but for the first line: frees. */
+/* Idle memory that goes back to the device (surplus.c).  Chunks, but for the first line: frees. */
 struct surplus {
     uint32_t left, window; /* to the next look; length of a window */
     uint32_t looks;        /* in this window */
     bool regretted;        /* some were created that had been given back */
     uint64_t least;        /* that were idle in this window */
     uint64_t spare;        /* to be given back in this window */
-    uint64_t given;        /* were, and have not been created anew */
+    uint64_t given;        /* chunks that were given back and have not been created anew */
 };
 
 struct deferred {
     uint64_t seq;
-    uint32_t tile;
-    uint32_t lanes; /* bits */
+    uint32_t extent;
+    uint32_t queues; /* bits */
 };
-#define ALL_LANES UINT32_MAX
+#define ALL_QUEUES UINT32_MAX
 
-/* When least lives (deferred.c). */
-struct ebb {
-    uint64_t least, before; /* bytes that lived, in this window of frees and in the last one */
-    uint64_t since;         /* bytes freed since the last ebb */
+/* The least of live memory in each round of a program that repeats itself (pace.c). */
+struct trough {
+    uint64_t least, before; /* the fewest bytes alive in this window of frees, and in the last one */
+    uint64_t since;         /* bytes freed since the last trough */
     uint32_t left;          /* frees to the end of the window */
-    bool armed; /* more than half of the range has lived since the last ebb: the next low is one */
+    bool armed; /* more than half of the range was alive since the last trough: the next low is a trough */
     bool now;
 };
 
-/* How far from each other marks of the device are (deferred.c). */
+/* How far from each other events of the device are recorded (pace.c). */
 struct pace {
-    uint32_t wide;  /* quarters of what may be in the queue, less one */
-    uint32_t left;  /* marks until wider is tried */
-    uint32_t again; /* how many there will be after the next wait */
+    uint32_t wide;  /* quarters of what may be in the backlog, less one */
+    uint32_t left;  /* events until a greater distance is tried */
+    uint32_t again; /* what `left` becomes after the next wait */
 };
 
 struct cell {
     uint64_t address;
-    uint32_t tile; /* NIL: free */
+    uint32_t extent; /* NIL: free */
 };
 
-/* A page that the kernel wipes in a child of fork, whoever else held the lock then: there the arena is gone,
- * as the driver is, and nobody waits for a thread that is not there.  A child that was forked in the middle
- * of one of our functions, by a handler of a signal, goes on with a copy of its own. */
+/* A page that the kernel wipes in a child of fork.  The child finds no arena, as it has no driver, and does
+ * not wait for a lock that a thread of its parent held.  A child that a signal handler forks in the middle of
+ * one of our functions goes on with a copy of its own. */
 union gate {
     struct {
         struct vs_lock lock;
@@ -185,28 +186,29 @@ struct vs_arena {
     uint64_t changes; /* of stats.reserved; atomic.  Here, where hardly anything is written: all look at it
                          after each call, without the lock */
     struct vs_meta meta;
-    unsigned shift;             /* log2 of a granule */
-    unsigned heap_shift;        /* log2 of slots per heap */
-    uint32_t home_slots, slots; /* of all heaps; with those of views */
+    unsigned shift;                /* log2 of a chunk */
+    unsigned heap_shift;           /* log2 of slots per heap */
+    uint32_t primary_slots, slots; /* of all heaps; with those of alias mappings */
     uint64_t peers;
 
     struct heap heap[HEAPS + 1];
-    struct lane lane[LANES + 1]; /* the last stands for all of them: never opened */
-    uint32_t lanes;              /* that were ever used: while there is one, nobody waits for anyone */
-    uint32_t open;               /* their bits */
-    uint64_t seen[LANES][LANES]; /* frees of lane q up to seen[q][s] are complete for lane s */
+    struct queue queue[QUEUES + 1]; /* the last stands for all of them: never opened */
+    uint32_t queues;                /* how many were ever used; while there is one, nothing is waited for */
+    uint32_t open;                  /* their bits */
+    uint64_t seen[QUEUES][QUEUES];  /* frees of queue q up to seen[q][s] are complete for queue s */
 
-    struct tile *tile;
-    uint32_t tiles, tile_room, spare_tiles;          /* used so far; allocated; list of unused */
-    uint32_t home_tiles_top;                         /* sum of the heaps' tops */
-    uint32_t oldest_hole, newest_hole, holes_listed; /* that are left to a lane, by their last free */
-    /* by slot: which tile begins last in it, and whether any does (tiles.c) */
+    struct extent *extent;
+    uint32_t extents, extent_room, spare_extents; /* used so far; allocated; list of unused */
+    uint32_t primary_top;                         /* sum of the heaps' tops */
+    uint32_t oldest_free_extent, newest_free_extent,
+        free_extents_listed; /* that are left to a queue, by their last free */
+    /* by slot: the last extent that begins in it, and bits for the slots that have one (extents.c) */
     uint32_t *starts;
     uint64_t *starting[LEVELS];
 
-    /* by granule */
+    /* by chunk */
     uint8_t *used;   /* 0 idle, 1 used, ABSENT */
-    uint32_t *users; /* bits of the lanes of the last uses, which may not be complete */
+    uint32_t *users; /* bits of the queues of the last uses, which may not be complete */
     uint64_t *seq;   /* of the free that ended them */
     uint32_t *atom_of;
     uint64_t *aliased; /* bits */
@@ -215,19 +217,19 @@ struct vs_arena {
     struct atom *atom;
     uint32_t atoms, atom_room, spare_atoms;
 
-    struct view *view;
-    uint32_t views, view_room, spare_views, live_views;
+    struct alias *alias;
+    uint32_t aliases, alias_room, spare_aliases, live_aliases;
     uint32_t oldest_idle, youngest_idle;
-    struct view_class *class;
+    struct alias_class *class;
     uint32_t classes, class_room;
     uint32_t *by_count, by_count_room; /* numbers of the classes, by count */
 
-    struct deferred *deferred; /* for lanes, and pinned ones */
+    struct deferred *deferred; /* for queues, and pinned ones */
     uint32_t deferreds, deferred_room;
-    struct deferred *late; /* for the device: a queue, its first at first_late */
+    struct deferred *late; /* for the device: a backlog, its first at first_late */
     uint32_t first_late, lates, late_room;
     uint64_t late_bytes;
-    struct ebb ebb;
+    struct trough trough;
     struct pace pace;
     uint64_t defer_rest; /* bytes of the others, that the last wait for them left */
 
@@ -235,23 +237,23 @@ struct vs_arena {
     uint32_t cell_mask, cells;
 
     uint64_t seq_now;
-    uint64_t idle; /* granules */
+    uint64_t idle; /* chunks */
     struct surplus surplus;
     struct vs_arena_stats stats;
     uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
                         be held */
 
-    struct holes holes[HEAPS + 1]
-                      [LANES + 1]; /* the heaps'; those of heaps that are not used stay untouched */
+    struct free_extents
+        free_extents[HEAPS + 1][QUEUES + 1]; /* the heaps'; those of heaps that are not used stay untouched */
 };
 
 #define ABSENT 0xff
 
 /* ---- places ---- */
 
-static inline uint64_t granule_bytes(const struct vs_arena *a)
+static inline uint64_t chunk_bytes(const struct vs_arena *a)
 {
-    return a->backing.granule;
+    return a->backing.chunk;
 }
 
 static inline uint32_t slot_of(const struct vs_arena *a, uint64_t place)
@@ -264,15 +266,15 @@ static inline uint64_t place_of(const struct vs_arena *a, uint32_t slot)
     return (uint64_t)slot << a->shift;
 }
 
-/* Release: who sees the count may ask for the figure that it is of. */
+/* Release: a thread that sees the count also sees the figure that it counts changes of. */
 static inline void vs_reserved_changed(struct vs_arena *a)
 {
     __atomic_store_n(&a->changes, a->changes + 1, __ATOMIC_RELEASE);
 }
 
-static inline uint32_t granules_for(const struct vs_arena *a, uint64_t bytes)
+static inline uint32_t chunks_for(const struct vs_arena *a, uint64_t bytes)
 {
-    return (uint32_t)((bytes + granule_bytes(a) - 1) >> a->shift);
+    return (uint32_t)((bytes + chunk_bytes(a) - 1) >> a->shift);
 }
 
 static inline uint32_t heap_of(const struct vs_arena *a, uint32_t slot)
@@ -280,10 +282,10 @@ static inline uint32_t heap_of(const struct vs_arena *a, uint32_t slot)
     return slot >> a->heap_shift;
 }
 
-/* Whose heap it is in; LANES: all lanes'. */
-static inline uint32_t home_lane(const struct vs_arena *a, uint32_t granule)
+/* The queue whose heap has the chunk's primary mapping; QUEUES: the heap that all queues share. */
+static inline uint32_t primary_queue(const struct vs_arena *a, uint32_t chunk)
 {
-    return heap_of(a, granule) >> 1;
+    return heap_of(a, chunk) >> 1;
 }
 
 static inline bool is_small_heap(uint32_t heap)
@@ -294,23 +296,24 @@ static inline bool is_small_heap(uint32_t heap)
 static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
 {
     const struct heap *h =
-        &a->heap[slot_of(a, place) >= a->home_slots ? ALIASES : heap_of(a, slot_of(a, place))];
+        &a->heap[slot_of(a, place) >= a->primary_slots ? ALIASES : heap_of(a, slot_of(a, place))];
     return h->base + (place - place_of(a, h->first));
 }
 
-static inline uint32_t bit_of(uint32_t lane)
+static inline uint32_t bit_of(uint32_t queue)
 {
-    return 1u << lane;
+    return 1u << queue;
 }
 
-/* Whose work may go on after its free. */
-static inline uint32_t users_of(uint32_t lane)
+/* The queues whose work may still use a block of QUEUE after its free. */
+static inline uint32_t users_of(uint32_t queue)
 {
-    return lane == VS_ARENA_ANY ? 0 : bit_of(lane);
+    return queue == VS_ARENA_ANY ? 0 : bit_of(queue);
 }
 
-/* Whether lane Q has done what it was given before free SEQ; the end of a stream is the last that it does. */
-static inline bool is_done(const struct lane *q, uint64_t seq)
+/* Whether queue Q has done what it was given before free SEQ.  The end of its stream counts as its last free.
+ */
+static inline bool is_done(const struct queue *q, uint64_t seq)
 {
     return (seq < q->freed ? seq : q->freed) <= q->done;
 }
@@ -343,10 +346,10 @@ static inline void vs_leave(struct vs_arena *a)
     vs_lock_give(&a->gate.lock);
 }
 
-/* Whether others may use the granule, or a view. */
-static inline bool is_lent(const struct vs_arena *a, uint32_t granule)
+/* Whether others may use the chunk, or an alias mapping. */
+static inline bool is_lent(const struct vs_arena *a, uint32_t chunk)
 {
-    const struct lane *l = &a->lane[home_lane(a, granule)];
+    const struct queue *l = &a->queue[primary_queue(a, chunk)];
     return !l->private && !l->plain;
 }
 

@@ -1,5 +1,5 @@
 /*
- * supply.c - creating granules: at the top of a heap, or where some were given back.
+ * supply.c - creating chunks: at the top of a heap, or where some were given back.
  */
 #include "internal.h"
 
@@ -9,7 +9,7 @@ int vs_supply_window(struct vs_arena *a, uint32_t heap)
 {
     struct heap *h = &a->heap[heap];
     int status = h->base ? 0 : a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
-    /* views do with less: where addresses are scarce, each try is for half as many */
+    /* alias mappings can do with fewer addresses: where these are scarce, each try asks for half as many */
     while (status != 0 && heap == ALIASES && h->limit > a->heap[0].limit) {
         h->limit /= 2;
         status = a->backing.reserve(a->backing.context, place_of(a, h->limit), &h->base);
@@ -19,35 +19,37 @@ int vs_supply_window(struct vs_arena *a, uint32_t heap)
 
 struct spot {
     uint32_t slot, count; /* what to create, and where */
-    bool vacant, tail;    /* with the hole below it */
+    bool vacant, tail;    /* with the free extent below it */
 };
 
-/* Behind the hole at the top, or in the smallest vacant place: what needs fewer granules. */
-static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail)
+/* Chooses between the top of the heap, together with the free extent there, and the smallest vacant place
+ * that is large enough: whichever needs fewer new chunks. */
+static struct spot find_spot(const struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size,
+                             bool tail)
 {
     const struct heap *h = &a->heap[heap];
-    const struct tile *last = h->top ? &a->tile[h->last] : NULL;
-    bool usable = last && last->state == TILE_FREE && (last->lane == lane || last->lane == VS_ARENA_ANY);
-    uint64_t hole = RULE(TAIL) && tail && usable && last->size < size ? last->size : 0;
-    struct spot top = {h->first + h->top, granules_for(a, size - hole), false, tail};
-    uint32_t count = granules_for(a, size), vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
+    const struct extent *last = h->top ? &a->extent[h->last] : NULL;
+    bool usable = last && last->state == EXTENT_FREE && (last->queue == queue || last->queue == VS_ARENA_ANY);
+    uint64_t free_extent = RULE(TAIL) && tail && usable && last->size < size ? last->size : 0;
+    struct spot top = {h->first + h->top, chunks_for(a, size - free_extent), false, tail};
+    uint32_t count = chunks_for(a, size), vacant = vs_free_extents_fit(a, h->vacant, place_of(a, count));
     bool full = h->top + (uint64_t)top.count > h->limit;
     if (vacant != NIL && ((tail && (count <= top.count || !RULE(VACANT))) || full))
-        return (struct spot){slot_of(a, a->tile[vacant].at), count, true, tail};
+        return (struct spot){slot_of(a, a->extent[vacant].at), count, true, tail};
     if (full)
         top.count = 0;
     return top;
 }
 
-uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size)
+uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size)
 {
-    struct spot spot = find_spot(a, heap, lane, size, true);
-    return spot.count ? spot.count : granules_for(a, size);
+    struct spot spot = find_spot(a, heap, queue, size, true);
+    return spot.count ? spot.count : chunks_for(a, size);
 }
 
-/* Making many in vain takes 30 us each, and a request that does not fit is tried several times.  A cache
- * of the driver's does not count as free: it goes to the driver's own allocation, which the program gets in
- * our stead. */
+/* A chunk that is created in vain costs 30 us, and a request that does not fit is tried several times, so the
+ * driver is asked how much is free before many are created.  What its own pools cache does not count as free:
+ * the driver serves the request from that when the arena cannot. */
 #define WORTH_ASKING 8
 
 static bool has_room(const struct vs_arena *a, uint32_t count)
@@ -58,7 +60,7 @@ static bool has_room(const struct vs_arena *a, uint32_t count)
            place_of(a, count) <= bytes;
 }
 
-/* Undoes what was done.  How many granules are still mapped: all that were, where unmapping fails. */
+/* Undoes a creation that failed.  Returns how many chunks stay mapped: all of them, if unmapping fails. */
 static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint32_t mapped, uint32_t created)
 {
     const struct vs_backing *b = &a->backing;
@@ -71,7 +73,7 @@ static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint32_t mapped, uin
     return stay;
 }
 
-/* *STUCK: how many were made and can neither be used nor undone. */
+/* After an error *STUCK says how many chunks were created and can neither be used nor given back. */
 static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *stuck)
 {
     const struct vs_backing *b = &a->backing;
@@ -92,7 +94,7 @@ static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *s
     return status;
 }
 
-/* What had been given back unasked is missed (surplus.c). */
+/* Notes that chunks are created which had been given back unasked (surplus.c). */
 static void regret(struct vs_arena *a, uint32_t count)
 {
     struct surplus *s = &a->surplus;
@@ -125,67 +127,67 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
         s->peak_mappings = s->mappings;
 }
 
-/* Created granules become a hole. */
-static void open_up(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
+/* Created chunks become a free extent. */
+static void open_up(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     account(a, spot.slot, spot.count);
     if (spot.vacant)
-        vs_tile_change(a, spot.slot, spot.count, TILE_FREE, VS_ARENA_ANY);
+        vs_extent_change(a, spot.slot, spot.count, EXTENT_FREE, VS_ARENA_ANY);
     else if (spot.tail)
-        vs_tile_append(a, heap, spot.count, TILE_FREE, lane);
+        vs_extent_append(a, heap, spot.count, EXTENT_FREE, queue);
     else
-        vs_tile_append_apart(a, heap, spot.count, lane);
+        vs_extent_append_apart(a, heap, spot.count, queue);
 }
 
-/* What is stuck stays out of use, like a block that nobody frees: its addresses cannot be mapped again. */
-static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
+/* Keeps stuck chunks out of use, as a block that nobody frees: their addresses cannot be mapped again. */
+static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
-    open_up(a, heap, lane, spot);
+    open_up(a, heap, queue, spot);
     uint64_t from = place_of(a, spot.slot), to = from + place_of(a, spot.count);
-    uint32_t tile = vs_tile_at(a, from);
-    vs_tile_take(a, tile);
-    if (a->tile[tile].at < from) {
-        uint32_t stuck = vs_tile_cut(a, tile, from);
-        a->tile[stuck].state = TILE_USED;
-        vs_tile_give(a, tile, TILE_FREE);
-        tile = stuck;
+    uint32_t extent = vs_extent_at(a, from);
+    vs_extent_take(a, extent);
+    if (a->extent[extent].at < from) {
+        uint32_t stuck = vs_extent_cut(a, extent, from);
+        a->extent[stuck].state = EXTENT_USED;
+        vs_extent_give(a, extent, EXTENT_FREE);
+        extent = stuck;
     }
-    a->tile[tile].state = TILE_USED;
-    if (a->tile[tile].at + a->tile[tile].size > to)
-        vs_tile_give(a, vs_tile_cut(a, tile, to), TILE_FREE);
-    vs_granules_claim(a, spot.slot, spot.slot + spot.count, NIL);
+    a->extent[extent].state = EXTENT_USED;
+    if (a->extent[extent].at + a->extent[extent].size > to)
+        vs_extent_give(a, vs_extent_cut(a, extent, to), EXTENT_FREE);
+    vs_chunks_claim(a, spot.slot, spot.slot + spot.count, NIL);
     a->stats.lost += spot.count;
 }
 
-static int supply(struct vs_arena *a, uint32_t heap, uint32_t lane, struct spot spot)
+static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     uint32_t stuck = 0;
     if (!spot.count || !has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
-        vs_tiles_reserve(a, a->stats.blocks + 1, a->live_views, a->home_tiles_top + (uint64_t)spot.count) !=
+        vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases, a->primary_top + (uint64_t)spot.count) !=
             0)
         return VS_BACKING_OUT_OF_MEMORY;
     if (!spot.vacant)
         memset(a->used + spot.slot, ABSENT, spot.count);
     int status = create(a, spot.slot, spot.count, &stuck);
     if (status == 0)
-        open_up(a, heap, lane, spot);
+        open_up(a, heap, queue, spot);
     else if (stuck)
-        shut_off(a, heap, lane, (struct spot){spot.slot, stuck, spot.vacant, spot.tail});
+        shut_off(a, heap, queue, (struct spot){spot.slot, stuck, spot.vacant, spot.tail});
     return status;
 }
 
-int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t lane, uint64_t size, bool tail)
+int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail)
 {
-    return supply(a, heap, lane, find_spot(a, heap, lane, size, tail));
+    return supply(a, heap, queue, find_spot(a, heap, queue, size, tail));
 }
 
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count)
 {
     const struct heap *h = &a->heap[heap];
     struct spot top = {h->first + h->top, count, false, true};
-    uint32_t vacant = vs_holes_fit(a, h->vacant, place_of(a, count));
+    uint32_t vacant = vs_free_extents_fit(a, h->vacant, place_of(a, count));
     if (vacant != NIL)
-        top = (struct spot){slot_of(a, a->tile[vacant].at), count, true, true};
+        top = (struct spot){slot_of(a, a->extent[vacant].at), count, true, true};
     else if (h->top + (uint64_t)count > h->limit)
         top.count = 0;
     return supply(a, heap, VS_ARENA_ANY, top);

@@ -14,7 +14,7 @@
 #define WINDOW  65536u /* frees */
 #define LONGEST (1u << 30)
 #define LOOKS   16  /* in a window */
-#define AT_ONCE 256 /* granules at a look */
+#define AT_ONCE 256 /* chunks at a look */
 
 void vs_surplus_begin(struct vs_arena *a)
 {
@@ -23,10 +23,10 @@ void vs_surplus_begin(struct vs_arena *a)
     s->left = s->window / LOOKS + 1;
 }
 
-static uint64_t beyond(const struct vs_arena *a, uint64_t granules)
+static uint64_t beyond(const struct vs_arena *a, uint64_t chunks)
 {
     uint64_t keep = a->config.trim_above >> a->shift;
-    return granules > keep ? granules - keep : 0;
+    return chunks > keep ? chunks - keep : 0;
 }
 
 static void end_window(struct vs_arena *a)
@@ -44,13 +44,13 @@ static void give_some(struct vs_arena *a)
 {
     struct surplus *s = &a->surplus;
     uint64_t some = s->spare < AT_ONCE || !RULE(AT_ONCE) ? s->spare : AT_ONCE, idle = a->idle;
-    for (uint32_t i = 1; i < LANES; i++)
-        if (a->lane[i].freed > a->lane[i].marked)
-            vs_order_mark(a, i); /* so that what is freed now can go the next time */
-    vs_settle_poll(a, NIL);
+    for (uint32_t i = 1; i < QUEUES; i++)
+        if (a->queue[i].freed > a->queue[i].recorded)
+            vs_order_record(a, i); /* so that at the next look what is free now is known to be complete */
+    vs_synchronize_poll(a, NIL);
     vs_supply_give_back(a, a->idle > some ? a->idle - some : 0);
     uint64_t given = idle > a->idle ? idle - a->idle : 0;
-    s->spare = given ? s->spare - some : 0; /* what is left cannot go */
+    s->spare = given ? s->spare - some : 0; /* nothing more can be given back now */
     s->least -= given < s->least ? given : s->least;
     s->given += given;
 }

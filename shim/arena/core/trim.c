@@ -1,55 +1,57 @@
 /*
- * trim.c - giving granules back to the device.
+ * trim.c - giving chunks back to the device.
  *
- * Only granules that are idle, and whose last use is done, can go, from the tops of the heaps down.  Every
- * mapping of them goes first: views are removed, or shortened where a live block needs only their beginning.
+ * Only chunks that are idle, and whose last use is done, can go, from the tops of the heaps down.  Every
+ * mapping of them goes first: alias mappings are removed, or shortened where a live block needs only their
+ * beginning.
  */
 #include "internal.h"
 
 #include <string.h>
 
-static bool can_go(const struct vs_arena *a, uint32_t granule)
+static bool can_go(const struct vs_arena *a, uint32_t chunk)
 {
-    const struct tile *t;
-    if (a->used[granule] || !vs_granule_complete(a, granule) || a->lane[home_lane(a, granule)].private)
+    const struct extent *t;
+    if (a->used[chunk] || !vs_chunk_complete(a, chunk) || a->queue[primary_queue(a, chunk)].private)
         return false;
-    t = &a->tile[vs_tile_at(a, place_of(a, granule))];
-    return t->state == TILE_FREE;
+    t = &a->extent[vs_extent_at(a, place_of(a, chunk))];
+    return t->state == EXTENT_FREE;
 }
 
-static bool is_aliased(const struct vs_arena *a, uint32_t granule)
+static bool is_aliased(const struct vs_arena *a, uint32_t chunk)
 {
-    return a->aliased[granule >> 6] >> (granule & 63) & 1;
+    return a->aliased[chunk >> 6] >> (chunk & 63) & 1;
 }
 
-/* How many granules of the view come before this one. */
-static uint32_t position(const struct view *v, uint32_t granule)
+/* The position of the chunk in the alias mapping, which has it. */
+static uint32_t position(const struct alias *v, uint32_t chunk)
 {
     uint32_t before = 0;
     for (const struct run *r = v->run;; before += r->count, r++)
-        if (granule >= r->first && granule < r->first + r->count)
-            return before + granule - r->first;
+        if (chunk >= r->first && chunk < r->first + r->count)
+            return before + chunk - r->first;
 }
 
-/* Removes the granule from every view that has it: shortens those that are live, removes the others. */
-static int unalias(struct vs_arena *a, uint32_t granule)
+/* Removes the chunk from every alias mapping that has it: shortens those that are live, removes the others.
+ */
+static int unalias(struct vs_arena *a, uint32_t chunk)
 {
-    while (is_aliased(a, granule)) {
-        const struct atom *atom = &a->atom[a->atom_of[granule]];
-        uint32_t view = atom->views[atom->used - 1];
-        struct view *v = &a->view[view];
-        if (!vs_view_complete(a, v))
+    while (is_aliased(a, chunk)) {
+        const struct atom *atom = &a->atom[a->atom_of[chunk]];
+        uint32_t alias = atom->aliases[atom->used - 1];
+        struct alias *v = &a->alias[alias];
+        if (!vs_alias_complete(a, v))
             return VS_BACKING_NOT_READY;
-        int status = vs_view_shorten(a, view, v->claimed ? position(v, granule) : 0);
+        int status = vs_alias_shorten(a, alias, v->claimed ? position(v, chunk) : 0);
         if (status != 0)
             return status;
     }
     return 0;
 }
 
-int vs_trim_views(struct vs_arena *a, uint32_t lane)
+int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
 {
-    for (uint32_t heap = 2 * lane; heap < 2 * lane + 2; heap++) {
+    for (uint32_t heap = 2 * queue; heap < 2 * queue + 2; heap++) {
         const struct heap *h = &a->heap[heap];
         for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {
             int status = a->used[g] ? VS_BACKING_NOT_READY : unalias(a, g);
@@ -78,7 +80,7 @@ static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
     s->mappings -= count;
     s->reserved -= place_of(a, count);
     vs_reserved_changed(a);
-    vs_tile_change(a, first, count, TILE_VACANT, VS_ARENA_ANY);
+    vs_extent_change(a, first, count, EXTENT_VACANT, VS_ARENA_ANY);
     return 0;
 }
 
@@ -101,9 +103,9 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep)
 
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
-    vs_holes_share(a, 0);                        /* what lies in two of them is in one then */
-    for (uint32_t small = 0; small < 2; small++) /* a small heap needs its granules again soonest */
-        for (uint32_t lane = LANES + 1; lane-- > 0;)
-            if (a->heap[2 * lane + small].top)
-                trim_heap(a, 2 * lane + small, keep);
+    vs_free_extents_share(a, 0); /* neighbours of two queues join, and a chunk that lay in both is in one */
+    for (uint32_t small = 0; small < 2; small++) /* a small heap needs its chunks again soonest */
+        for (uint32_t queue = QUEUES + 1; queue-- > 0;)
+            if (a->heap[2 * queue + small].top)
+                trim_heap(a, 2 * queue + small, keep);
 }

@@ -39,7 +39,7 @@ static void say_slow(const struct vs_backing_cuda *b)
         "on "
         "an idle GPU): the program waits for memory, it does not hang; --allocator=off asks the driver less "
         "often",
-        (double)b->making_ns / 1e9, (unsigned long long)b->made, (unsigned long long)(b->granule >> 20),
+        (double)b->making_ns / 1e9, (unsigned long long)b->made, (unsigned long long)(b->chunk >> 20),
         b->device, (double)b->making_ns / 1e6 / (double)b->made);
 }
 
@@ -49,7 +49,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     struct vs_arena *arena;
     struct vs_arena_config config = {.trim_above = vs_options.arena_keep,
                                      .plain = !vs_options.arena_views,
-                                     .no_follows = !vs_options.arena_waits};
+                                     .no_stream_waits = !vs_options.arena_waits};
     size_t total = 0;
     if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -244,7 +244,7 @@ static void take_apart(struct vs_served *s, struct vs_arena *arena)
     atomic_store_explicit(&s->pool_reserved_high, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
     vs_served_holds_end(s, arena);
-    __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */
+    __atomic_fetch_add(&vs_served_queue_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */
     vs_arena_destroy(arena);
     s->cuda.spares = 0; /* events went with the context */
     vs_serving = false;

@@ -1,9 +1,10 @@
 /*
  * captures.c - which streams are being captured.
  *
- * Nobody may wait for the device meanwhile, and the driver serves.  A capture is known from before it begins
- * until it has ended: by cuStreamEndCapture, whatever that says, by the end of its stream or of its context.
- * An end of what was never begun ends nothing.  The per-thread default stream is another one in each thread.
+ * While a stream is captured nobody may wait for the device, and the driver serves.  A capture is known from
+ * before it begins until it has ended: by cuStreamEndCapture, whatever that says, by the end of its stream or
+ * of its context. An end of what was never begun ends nothing.  The per-thread default stream is another one
+ * in each thread.
  */
 #define _GNU_SOURCE
 #include "serving.h"

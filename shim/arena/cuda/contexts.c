@@ -8,9 +8,9 @@
  *      contexts of the program's own, on the same device
  *      all contexts, the primary one included, of a device that was given access (device/served.h: peers)
  *
- * They are the program's, and end when it likes, while another thread waits for one or records an event in
- * it.  So each has a number that never comes again and is kept meanwhile: who ends it waits for the keepers,
- * who would keep it waits for the end.  Work of a context that has ended is done.
+ * The program may end one of them while another thread waits for it or records an event in it.  So each has a
+ * number that is never used again, and a thread that needs a context keeps it meanwhile: the end waits for
+ * the keepers, and a thread that would keep it waits for the end.  Work of a context that has ended is done.
  */
 #include "arena/share/share.h"
 #include "serving.h"
@@ -21,9 +21,10 @@
 #include <pthread.h>
 #include <time.h>
 
-#define CONTEXTS    512
-#define PATIENCE_NS 5000000000ull /* who ends a context, or keeps it, may have been cancelled meanwhile */
-#define PAUSES      (PATIENCE_NS / 50000)
+#define CONTEXTS 512
+#define PATIENCE_NS                                                                                          \
+    5000000000ull /* longest wait: the thread that ends or keeps a context may have been cancelled */
+#define PAUSES (PATIENCE_NS / 50000)
 
 struct reaching {
     uint64_t id; /* 0: none */

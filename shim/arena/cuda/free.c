@@ -5,8 +5,8 @@
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
  * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer does not: freed blocks are queued;
  * now and then an event is recorded that stands for all work of the context, and what was freed before it is
- * reused when it is reached.  A free waits only where the queue is too long (deferred.c).  It is the default
- * where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
+ * reused when it is reached.  A free waits only where the backlog is too long (deferred.c).  It is the
+ * default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  */
 #include "core/options.h"
 #include "arena/share/share.h"
@@ -34,18 +34,18 @@ static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
     __atomic_fetch_add(&s->free_waits, 1, __ATOMIC_RELAXED); /* a count */
-    CUresult status = (CUresult)vs_backing_cuda_settle(&s->cuda);
+    CUresult status = (CUresult)vs_backing_cuda_synchronize(&s->cuda);
     if (status == CUDA_SUCCESS)
-        vs_arena_settled(arena, ticket);
+        vs_arena_synchronized(arena, ticket);
     return status;
 }
 
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
-                             uint32_t lane, unsigned flags)
+                             uint32_t queue, unsigned flags)
 {
     if (block->pins)
         vs_exports_block_ends(s, arena, block->address);
-    return (CUresult)vs_arena_free(arena, block->address, lane, flags);
+    return (CUresult)vs_arena_free(arena, block->address, queue, flags);
 }
 
 /* What the driver's free promises, then the block is the arena's again. */

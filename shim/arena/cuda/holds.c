@@ -1,5 +1,5 @@
 /*
- * holds.c - what the arenas hold, and their figures, for who records them (provider.h).
+ * holds.c - what the arenas hold, and their figures, as the recording reads them (provider.h).
  *
  * A device's arena may end, with its context, and another one begin: the changes of the second are counted on
  * from those of the first, and the first's last figures are kept until somebody has asked for them.
@@ -16,25 +16,25 @@ static void fill(uint64_t figure[VS_FIGURE_END], const struct vs_served *s,
         [VS_FIGURE_MALLOCS] = stats->mallocs,
         [VS_FIGURE_FREES] = stats->frees,
         [VS_FIGURE_HITS] = stats->hits,
-        [VS_FIGURE_VIEW_HITS] = stats->view_hits,
+        [VS_FIGURE_VIEW_HITS] = stats->alias_hits,
         [VS_FIGURE_DRIVER_CALLS] = __atomic_load_n(&s->cuda.memory_calls, __ATOMIC_RELAXED),
         [VS_FIGURE_CREATED] = stats->created,
         [VS_FIGURE_RELEASED] = stats->released,
         [VS_FIGURE_ALIASED] = stats->aliased,
         [VS_FIGURE_UNMAPPED] = stats->unmapped,
         [VS_FIGURE_ORDER_CALLS] = __atomic_load_n(&s->cuda.order_calls, __ATOMIC_RELAXED),
-        [VS_FIGURE_FOLLOWS] = stats->follows,
-        [VS_FIGURE_SETTLES] = stats->settles,
+        [VS_FIGURE_FOLLOWS] = stats->stream_waits,
+        [VS_FIGURE_SETTLES] = stats->host_waits,
         [VS_FIGURE_FREE_WAITS] = __atomic_load_n(&s->free_waits, __ATOMIC_RELAXED),
         [VS_FIGURE_EVICTED] = stats->evicted,
         [VS_FIGURE_LOST] = stats->lost,
         [VS_FIGURE_LOST_BLOCKS] = stats->lost_blocks,
         [VS_FIGURE_BLOCKS] = stats->blocks,
-        [VS_FIGURE_LANES] = stats->lanes,
-        [VS_FIGURE_VIEWS] = stats->views,
+        [VS_FIGURE_LANES] = stats->queues,
+        [VS_FIGURE_VIEWS] = stats->aliases,
         [VS_FIGURE_MAPPINGS] = stats->mappings,
         [VS_FIGURE_PEAK_MAPPINGS] = stats->peak_mappings,
-        [VS_FIGURE_GRANULE] = s->cuda.granule,
+        [VS_FIGURE_GRANULE] = s->cuda.chunk,
         [VS_FIGURE_ALLOCATED] = stats->allocated,
         [VS_FIGURE_RESERVED] = stats->reserved,
         [VS_FIGURE_IDLE] = stats->idle,
@@ -48,7 +48,7 @@ static void fill(uint64_t figure[VS_FIGURE_END], const struct vs_served *s,
     memcpy(figure, values, sizeof values);
 }
 
-/* Without an arena: what the device had has gone. */
+/* The device has no arena: it holds nothing. */
 static bool holds_nothing(struct vs_served *s, struct vs_holding *h)
 {
     vs_lock_take(&vs_served_making);

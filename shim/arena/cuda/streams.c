@@ -1,10 +1,10 @@
 /*
- * streams.c - stream-ordered allocations out of the arena: each stream is a lane.
+ * streams.c - stream-ordered allocations out of the arena: each stream is a queue.
  *
- * A stream's lane is opened when it first allocates, and retired when the stream is destroyed, before its
+ * A stream's queue is opened when it first allocates, and retired when the stream is destroyed, before its
  * handle can come again for another one.  Not every handle is one stream: the per-thread default stream is
  * another in each thread, and in another context than the arena's the default stream is another as well. Such
- * streams have no lane: they get memory that is complete for all, and what is freed on them waits until the
+ * streams have no queue: they get memory that is complete for all, and what is freed on them waits until the
  * device is known to be done.
  *
  * On a stream that is being captured the driver serves, as a graph's node.
@@ -19,88 +19,88 @@ static bool real_stream(CUstream stream)
 
 /* The context that STREAM is of, which need not be the current one; NULL: the driver has to say what is
  * wrong. */
-static CUresult ask_context(CUstream stream, CUcontext *context)
+static CUresult query_context(CUstream stream, CUcontext *context)
 {
     *context = NULL;
     return real_stream(stream) ? vs_drv_cuStreamGetCtx(stream, context) : vs_drv_cuCtxGetCurrent(context);
 }
 
-static uint32_t find_lane(const struct vs_served *s, CUstream stream)
+static uint32_t find_queue(const struct vs_served *s, CUstream stream)
 {
-    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
-        if (s->used[lane] && s->stream_of[lane] == stream)
-            return lane;
+    for (uint32_t queue = 1; queue < VS_ARENA_QUEUES; queue++)
+        if (s->used[queue] && s->stream_of[queue] == stream)
+            return queue;
     return VS_ARENA_ANY;
 }
 
-/* LANE is the stream's, unless another thread has opened one for it meanwhile. */
-static uint32_t settle_lane(struct vs_served *s, struct vs_arena *arena, CUstream stream, uint32_t lane)
+/* QUEUE is the stream's, unless another thread has opened one for it meanwhile. */
+static uint32_t keep_one_queue(struct vs_served *s, struct vs_arena *arena, CUstream stream, uint32_t queue)
 {
     vs_lock_take(&s->streams);
-    uint32_t other = find_lane(s, stream);
+    uint32_t other = find_queue(s, stream);
     if (other == VS_ARENA_ANY) {
-        s->stream_of[lane] = stream;
-        s->used[lane] = true;
+        s->stream_of[queue] = stream;
+        s->used[queue] = true;
     }
     vs_lock_give(&s->streams);
     if (other == VS_ARENA_ANY)
-        return lane;
-    vs_arena_retire_lane(arena, lane);
+        return queue;
+    vs_arena_retire_queue(arena, queue);
     return other;
 }
 
-/* Opening a lane may wait for the device: not with the lock. */
-static uint32_t look_up_lane(struct vs_served *s, CUstream stream, bool open)
+/* Not with the lock held, since opening a queue may wait for the device. */
+static uint32_t look_up_queue(struct vs_served *s, CUstream stream, bool open)
 {
-    uint32_t lane = VS_ARENA_ANY;
+    uint32_t queue = VS_ARENA_ANY;
     struct vs_arena *arena = vs_served_arena(s); /* NULL: its context has just gone */
     if (!arena || stream == CU_STREAM_PER_THREAD)
-        return lane;
+        return queue;
     vs_lock_take(&s->streams);
-    lane = find_lane(s, stream);
+    queue = find_queue(s, stream);
     vs_lock_give(&s->streams);
-    bool none = lane == VS_ARENA_ANY && open;
-    if (none && vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream, 0, &lane) == 0)
-        lane = settle_lane(s, arena, stream, lane);
-    return lane;
+    bool none = queue == VS_ARENA_ANY && open;
+    if (none && vs_arena_open_queue(arena, (uint64_t)(uintptr_t)stream, 0, &queue) == 0)
+        queue = keep_one_queue(s, arena, stream, queue);
+    return queue;
 }
 
-/* The last lane that this thread asked for: nearly always the next one as well. */
+/* The last queue that this thread asked for: nearly always the next one as well. */
 static __thread struct {
     struct vs_served *s;
     CUstream stream;
-    uint32_t lane, changes;
+    uint32_t queue, changes;
 } last;
 
-static uint32_t lane_changes(void)
+static uint32_t queue_changes(void)
 {
     /* relaxed: who ends a stream and uses its handle for another one in another thread orders the two himself
      */
-    return __atomic_load_n(&vs_served_lane_changes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&vs_served_queue_changes, __ATOMIC_RELAXED);
 }
 
-uint32_t vs_served_stream_lane(struct vs_served *s, CUstream stream, bool open)
+uint32_t vs_served_stream_queue(struct vs_served *s, CUstream stream, bool open)
 {
-    uint32_t changes = lane_changes();
+    uint32_t changes = queue_changes();
     if (stream == CU_STREAM_LEGACY)
         stream = NULL; /* two names of one stream */
     if (last.s == s && last.stream == stream && last.changes == changes)
-        return last.lane;
-    uint32_t lane = look_up_lane(s, stream, open);
-    if (lane != VS_ARENA_ANY) {
+        return last.queue;
+    uint32_t queue = look_up_queue(s, stream, open);
+    if (queue != VS_ARENA_ANY) {
         last.s = s;
         last.stream = stream;
-        last.lane = lane;
+        last.queue = queue;
         last.changes = changes;
     }
-    return lane;
+    return queue;
 }
 
-/* The device whose lane STREAM has, as far as this thread knows without asking anybody: then STREAM lives,
+/* The device whose queue STREAM has, as far as this thread knows without asking anybody: then STREAM lives,
  * and its context is the arena's.  Handles that name a stream per context are none of these. */
 static struct vs_served *last_of(CUstream stream)
 {
-    bool known = real_stream(stream) && last.stream == stream && last.changes == lane_changes();
+    bool known = real_stream(stream) && last.stream == stream && last.changes == queue_changes();
     return known && vs_served_arena(last.s) ? last.s : NULL; /* else it is being taken apart */
 }
 
@@ -119,7 +119,7 @@ static CUresult ask(CUstream stream, struct road *road)
     if (s)
         road->context = s->cuda.context;
     else
-        status = ask_context(stream, &road->context);
+        status = query_context(stream, &road->context);
     if (status == CUDA_SUCCESS && vs_captures())
         status = vs_drv_cuStreamIsCapturing(stream, &capture);
     road->captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -134,8 +134,8 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
-    uint32_t lane = vs_served_stream_lane(s, stream, true);
-    return vs_arena_malloc_as(arena, lane, VS_MALLOC_ORDERED, size, address);
+    uint32_t queue = vs_served_stream_queue(s, stream, true);
+    return vs_arena_malloc_as(arena, queue, VS_MALLOC_ORDERED, size, address);
 }
 
 /* Where the arena has nothing to give the driver is asked: its error is the program's. */
@@ -176,12 +176,12 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
                               CUstream stream, CUcontext context)
 {
     bool own = context == s->cuda.context;
-    uint32_t lane = own ? vs_served_stream_lane(s, stream, true) : VS_ARENA_ANY;
-    unsigned flags = lane == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0;
+    uint32_t queue = own ? vs_served_stream_queue(s, stream, true) : VS_ARENA_ANY;
+    unsigned flags = queue == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0;
     CUresult status = own ? CUDA_SUCCESS : wait_for_stranger(stream);
     if (status != CUDA_SUCCESS)
         return status;
-    return vs_served_take_back(s, arena, block, lane, flags);
+    return vs_served_take_back(s, arena, block, queue, flags);
 }
 
 /* What nearly all frees are: of a block that nobody else has, on a stream that is known and not captured, in
@@ -193,7 +193,7 @@ static bool release_known(struct vs_given *g, CUdeviceptr address, CUstream stre
     if (!s || vs_captures() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     struct vs_arena *arena = vs_served_arena(s);
-    if (!arena || vs_arena_free(arena, address, last.lane, 0) != 0)
+    if (!arena || vs_arena_free(arena, address, last.queue, 0) != 0)
         return false;
     vs_served_note(g, s, arena);
     return true;
@@ -237,11 +237,11 @@ static void forget_stream(CUstream stream)
         if (!arena)
             continue;
         vs_lock_take(&s->streams);
-        uint32_t lane = find_lane(s, stream);
-        if (lane != VS_ARENA_ANY) {
-            s->used[lane] = false;
-            __atomic_fetch_add(&vs_served_lane_changes, 1, __ATOMIC_RELAXED);
-            vs_arena_retire_lane(arena, lane);
+        uint32_t queue = find_queue(s, stream);
+        if (queue != VS_ARENA_ANY) {
+            s->used[queue] = false;
+            __atomic_fetch_add(&vs_served_queue_changes, 1, __ATOMIC_RELAXED);
+            vs_arena_retire_queue(arena, queue);
         }
         vs_lock_give(&s->streams);
     }

@@ -1,9 +1,9 @@
 /*
  * backing_cuda.c - see backing_cuda.h.
  *
- * Granules are created so that they can be reached by everything that may want to: with a handle that can be
- * exported, and for RDMA, where the device can.  A mark is an event without timing; spent ones are kept for
- * the next.
+ * Chunks are created so that they can be reached by everything that may want to: with a handle that can be
+ * exported, and for RDMA, where the device can.  Events are without timing; those that are not in use are
+ * kept for later.
  */
 #include "backing_cuda.h"
 
@@ -14,7 +14,7 @@
 
 #define PEERS_MAX 64
 
-#define SLOW_TOTAL_NS 2000000000u /* in making granules, before the program's user is told why it waits */
+#define SLOW_TOTAL_NS 2000000000u /* in making chunks, before the program's user is told why it waits */
 #define SLOW_EACH_NS  1000000u    /* an idle H200 takes 30,000 */
 
 /* ---- the thread's state around a call ---- */
@@ -25,8 +25,8 @@ struct state {
     int cancel;
 };
 
-/* A thread that the program cancels does not end in here: it has the arena's lock.  Who goes on after an
- * error has no context, but disturbs no capture either. */
+/* A thread that the program cancels must not end here, since it has the arena's lock.  After an error no
+ * context is current, but no capture is disturbed either. */
 static CUresult enter(struct vs_backing_cuda *b, struct state *s)
 {
     CUcontext current = NULL;
@@ -51,7 +51,7 @@ static void leave(struct vs_backing_cuda *b, struct state *s)
     pthread_setcancelstate(s->cancel, NULL);
 }
 
-/* CALL as the status of this function's one call, between the two. */
+/* Makes CALL between enter and leave, and returns its status. */
 #define AROUND(b, CALL)                                                                                      \
     do {                                                                                                     \
         struct state state_;                                                                                 \
@@ -62,7 +62,7 @@ static void leave(struct vs_backing_cuda *b, struct state *s)
         return (int)status_;                                                                                 \
     } while (0)
 
-/* Relaxed: counts, which the arena's lock orders and others only look at. */
+/* Relaxed: the arena's lock orders the counts, and others only read them. */
 static void one_more(uint64_t *calls)
 {
     __atomic_fetch_add(calls, 1, __ATOMIC_RELAXED);
@@ -70,14 +70,14 @@ static void one_more(uint64_t *calls)
 
 /* ---- memory ---- */
 
-/* Many processes that start on one GPU wait for each other in the driver: a request of some GiB then takes
- * minutes, and looks like a hang.  The arena's lock is held here. */
+/* Reports, once, that the driver is slow: where many processes start on one GPU they wait for each other in
+ * it, and a request of some GiB takes minutes, which looks like a hang.  The arena's lock is held here. */
 static void took(struct vs_backing_cuda *b, uint64_t since)
 {
     b->making_ns += b->now() - since;
-    if (b->slow_told || b->making_ns < SLOW_TOTAL_NS || b->making_ns / SLOW_EACH_NS < b->made)
+    if (b->slow_reported || b->making_ns < SLOW_TOTAL_NS || b->making_ns / SLOW_EACH_NS < b->made)
         return;
-    b->slow_told = true;
+    b->slow_reported = true;
     if (b->slow)
         b->slow(b);
 }
@@ -114,7 +114,7 @@ static int create(void *context, uint64_t *handle)
     uint64_t since = b->now();
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
-        status = b->call.cuMemCreate(&made, b->granule, &b->prop, 0);
+        status = b->call.cuMemCreate(&made, b->chunk, &b->prop, 0);
     leave(b, &s);
     *handle = made;
     b->made += status == CUDA_SUCCESS;
@@ -122,8 +122,8 @@ static int create(void *context, uint64_t *handle)
     return (int)status;
 }
 
-/* Tried in any case, since it needs no context: who gives a handle back does so once, and what is not
- * released then is lost. */
+/* Called even if no context can be made current, since it needs none: the core gives a handle back once, and
+ * one that is not released then is lost. */
 static int release(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
@@ -152,7 +152,7 @@ static int map(void *context, uint64_t address, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->memory_calls);
-    AROUND(b, b->call.cuMemMap(address, b->granule, 0, handle, 0));
+    AROUND(b, b->call.cuMemMap(address, b->chunk, 0, handle, 0));
 }
 
 static CUmemAccessDesc access_from(int device)
@@ -189,7 +189,7 @@ static int unmap(void *context, uint64_t address, uint64_t size)
 
 /* ---- order ---- */
 
-/* An error says that a capture is under way that involves the legacy stream. */
+/* An error of the query means that a capture involves the legacy stream. */
 static bool is_capturing(struct vs_backing_cuda *b, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -206,7 +206,7 @@ static CUresult take_event(struct vs_backing_cuda *b, CUevent *event)
     return b->call.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 }
 
-static CUevent forget_others(struct vs_backing_cuda *b, struct vs_wide_mark *m)
+static CUevent forget_others(struct vs_backing_cuda *b, struct vs_wide_event *m)
 {
     struct state s;
     enter(b, &s);
@@ -215,11 +215,11 @@ static CUevent forget_others(struct vs_backing_cuda *b, struct vs_wide_mark *m)
     return own;
 }
 
-static void forget(void *context, uint64_t mark)
+static void forget(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
-    struct vs_wide_mark *wide = vs_others_wide(b, mark);
-    CUevent event = wide ? forget_others(b, wide) : (CUevent)(uintptr_t)mark;
+    struct vs_wide_event *wide = vs_others_wide(b, handle);
+    CUevent event = wide ? forget_others(b, wide) : (CUevent)(uintptr_t)handle;
     struct state s;
     if (!b->context) /* it went with the context */
         return;
@@ -249,7 +249,7 @@ static CUresult record_all(struct vs_backing_cuda *b, CUstream none, CUevent eve
     return b->call.record_context(b->context, event);
 }
 
-static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mark,
+static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *handle,
                        CUresult (*in)(struct vs_backing_cuda *, CUstream, CUevent))
 {
     CUevent event;
@@ -258,92 +258,92 @@ static CUresult record(struct vs_backing_cuda *b, CUstream stream, uint64_t *mar
     CUresult status = take_event(b, &event);
     if (status != CUDA_SUCCESS)
         return status;
-    *mark = (uint64_t)(uintptr_t)event;
+    *handle = (uint64_t)(uintptr_t)event;
     status = in(b, stream, event);
     if (status != CUDA_SUCCESS)
-        forget(b, *mark);
+        forget(b, *handle);
     return status;
 }
 
 /* With those of other contexts, if any may touch the memory. */
-static CUresult record_device(struct vs_backing_cuda *b, uint64_t *mark)
+static CUresult record_device(struct vs_backing_cuda *b, uint64_t *handle)
 {
-    CUresult status = record(b, NULL, mark, record_all);
+    CUresult status = record(b, NULL, handle, record_all);
     if (status != CUDA_SUCCESS || !b->others)
         return status;
-    status = vs_others_mark(b, (CUevent)(uintptr_t)*mark, mark);
+    status = vs_others_record(b, (CUevent)(uintptr_t)*handle, handle);
     if (status != CUDA_SUCCESS)
-        forget(b, *mark);
+        forget(b, *handle);
     return status;
 }
 
-static int mark_stream(void *context, uint64_t stream, uint64_t *mark)
+static int record_stream_event(void *context, uint64_t stream, uint64_t *handle)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->order_calls);
     if (stream != VS_BACKING_DEVICE)
-        AROUND(b, record(b, (CUstream)(uintptr_t)stream, mark, record_in));
+        AROUND(b, record(b, (CUstream)(uintptr_t)stream, handle, record_in));
     if (!b->call.record_context || !b->context || any_capture(b))
         return VS_BACKING_NOT_READY;
-    AROUND(b, record_device(b, mark));
+    AROUND(b, record_device(b, handle));
 }
 
-/* What WHAT says of all events of the mark. */
-static CUresult ask(struct vs_backing_cuda *b, uint64_t mark, CUresult (*what)(CUevent))
+/* The result of WHAT (a query, or a wait) for the event, and for its parts in other contexts. */
+static CUresult ask(struct vs_backing_cuda *b, uint64_t handle, CUresult (*what)(CUevent))
 {
-    struct vs_wide_mark *wide = vs_others_wide(b, mark);
-    CUresult status = what(wide ? wide->own : (CUevent)(uintptr_t)mark);
-    return status == CUDA_SUCCESS && wide ? vs_others_ask(b, wide, what) : status;
+    struct vs_wide_event *wide = vs_others_wide(b, handle);
+    CUresult status = what(wide ? wide->own : (CUevent)(uintptr_t)handle);
+    return status == CUDA_SUCCESS && wide ? vs_others_query(b, wide, what) : status;
 }
 
-static int await(void *context, uint64_t mark)
+static int await(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
     if (any_capture(b))
         return VS_BACKING_NOT_READY;
     one_more(&b->order_calls);
-    AROUND(b, ask(b, mark, b->call.cuEventSynchronize));
+    AROUND(b, ask(b, handle, b->call.cuEventSynchronize));
 }
 
-static int reached(void *context, uint64_t mark)
+static int reached(void *context, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->order_calls);
-    AROUND(b, ask(b, mark, b->call.cuEventQuery));
+    AROUND(b, ask(b, handle, b->call.cuEventQuery));
 }
 
-static CUresult wait_in(struct vs_backing_cuda *b, CUstream stream, uint64_t mark)
+static CUresult wait_in(struct vs_backing_cuda *b, CUstream stream, uint64_t handle)
 {
     return is_capturing(b, stream) ? CUDA_ERROR_NOT_READY
-                                   : b->call.cuStreamWaitEvent(stream, (CUevent)(uintptr_t)mark, 0);
+                                   : b->call.cuStreamWaitEvent(stream, (CUevent)(uintptr_t)handle, 0);
 }
 
-static int follow(void *context, uint64_t stream, uint64_t mark)
+static int stream_wait(void *context, uint64_t stream, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->order_calls);
-    AROUND(b, wait_in(b, (CUstream)(uintptr_t)stream, mark));
+    AROUND(b, wait_in(b, (CUstream)(uintptr_t)stream, handle));
 }
 
-static CUresult settle_all(struct vs_backing_cuda *b)
+static CUresult synchronize_all(struct vs_backing_cuda *b)
 {
     if (is_capturing(b, NULL))
         return CUDA_ERROR_NOT_READY;
     CUresult status = b->call.cuCtxSynchronize();
-    return status == CUDA_SUCCESS && b->others ? vs_others_settle(b) : status;
+    return status == CUDA_SUCCESS && b->others ? vs_others_synchronize(b) : status;
 }
 
-static int settle(void *context)
+static int synchronize(void *context)
 {
     struct vs_backing_cuda *b = context;
     if (any_capture(b))
         return VS_BACKING_NOT_READY;
-    AROUND(b, settle_all(b));
+    AROUND(b, synchronize_all(b));
 }
 
-int vs_backing_cuda_settle(struct vs_backing_cuda *b)
+int vs_backing_cuda_synchronize(struct vs_backing_cuda *b)
 {
-    return settle(b);
+    return synchronize(b);
 }
 
 /* ---- making one ---- */
@@ -368,23 +368,25 @@ static void fill_prop(struct vs_backing_cuda *b)
 
 CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing)
 {
-    size_t granule = 0;
+    size_t chunk = 0;
     if (!can(b, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return CUDA_ERROR_NOT_SUPPORTED;
     fill_prop(b);
     CUresult status =
-        b->call.cuMemGetAllocationGranularity(&granule, &b->prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+        b->call.cuMemGetAllocationGranularity(&chunk, &b->prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     if (status != CUDA_SUCCESS)
         return status;
-    b->granule = granule;
+    b->chunk = chunk;
     b->spares = 0;
     memset(b->wide, 0, sizeof b->wide);
     b->memory_calls = b->order_calls = b->made = b->making_ns = 0;
-    b->slow_told = false;
+    b->slow_reported = false;
     if (!b->now)
         b->now = vs_clock_ns;
-    *backing = (struct vs_backing){b,     granule,     reserve, unreserve, create, release, map,   set_access,
-                                   unmap, mark_stream, reached, follow,    forget, settle,  await, room};
+    *backing = (struct vs_backing){b,       chunk,       reserve,    unreserve,   create,
+                                   release, map,         set_access, unmap,       record_stream_event,
+                                   reached, stream_wait, forget,     synchronize, await,
+                                   room};
     if (can(b, CU_DEVICE_ATTRIBUTE_INTEGRATED)) /* more can be had there than is free: the host gives way */
         backing->room = NULL;
     return CUDA_SUCCESS;

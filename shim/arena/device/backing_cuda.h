@@ -6,8 +6,8 @@
  * because the program may be capturing a graph in this thread, in the relaxed capture mode; both are put
  * back.
  *
- * A mark of the device, and a wait for it, stand for the work of other contexts as well, where there are any
- * that may touch the memory (backing_others.c).
+ * An event of the device, and a wait for the device, also cover the work of other contexts that may touch the
+ * memory (backing_others.c).
  *
  * While a capture is under way anywhere in the context, waiting for the device would spoil it: `captures`
  * says how many there are, and is the maker's to keep.
@@ -59,8 +59,8 @@ struct vs_arena_calls {
 };
 
 #define VS_ARENA_SPARE_EVENTS 64
-#define VS_ARENA_OTHERS       8  /* other contexts that one mark stands for */
-#define VS_ARENA_WIDE_MARKS   16 /* such marks at once */
+#define VS_ARENA_OTHERS       8  /* other contexts that one event stands for */
+#define VS_ARENA_WIDE_EVENTS  16 /* such events at once */
 
 struct vs_backing_cuda;
 
@@ -74,8 +74,8 @@ struct vs_backing_others {
     void (*let)(uint64_t number);
 };
 
-/* A mark that stands for the work of several contexts: one event in each. */
-struct vs_wide_mark {
+/* An event that stands for the work of several contexts: one event in each. */
+struct vs_wide_event {
     CUevent own; /* NULL: nobody's */
     uint32_t others;
     struct {
@@ -89,21 +89,21 @@ struct vs_backing_cuda {
     CUcontext context; /* NULL: it is gone; what remains is to destroy the arena */
     CUdevice device;
     CUmemAllocationProp prop;
-    uint64_t granule;
+    uint64_t chunk;
     CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
     uint32_t spares;
     uint64_t memory_calls; /* of the driver: reserve, create, map, set access, unmap, release; atomic */
     uint64_t order_calls;  /* events recorded, asked, waited for by a stream; atomic */
     uint64_t made,
-        making_ns; /* granules created, and the time in which they were created and made accessible */
+        making_ns; /* chunks created, and the time in which they were created and made accessible */
     /* Called once, with the arena's lock held, when these are so slow that somebody should know; NULL: nobody
      * is told. */
     void (*slow)(const struct vs_backing_cuda *b);
-    bool slow_told;
+    bool slow_reported;
     uint64_t (*now)(void);                  /* ns; NULL before init: the monotonic clock */
     const uint32_t *captures;               /* how many are under way; atomic; NULL: never any */
     const struct vs_backing_others *others; /* NULL: there are none ever */
-    struct vs_wide_mark wide[VS_ARENA_WIDE_MARKS];
+    struct vs_wide_event wide[VS_ARENA_WIDE_EVENTS];
 };
 
 /* Fills B, whose `call`, `context` and `device` stand there, and *BACKING over it.  Where the device cannot
@@ -111,22 +111,22 @@ struct vs_backing_cuda {
 CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *backing);
 /* Waits for all that the context was given, and those that may touch its memory as well:
  * VS_BACKING_NOT_READY where a capture is under way. */
-int vs_backing_cuda_settle(struct vs_backing_cuda *b);
+int vs_backing_cuda_synchronize(struct vs_backing_cuda *b);
 /* After the arena was destroyed. */
 void vs_backing_cuda_end(struct vs_backing_cuda *b);
 
 /* ---- the work of other contexts (backing_others.c) ---- */
 
 /* Waits for it.  The calling thread's context and capture mode are the caller's to put back. */
-CUresult vs_others_settle(struct vs_backing_cuda *b);
-/* A mark for it and for what OWN, which was recorded before, stands for; *MARK stays OWN where nobody else
- * has any.  NOT_READY: there can be none now. */
-CUresult vs_others_mark(struct vs_backing_cuda *b, CUevent own, uint64_t *mark);
-/* The mark as one of several events; NULL: it is an event itself. */
-struct vs_wide_mark *vs_others_wide(struct vs_backing_cuda *b, uint64_t mark);
+CUresult vs_others_synchronize(struct vs_backing_cuda *b);
+/* Makes one event of OWN, which is recorded already, and of one in each other context; *EVENT stays OWN where
+ * there is no other context.  NOT_READY: that cannot be done now. */
+CUresult vs_others_record(struct vs_backing_cuda *b, CUevent own, uint64_t *event);
+/* The parts of an event that covers several contexts; NULL: it is one of the driver's events. */
+struct vs_wide_event *vs_others_wide(struct vs_backing_cuda *b, uint64_t event);
 /* WHAT (cuEventQuery, cuEventSynchronize) says of the others' events. */
-CUresult vs_others_ask(struct vs_backing_cuda *b, struct vs_wide_mark *m, CUresult (*what)(CUevent));
-/* Forgets them; what is left is the own one. */
-CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_mark *m);
+CUresult vs_others_query(struct vs_backing_cuda *b, struct vs_wide_event *m, CUresult (*what)(CUevent));
+/* Destroys the parts in other contexts and returns the one in the arena's own. */
+CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_event *m);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * backing_others.c - marks of, and waits for, the work of other contexts that may touch an arena's memory.
+ * backing_others.c - events that cover, and waits for, the work of other contexts that may touch an arena's
+ * memory.
  *
- * An event belongs to one context.  So a mark that stands for several contexts' work has an event in each: it
- * is reached when all are, and when a context has ended its event counts as reached.  The arena takes it for
- * a number like any other; one that no address is says which it is.
+ * An event belongs to one context.  So an event that stands for several contexts' work has an event in each:
+ * it is reached when all are, and when a context has ended its event counts as reached.  To the core it is a
+ * number like any other event; its highest bit, which no address has, tells it apart.
  *
  * All calls here come between enter and leave of backing_cuda.c, which put the thread's context back.
  */
@@ -12,9 +13,9 @@
 #define WIDE (1ull << 63)
 #define MOST 512 /* contexts */
 
-struct vs_wide_mark *vs_others_wide(struct vs_backing_cuda *b, uint64_t mark)
+struct vs_wide_event *vs_others_wide(struct vs_backing_cuda *b, uint64_t handle)
 {
-    return mark & WIDE ? &b->wide[mark & ~WIDE] : NULL;
+    return handle & WIDE ? &b->wide[handle & ~WIDE] : NULL;
 }
 
 /* With CONTEXT current. */
@@ -41,7 +42,7 @@ static CUresult of_other(struct vs_backing_cuda *b, uint64_t number, CUresult (*
     return status;
 }
 
-CUresult vs_others_settle(struct vs_backing_cuda *b)
+CUresult vs_others_synchronize(struct vs_backing_cuda *b)
 {
     uint64_t number[MOST];
     CUresult status = CUDA_SUCCESS;
@@ -68,7 +69,7 @@ static CUresult record_in(struct vs_backing_cuda *b, CUcontext context, CUevent 
     return status;
 }
 
-static CUresult add_other(struct vs_backing_cuda *b, struct vs_wide_mark *m, uint64_t number)
+static CUresult add_other(struct vs_backing_cuda *b, struct vs_wide_event *m, uint64_t number)
 {
     CUcontext context;
     CUevent event;
@@ -83,19 +84,19 @@ static CUresult add_other(struct vs_backing_cuda *b, struct vs_wide_mark *m, uin
     return status;
 }
 
-static struct vs_wide_mark *free_mark(struct vs_backing_cuda *b)
+static struct vs_wide_event *free_wide(struct vs_backing_cuda *b)
 {
-    for (uint32_t i = 0; i < VS_ARENA_WIDE_MARKS; i++)
+    for (uint32_t i = 0; i < VS_ARENA_WIDE_EVENTS; i++)
         if (!b->wide[i].own)
             return &b->wide[i];
     return NULL;
 }
 
-CUresult vs_others_mark(struct vs_backing_cuda *b, CUevent own, uint64_t *mark)
+CUresult vs_others_record(struct vs_backing_cuda *b, CUevent own, uint64_t *handle)
 {
     uint64_t number[VS_ARENA_OTHERS];
     uint32_t n = b->others->list(b, number, VS_ARENA_OTHERS);
-    struct vs_wide_mark *m = n && n <= VS_ARENA_OTHERS ? free_mark(b) : NULL;
+    struct vs_wide_event *m = n && n <= VS_ARENA_OTHERS ? free_wide(b) : NULL;
     CUresult status = CUDA_SUCCESS;
     if (n == 0)
         return CUDA_SUCCESS;
@@ -108,11 +109,11 @@ CUresult vs_others_mark(struct vs_backing_cuda *b, CUevent own, uint64_t *mark)
     if (status != CUDA_SUCCESS)
         vs_others_forget(b, m);
     else
-        *mark = WIDE | (uint64_t)(m - b->wide);
+        *handle = WIDE | (uint64_t)(m - b->wide);
     return status;
 }
 
-CUresult vs_others_ask(struct vs_backing_cuda *b, struct vs_wide_mark *m, CUresult (*what)(CUevent))
+CUresult vs_others_query(struct vs_backing_cuda *b, struct vs_wide_event *m, CUresult (*what)(CUevent))
 {
     CUresult status = CUDA_SUCCESS;
     for (uint32_t i = 0; i < m->others && status == CUDA_SUCCESS; i++)
@@ -120,7 +121,7 @@ CUresult vs_others_ask(struct vs_backing_cuda *b, struct vs_wide_mark *m, CUresu
     return status;
 }
 
-CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_mark *m)
+CUevent vs_others_forget(struct vs_backing_cuda *b, struct vs_wide_event *m)
 {
     CUevent own = m->own;
     for (; m->others; m->others--)

@@ -1,5 +1,5 @@
 /*
- * scope.c - who is inside, and who must stay outside.
+ * scope.c - knows which threads are inside an arena, and keeps out those that must not enter.
  *
  * A primary context may be reset while other threads allocate: its arena is not taken apart before they have
  * left it.  Each thread says in a place of its own (core/presence.h) that it is inside.
@@ -32,15 +32,15 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
 #define PATIENCE_NS 5000000000ull
 
-static _Atomic uint32_t home; /* vs_fork_number() of the process whose arenas these are, 0: none yet */
+static _Atomic uint32_t owner; /* vs_fork_number() of the process whose arenas these are, 0: none yet */
 static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
 _Atomic bool vs_served_exiting;
 __thread bool vs_serving;
 
 static bool is_child(void)
 {
-    /* relaxed: written once, long before any fork whose child could ask */
-    uint32_t of = atomic_load_explicit(&home, memory_order_relaxed);
+    /* relaxed: written once, long before any fork whose child could read it */
+    uint32_t of = atomic_load_explicit(&owner, memory_order_relaxed);
     return of != 0 && of != vs_fork_number();
 }
 
@@ -51,7 +51,7 @@ static void say_inside(void)
         atomic_fetch_add(&place->inside, 1);
     else
         atomic_store_explicit(&place->inside, 1, memory_order_relaxed);
-    /* relaxed: who does not know yet makes one barrier more */
+    /* relaxed: a thread that does not know yet makes a barrier too many */
     if (__builtin_expect(atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed), 1))
         atomic_signal_fence(memory_order_seq_cst);
     else
@@ -88,7 +88,8 @@ static bool barrier(int command)
     return made;
 }
 
-/* A thread that was cancelled inside, or left by a longjmp out of a signal handler, is never out. */
+/* Gives up after a while: a thread that was cancelled inside, or left by a longjmp out of a signal handler,
+ * never leaves. */
 bool vs_served_wait(void)
 {
     uint64_t until = vs_clock_ns() + PATIENCE_NS;
@@ -109,12 +110,12 @@ bool vs_served_wait(void)
 void vs_served_begin(void)
 {
     uint32_t none = 0;
-    if (atomic_load_explicit(&home, memory_order_relaxed) != 0)
+    if (atomic_load_explicit(&owner, memory_order_relaxed) != 0)
         return;
     if (barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
         atomic_store_explicit(&kernel_has_barrier, true, memory_order_relaxed);
     /* relaxed: the number is all that is published; another thread may be first */
-    atomic_compare_exchange_strong_explicit(&home, &none, vs_fork_number(), memory_order_relaxed,
+    atomic_compare_exchange_strong_explicit(&owner, &none, vs_fork_number(), memory_order_relaxed,
                                             memory_order_relaxed);
 }
 
@@ -125,7 +126,7 @@ static void note_exit(void *unused)
     atomic_store_explicit(&vs_served_exiting, true, memory_order_relaxed);
 }
 
-/* Registered now it runs before the handlers of whatever was there before, the driver among it. */
+/* A handler that is registered later runs earlier: this one runs before the driver's. */
 void vs_served_watch_exit(void)
 {
     static _Atomic bool watched; /* fork children inherit the handler */

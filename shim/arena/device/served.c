@@ -7,7 +7,7 @@ struct vs_served vs_served[VS_SERVED_DEVICES] = {
     [0 ... VS_SERVED_DEVICES - 1] = {.streams = VS_LOCK(STREAMS)}};
 _Atomic bool vs_served_any;
 struct vs_lock vs_served_making = VS_LOCK(MAKING);
-uint32_t vs_served_lane_changes = 1;
+uint32_t vs_served_queue_changes = 1;
 
 bool vs_served_is_primary(CUcontext context, CUdevice device)
 {

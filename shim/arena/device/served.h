@@ -24,18 +24,18 @@ struct vs_served {
 
     /* arena/cuda/holds.c */
     uint32_t number;              /* of the device's arenas, this one included */
-    uint64_t changes_before;      /* what the changes of this arena are counted on from */
+    uint64_t changes_before;      /* changes of the device's earlier arenas, to which this one's are added */
     uint64_t free_waits;          /* of cuMemFree for the device; atomic */
-    _Atomic bool has_ended;       /* the next is of an arena that has ended, and nobody has asked for it */
-    uint64_t last[VS_FIGURE_END]; /* under the lock that makes arenas */
+    _Atomic bool has_ended;       /* `last` is of an arena that has ended, and nobody has read it */
+    uint64_t last[VS_FIGURE_END]; /* guarded by vs_served_making */
 
     CUmemoryPool pool;       /* the device's default one */
     _Atomic bool other_pool; /* another one is current */
     _Atomic uint64_t pool_reserved_high;
 
     struct vs_lock streams; /* guards the next */
-    CUstream stream_of[VS_ARENA_LANES];
-    bool used[VS_ARENA_LANES];
+    CUstream stream_of[VS_ARENA_QUEUES];
+    bool used[VS_ARENA_QUEUES];
 };
 
 extern struct vs_served vs_served[VS_SERVED_DEVICES];
@@ -50,9 +50,11 @@ extern __thread bool vs_serving;   /* this thread's calls of the driver are ours
  * can be used. */
 bool vs_served_in(void);
 void vs_served_out(void);
-/* Before anything is made that vs_served_in guards: a fork's child is told from its parent from then on. */
+/* Called before anything is made that vs_served_in guards: from then on a fork's child is known from its
+ * parent. */
 void vs_served_begin(void);
-/* Until nobody is inside who was; false: somebody is for so long that he may never leave. */
+/* Waits until every thread that is inside has left once; false: one has been inside for so long that it may
+ * never leave. */
 bool vs_served_wait(void);
 /* The driver may have shut down: exit was called, or no handler could be registered that would say so.  Valid
  * from vs_served_watch_exit on, which is called once a context exists.  Relaxed: a free on another thread at
@@ -60,7 +62,7 @@ bool vs_served_wait(void);
 extern _Atomic bool vs_served_exiting;
 void vs_served_watch_exit(void);
 
-/* The driver's own function that a row of ours stands for. */
+/* The driver's own function, in whose place one of ours stands. */
 #define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))
 
 static inline struct vs_arena *vs_served_arena(struct vs_served *s)
@@ -69,7 +71,7 @@ static inline struct vs_arena *vs_served_arena(struct vs_served *s)
     return atomic_load_explicit(&s->arena, memory_order_acquire);
 }
 
-/* Whether the device can have no arena, as far as is known.  Relaxed: nothing else is read by it. */
+/* Whether the device is known to be able to have no arena.  Relaxed: nothing else depends on it. */
 static inline bool vs_served_refused(const struct vs_served *s)
 {
     return atomic_load_explicit(&s->refused, memory_order_relaxed);
@@ -77,7 +79,7 @@ static inline bool vs_served_refused(const struct vs_served *s)
 
 /* What makes and ends arenas holds this lock; it guards `last` of all devices, too. */
 extern struct vs_lock vs_served_making;
-extern uint32_t vs_served_lane_changes; /* which stream has which lane: how often that changed; atomic */
+extern uint32_t vs_served_queue_changes; /* which stream has which queue: how often that changed; atomic */
 
 /* Whether CONTEXT is the primary one of DEVICE; it is active, so that asking does not make it. */
 bool vs_served_is_primary(CUcontext context, CUdevice device);

@@ -1,15 +1,15 @@
 /*
  * exports.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (imports.c is the other).
  *
- * The driver makes such handles for memory of its own only.  A block of ours lies on granules that were
+ * The driver makes such handles for memory of its own only.  A block of ours lies on chunks that were
  * created to be exported, so the handle names this process and the block, and who opens it asks for the
- * granules' descriptors (handover.h), maps them side by side and has the same bytes.  It is the key, too: all
+ * chunks' descriptors (passing.h), maps them side by side and has the same bytes.  It is the key, too: all
  * that names a block is random, so nobody opens one whose handle he was not given.
  *
  * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
  * exported memory while others have it open is undefined.  Here that would be: they go on seeing the
- * granules, which may by then be another block's.  As with the driver's own handles, others of the same
- * granule (2 MiB) are exposed to who opens one: who must not show them allocates multiples of it.
+ * chunks, which may by then be another block's.  As with the driver's own handles, others of the same
+ * chunk (2 MiB) are exposed to who opens one: who must not show them allocates multiples of it.
  *
  * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
  * the handle: who opens it after that is told that it is invalid.
@@ -128,7 +128,8 @@ void vs_exports_arena_ends(struct vs_served *s)
 
 /* ---- giving descriptors ---- */
 
-/* Descriptors of the granules, one after the other: an error is one only where there is none before it. */
+/* Makes descriptors of the chunks, one after the other.  An error counts only if no descriptor was made
+ * before it. */
 static CUresult describe(const struct vs_served *s, const uint64_t *handles, uint32_t count, int *files,
                          uint32_t *made)
 {
@@ -151,29 +152,29 @@ static struct shared look_up(uint64_t id)
     return e;
 }
 
-static void give_granules(const struct shared *e, struct vs_arena *arena, const struct vs_handover_ask *ask,
-                          struct vs_handover_answer *answer, int *files)
+static void give_chunks(const struct shared *e, struct vs_arena *arena, const struct vs_passing_request *ask,
+                        struct vs_passing_answer *answer, int *files)
 {
-    uint64_t handles[VS_HANDOVER_FILES];
-    answer->pieces = vs_arena_granules(arena, e->address, ask->first, handles, ask->most, &answer->offset);
-    answer->piece_bytes = e->of->cuda.granule;
+    uint64_t handles[VS_PASSING_FILES];
+    answer->pieces = vs_arena_chunks(arena, e->address, ask->first, handles, ask->most, &answer->offset);
+    answer->piece_bytes = e->of->cuda.chunk;
     uint32_t left = answer->pieces > ask->first ? answer->pieces - ask->first : 0;
     if (answer->pieces)
         answer->status =
             (int)describe(e->of, handles, left < ask->most ? left : ask->most, files, &answer->files);
 }
 
-static void take_away(struct vs_handover_answer *answer, const int *files)
+static void take_away(struct vs_passing_answer *answer, const int *files)
 {
     for (uint32_t i = 0; i < answer->files; i++)
         close(files[i]);
-    *answer = (struct vs_handover_answer){.status = CUDA_ERROR_INVALID_HANDLE};
+    *answer = (struct vs_passing_answer){.status = CUDA_ERROR_INVALID_HANDLE};
 }
 
 /* In the thread that answers.  No lock is held while the driver makes descriptors, so the block may be freed
  * meanwhile, and its address be another block's.  A free takes the id away before anything else, and an id
  * never comes again: if it still is the block's at the end, it was throughout. */
-static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *answer, int *files)
+static void give(const struct vs_passing_request *ask, struct vs_passing_answer *answer, int *files)
 {
     answer->status = CUDA_ERROR_INVALID_HANDLE;
     if (!vs_served_in())
@@ -181,7 +182,7 @@ static void give(const struct vs_handover_ask *ask, struct vs_handover_answer *a
     struct shared e = look_up(ask->id);
     struct vs_arena *arena = e.id ? vs_served_arena(e.of) : NULL;
     if (arena) {
-        give_granules(&e, arena, ask, answer, files);
+        give_chunks(&e, arena, ask, answer, files);
         if (look_up(ask->id).id == 0)
             take_away(answer, files);
     }
@@ -195,7 +196,7 @@ static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const s
 {
     struct vs_ipc_ticket ticket = {
         .magic = VS_IPC_MAGIC, .pid = getpid(), .device = (int32_t)(s - vs_served), .size = block->size};
-    int error = vs_handover_serve(give, &ticket.where);
+    int error = vs_passing_serve(give, &ticket.where);
     if (error != 0) {
         vs_log("cuIpcGetMemHandle: no socket and thread to hand the memory over (%s): raise the limits on "
                "open files and threads, or run without VRAMSCOPE_ALLOCATOR=arena",
@@ -231,7 +232,7 @@ static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
 
 bool vs_ipc_is_own(const struct vs_ipc_ticket *ticket)
 {
-    return ticket->pid == getpid() && vs_handover_name() == ticket->where.name;
+    return ticket->pid == getpid() && vs_passing_name() == ticket->where.name;
 }
 
 const struct vs_stand_in vs_stand_ins_exports[] = {{VS_API_cuIpcGetMemHandle, (void *)serve_handle}, {0}};

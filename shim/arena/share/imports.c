@@ -1,7 +1,7 @@
 /*
  * imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena.
  *
- * The other process's granules are mapped side by side at addresses of our own, accessible from the current
+ * The other process's chunks are mapped side by side at addresses of our own, accessible from the current
  * context's device and from the one that they lie on, and the block's address among them is what the program
  * gets.  The same handle opened again in the same context is the same address, counted, as the driver does
  * it. It is there wherever the shim is, with an arena or without; handles of the driver's pass through.
@@ -205,7 +205,7 @@ static CUresult map_file(const struct import *i, int file, uint64_t bytes, uint6
     return status;
 }
 
-static CUresult map_files(const struct import *i, const struct vs_handover_answer *a, const int *files,
+static CUresult map_files(const struct import *i, const struct vs_passing_answer *a, const int *files,
                           uint64_t *mapped, int *home)
 {
     CUresult status = CUDA_SUCCESS;
@@ -218,7 +218,7 @@ static CUresult map_files(const struct import *i, const struct vs_handover_answe
 }
 
 /* The first answer says how much there is. */
-static CUresult reserve(struct import *i, const struct vs_handover_answer *a)
+static CUresult reserve(struct import *i, const struct vs_passing_answer *a)
 {
     uint64_t whole;
     if (__builtin_mul_overflow(a->piece_bytes, (uint64_t)a->pieces, &whole) || a->offset > whole ||
@@ -259,12 +259,12 @@ static CUresult refused(const struct vs_ipc_ticket *t, int error)
 
 static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, int way, uint64_t *mapped)
 {
-    struct vs_handover_answer answer = {.pieces = 1};
-    int files[VS_HANDOVER_FILES], home = -1;
+    struct vs_passing_answer answer = {.pieces = 1};
+    int files[VS_PASSING_FILES], home = -1;
     CUresult status = CUDA_SUCCESS;
     for (uint32_t have = 0; have < answer.pieces && status == CUDA_SUCCESS; have += answer.files) {
-        struct vs_handover_ask ask = {t->id, have, VS_HANDOVER_FILES};
-        int error = vs_handover_ask(way, &t->where, &ask, &answer, files);
+        struct vs_passing_request ask = {t->id, have, VS_PASSING_FILES};
+        int error = vs_passing_request(way, &t->where, &ask, &answer, files);
         if (error != 0)
             return refused(t, error);
         if (answer.status != 0 || answer.files == 0)
@@ -289,7 +289,7 @@ static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdevic
     uint64_t mapped = 0;
     if (!place || !know_driver())
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int way = vs_handover_connect(&t->where);
+    int way = vs_passing_connect(&t->where);
     if (way < 0)
         return refused(t, way);
     CUresult status = import_pieces(&i, t, way, &mapped);

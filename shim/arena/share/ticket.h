@@ -4,7 +4,7 @@
 #ifndef VS_ARENA_SHARE_TICKET_H
 #define VS_ARENA_SHARE_TICKET_H
 
-#include "handover.h"
+#include "passing.h"
 #include "hooks/driver.h"
 
 #define VS_IPC_MAGIC "vsarena2"
@@ -13,7 +13,7 @@
 struct vs_ipc_ticket {
     char magic[8];       /* without an end */
     int32_t pid, device; /* of the exporter, as it sees them: nothing is opened by them */
-    struct vs_handover_address where;
+    struct vs_passing_address where;
     uint64_t id, size; /* of the block */
 };
 _Static_assert(sizeof(struct vs_ipc_ticket) == CU_IPC_HANDLE_SIZE, "a ticket is a handle");

@@ -135,7 +135,7 @@ enum {
     RELEASED,
     IDLE,
     DEFERRED,
-    GRANULE,
+    CHUNK,
     SETTLES,
     VALUES
 };
@@ -149,12 +149,12 @@ static void fill_arena(uint64_t value[VALUES], const struct counts *c, struct vs
     vs_arena_stats(arena, &stats);
     value[RESERVED] = stats.reserved;
     value[PEAK_RESERVED] = stats.high_reserved;
-    value[CREATED] = (stats.created - c->created_before) * s->cuda.granule;
-    value[RELEASED] = (stats.released - c->released_before) * s->cuda.granule;
+    value[CREATED] = (stats.created - c->created_before) * s->cuda.chunk;
+    value[RELEASED] = (stats.released - c->released_before) * s->cuda.chunk;
     value[IDLE] = stats.idle;
     value[DEFERRED] = stats.deferred;
-    value[GRANULE] = s->cuda.granule;
-    value[SETTLES] = stats.settles;
+    value[CHUNK] = s->cuda.chunk;
+    value[SETTLES] = stats.host_waits;
 }
 
 static bool on_device(int device)

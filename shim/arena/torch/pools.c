@@ -2,10 +2,10 @@
  * pools.c - memory of CUDA graphs, and of torch's MemPool.
  *
  * While a graph is captured, and inside torch.cuda.use_mem_pool, torch names a pool that allocations go to.
- * Each stream that allocates in a pool has a lane of its own there, of the private kind: what is freed in it
+ * Each stream that allocates in a pool has a queue of its own there, of the private kind: what is freed in it
  * is given out in the same pool and to the same stream only, is never lent, never mapped elsewhere and never
  * given back.  So a graph finds its addresses as long as it lives, several graphs share a pool as torch means
- * it, and nothing is asked of a stream that is being captured: such a lane has no marks.
+ * it, and nothing is asked of a stream that is being captured: such a queue has no events.
  *
  * Which allocations go to a pool torch says by a filter, a std::function<bool(cudaStream_t)>: those of a
  * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside (the capture's id says
@@ -18,7 +18,7 @@
  * time that the device is waited for anyway: torch.cuda.empty_cache(), which torch calls before each capture,
  * or out of memory.
  *
- * Where there is no lane left, blocks of a pool come from their stream's lane, pinned: used once, and free
+ * Where there is no queue left, blocks of a pool come from their stream's queue, pinned: used once, and free
  * when the pool is.
  */
 #define _GNU_SOURCE
@@ -57,7 +57,7 @@ static void destroy(struct vs_function *f)
 
 /* ---- state ---- */
 
-struct held { /* blocks without a lane */
+struct held { /* blocks without a queue */
     uint64_t *address;
     uint32_t count, room;
 };
@@ -77,19 +77,19 @@ struct filter {
     uint64_t begun; /* the older one is asked first */
 };
 
-/* Who a lane is for. */
+/* Who a queue is for. */
 struct owner {
     struct vs_torch_pool *pool;
-    uint32_t number; /* of the device's arenas, the one that the lane is of */
+    uint32_t number; /* of the device's arenas, the one that the queue is of */
     CUstream stream;
 };
 
 static struct vs_lock lock = VS_LOCK(POOLS); /* guards all that follows but the atomics */
 static struct vs_torch_pool pools[POOLS];
 static struct filter filters[FILTERS];
-static struct owner owners[VS_SERVED_DEVICES][VS_ARENA_LANES];
+static struct owner owners[VS_SERVED_DEVICES][VS_ARENA_QUEUES];
 static uint64_t beginnings, ends;
-static uint32_t owned[VS_SERVED_DEVICES]; /* lanes, or blocks that are held; atomic */
+static uint32_t owned[VS_SERVED_DEVICES]; /* queues, or blocks that are held; atomic */
 static uint32_t asking;                   /* threads inside a filter; atomic */
 static uint32_t ended_pools;              /* atomic */
 uint32_t vs_torch_filters;
@@ -147,8 +147,8 @@ struct vs_torch_pool *vs_torch_pool_of(int device, CUstream stream)
     int n = snapshot(device, candidate);
     for (int i = 0; i < n && !pool; i++) {
         const struct vs_function *f = &candidate[i].accepts;
-        CUstream asked = stream;
-        if (!f->call || f->call(f->state, &asked))
+        CUstream requested = stream;
+        if (!f->call || f->call(f->state, &requested))
             pool = candidate[i].pool;
     }
     __atomic_fetch_sub(&asking, 1, __ATOMIC_RELEASE);
@@ -259,43 +259,44 @@ static bool owns(const struct owner *o, const struct vs_served *s, CUstream stre
     return o->pool && o->number == s->number && o->stream == stream;
 }
 
-static uint32_t find_lane(const struct vs_served *s, const struct vs_torch_pool *pool, CUstream stream)
+static uint32_t find_queue(const struct vs_served *s, const struct vs_torch_pool *pool, CUstream stream)
 {
     const struct owner *of = owners[s - vs_served];
-    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++)
-        if (owns(&of[lane], s, stream) && of[lane].pool == pool)
-            return lane;
+    for (uint32_t queue = 1; queue < VS_ARENA_QUEUES; queue++)
+        if (owns(&of[queue], s, stream) && of[queue].pool == pool)
+            return queue;
     return VS_ARENA_ANY;
 }
 
-/* LANE is the pool's, unless another thread has opened one for it meanwhile. */
-static uint32_t settle_owner(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint32_t lane)
+/* QUEUE is the pool's, unless another thread has opened one for it meanwhile. */
+static uint32_t keep_one_queue(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream,
+                               uint32_t queue)
 {
     vs_lock_take(&lock);
-    uint32_t other = find_lane(s, pool, stream);
+    uint32_t other = find_queue(s, pool, stream);
     if (other == VS_ARENA_ANY) {
-        owners[s - vs_served][lane] = (struct owner){pool, s->number, stream};
+        owners[s - vs_served][queue] = (struct owner){pool, s->number, stream};
         __atomic_fetch_add(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
     }
     vs_lock_give(&lock);
     if (other == VS_ARENA_ANY)
-        return lane;
-    vs_arena_retire_lane(vs_served_arena(s), lane);
+        return queue;
+    vs_arena_retire_queue(vs_served_arena(s), queue);
     return other;
 }
 
 /* Opening one may wait for the device: not with the lock. */
-static uint32_t lane_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
+static uint32_t queue_in(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream)
 {
     vs_lock_take(&lock);
-    uint32_t lane = find_lane(s, pool, stream);
+    uint32_t queue = find_queue(s, pool, stream);
     vs_lock_give(&lock);
-    if (lane != VS_ARENA_ANY)
-        return lane;
+    if (queue != VS_ARENA_ANY)
+        return queue;
     /* no stream: nothing is to be asked of one that is captured, nor of one that a graph replays on */
-    if (vs_arena_open_lane(vs_served_arena(s), VS_BACKING_DEVICE, VS_LANE_PRIVATE, &lane) != 0)
+    if (vs_arena_open_queue(vs_served_arena(s), VS_BACKING_DEVICE, VS_QUEUE_PRIVATE, &queue) != 0)
         return VS_ARENA_ANY;
-    return settle_owner(s, pool, stream, lane);
+    return keep_one_queue(s, pool, stream, queue);
 }
 
 static bool remember(struct held *h, uint64_t address)
@@ -315,12 +316,12 @@ static bool remember(struct held *h, uint64_t address)
     return true;
 }
 
-/* Without a lane: pinned, so that the block is nobody else's before the pool ends. */
+/* Without a queue: pinned, so that the block is nobody else's before the pool ends. */
 static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                        uint64_t *address)
 {
     struct vs_arena *arena = vs_served_arena(s);
-    int status = vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
+    int status = vs_arena_malloc(arena, vs_served_stream_queue(s, stream, true), size, address);
     if (status != 0)
         return status;
     vs_arena_pin(arena, *address);
@@ -333,12 +334,12 @@ static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream
 int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                          uint64_t *address)
 {
-    uint32_t lane = lane_in(s, pool, stream);
-    return lane == VS_ARENA_ANY ? malloc_held(s, pool, stream, size, address)
-                                : vs_arena_malloc(vs_served_arena(s), lane, size, address);
+    uint32_t queue = queue_in(s, pool, stream);
+    return queue == VS_ARENA_ANY ? malloc_held(s, pool, stream, size, address)
+                                 : vs_arena_malloc(vs_served_arena(s), queue, size, address);
 }
 
-uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream)
+uint32_t vs_torch_queue(struct vs_served *s, uint64_t address, CUstream stream)
 {
     struct vs_arena_block block;
     bool own = false;
@@ -346,10 +347,10 @@ uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream)
     if (__atomic_load_n(&owned[s - vs_served], __ATOMIC_RELAXED) &&
         vs_arena_find(vs_served_arena(s), address, &block)) {
         vs_lock_take(&lock);
-        own = owns(&owners[s - vs_served][block.lane], s, stream);
+        own = owns(&owners[s - vs_served][block.queue], s, stream);
         vs_lock_give(&lock);
     }
-    return own ? block.lane : vs_served_stream_lane(s, stream, true);
+    return own ? block.queue : vs_served_stream_queue(s, stream, true);
 }
 
 /* ---- the end of a pool ---- */
@@ -358,12 +359,12 @@ static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
 {
     struct vs_arena *arena = vs_served_arena(s);
     struct owner *of = owners[s - vs_served];
-    for (uint32_t lane = 1; lane < VS_ARENA_LANES; lane++) {
-        if (of[lane].pool != pool)
+    for (uint32_t queue = 1; queue < VS_ARENA_QUEUES; queue++) {
+        if (of[queue].pool != pool)
             continue;
-        if (of[lane].number == s->number)
-            vs_arena_retire_lane(arena, lane);
-        of[lane] = (struct owner){.pool = NULL};
+        if (of[queue].number == s->number)
+            vs_arena_retire_queue(arena, queue);
+        of[queue] = (struct owner){.pool = NULL};
         __atomic_fetch_sub(&owned[s - vs_served], 1, __ATOMIC_RELAXED);
     }
     for (uint32_t i = 0; i < pool->held.count; i++)
@@ -390,7 +391,7 @@ static bool let_go_up_to(struct vs_served *s, uint64_t end)
 
 /* The wait is for work that may need another thread of the program: a function that cuLaunchHostFunc calls
  * wants Python's lock, whoever holds that wants a tensor.  So no lock of the pools' is held meanwhile, nor
- * the arena's (vs_settle_outside), which is more than torch's own allocator does: out of memory, and in
+ * the arena's (vs_synchronize_outside), which is more than torch's own allocator does: out of memory, and in
  * empty_cache, it waits for its events with its mutex held.  What is the same is Python's lock itself: torch
  * lets go of it around operations, and where it calls its allocator with it (the end of a tensor, some of
  * torch.cuda) it does so here, too. */
@@ -404,8 +405,8 @@ bool vs_torch_pools_retire(struct vs_served *s)
     uint64_t end = ends;
     vs_lock_give(&lock);
     uint64_t ticket = vs_arena_ticket(arena);
-    if (vs_backing_cuda_settle(&s->cuda) != 0)
+    if (vs_backing_cuda_synchronize(&s->cuda) != 0)
         return false;
-    vs_arena_settled(arena, ticket);
+    vs_arena_synchronized(arena, ticket);
     return let_go_up_to(s, end);
 }

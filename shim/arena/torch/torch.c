@@ -2,7 +2,7 @@
  * torch.c - an allocator for PyTorch's pluggable interface (torch.cuda.memory.CUDAPluggableAllocator).
  *
  * torch says for which stream a block is and on which it was used, so nothing here waits: a block that is
- * freed goes back to its stream's lane, and is given out again in that stream's order.  A block that another
+ * freed goes back to its stream's queue, and is given out again in that stream's order.  A block that another
  * stream used as well (record_stream) is kept until that stream has done what it was given before the free.
  *
  * Sizes count in units of 512 bytes, which is how the arena allocates, and torch's own allocator counts.
@@ -25,7 +25,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Blocks that the driver gave: while there are none nobody looks for them. */
+/* How many blocks the driver gave; while there are none they are not looked for. */
 static uint64_t plain_blocks;
 
 /* What of a device's memory torch may have, in bytes, and as it was told; limit 0: all.  Atomic. */
@@ -92,7 +92,7 @@ static int take(struct vs_served *s, struct vs_arena *arena, struct vs_torch_poo
 {
     if (pool)
         return vs_torch_pool_malloc(s, pool, stream, size, address);
-    return vs_arena_malloc(arena, vs_served_stream_lane(s, stream, true), size, address);
+    return vs_arena_malloc(arena, vs_served_stream_queue(s, stream, true), size, address);
 }
 
 /* What torch's allocation came to. */
@@ -164,7 +164,7 @@ static void amount(char *out, size_t room, uint64_t bytes)
 static void say_oom(char *out, size_t room, int device, uint64_t size)
 {
     size_t free_bytes = 0, total = 0;
-    char asked[32], of[32], left[32], used[32], held[32];
+    char requested[32], of[32], left[32], used[32], held[32];
     uint64_t reserved = 0;
     if (on_device(device) && vs_served_in()) {
         const struct vs_arena *arena = vs_served_arena(&vs_served[device]);
@@ -173,7 +173,7 @@ static void say_oom(char *out, size_t room, int device, uint64_t size)
     }
     vs_drv_cuMemGetInfo_v2(&free_bytes, &total);
     uint64_t allocated = vs_torch_allocated(device);
-    amount(asked, sizeof asked, size);
+    amount(requested, sizeof requested, size);
     amount(of, sizeof of, total);
     amount(left, sizeof left, free_bytes);
     amount(used, sizeof used, allocated);
@@ -182,7 +182,7 @@ static void say_oom(char *out, size_t room, int device, uint64_t size)
              "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is "
              "free. Of the allocated memory %s is allocated by PyTorch, and %s is reserved by vramscope's "
              "arena but unallocated by PyTorch.",
-             asked, device, of, left, used, held);
+             requested, device, of, left, used, held);
 }
 
 /* Throws; what it returns where it cannot is what C gets. */
@@ -240,8 +240,8 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
         vs_torch_foreign_wait(s, address);
     if (__builtin_expect(__atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0, 0))
         vs_exports_block_ends(s, arena, address);
-    uint32_t lane = vs_torch_lane(s, address, stream);
-    vs_arena_free(arena, address, lane, lane == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0);
+    uint32_t queue = vs_torch_queue(s, address, stream);
+    vs_arena_free(arena, address, queue, queue == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0);
     vs_served_note(g, s, arena);
 }
 
@@ -269,8 +269,8 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
 
 /* ---- the rest of the interface ---- */
 
-/* Work of STREAM touches the block: a free waits for it as well.  One that has no lane nobody can ask: such a
- * block stays until the device is done. */
+/* Work of STREAM touches the block, so its free waits for that stream as well.  A stream without a queue
+ * cannot be queried: the block then stays until the device is done. */
 void vramscope_torch_record_stream(void *ptr, CUstream stream)
 {
     struct vs_arena_block block;
@@ -281,9 +281,9 @@ void vramscope_torch_record_stream(void *ptr, CUstream stream)
     if (arena && vs_torch_foreign(s, stream)) {
         vs_torch_foreign_use(s, block.address, stream);
     } else if (arena) {
-        uint32_t lane = vs_torch_lane(s, block.address, stream);
-        if (lane != block.lane)
-            vs_arena_use(arena, block.address, lane);
+        uint32_t queue = vs_torch_queue(s, block.address, stream);
+        if (queue != block.queue)
+            vs_arena_use(arena, block.address, queue);
     }
     vs_served_out();
 }

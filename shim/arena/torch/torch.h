@@ -2,7 +2,7 @@
  * torch.h - what the parts of PyTorch's pluggable allocator share.
  *
  *      torch ──▶ torch.c         malloc, free, record_stream, ...: the functions that torch is given
- *                pools.c   memory of graphs and of torch's MemPool: lanes of their own
+ *                pools.c   memory of graphs and of torch's MemPool: queues of their own
  *                counts.c  torch's statistics, and the events of its blocks
  *                raise.c   torch's own exceptions, thrown from C
  *                foreign.c   blocks that streams of other devices use
@@ -39,9 +39,9 @@ struct vs_torch_pool *vs_torch_pool_of(int device, CUstream stream);
 /* SIZE bytes of the pool for work on STREAM. */
 int vs_torch_pool_malloc(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                          uint64_t *address);
-/* The lane that tells of work on STREAM with the block at ADDRESS: its own, where it is a pool's block that
- * the stream was given; otherwise the stream's.  VS_ARENA_ANY: nobody can tell. */
-uint32_t vs_torch_lane(struct vs_served *s, uint64_t address, CUstream stream);
+/* The queue of the work on STREAM that uses the block at ADDRESS: the block's own, where it is a pool's block
+ * that the stream was given; otherwise the stream's.  VS_ARENA_ANY: it is not known. */
+uint32_t vs_torch_queue(struct vs_served *s, uint64_t address, CUstream stream);
 /* Waits for the device and lets go of the pools that ended; whether there were any. */
 bool vs_torch_pools_retire(struct vs_served *s);
 

@@ -16,12 +16,12 @@
 
 #include "arena/core/internal.h"
 
-#define KIT_GRANULE 4096ull
-#define KIT_UNITS   (KIT_GRANULE / VS_ARENA_UNIT)
-#define KIT_PLACES  90000 /* granules of addresses */
+#define KIT_CHUNK   4096ull
+#define KIT_UNITS   (KIT_CHUNK / VS_ARENA_UNIT)
+#define KIT_PLACES  90000 /* chunks of addresses */
 #define KIT_HANDLES 512   /* alive at once */
-#define KIT_STREAMS 40    /* number 0: the device, what lane ANY is */
-#define KIT_MARKS   4096
+#define KIT_STREAMS 40    /* number 0: the device, what queue ANY is */
+#define KIT_EVENTS  4096
 #define KIT_BASE    0x10000000000ull
 #define KIT_ERROR   719 /* some error that is not a lack of memory */
 
@@ -33,14 +33,14 @@ struct kit_unit {
 };
 
 /* Reached, what its stream had waited for before is done as well. */
-struct kit_mark {
+struct kit_record {
     bool used;
     uint64_t stream, freed;
     uint64_t known[KIT_STREAMS];
 };
 
 struct kit {
-    struct kit_mark mark[KIT_MARKS]; /* at the end of a run none is used */
+    struct kit_record event[KIT_EVENTS]; /* at the end of a run none is used */
     struct vs_arena *arena;
     /* physical memory and mappings.  most_places: that can be reserved at once; 0 = any number */
     struct {
@@ -53,15 +53,15 @@ struct kit {
         bool access;
         uint64_t peers;
     } place[KIT_PLACES];
-    uint64_t next_place, most_places, reserved_places, granules, capacity;
+    uint64_t next_place, most_places, reserved_places, chunks, capacity;
     uint64_t calls, driver_calls, aliases;
     /* order */
     uint64_t freed;                           /* frees told so far */
     uint64_t done[KIT_STREAMS];               /* how far each stream really is */
     uint64_t known[KIT_STREAMS][KIT_STREAMS]; /* how far [s] may know [q] to be */
     uint64_t ended[KIT_STREAMS];              /* 1 + the frees told when it was destroyed; 0: it is there */
-    int marks, lag;                           /* alive; in 1/100: how often a mark is found not reached */
-    bool capturing;                           /* no marks, no waits */
+    int events, lag;                          /* alive; in 1/100: how often an event is found not reached */
+    bool capturing;                           /* no events, no waits */
     /* faults */
     uint64_t fail_at; /* the call with this number fails; 0 = none */
     int fail_with, fail_percent;
@@ -97,9 +97,9 @@ static inline int kit_fault(struct kit *k)
 
 static inline uint64_t kit_place(uint64_t address)
 {
-    KIT_CHECK(address >= KIT_BASE && address % KIT_GRANULE == 0);
-    KIT_CHECK((address - KIT_BASE) / KIT_GRANULE < KIT_PLACES);
-    return (address - KIT_BASE) / KIT_GRANULE;
+    KIT_CHECK(address >= KIT_BASE && address % KIT_CHUNK == 0);
+    KIT_CHECK((address - KIT_BASE) / KIT_CHUNK < KIT_PLACES);
+    return (address - KIT_BASE) / KIT_CHUNK;
 }
 
 static int kit_reserve(void *context, uint64_t size, uint64_t *address)
@@ -108,21 +108,21 @@ static int kit_reserve(void *context, uint64_t size, uint64_t *address)
     int status = kit_fault(k);
     if (status != 0)
         return status;
-    if (k->most_places && size / KIT_GRANULE > k->most_places)
+    if (k->most_places && size / KIT_CHUNK > k->most_places)
         return VS_BACKING_OUT_OF_MEMORY;
-    KIT_CHECK(size % KIT_GRANULE == 0 && k->next_place + size / KIT_GRANULE <= KIT_PLACES);
-    *address = KIT_BASE + k->next_place * KIT_GRANULE;
-    k->next_place += size / KIT_GRANULE;
-    k->reserved_places += size / KIT_GRANULE;
+    KIT_CHECK(size % KIT_CHUNK == 0 && k->next_place + size / KIT_CHUNK <= KIT_PLACES);
+    *address = KIT_BASE + k->next_place * KIT_CHUNK;
+    k->next_place += size / KIT_CHUNK;
+    k->reserved_places += size / KIT_CHUNK;
     return 0;
 }
 
 static void kit_unreserve(void *context, uint64_t address, uint64_t size)
 {
     struct kit *k = context;
-    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++)
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++)
         KIT_CHECK(!k->place[p].handle || k->unmap_failed);
-    k->reserved_places -= size / KIT_GRANULE;
+    k->reserved_places -= size / KIT_CHUNK;
 }
 
 static int kit_create(void *context, uint64_t *handle)
@@ -130,14 +130,14 @@ static int kit_create(void *context, uint64_t *handle)
     struct kit *k = context;
     int status = kit_fault(k);
     k->driver_calls++;
-    if (status != 0 || k->granules == k->capacity)
+    if (status != 0 || k->chunks == k->capacity)
         return status ? status : VS_BACKING_OUT_OF_MEMORY;
     uint32_t h = 0;
     while (k->handle[h].alive || k->handle[h].maps)
         h++;
     memset(&k->handle[h], 0, sizeof k->handle[h]);
     k->handle[h].alive = true;
-    k->granules++;
+    k->chunks++;
     *handle = h + 1;
     return 0;
 }
@@ -169,7 +169,7 @@ static int kit_release(void *context, uint64_t handle)
     for (uint32_t u = 0; u < KIT_UNITS; u++)
         KIT_CHECK(!kit_in_use(k, &k->handle[handle - 1].unit[u]));
     k->handle[handle - 1].alive = false;
-    k->granules--;
+    k->chunks--;
     return 0;
 }
 
@@ -195,8 +195,8 @@ static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t p
     struct kit *k = context;
     int status = kit_fault(k);
     k->driver_calls++;
-    KIT_CHECK(size > 0 && size % KIT_GRANULE == 0);
-    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++) {
+    KIT_CHECK(size > 0 && size % KIT_CHUNK == 0);
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
         KIT_CHECK(k->place[p].handle);
         if (status == 0) {
             k->place[p].access = true;
@@ -212,7 +212,7 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
     int status = kit_fault(k);
     k->driver_calls++;
     k->unmap_failed |= status != 0;
-    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_GRANULE; p++) {
+    for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
         KIT_CHECK(k->place[p].handle);
         if (status != 0)
             continue;
@@ -224,7 +224,7 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
 
 /* ---- order ---- */
 
-static int kit_mark(void *context, uint64_t stream, uint64_t *mark)
+static int kit_record(void *context, uint64_t stream, uint64_t *event)
 {
     struct kit *k = context;
     int status = kit_fault(k);
@@ -233,14 +233,14 @@ static int kit_mark(void *context, uint64_t stream, uint64_t *mark)
     if (stream == VS_BACKING_DEVICE && k->random % 2)
         return VS_BACKING_NOT_READY;
     uint32_t m = 0;
-    while (k->mark[m].used)
+    while (k->event[m].used)
         m++;
-    KIT_CHECK(m < KIT_MARKS);
-    k->mark[m] = (struct kit_mark){true, stream, k->freed, {0}};
+    KIT_CHECK(m < KIT_EVENTS);
+    k->event[m] = (struct kit_record){true, stream, k->freed, {0}};
     if (stream != VS_BACKING_DEVICE)
-        memcpy(k->mark[m].known, k->known[stream], sizeof k->mark[m].known);
-    k->marks++;
-    *mark = m;
+        memcpy(k->event[m].known, k->known[stream], sizeof k->event[m].known);
+    k->events++;
+    *event = m;
     return 0;
 }
 
@@ -259,7 +259,7 @@ static inline void kit_learn_all(struct kit *k, uint64_t freed)
         kit_learn(k, q, freed);
 }
 
-static inline void kit_learn_mark(struct kit *k, const struct kit_mark *m)
+static inline void kit_learn_event(struct kit *k, const struct kit_record *m)
 {
     if (m->stream == VS_BACKING_DEVICE)
         kit_learn_all(k, m->freed);
@@ -269,37 +269,37 @@ static inline void kit_learn_mark(struct kit *k, const struct kit_mark *m)
         kit_learn(k, q, m->known[q]);
 }
 
-static int kit_reached(void *context, uint64_t mark)
+static int kit_reached(void *context, uint64_t event)
 {
     struct kit *k = context;
     int status = kit_fault(k);
-    const struct kit_mark *m = &k->mark[mark];
+    const struct kit_record *m = &k->event[event];
     KIT_CHECK(m->used);
     if (status != 0)
         return status;
     bool device = m->stream == VS_BACKING_DEVICE;
     if ((device || k->done[m->stream] < m->freed) && kit_random(k, 100) < (uint32_t)k->lag)
         return VS_BACKING_NOT_READY;
-    kit_learn_mark(k, m);
+    kit_learn_event(k, m);
     return 0;
 }
 
-static int kit_await(void *context, uint64_t mark)
+static int kit_await(void *context, uint64_t event)
 {
     struct kit *k = context;
     int status = kit_fault(k);
-    KIT_CHECK(k->mark[mark].used);
+    KIT_CHECK(k->event[event].used);
     if (status != 0 || k->capturing)
         return status ? status : VS_BACKING_NOT_READY;
-    kit_learn_mark(k, &k->mark[mark]);
+    kit_learn_event(k, &k->event[event]);
     return 0;
 }
 
-static int kit_follow(void *context, uint64_t stream, uint64_t mark)
+static int kit_stream_wait(void *context, uint64_t stream, uint64_t event)
 {
     struct kit *k = context;
     int status = kit_fault(k);
-    const struct kit_mark *m = &k->mark[mark];
+    const struct kit_record *m = &k->event[event];
     KIT_CHECK(m->used && stream < KIT_STREAMS && stream != 0);
     if (status != 0 || k->capturing)
         return status ? status : VS_BACKING_NOT_READY;
@@ -311,15 +311,15 @@ static int kit_follow(void *context, uint64_t stream, uint64_t mark)
     return 0;
 }
 
-static void kit_forget(void *context, uint64_t mark)
+static void kit_forget(void *context, uint64_t event)
 {
     struct kit *k = context;
-    KIT_CHECK(k->mark[mark].used);
-    k->mark[mark].used = false;
-    k->marks--;
+    KIT_CHECK(k->event[event].used);
+    k->event[event].used = false;
+    k->events--;
 }
 
-static int kit_settle(void *context)
+static int kit_synchronize(void *context)
 {
     struct kit *k = context;
     int status = kit_fault(k);
@@ -333,11 +333,11 @@ static int kit_settle(void *context)
 
 static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_t peers)
 {
-    uint64_t p = kit_place(address & ~(KIT_GRANULE - 1));
+    uint64_t p = kit_place(address & ~(KIT_CHUNK - 1));
     KIT_CHECK(k->place[p].handle && k->place[p].access);
     KIT_CHECK(k->place[p].peers == peers || k->faults_seen);
     KIT_CHECK(k->handle[k->place[p].handle - 1].alive);
-    return &k->handle[k->place[p].handle - 1].unit[address % KIT_GRANULE / VS_ARENA_UNIT];
+    return &k->handle[k->place[p].handle - 1].unit[address % KIT_CHUNK / VS_ARENA_UNIT];
 }
 
 static inline void kit_check_known(const struct kit *k, const struct kit_unit *u, uint32_t stream)
@@ -367,7 +367,7 @@ static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, ui
 {
     k->freed++;
     for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
-        struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers);
+        struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_CHUNK - 1))].peers);
         KIT_CHECK(u->owner == block + 1);
         *u = (struct kit_unit){0, users, k->freed, everywhere};
     }
@@ -377,13 +377,13 @@ static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, ui
 static inline void kit_hold(struct kit *k, uint64_t address, uint64_t size, uint32_t owner)
 {
     for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT)
-        kit_unit(k, at, k->place[kit_place(at & ~(KIT_GRANULE - 1))].peers)->owner = owner;
+        kit_unit(k, at, k->place[kit_place(at & ~(KIT_CHUNK - 1))].peers)->owner = owner;
 }
 
 static int kit_room(void *context, uint64_t *bytes)
 {
     const struct kit *k = context;
-    *bytes = (k->capacity - k->granules) * KIT_GRANULE;
+    *bytes = (k->capacity - k->chunks) * KIT_CHUNK;
     return 0;
 }
 
@@ -396,16 +396,17 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
     memset((char *)k + offsetof(struct kit, next_place), 0, sizeof *k - offsetof(struct kit, next_place));
     k->capacity = capacity;
     k->random = 1;
-    c.capacity = capacity * KIT_GRANULE;
+    c.capacity = capacity * KIT_CHUNK;
     if (!c.max_mappings)
         c.max_mappings = 8 * capacity;
     if (!c.defer_bytes)
-        c.defer_bytes = 4 * KIT_GRANULE;
+        c.defer_bytes = 4 * KIT_CHUNK;
     if (!c.small)
         c.small = 1024;
-    struct vs_backing b = {k,          KIT_GRANULE, kit_reserve, kit_unreserve, kit_create,  kit_release,
-                           kit_map,    kit_access,  kit_unmap,   kit_mark,      kit_reached, kit_follow,
-                           kit_forget, kit_settle,  kit_await,   kit_room};
+    struct vs_backing b = {k,          KIT_CHUNK,       kit_reserve, kit_unreserve,
+                           kit_create, kit_release,     kit_map,     kit_access,
+                           kit_unmap,  kit_record,      kit_reached, kit_stream_wait,
+                           kit_forget, kit_synchronize, kit_await,   kit_room};
     KIT_CHECK(vs_arena_create(&k->arena, &b, &c) == 0);
 }
 
@@ -418,8 +419,8 @@ static inline void kit_end(struct kit *k)
         for (uint32_t u = 0; u < KIT_UNITS; u++)
             k->handle[h].unit[u].owner = 0;
     vs_arena_destroy(k->arena);
-    KIT_CHECK(k->reserved_places == 0 && k->marks == 0);
-    KIT_CHECK(k->faults_seen || k->granules == 0);
+    KIT_CHECK(k->reserved_places == 0 && k->events == 0);
+    KIT_CHECK(k->faults_seen || k->chunks == 0);
     for (uint32_t p = 0; p < k->next_place; p++)
         KIT_CHECK(!k->place[p].handle || k->unmap_failed);
 }

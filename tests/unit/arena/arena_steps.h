@@ -12,29 +12,29 @@
 #include "arena/core/backing_count.h"
 #include "arena_check.h"
 
-#define G KIT_GRANULE
+#define G KIT_CHUNK
 
 static struct kit k;
 
-static inline uint64_t take(uint32_t lane, uint64_t size)
+static inline uint64_t take(uint32_t queue, uint64_t size)
 {
     uint64_t address = 0;
-    assert_int_equal(vs_arena_malloc(k.arena, lane, size, &address), 0);
+    assert_int_equal(vs_arena_malloc(k.arena, queue, size, &address), 0);
     assert_true(address >= KIT_BASE);
     return address;
 }
 
-static inline void give(uint64_t address, uint32_t lane)
+static inline void give(uint64_t address, uint32_t queue)
 {
     k.freed++;
-    assert_int_equal(vs_arena_free(k.arena, address, lane, 0), 0);
+    assert_int_equal(vs_arena_free(k.arena, address, queue, 0), 0);
 }
 
-static inline uint32_t lane_of(uint64_t stream, unsigned flags)
+static inline uint32_t queue_of(uint64_t stream, unsigned flags)
 {
-    uint32_t lane;
-    assert_int_equal(vs_arena_open_lane(k.arena, stream, flags, &lane), 0);
-    return lane;
+    uint32_t queue;
+    assert_int_equal(vs_arena_open_queue(k.arena, stream, flags, &queue), 0);
+    return queue;
 }
 
 static inline struct vs_arena_stats stats(void)
@@ -44,9 +44,9 @@ static inline struct vs_arena_stats stats(void)
     return s;
 }
 
-static inline void begin(uint64_t granules)
+static inline void begin(uint64_t chunks)
 {
-    kit_begin(&k, granules, NULL);
+    kit_begin(&k, chunks, NULL);
 }
 
 static inline void end(void)
@@ -55,13 +55,13 @@ static inline void end(void)
     kit_end(&k);
 }
 
-/* COUNT blocks of SIZE bytes, then every second of them freed: idle granules that are apart. */
-static inline void make_gaps(uint32_t lane, uint64_t size, int count, uint64_t *blocks)
+/* COUNT blocks of SIZE bytes, then every second of them freed: idle chunks that are apart. */
+static inline void make_gaps(uint32_t queue, uint64_t size, int count, uint64_t *blocks)
 {
     for (int i = 0; i < count; i++)
-        blocks[i] = take(lane, size);
+        blocks[i] = take(queue, size);
     for (int i = 0; i < count; i += 2)
-        give(blocks[i], lane);
+        give(blocks[i], queue);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * test_arena.c - what the arena promises of heaps, views and the order of streams, one promise each.
+ * test_arena.c - what the arena promises of heaps, alias mappings and the order of streams, one promise each.
  */
 #include "arena_steps.h"
 
@@ -23,7 +23,7 @@ static void blocks_begin_at_multiples_of_512_and_keep_their_size(void **state)
     end();
 }
 
-static void small_blocks_share_a_granule(void **state)
+static void small_blocks_share_a_chunk(void **state)
 {
     begin(32);
     for (int i = 0; i < 8; i++)
@@ -32,7 +32,7 @@ static void small_blocks_share_a_granule(void **state)
     end();
 }
 
-static void the_smallest_hole_that_fits_is_taken_and_the_lowest_of_equals(void **state)
+static void the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals(void **state)
 {
     begin(64);
     uint64_t b[9];
@@ -47,7 +47,7 @@ static void the_smallest_hole_that_fits_is_taken_and_the_lowest_of_equals(void *
     end();
 }
 
-static void neighbouring_holes_become_one(void **state)
+static void neighbouring_free_extents_become_one(void **state)
 {
     begin(64);
     uint64_t b[4];
@@ -61,7 +61,7 @@ static void neighbouring_holes_become_one(void **state)
     end();
 }
 
-static void a_heap_that_grows_uses_the_hole_at_its_top(void **state)
+static void a_heap_that_grows_uses_the_free_extent_at_its_top(void **state)
 {
     begin(64);
     uint64_t first = take(VS_ARENA_ANY, G + 512);
@@ -70,55 +70,55 @@ static void a_heap_that_grows_uses_the_hole_at_its_top(void **state)
     end();
 }
 
-/* ---- views ---- */
+/* ---- alias mappings ---- */
 
-static void idle_granules_that_are_apart_serve_a_large_block(void **state)
+static void idle_chunks_that_are_apart_serve_a_large_block(void **state)
 {
     uint64_t b[16];
     begin(64);
     make_gaps(VS_ARENA_ANY, G, 16, b);
-    uint64_t calls = k.driver_calls, view = take(VS_ARENA_ANY, 5 * G - 512);
+    uint64_t calls = k.driver_calls, alias = take(VS_ARENA_ANY, 5 * G - 512);
     assert_int_equal(stats().reserved, 16 * G);
     assert_int_equal(stats().aliased, 5);
     assert_int_equal(k.driver_calls - calls, 6); /* five maps, one access */
-    kit_own(&k, view, 5 * G - 512, 1, 0);
+    kit_own(&k, alias, 5 * G - 512, 1, 0);
     arena_check(k.arena);
     end();
 }
 
-static void a_view_serves_again_without_a_call(void **state)
+static void an_alias_serves_again_without_a_call(void **state)
 {
     uint64_t b[16];
     begin(64);
     make_gaps(VS_ARENA_ANY, G, 16, b);
-    uint64_t view = take(VS_ARENA_ANY, 6 * G);
-    give(view, VS_ARENA_ANY);
+    uint64_t alias = take(VS_ARENA_ANY, 6 * G);
+    give(alias, VS_ARENA_ANY);
     uint64_t calls = k.calls;
-    assert_int_equal(take(VS_ARENA_ANY, 4 * G), view);
+    assert_int_equal(take(VS_ARENA_ANY, 4 * G), alias);
     assert_int_equal(k.calls, calls);
-    assert_int_equal(stats().view_hits, 1);
+    assert_int_equal(stats().alias_hits, 1);
     end();
 }
 
 /* Those of the upper heap places stay free to grow together again. */
-static void a_view_is_made_of_the_lowest_idle_granules(void **state)
+static void an_alias_is_made_of_the_lowest_idle_chunks(void **state)
 {
     begin(32);
-    uint64_t block[8], handle[8], of_view[2], offset;
+    uint64_t block[8], handle[8], of_alias[2], offset;
     for (int i = 0; i < 8; i++) {
         block[i] = take(VS_ARENA_ANY, G);
-        assert_int_equal(vs_arena_granules(k.arena, block[i], 0, &handle[i], 1, &offset), 1);
+        assert_int_equal(vs_arena_chunks(k.arena, block[i], 0, &handle[i], 1, &offset), 1);
     }
     for (int i = 6; i >= 0; i -= 2)
         give(block[i], VS_ARENA_ANY);
-    uint64_t view = take(VS_ARENA_ANY, 2 * G);
-    assert_int_equal(vs_arena_granules(k.arena, view, 0, of_view, 2, &offset), 2);
-    assert_int_equal(of_view[0], handle[0]);
-    assert_int_equal(of_view[1], handle[2]);
+    uint64_t alias = take(VS_ARENA_ANY, 2 * G);
+    assert_int_equal(vs_arena_chunks(k.arena, alias, 0, of_alias, 2, &offset), 2);
+    assert_int_equal(of_alias[0], handle[0]);
+    assert_int_equal(of_alias[1], handle[2]);
     end();
 }
 
-static void a_hole_under_a_live_view_is_no_hole(void **state)
+static void a_free_extent_under_a_live_alias_is_no_free_extent(void **state)
 {
     uint64_t b[16];
     begin(16);
@@ -156,7 +156,7 @@ static void a_loop_that_repeats_itself_needs_no_call(void **state)
     end();
 }
 
-static void where_addresses_are_scarce_views_do_with_fewer(void **state)
+static void where_addresses_are_scarce_aliases_do_with_fewer(void **state)
 {
     uint64_t b[16];
     begin(64);
@@ -167,7 +167,7 @@ static void where_addresses_are_scarce_views_do_with_fewer(void **state)
     end();
 }
 
-static void there_may_be_any_number_of_view_sizes(void **state)
+static void there_may_be_any_number_of_alias_sizes(void **state)
 {
     struct vs_backing_count c = {0};
     struct vs_backing b = vs_backing_of_counters(&c, G);
@@ -186,11 +186,11 @@ static void there_may_be_any_number_of_view_sizes(void **state)
         assert_int_equal(vs_arena_free(a, address, VS_ARENA_ANY, 0), 0);
     }
     vs_arena_stats(a, &s);
-    assert_int_equal(s.views, 698);
+    assert_int_equal(s.aliases, 698);
     assert_int_equal(s.reserved, 1400 * G);
     arena_check(a);
     vs_arena_destroy(a);
-    assert_int_equal(c.granules, 0);
+    assert_int_equal(c.chunks, 0);
 }
 
 static void mappings_stay_under_their_limit(void **state)
@@ -212,7 +212,7 @@ static void every_mapping_gets_the_peers(void **state)
     uint64_t b[16];
     begin(64);
     make_gaps(VS_ARENA_ANY, G, 8, b);
-    take(VS_ARENA_ANY, 4 * G); /* a view */
+    take(VS_ARENA_ANY, 4 * G); /* an alias mapping */
     assert_int_equal(vs_arena_set_peers(k.arena, 6), 0);
     make_gaps(VS_ARENA_ANY, G, 16, b);
     take(VS_ARENA_ANY, 7 * G);
@@ -229,7 +229,7 @@ static void another_stream_gets_memory_only_when_the_free_is_complete(void **sta
 {
     begin(8);
     k.lag = 100; /* nothing is ever reached by itself */
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     uint64_t first = take(one, 8 * G), second;
     give(first, one);
     assert_int_equal(take(one, 8 * G), first); /* its own stream: at once */
@@ -239,7 +239,7 @@ static void another_stream_gets_memory_only_when_the_free_is_complete(void **sta
     k.capturing = false;
     assert_int_equal(vs_arena_malloc(k.arena, two, 4 * G, &second), 0);
     assert_int_equal(stats().reserved, 8 * G);
-    assert_int_equal(stats().follows + stats().settles, 1);
+    assert_int_equal(stats().stream_waits + stats().host_waits, 1);
     end();
 }
 
@@ -247,11 +247,11 @@ static void what_the_caller_waited_for_is_complete_for_all(void **state)
 {
     begin(8);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     give(take(one, 8 * G), one);
-    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    vs_arena_synchronized(k.arena, vs_arena_ticket(k.arena));
     take(two, 8 * G);
-    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().stream_waits + stats().host_waits, 0);
     end();
 }
 
@@ -260,10 +260,10 @@ static void a_free_is_not_covered_by_a_ticket_that_is_older(void **state)
     begin(8);
     k.lag = 100;
     k.capturing = true;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     uint64_t first = take(one, 8 * G), ticket = vs_arena_ticket(k.arena), second;
     give(first, one);
-    vs_arena_settled(k.arena, ticket);
+    vs_arena_synchronized(k.arena, ticket);
     assert_int_equal(vs_arena_malloc(k.arena, two, G, &second), VS_BACKING_OUT_OF_MEMORY);
     end();
 }
@@ -290,7 +290,7 @@ static void a_block_that_another_stream_uses_waits_for_it(void **state)
     begin(8);
     k.capturing = true;
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     uint64_t block = take(one, 8 * G), again;
     assert_int_equal(vs_arena_use(k.arena, block, two), 0);
     give(block, one);
@@ -318,51 +318,52 @@ static void a_pinned_block_is_not_reused_before_the_last_unpin(void **state)
     end();
 }
 
-/* What a view used last: its own lane goes on, another waits. */
-static void a_view_of_what_others_freed_is_used_after_a_wait(void **state)
+/* What an alias mapping used last: its own queue goes on, another waits. */
+static void an_alias_of_what_others_freed_is_used_after_a_wait(void **state)
 {
     uint64_t b[16];
     begin(24);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     make_gaps(one, G, 16, b);
     take(two, 8 * G);
     assert_int_equal(k.aliases, 8);
     assert_int_equal(stats().reserved, 16 * G);
-    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().stream_waits, 1);
     end();
 }
 
-/* The second stream needs half of the view, and waits for that half only: the other one may still be in use.
+/* The second stream needs half of the alias mapping, and waits for that half only: the other one may still be
+ * in use.
  */
-static void a_view_that_one_stream_freed_serves_another_and_goes_when_both_are_done(void **state)
+static void an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are_done(void **state)
 {
     uint64_t b[16];
     begin(24);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     make_gaps(one, G, 16, b);
-    uint64_t view = take(one, 8 * G), calls = k.driver_calls;
-    give(view, one);
-    assert_int_equal(take(two, 4 * G), view);
+    uint64_t alias = take(one, 8 * G), calls = k.driver_calls;
+    give(alias, one);
+    assert_int_equal(take(two, 4 * G), alias);
     assert_int_equal(k.driver_calls, calls);
-    assert_int_equal(stats().view_hits, 1);
-    assert_int_equal(stats().follows, 1);
-    give(view, two);
+    assert_int_equal(stats().alias_hits, 1);
+    assert_int_equal(stats().stream_waits, 1);
+    give(alias, two);
     vs_order_done(k.arena, two, k.arena->seq_now);
-    assert_false(vs_view_complete(k.arena, &k.arena->view[0]));
+    assert_false(vs_alias_complete(k.arena, &k.arena->alias[0]));
     vs_order_done(k.arena, one, k.arena->seq_now);
-    assert_true(vs_view_complete(k.arena, &k.arena->view[0]));
+    assert_true(vs_alias_complete(k.arena, &k.arena->alias[0]));
     end();
 }
 
-/* Bytes, not granules: the other stream's block lies between the first one's. */
-static void another_stream_gets_a_hole_below_a_granule_after_a_wait(void **state)
+/* Bytes, not chunks: the other stream's block lies between the first one's. */
+static void another_stream_gets_a_free_extent_below_a_chunk_after_a_wait(void **state)
 {
     uint64_t b[4];
     begin(8);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     for (int i = 0; i < 4; i++)
         b[i] = take(one, G / 2);
     kit_own(&k, b[1], G / 2, 1, 1);
@@ -370,76 +371,76 @@ static void another_stream_gets_a_hole_below_a_granule_after_a_wait(void **state
     assert_int_equal(vs_arena_free(k.arena, b[1], one, 0), 0);
     assert_int_equal(take(two, G / 2), b[1]);
     kit_own(&k, b[1], G / 2, 2, 2); /* checks that the wait was for enough */
-    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().stream_waits, 1);
     assert_int_equal(stats().reserved, 2 * G);
     end();
 }
 
 static void where_no_stream_may_wait_only_what_is_complete_is_used(void **state)
 {
-    struct vs_arena_config config = {.no_follows = true};
+    struct vs_arena_config config = {.no_stream_waits = true};
     uint64_t b[2], again;
     kit_begin(&k, 64, &config);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     b[0] = take(one, 4 * G), b[1] = take(one, G);
     give(b[0], one);
     again = take(two, 4 * G);
     assert_true(again != b[0]);
-    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().stream_waits + stats().host_waits, 0);
     assert_int_equal(stats().reserved, 9 * G);
     give(again, two);
-    vs_arena_settled(k.arena, vs_arena_ticket(k.arena));
+    vs_arena_synchronized(k.arena, vs_arena_ticket(k.arena));
     assert_int_equal(take(two, 4 * G) % G, 0);
     take(two, 4 * G); /* the first one's, complete by now */
-    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().stream_waits + stats().host_waits, 0);
     assert_int_equal(stats().reserved, 9 * G);
     end();
 }
 
 static void where_no_stream_may_wait_nothing_is_mapped_for_nothing(void **state)
 {
-    struct vs_arena_config config = {.no_follows = true};
+    struct vs_arena_config config = {.no_stream_waits = true};
     uint64_t b[16];
     kit_begin(&k, 64, &config);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     make_gaps(one, G, 16, b);
     take(two, 6 * G); /* of none of the eight that the first one freed */
     assert_int_equal(k.aliases, 0);
     assert_int_equal(stats().reserved, 22 * G);
-    assert_int_equal(stats().follows + stats().settles, 0);
+    assert_int_equal(stats().stream_waits + stats().host_waits, 0);
     take(one, 6 * G);
     assert_int_equal(k.aliases, 6);
     end();
 }
 
-static void a_hole_is_left_to_its_lane_for_some_frees(void **state)
+static void a_free_extent_is_left_to_its_queue_for_some_frees(void **state)
 {
     struct vs_arena_config config = {.keep_frees = 4};
     uint64_t b[2], other;
     kit_begin(&k, 64, &config);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     b[0] = take(one, 2 * G), b[1] = take(one, G);
     other = take(two, 4 * G), take(two, G);
     give(other, two); /* larger, but its own */
     give(b[0], one);
     other = take(two, 2 * G);
     assert_true(other != b[0]);
-    assert_int_equal(stats().follows, 0);
+    assert_int_equal(stats().stream_waits, 0);
     for (int i = 0; i < 4; i++)
         give(take(two, 512), two);
     assert_int_equal(take(two, 2 * G), b[0]); /* the best fit, by now */
-    assert_int_equal(stats().follows, 1);
+    assert_int_equal(stats().stream_waits, 1);
     end();
 }
 
-static void holes_of_two_streams_serve_one_request(void **state)
+static void free_extents_of_two_streams_serve_one_request(void **state)
 {
     begin(8);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0), three = lane_of(3, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0), three = queue_of(3, 0);
     uint64_t first = take(one, 3 * G / 2), second = take(two, 5 * G / 2);
     kit_own(&k, first, 3 * G / 2, 1, 1);
     kit_own(&k, second, 5 * G / 2, 2, 2);
@@ -449,7 +450,7 @@ static void holes_of_two_streams_serve_one_request(void **state)
     assert_int_equal(vs_arena_free(k.arena, second, two, 0), 0);
     assert_int_equal(take(three, 4 * G), first);
     kit_own(&k, first, 4 * G, 3, 3);
-    assert_int_equal(stats().follows, 2);
+    assert_int_equal(stats().stream_waits, 2);
     assert_int_equal(stats().reserved, 4 * G);
     end();
 }
@@ -460,18 +461,18 @@ static void the_device_s_speed_does_not_move_a_block(void **state)
     uint64_t places[2][200];
     for (int fast = 0; fast < 2; fast++) {
         uint64_t b[20] = {0};
-        uint32_t owner[20], lane[4];
+        uint32_t owner[20], queue[4];
         begin(200);
         k.lag = fast ? 0 : 100;
         for (uint32_t i = 0; i < 4; i++)
-            lane[i] = lane_of(i + 1, 0);
+            queue[i] = queue_of(i + 1, 0);
         uint64_t random = 7;
         for (int i = 0; i < 200; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             uint32_t slot = (uint32_t)(random >> 33) % 20;
             if (b[slot])
                 give(b[slot], owner[slot]);
-            owner[slot] = lane[(random >> 40) % 4];
+            owner[slot] = queue[(random >> 40) % 4];
             b[slot] = places[fast][i] = take(owner[slot], 512 + (random >> 45) % (3 * G));
         }
         end();
@@ -483,14 +484,14 @@ static void without_waits_others_memory_is_left_alone(void **state)
 {
     begin(16);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
     uint64_t first = take(one, 4 * G);
     give(first, one);
     k.capturing = true;
     uint64_t second = take(two, 4 * G); /* new ones, which join nothing that is not done */
     assert_true(second != first);
     assert_int_equal(stats().reserved, 8 * G);
-    assert_int_equal(stats().follows, 0);
+    assert_int_equal(stats().stream_waits, 0);
     end();
 }
 
@@ -498,17 +499,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_begin_at_multiples_of_512_and_keep_their_size),
-        cmocka_unit_test(small_blocks_share_a_granule),
-        cmocka_unit_test(the_smallest_hole_that_fits_is_taken_and_the_lowest_of_equals),
-        cmocka_unit_test(neighbouring_holes_become_one),
-        cmocka_unit_test(a_heap_that_grows_uses_the_hole_at_its_top),
-        cmocka_unit_test(idle_granules_that_are_apart_serve_a_large_block),
-        cmocka_unit_test(a_view_serves_again_without_a_call),
-        cmocka_unit_test(a_view_is_made_of_the_lowest_idle_granules),
-        cmocka_unit_test(a_hole_under_a_live_view_is_no_hole),
+        cmocka_unit_test(small_blocks_share_a_chunk),
+        cmocka_unit_test(the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals),
+        cmocka_unit_test(neighbouring_free_extents_become_one),
+        cmocka_unit_test(a_heap_that_grows_uses_the_free_extent_at_its_top),
+        cmocka_unit_test(idle_chunks_that_are_apart_serve_a_large_block),
+        cmocka_unit_test(an_alias_serves_again_without_a_call),
+        cmocka_unit_test(an_alias_is_made_of_the_lowest_idle_chunks),
+        cmocka_unit_test(a_free_extent_under_a_live_alias_is_no_free_extent),
         cmocka_unit_test(a_loop_that_repeats_itself_needs_no_call),
-        cmocka_unit_test(where_addresses_are_scarce_views_do_with_fewer),
-        cmocka_unit_test(there_may_be_any_number_of_view_sizes),
+        cmocka_unit_test(where_addresses_are_scarce_aliases_do_with_fewer),
+        cmocka_unit_test(there_may_be_any_number_of_alias_sizes),
         cmocka_unit_test(mappings_stay_under_their_limit),
         cmocka_unit_test(every_mapping_gets_the_peers),
         cmocka_unit_test(another_stream_gets_memory_only_when_the_free_is_complete),
@@ -517,13 +518,13 @@ int main(void)
         cmocka_unit_test(a_deferred_free_waits_for_the_device),
         cmocka_unit_test(a_block_that_another_stream_uses_waits_for_it),
         cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
-        cmocka_unit_test(a_view_of_what_others_freed_is_used_after_a_wait),
-        cmocka_unit_test(a_view_that_one_stream_freed_serves_another_and_goes_when_both_are_done),
-        cmocka_unit_test(another_stream_gets_a_hole_below_a_granule_after_a_wait),
+        cmocka_unit_test(an_alias_of_what_others_freed_is_used_after_a_wait),
+        cmocka_unit_test(an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are_done),
+        cmocka_unit_test(another_stream_gets_a_free_extent_below_a_chunk_after_a_wait),
         cmocka_unit_test(where_no_stream_may_wait_only_what_is_complete_is_used),
         cmocka_unit_test(where_no_stream_may_wait_nothing_is_mapped_for_nothing),
-        cmocka_unit_test(a_hole_is_left_to_its_lane_for_some_frees),
-        cmocka_unit_test(holes_of_two_streams_serve_one_request),
+        cmocka_unit_test(a_free_extent_is_left_to_its_queue_for_some_frees),
+        cmocka_unit_test(free_extents_of_two_streams_serve_one_request),
         cmocka_unit_test(the_device_s_speed_does_not_move_a_block),
         cmocka_unit_test(without_waits_others_memory_is_left_alone),
     };

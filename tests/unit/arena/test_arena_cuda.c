@@ -2,7 +2,7 @@
  * test_arena_cuda.c - the arena over the simulated driver: real mappings, real streams, real words.
  *
  * Every block is filled by its stream when it is handed out, and words of it are read back by its stream just
- * before it is freed, all without waiting: a block that two own at once, a granule mapped at a wrong place,
+ * before it is freed, all without waiting: a block that two own at once, a chunk mapped at a wrong place,
  * or memory that another stream gets too early shows as a wrong word.  Also: what the driver says of the
  * arena's calls, refused ones included.
  */
@@ -22,7 +22,7 @@ static struct vs_arena *arena;
 static void open_arena(uint64_t capacity)
 {
     struct vs_backing backing;
-    struct vs_arena_config config = {.capacity = capacity, .mark_bytes = 4 * MIB};
+    struct vs_arena_config config = {.capacity = capacity, .record_bytes = 4 * MIB};
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&cuda.context, 0));
 #define X(symbol, parameters) cuda.call.symbol = symbol;
@@ -61,10 +61,10 @@ static uint32_t rnd(uint32_t below)
 
 static struct block {
     uint64_t address, size;
-    uint32_t stream, lane, id;
+    uint32_t stream, queue, id;
 } block[BLOCKS];
 static CUstream stream[STREAMS];
-static uint32_t lane[STREAMS];
+static uint32_t queue[STREAMS];
 static uint32_t (*seen)[WORDS], *wanted; /* by free */
 static uint32_t frees, ids;
 
@@ -72,9 +72,9 @@ static void take(struct block *b)
 {
     uint32_t s = rnd(STREAMS);
     uint64_t size = rnd(3) ? 4 + rnd(5 * MIB) : 4 + rnd(300000);
-    if (vs_arena_malloc(arena, lane[s], size, &b->address) != 0)
+    if (vs_arena_malloc(arena, queue[s], size, &b->address) != 0)
         return;
-    *b = (struct block){b->address, size & ~3ull, s, lane[s], ++ids};
+    *b = (struct block){b->address, size & ~3ull, s, queue[s], ++ids};
     OK(cuMemsetD32Async(b->address, b->id, b->size / 4, stream[s]));
 }
 
@@ -85,7 +85,7 @@ static void give(struct block *b)
         OK(cuMemcpyDtoHAsync_v2(&seen[frees][i], b->address + at, 4, stream[b->stream]));
     }
     wanted[frees++] = b->id;
-    CHECK(vs_arena_free(arena, b->address, b->lane, 0) == 0);
+    CHECK(vs_arena_free(arena, b->address, b->queue, 0) == 0);
     b->size = 0;
 }
 
@@ -96,7 +96,7 @@ static void no_word_is_ever_anothers(void)
     OK(cuCtxSetCurrent(cuda.context));
     for (int i = 0; i < STREAMS; i++) {
         OK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
-        CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)stream[i], 0, &lane[i]) == 0);
+        CHECK(vs_arena_open_queue(arena, (uint64_t)(uintptr_t)stream[i], 0, &queue[i]) == 0);
     }
     OK(cuMemHostAlloc((void **)&seen, ROUNDS * sizeof *seen, 0));
     wanted = calloc(ROUNDS, sizeof *wanted);
@@ -113,11 +113,11 @@ static void no_word_is_ever_anothers(void)
             CHECK(seen[f][i] == wanted[f]);
     struct vs_arena_stats s;
     vs_arena_stats(arena, &s);
-    CHECK(frees > ROUNDS / 3 && s.aliased > 0 && s.follows > 0);
+    CHECK(frees > ROUNDS / 3 && s.aliased > 0 && s.stream_waits > 0);
     close_arena();
 }
 
-/* ---- the driver's view ---- */
+/* ---- the driver's alias mapping ---- */
 
 static void all_memory_goes_back_to_the_device(void)
 {
@@ -130,7 +130,7 @@ static void all_memory_goes_back_to_the_device(void)
     CHECK(used_bytes() == before + 40 * MIB);
     for (int i = 0; i < 20; i += 2)
         CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
-    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 16 * MIB, &address[0]) == 0); /* a view */
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 16 * MIB, &address[0]) == 0); /* an alias mapping */
     CHECK(used_bytes() == before + 40 * MIB);
     OK(cuMemsetD32_v2(address[0], 7, 4 * MIB)); /* one block, whatever lies behind it */
     CHECK(vs_arena_trim(arena, 0) == 0);
@@ -194,7 +194,7 @@ static unsigned refuse_each(uint64_t before)
     return call;
 }
 
-static void no_context_loses_no_granule(void)
+static void no_context_loses_no_chunk(void)
 {
     struct vs_arena_stats stats;
     CUcontext other;
@@ -202,7 +202,7 @@ static void no_context_loses_no_granule(void)
     OK(cuCtxCreate(&other, NULL, 0, 0));
     uint64_t before = used_bytes();
     cuda.call.cuCtxGetCurrent = no_current;
-    CHECK(refuse_each(before) > 6); /* to settle, to unmap, and to release each of several granules */
+    CHECK(refuse_each(before) > 6); /* to synchronize, to unmap, and to release each of several chunks */
     cuda.call.cuCtxGetCurrent = cuCtxGetCurrent;
     cuda.call.cuCtxPushCurrent_v2 = no_push;
     CHECK(refuse_each(before) > 6);
@@ -212,8 +212,8 @@ static void no_context_loses_no_granule(void)
     close_arena();
 }
 
-/* What network cards and other processes need of memory is asked for with every granule. */
-static void granules_can_be_registered_and_exported(void)
+/* What network cards and other processes need of memory is asked for with every chunk. */
+static void chunks_can_be_registered_and_exported(void)
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
@@ -240,26 +240,26 @@ static uint64_t far_access(uint64_t address, uint64_t size)
     return reached;
 }
 
-/* Mappings that are there, and those to come: of granules and of views. */
+/* Mappings that are there, and those to come: of chunks and of alias mappings. */
 static void a_peer_reaches_every_mapping(void)
 {
-    uint64_t address[12], view, late;
+    uint64_t address[12], alias, late;
     open_arena(512 * MIB);
     for (int i = 0; i < 12; i++)
         CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address[i]) == 0);
     for (int i = 0; i < 12; i += 2)
         CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
-    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 6 * MIB, &view) == 0);
-    CHECK(far_access(address[1], 2 * MIB) == 0 && far_access(view, 6 * MIB) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 6 * MIB, &alias) == 0);
+    CHECK(far_access(address[1], 2 * MIB) == 0 && far_access(alias, 6 * MIB) == 0);
     CHECK(vs_arena_set_peers(arena, 1u << 1) == 0);
     for (int i = 1; i < 12; i += 2)
         CHECK(far_access(address[i], 2 * MIB) == 1);
-    CHECK(far_access(view, 6 * MIB) == 3);
+    CHECK(far_access(alias, 6 * MIB) == 3);
     CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 40 * MIB, &late) == 0);
     CHECK(far_access(late, 40 * MIB) == 20);
-    CHECK(vs_arena_free(arena, view, VS_ARENA_ANY, 0) == 0);
-    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 12 * MIB, &view) == 0); /* another view */
-    CHECK(far_access(view, 12 * MIB) == 6);
+    CHECK(vs_arena_free(arena, alias, VS_ARENA_ANY, 0) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 12 * MIB, &alias) == 0); /* another alias mapping */
+    CHECK(far_access(alias, 12 * MIB) == 6);
     close_arena();
 }
 
@@ -286,8 +286,8 @@ static void a_capture_is_not_spoilt(void)
     OK(cuCtxSetCurrent(cuda.context));
     OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
-    CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)a, 0, &one) == 0);
-    CHECK(vs_arena_open_lane(arena, (uint64_t)(uintptr_t)b, 0, &two) == 0);
+    CHECK(vs_arena_open_queue(arena, (uint64_t)(uintptr_t)a, 0, &one) == 0);
+    CHECK(vs_arena_open_queue(arena, (uint64_t)(uintptr_t)b, 0, &two) == 0);
     CHECK(vs_arena_malloc(arena, one, 12 * MIB, &first) == 0);
     OK(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
     capturing = 1;
@@ -327,7 +327,7 @@ static void errors(void **state)
 
 static void missing_contexts(void **state)
 {
-    in_a_child(no_context_loses_no_granule, NULL, NULL);
+    in_a_child(no_context_loses_no_chunk, NULL, NULL);
 }
 
 static uint64_t clock_ns, clock_step;
@@ -345,9 +345,9 @@ static void note_slow(const struct vs_backing_cuda *b)
     slow_made = b->made;
 }
 
-/* Each granule takes STEP: whoever waits for two seconds, and long for each, is told once.
+/* Each chunk takes STEP: whoever waits for two seconds, and long for each, is told once.
  */
-static void make_granules(uint64_t step)
+static void make_chunks(uint64_t step)
 {
     uint64_t address;
     clock_step = step;
@@ -360,9 +360,9 @@ static void make_granules(uint64_t step)
 
 static void a_slow_driver_is_told_once(void)
 {
-    make_granules(100000); /* 2000 granules in 0.4 s: busy, but no hang */
+    make_chunks(100000); /* 2000 chunks in 0.4 s: busy, but no hang */
     CHECK(slow_calls == 0);
-    make_granules(1200000);
+    make_chunks(1200000);
     CHECK(slow_calls == 1 && slow_made > 1600 && slow_made < 1700);
 }
 
@@ -373,7 +373,7 @@ static void slow_drivers(void **state)
 
 static void capabilities(void **state)
 {
-    in_a_child(granules_can_be_registered_and_exported, NULL, NULL);
+    in_a_child(chunks_can_be_registered_and_exported, NULL, NULL);
 }
 
 static void peers(void **state)

@@ -1,7 +1,7 @@
 /*
  * test_arena_exhaustive.c - every sequence of few operations on a tiny device, against the reference.
  *
- * Four granules, two streams and memory without one, three sizes, frees, a wait of the caller, a trim: all
+ * Four chunks, two streams and memory without one, three sizes, frees, a wait of the caller, a trim: all
  * sequences of ARENA_DEPTH operations (default 4; 3 under the thread sanitizer, as there is one thread), with
  * a device that is infinitely slow and with one that is done at once.
  */
@@ -18,7 +18,7 @@
 #define DEPTH 4
 #endif
 
-#define G       KIT_GRANULE
+#define G       KIT_CHUNK
 #define LIVE    8
 #define SIZES   3
 #define STREAMS 3
@@ -32,7 +32,7 @@ static struct {
 } block[LIVE];
 
 static const uint64_t sizes[SIZES] = {512, G + 512, 3 * G};
-static uint32_t lane[STREAMS];
+static uint32_t queue[STREAMS];
 
 static bool allocate(uint32_t stream, uint64_t size)
 {
@@ -40,12 +40,12 @@ static bool allocate(uint32_t stream, uint64_t size)
         if (block[i].size)
             continue;
         uint64_t address;
-        if (stream && !lane[stream])
-            KIT_CHECK(vs_arena_open_lane(k.arena, stream, 0, &lane[stream]) == 0);
-        int status = vs_arena_malloc(k.arena, lane[stream], size, &address);
+        if (stream && !queue[stream])
+            KIT_CHECK(vs_arena_open_queue(k.arena, stream, 0, &queue[stream]) == 0);
+        int status = vs_arena_malloc(k.arena, queue[stream], size, &address);
         KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
         if (status != 0) {
-            KIT_CHECK(granules_for(k.arena, size) > k.capacity - k.granules);
+            KIT_CHECK(chunks_for(k.arena, size) > k.capacity - k.chunks);
             return true;
         }
         kit_own(&k, address, kit_rounded(size), i, stream);
@@ -63,7 +63,7 @@ static bool release(uint32_t i)
         return false;
     uint32_t s = block[i].stream;
     kit_disown(&k, block[i].address, kit_rounded(block[i].size), i, s ? 1ull << s : 0, false);
-    KIT_CHECK(vs_arena_free(k.arena, block[i].address, lane[s], 0) == 0);
+    KIT_CHECK(vs_arena_free(k.arena, block[i].address, queue[s], 0) == 0);
     block[i].size = 0;
     return true;
 }
@@ -79,7 +79,7 @@ static bool operate(uint32_t choice)
         return vs_arena_trim(k.arena, 0) == 0;
     uint64_t ticket = vs_arena_ticket(k.arena);
     kit_learn_all(&k, k.freed);
-    vs_arena_settled(k.arena, ticket);
+    vs_arena_synchronized(k.arena, ticket);
     return true;
 }
 
@@ -87,7 +87,7 @@ static void finish(void)
 {
     for (uint32_t i = 0; i < LIVE; i++)
         release(i);
-    KIT_CHECK(vs_arena_trim(k.arena, 0) == 0 && k.granules == 0);
+    KIT_CHECK(vs_arena_trim(k.arena, 0) == 0 && k.chunks == 0);
     arena_check(k.arena);
     kit_end(&k);
 }
@@ -99,7 +99,7 @@ static int play(const uint32_t *choice, int depth, int lag)
     kit_begin(&k, 4, NULL);
     k.lag = lag;
     memset(block, 0, sizeof block);
-    memset(lane, 0, sizeof lane);
+    memset(queue, 0, sizeof queue);
     while (done < depth && operate(choice[done]))
         done++;
     if (done == depth)

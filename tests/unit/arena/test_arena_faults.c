@@ -2,11 +2,11 @@
  * test_arena_faults.c - every call that can fail fails once, at every place of a run, and nothing comes of
  * it.
  *
- * One run goes through all that the arena does: growing, views, other streams, waiting, deferred frees,
- * trimming, running out of memory.  It is played once for each call of the backing in it, that call failing,
- * and once for each piece of memory that the books ask for, that being refused.  Each time: only the request
- * that needed it may fail, with that error or for lack of memory; the books are right after every step; the
- * run goes on.
+ * One run goes through all that the arena does: growing, alias mappings, other streams, waiting, deferred
+ * frees, trimming, running out of memory.  It is played once for each call of the backing in it, that call
+ * failing, and once for each piece of memory that the books ask for, that being refused.  Each time: only the
+ * request that needed it may fail, with that error or for lack of memory; the books are right after every
+ * step; the run goes on.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "arena_check.h"
 
-#define G      KIT_GRANULE
+#define G      KIT_CHUNK
 #define BLOCKS 64
 
 static struct kit k;
@@ -23,15 +23,15 @@ static struct {
     uint64_t address, size;
     uint32_t stream;
 } block[BLOCKS];
-static uint32_t lane[4];
+static uint32_t queue[4];
 static int refused, last_error;
 
 static void take(uint32_t i, uint32_t stream, uint64_t size)
 {
     uint64_t address;
-    if (stream && !lane[stream] && vs_arena_open_lane(k.arena, stream, 0, &lane[stream]) != 0)
+    if (stream && !queue[stream] && vs_arena_open_queue(k.arena, stream, 0, &queue[stream]) != 0)
         return;
-    int status = vs_arena_malloc(k.arena, lane[stream], size, &address);
+    int status = vs_arena_malloc(k.arena, queue[stream], size, &address);
     if (status != 0) {
         refused++;
         last_error = status;
@@ -49,7 +49,7 @@ static void give(uint32_t i, unsigned flags)
     if (!block[i].size)
         return;
     kit_disown(&k, block[i].address, kit_rounded(block[i].size), i, 1ull << s & ~1ull, flags != 0);
-    KIT_CHECK(vs_arena_free(k.arena, block[i].address, lane[s], flags) == 0);
+    KIT_CHECK(vs_arena_free(k.arena, block[i].address, queue[s], flags) == 0);
     block[i].size = 0;
 }
 
@@ -65,7 +65,7 @@ static void fill(uint32_t stream)
 static void the_run(void)
 {
     fill(1);
-    take(30, 1, 4 * G); /* a view */
+    take(30, 1, 4 * G); /* an alias mapping */
     arena_check(k.arena);
     give(30, 0);
     take(31, 2, 5 * G); /* of another stream */
@@ -97,7 +97,7 @@ static void finish(void)
     KIT_CHECK(vs_arena_trim(k.arena, 0) == 0);
     arena_check(k.arena);
     KIT_CHECK(k.arena->stats.allocated == 0 && k.arena->stats.deferred == 0);
-    KIT_CHECK(k.granules == 0 || k.unmap_failed || k.arena->stats.lost);
+    KIT_CHECK(k.chunks == 0 || k.unmap_failed || k.arena->stats.lost);
     kit_end(&k);
 }
 
@@ -106,7 +106,7 @@ static void start(void)
     kit_begin(&k, 40, NULL);
     k.lag = 50;
     memset(block, 0, sizeof block);
-    memset(lane, 0, sizeof lane);
+    memset(queue, 0, sizeof queue);
     refused = last_error = 0;
 }
 

@@ -29,23 +29,23 @@ static void begin(const struct vs_backing *b, uint64_t capacity)
     assert_int_equal(vs_arena_create(&arena, b, &config), 0);
 }
 
-static uint64_t take(uint32_t lane, uint64_t size)
+static uint64_t take(uint32_t queue, uint64_t size)
 {
     uint64_t address = 0;
-    assert_int_equal(vs_arena_malloc(arena, lane, size, &address), 0);
+    assert_int_equal(vs_arena_malloc(arena, queue, size, &address), 0);
     return address;
 }
 
-static void give(uint64_t address, uint32_t lane)
+static void give(uint64_t address, uint32_t queue)
 {
-    assert_int_equal(vs_arena_free(arena, address, lane, 0), 0);
+    assert_int_equal(vs_arena_free(arena, address, queue, 0), 0);
 }
 
 static void end(void)
 {
     arena_check(arena);
     vs_arena_destroy(arena);
-    assert_int_equal(count.granules, 0);
+    assert_int_equal(count.chunks, 0);
 }
 
 /* ---- addresses ---- */
@@ -63,28 +63,28 @@ static void windows_may_lie_in_any_order(void **state)
 {
     struct vs_backing b = backing();
     uint64_t blocks[200];
-    uint32_t lanes[4];
+    uint32_t queues[4];
     b.reserve = reserve_downwards;
     next_window = 0x7fff00000000ull << 8;
     begin(&b, 4096 * MIB);
     for (uint32_t i = 0; i < 4; i++)
-        assert_int_equal(vs_arena_open_lane(arena, i, 0, &lanes[i]), 0);
+        assert_int_equal(vs_arena_open_queue(arena, i, 0, &queues[i]), 0);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 200; i++)
-            blocks[i] = take(lanes[i % 4], i % 3 ? 1 + i * 40000 : 1 + i);
+            blocks[i] = take(queues[i % 4], i % 3 ? 1 + i * 40000 : 1 + i);
         for (uint32_t i = 0; i < 200; i++) {
             struct vs_arena_block found;
             assert_true(vs_arena_find(arena, blocks[i] + (i % 3 ? i * 40000 : i), &found));
             assert_int_equal(found.address, blocks[i]);
-            assert_int_equal(found.lane, lanes[i % 4]);
+            assert_int_equal(found.queue, queues[i % 4]);
         }
         for (uint32_t i = round % 2; i < 200; i += 2)
-            give(blocks[i], lanes[i % 4]);
-        uint64_t large = take(lanes[round], 300 * MIB);
+            give(blocks[i], queues[i % 4]);
+        uint64_t large = take(queues[round], 300 * MIB);
         arena_check(arena);
-        give(large, lanes[round]);
+        give(large, queues[round]);
         for (uint32_t i = !(round % 2); i < 200; i += 2)
-            give(blocks[i], lanes[i % 4]);
+            give(blocks[i], queues[i % 4]);
     }
     end();
 }
@@ -126,7 +126,7 @@ static void sizes_that_no_device_has_are_refused(void **state)
         assert_int_equal(vs_arena_malloc(arena, 0, UINT64_MAX - less, &address), VS_BACKING_OUT_OF_MEMORY);
     assert_int_equal(address, 42);
     give(take(0, 256 * MIB), 0); /* and what it has is not */
-    assert_int_equal(count.granules, 128);
+    assert_int_equal(count.chunks, 128);
     end();
 }
 
@@ -145,7 +145,7 @@ static void a_device_may_have_no_memory_or_more_than_there_is(void **state)
     }
 }
 
-/* One granule more than 2^19 of them: 1 TiB of 2 MiB, as much as a heap has room for. */
+/* One chunk more than 2^19 of them: 1 TiB of 2 MiB, as much as a heap has room for. */
 static void a_heap_that_is_full_says_so(void **state)
 {
     uint64_t address, whole;
@@ -193,17 +193,17 @@ static int refuse_range(void *context, uint64_t address, uint64_t size)
     return 719;
 }
 
-static int refuse_mark(void *context, uint64_t stream, uint64_t *mark)
+static int refuse_record(void *context, uint64_t stream, uint64_t *event)
 {
     return 719;
 }
 
-static int refuse_follow(void *context, uint64_t stream, uint64_t mark)
+static int refuse_stream_wait(void *context, uint64_t stream, uint64_t event)
 {
     return 719;
 }
 
-static int refuse_settle(void *context)
+static int refuse_synchronize(void *context)
 {
     return 719;
 }
@@ -214,32 +214,32 @@ static void a_driver_that_fails_in_everything_is_survived(void **state)
     for (int from = 0; from < 2; from++) {
         struct vs_backing b = backing();
         uint64_t blocks[64] = {0}, address;
-        uint32_t lane[3];
+        uint32_t queue[3];
         begin(&b, 512 * MIB);
         for (uint32_t i = 0; i < 3; i++)
-            assert_int_equal(vs_arena_open_lane(arena, i, 0, &lane[i]), 0);
+            assert_int_equal(vs_arena_open_queue(arena, i, 0, &queue[i]), 0);
         for (uint32_t i = 0; from && i < 64; i++)
-            blocks[i] = take(lane[i % 3], G + i * 4096);
+            blocks[i] = take(queue[i % 3], G + i * 4096);
         struct vs_backing refusing = {b.context,      G,
                                       refuse_reserve, b.unreserve,
                                       refuse_create,  refuse_handle,
                                       refuse_map,     refuse_access,
-                                      refuse_range,   refuse_mark,
-                                      refuse_handle,  refuse_follow,
-                                      b.forget,       refuse_settle,
+                                      refuse_range,   refuse_record,
+                                      refuse_handle,  refuse_stream_wait,
+                                      b.forget,       refuse_synchronize,
                                       refuse_handle,  refuse_create};
         arena->backing = refusing;
         for (uint32_t i = 0; i < 64; i++) {
             if (blocks[i])
                 assert_int_equal(
-                    vs_arena_free(arena, blocks[i], lane[(i + 1) % 3], i % 4 ? 0 : VS_FREE_DEFER), 0);
-            vs_arena_malloc(arena, lane[i % 3], 3 * G + i * 12345, &address);
+                    vs_arena_free(arena, blocks[i], queue[(i + 1) % 3], i % 4 ? 0 : VS_FREE_DEFER), 0);
+            vs_arena_malloc(arena, queue[i % 3], 3 * G + i * 12345, &address);
             vs_arena_malloc(arena, VS_ARENA_ANY, 1 + i * 500000, &address);
             arena_check(arena);
         }
         assert_int_equal(vs_arena_trim(arena, 0), 719);
         vs_arena_set_peers(arena, 3);
-        vs_arena_retire_lane(arena, lane[0]);
+        vs_arena_retire_queue(arena, queue[0]);
         arena_check(arena);
         arena->backing = b;
         vs_arena_destroy(arena);
@@ -266,24 +266,24 @@ static void books_that_the_host_has_no_room_for_are_refused(void **state)
 
 /* ---- callers ---- */
 
-static void more_streams_than_lanes_share_the_one_of_none(void **state)
+static void more_streams_than_queues_share_the_one_of_none(void **state)
 {
     struct vs_backing b = backing();
-    uint32_t lane[64], own = 0;
+    uint32_t queue[64], own = 0;
     uint64_t blocks[64];
     begin(&b, 1024 * MIB);
     for (uint64_t i = 0; i < 64; i++) {
-        lane[i] = VS_ARENA_ANY;
-        own += vs_arena_open_lane(arena, i, 0, &lane[i]) == 0;
+        queue[i] = VS_ARENA_ANY;
+        own += vs_arena_open_queue(arena, i, 0, &queue[i]) == 0;
     }
-    assert_int_equal(own, VS_ARENA_LANES - 1);
+    assert_int_equal(own, VS_ARENA_QUEUES - 1);
     for (int round = 0; round < 20; round++) {
         for (uint32_t i = 0; i < 64; i++)
-            blocks[i] = take(lane[i], 1 + i * 150000);
+            blocks[i] = take(queue[i], 1 + i * 150000);
         arena_check(arena);
         for (uint32_t i = 0; i < 64; i++)
             assert_int_equal(
-                vs_arena_free(arena, blocks[i], lane[i], lane[i] == VS_ARENA_ANY ? VS_FREE_DEFER : 0), 0);
+                vs_arena_free(arena, blocks[i], queue[i], queue[i] == VS_ARENA_ANY ? VS_FREE_DEFER : 0), 0);
     }
     end();
 }
@@ -298,7 +298,7 @@ int main(void)
         cmocka_unit_test(a_heap_that_is_full_says_so),
         cmocka_unit_test(a_driver_that_fails_in_everything_is_survived),
         cmocka_unit_test(books_that_the_host_has_no_room_for_are_refused),
-        cmocka_unit_test(more_streams_than_lanes_share_the_one_of_none),
+        cmocka_unit_test(more_streams_than_queues_share_the_one_of_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

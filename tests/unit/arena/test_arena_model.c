@@ -18,8 +18,8 @@
 #define BLOCKS 300
 
 struct block {
-    uint64_t address, asked, users;
-    uint32_t lane, pins;
+    uint64_t address, requested, users;
+    uint32_t queue, pins;
     uint32_t stream;
     bool live, pinned, ordered;
 };
@@ -34,9 +34,9 @@ struct trial {
     struct kit kit;
     struct ways w;
     struct block block[BLOCKS];
-    uint32_t lane[KIT_STREAMS];  /* of a stream; 0: none */
+    uint32_t queue[KIT_STREAMS]; /* of a stream; 0: none */
     uint32_t place[16], streams; /* the streams that are there now; how many there ever were */
-    bool private[VS_ARENA_LANES];
+    bool private[VS_ARENA_QUEUES];
     uint64_t allocated, ordered, high_ordered;
     uint64_t refused, served;
 };
@@ -53,22 +53,22 @@ static uint64_t random_size(struct trial *r)
         return 1 + rnd(r, 1024);
     case 1:
     case 2:
-        return 1 + rnd(r, 3 * KIT_GRANULE);
+        return 1 + rnd(r, 3 * KIT_CHUNK);
     case 3:
-        return KIT_GRANULE * (1 + rnd(r, 6));
+        return KIT_CHUNK * (1 + rnd(r, 6));
     case 4:
         return (1 + rnd(r, 4)) * 3 * VS_ARENA_UNIT; /* few sizes, met again */
     default:
-        return 1 + rnd(r, r->w.large * KIT_GRANULE);
+        return 1 + rnd(r, r->w.large * KIT_CHUNK);
     }
 }
 
 static uint32_t pick_stream(struct trial *r)
 {
     uint32_t s = r->place[rnd(r, r->w.streams + 1)];
-    if (s && !r->lane[s]) {
+    if (s && !r->queue[s]) {
         unsigned flags = r->w.privates && rnd(r, 4) == 0 ? 1 + rnd(r, 3) : 0;
-        if (vs_arena_open_lane(r->kit.arena, s, flags, &r->lane[s]) != 0)
+        if (vs_arena_open_queue(r->kit.arena, s, flags, &r->queue[s]) != 0)
             return 0;
     }
     return s;
@@ -77,10 +77,10 @@ static uint32_t pick_stream(struct trial *r)
 static void check_found(struct trial *r, const struct block *b)
 {
     struct vs_arena_block found;
-    uint64_t inside = b->address + rnd(r, (uint32_t)(b->asked ? b->asked : 1));
-    KIT_CHECK(b->asked == 0 || vs_arena_find(r->kit.arena, inside, &found));
-    KIT_CHECK(b->asked == 0 ||
-              (found.address == b->address && found.size == b->asked && found.lane == b->lane));
+    uint64_t inside = b->address + rnd(r, (uint32_t)(b->requested ? b->requested : 1));
+    KIT_CHECK(b->requested == 0 || vs_arena_find(r->kit.arena, inside, &found));
+    KIT_CHECK(b->requested == 0 ||
+              (found.address == b->address && found.size == b->requested && found.queue == b->queue));
 }
 
 static void allocate(struct trial *r, uint32_t i)
@@ -91,18 +91,18 @@ static void allocate(struct trial *r, uint32_t i)
     r->kit.faults_seen = false;
     bool ordered = size % 3 == 0;
     int status =
-        vs_arena_malloc_as(r->kit.arena, r->lane[s], ordered ? VS_MALLOC_ORDERED : 0, size, &b->address);
+        vs_arena_malloc_as(r->kit.arena, r->queue[s], ordered ? VS_MALLOC_ORDERED : 0, size, &b->address);
     bool fault = r->kit.faults_seen;
     r->kit.faults_seen |= faults;
     if (status != 0) {
         KIT_CHECK(fault || r->kit.unmap_failed || status == VS_BACKING_OUT_OF_MEMORY);
         if (!r->kit.faults_seen && !r->kit.capturing && !r->w.privates) /* then the device is full indeed */
-            KIT_CHECK(granules_for(r->kit.arena, size) > r->kit.capacity - r->kit.granules);
+            KIT_CHECK(chunks_for(r->kit.arena, size) > r->kit.capacity - r->kit.chunks);
         r->refused++;
         return;
     }
     r->served++;
-    *b = (struct block){b->address, size, 1ull << s, r->lane[s], 0, s, true, false, ordered};
+    *b = (struct block){b->address, size, 1ull << s, r->queue[s], 0, s, true, false, ordered};
     r->allocated += kit_rounded(size);
     r->ordered += ordered ? kit_rounded(size) : 0;
     r->high_ordered = r->ordered > r->high_ordered ? r->ordered : r->high_ordered;
@@ -115,24 +115,25 @@ static void release(struct trial *r, uint32_t i)
     struct block *b = &r->block[i];
     unsigned flags = r->w.defers && rnd(r, 6) == 0 ? VS_FREE_DEFER | (rnd(r, 2) ? VS_FREE_NO_WAIT : 0) : 0;
     uint32_t s = r->w.shares && rnd(r, 10) == 0 ? r->place[rnd(r, r->w.streams + 1)] : b->stream;
-    if (s && !r->lane[s])
+    if (s && !r->queue[s])
         s = b->stream;
-    if (s && !r->lane[s]) { /* its stream has ended */
+    if (s && !r->queue[s]) { /* its stream has ended */
         s = 0;
         flags = VS_FREE_DEFER;
     }
     uint64_t users = b->users | 1ull << s;
     if (!flags)
         users &= ~1ull; /* whoever frees without a stream has waited for what has none */
-    kit_disown(&r->kit, b->address, kit_rounded(b->asked), i, users, flags != 0);
+    kit_disown(&r->kit, b->address, kit_rounded(b->requested), i, users, flags != 0);
     if (b->pinned)
-        kit_hold(&r->kit, b->address, kit_rounded(b->asked), i + 1);
-    r->allocated -= kit_rounded(b->asked);
-    r->ordered -= b->ordered ? kit_rounded(b->asked) : 0;
+        kit_hold(&r->kit, b->address, kit_rounded(b->requested), i + 1);
+    r->allocated -= kit_rounded(b->requested);
+    r->ordered -= b->ordered ? kit_rounded(b->requested) : 0;
     struct vs_arena_block was;
-    KIT_CHECK(b->asked == 0 || (vs_arena_find(r->kit.arena, b->address, &was) && was.address == b->address &&
-                                was.size == b->asked && (was.pins != 0) == b->pinned));
-    KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->lane[s], flags) == 0);
+    KIT_CHECK(b->requested == 0 ||
+              (vs_arena_find(r->kit.arena, b->address, &was) && was.address == b->address &&
+               was.size == b->requested && (was.pins != 0) == b->pinned));
+    KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->queue[s], flags) == 0);
     b->live = false;
 }
 
@@ -141,7 +142,7 @@ static void unpin(struct trial *r, uint32_t i)
     struct block *b = &r->block[i];
     b->pinned = false;
     if (!b->live)
-        kit_hold(&r->kit, b->address, kit_rounded(b->asked), 0);
+        kit_hold(&r->kit, b->address, kit_rounded(b->requested), 0);
     KIT_CHECK(vs_arena_unpin(r->kit.arena, b->address) == 0);
 }
 
@@ -160,9 +161,9 @@ static void release_wrongly(struct trial *r, uint32_t i)
 static void share(struct trial *r, uint32_t i)
 {
     uint32_t s = r->place[rnd(r, r->w.streams + 1)];
-    if (!r->block[i].live || !s || !r->lane[s])
+    if (!r->block[i].live || !s || !r->queue[s])
         return;
-    KIT_CHECK(vs_arena_use(r->kit.arena, r->block[i].address, r->lane[s]) == 0);
+    KIT_CHECK(vs_arena_use(r->kit.arena, r->block[i].address, r->queue[s]) == 0);
     r->block[i].users |= 1ull << s;
 }
 
@@ -182,21 +183,21 @@ static void wait_for_device(struct trial *r)
 {
     uint64_t ticket = vs_arena_ticket(r->kit.arena);
     kit_learn_all(&r->kit, r->kit.freed);
-    vs_arena_settled(r->kit.arena, ticket);
+    vs_arena_synchronized(r->kit.arena, ticket);
 }
 
 static void retire(struct trial *r)
 {
     uint32_t at = 1 + rnd(r, r->w.streams), s = r->place[at];
-    if (!r->lane[s] || r->streams + 1 == KIT_STREAMS)
+    if (!r->queue[s] || r->streams + 1 == KIT_STREAMS)
         return;
-    vs_arena_retire_lane(r->kit.arena, r->lane[s]);
+    vs_arena_retire_queue(r->kit.arena, r->queue[s]);
     r->kit.ended[s] = r->kit.freed + 1;
-    r->lane[s] = 0; /* of the blocks that it used some stay */
+    r->queue[s] = 0; /* of the blocks that it used some stay */
     for (uint32_t i = 0; i < BLOCKS; i++)
         if (r->block[i].live && r->block[i].users >> s & 1 && rnd(r, 2))
             release(r, i);
-    r->place[at] = ++r->streams; /* another one, perhaps with its lane */
+    r->place[at] = ++r->streams; /* another one, perhaps with its queue */
 }
 
 static void check_figures(struct trial *r)
@@ -210,7 +211,7 @@ static void check_figures(struct trial *r)
         vs_arena_high_from_now(r->kit.arena, VS_HIGH_ORDERED);
         r->high_ordered = r->ordered;
     }
-    KIT_CHECK(s.reserved == r->kit.granules * KIT_GRANULE || r->kit.faults_seen);
+    KIT_CHECK(s.reserved == r->kit.chunks * KIT_CHUNK || r->kit.faults_seen);
     KIT_CHECK(s.allocated + s.deferred <= s.reserved);
 }
 
@@ -219,7 +220,7 @@ static void rare(struct trial *r)
     switch (rnd(r, 12)) {
     case 0:
         if (r->w.trims)
-            vs_arena_trim(r->kit.arena, rnd(r, 4) * 4 * KIT_GRANULE);
+            vs_arena_trim(r->kit.arena, rnd(r, 4) * 4 * KIT_CHUNK);
         break;
     case 1:
         wait_for_device(r);
@@ -276,8 +277,8 @@ static void finish(struct trial *r)
     }
     check_figures(r);
     for (uint32_t s = 1; s <= r->streams; s++)
-        if (r->lane[s])
-            vs_arena_retire_lane(r->kit.arena, r->lane[s]);
+        if (r->queue[s])
+            vs_arena_retire_queue(r->kit.arena, r->queue[s]);
     KIT_CHECK(vs_arena_trim(r->kit.arena, 0) == 0);
     arena_check(r->kit.arena);
     struct vs_arena_stats s;
@@ -315,15 +316,15 @@ static uint64_t operations(void)
 static void random_runs(int percent_faults)
 {
     static struct trial r;
-    uint64_t served = 0, refused = 0, aliases = 0, follows = 0, runs = operations() / 10000;
+    uint64_t served = 0, refused = 0, aliases = 0, stream_waits = 0, runs = operations() / 10000;
     for (uint32_t seed = 0; seed < runs; seed++) {
         uint64_t random = (seed + 1) * 0x9e3779b97f4a7c15ull;
         random ^= random >> 31;
-        struct vs_arena_config c = {.mark_bytes = random >> 40 & 1 ? 1 : 4 * KIT_GRANULE,
-                                    .trim_above = random >> 41 & 1 ? 20 * KIT_GRANULE : 0,
+        struct vs_arena_config c = {.record_bytes = random >> 40 & 1 ? 1 : 4 * KIT_CHUNK,
+                                    .trim_above = random >> 41 & 1 ? 20 * KIT_CHUNK : 0,
                                     .trim_window = 32,
                                     .keep_frees = random >> 50 & 1 ? 1 + random % 100 : 0,
-                                    .no_follows = (random >> 51 & 7) == 0,
+                                    .no_stream_waits = (random >> 51 & 7) == 0,
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
         memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);
@@ -336,11 +337,11 @@ static void random_runs(int percent_faults)
         operate(&r, 10000);
         struct vs_arena_stats s;
         vs_arena_stats(r.kit.arena, &s);
-        served += r.served, refused += r.refused, aliases += s.aliased, follows += s.follows;
+        served += r.served, refused += r.refused, aliases += s.aliased, stream_waits += s.stream_waits;
         finish(&r);
     }
     printf("%llu served, %llu refused, %llu aliased, %llu follows\n", (unsigned long long)served,
-           (unsigned long long)refused, (unsigned long long)aliases, (unsigned long long)follows);
+           (unsigned long long)refused, (unsigned long long)aliases, (unsigned long long)stream_waits);
     assert_true(runs == 0 || (served > 0 && aliases > 0));
 }
 

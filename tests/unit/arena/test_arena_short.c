@@ -24,24 +24,24 @@ static void before_an_error_everything_idle_is_given_back(void **state)
 
 static uint32_t waits, waits_alone;
 
-static int watched_settle(void *context)
+static int watched_synchronize(void *context)
 {
     waits++;
     if (vs_lock_try(&k.arena->gate.lock))
         vs_lock_give(&k.arena->gate.lock);
     else
         waits_alone++;
-    return kit_settle(context);
+    return kit_synchronize(context);
 }
 
-/* Eight granules, idle once the stream's work is done, which it is only when it is waited for. */
+/* Eight chunks, idle once the stream's work is done, which it is only when it is waited for. */
 static void begin_with_a_pending_free(void)
 {
     begin(32);
     k.lag = 100;
-    k.arena->backing.settle = watched_settle;
+    k.arena->backing.synchronize = watched_synchronize;
     waits = waits_alone = 0;
-    uint32_t one = lane_of(1, 0);
+    uint32_t one = queue_of(1, 0);
     give(take(one, 8 * G), one);
 }
 
@@ -88,29 +88,29 @@ static void a_full_device_is_answered_step_by_step(void **state)
     uint64_t b[16], address;
     kit_begin(&k, 28, &config);
     k.lag = 100;
-    uint32_t one = lane_of(1, 0), two = lane_of(2, 0);
-    make_gaps(one, G, 16, b); /* idle: 8, apart, and visible to lane one alone */
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
+    make_gaps(one, G, 16, b); /* idle: 8, apart, and visible to queue one alone */
     take(two, 12 * G);
     assert_int_equal(stats().reserved, 28 * G);
-    take(one, 4 * G); /* as a view of what it may use */
-    assert_int_equal(stats().follows + stats().settles + stats().released, 0);
+    take(one, 4 * G); /* as an alias mapping of what it may use */
+    assert_int_equal(stats().stream_waits + stats().host_waits + stats().released, 0);
     take(two, 2 * G); /* what the other's stream has to be waited for */
-    assert_int_equal(stats().follows, 1);
-    assert_int_equal(stats().settles + stats().released, 0);
+    assert_int_equal(stats().stream_waits, 1);
+    assert_int_equal(stats().host_waits + stats().released, 0);
     take(VS_ARENA_ANY, G); /* without a stream: the host waits */
-    assert_true(stats().settles > 0);
+    assert_true(stats().host_waits > 0);
     assert_int_equal(stats().released, 0);
-    uint32_t own = lane_of(3, VS_LANE_PRIVATE);
+    uint32_t own = queue_of(3, VS_QUEUE_PRIVATE);
     take(own, G); /* shares with nobody: what is idle is given back, and created for it */
     assert_int_equal(stats().released, 1);
-    uint64_t settles = stats().settles;
+    uint64_t host_waits = stats().host_waits;
     assert_int_equal(vs_arena_malloc(k.arena, one, G, &address), VS_BACKING_OUT_OF_MEMORY);
-    assert_true(stats().settles > settles);
+    assert_true(stats().host_waits > host_waits);
     assert_int_equal(stats().idle, 0);
     end();
 }
 
-static void small_blocks_get_the_granules_of_large_ones(void **state)
+static void small_blocks_get_the_chunks_of_large_ones(void **state)
 {
     uint64_t b[8];
     begin(8);
@@ -120,7 +120,7 @@ static void small_blocks_get_the_granules_of_large_ones(void **state)
     end();
 }
 
-/* On a full device where no granule is idle. */
+/* On a full device where no chunk is idle. */
 static void a_small_request_takes_from_the_heap_of_the_large_before_it_fails(void **state)
 {
     uint64_t b[8];
@@ -133,12 +133,12 @@ static void a_small_request_takes_from_the_heap_of_the_large_before_it_fails(voi
     end();
 }
 
-/* Blocks of whole granules, behind one that is none: between two that live, each leaves all it took. */
-static void behind_an_odd_block_even_ones_lie_on_granules_of_their_own(void **state)
+/* Blocks of whole chunks, behind one that is none: between two that live, each leaves all it took. */
+static void behind_an_odd_block_even_ones_lie_on_chunks_of_their_own(void **state)
 {
     uint64_t b[6];
     begin(160 + 6 * 4);
-    uint32_t one = lane_of(1, 0);
+    uint32_t one = queue_of(1, 0);
     take(one, 160 * G - VS_ARENA_UNIT);
     for (int i = 0; i < 6; i++)
         b[i] = take(one, 4 * G);
@@ -170,10 +170,10 @@ static void begin_trimming(uint32_t window)
     kit_begin(&k, 400, &config);
 }
 
-static void turn(uint64_t times, uint32_t lane)
+static void turn(uint64_t times, uint32_t queue)
 {
     for (uint64_t i = 0; i < times; i++)
-        give(take(lane, G), lane);
+        give(take(queue, G), queue);
 }
 
 static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void **state)
@@ -228,7 +228,7 @@ static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void 
 {
     uint64_t address;
     begin_trimming(160);
-    uint32_t one = lane_of(1, 0);
+    uint32_t one = queue_of(1, 0);
     k.lag = 100;
     address = take(one, 200 * G);
     kit_own(&k, address, 200 * G, 0, 1);
@@ -253,21 +253,21 @@ static void deferred_frees_do_not_pile_up(void **state)
         assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, VS_FREE_DEFER), 0);
     }
     assert_true(stats().peak_reserved < 12 * G);
-    assert_true(stats().settles > 10 && stats().settles < 800);
+    assert_true(stats().host_waits > 10 && stats().host_waits < 800);
     end();
 }
 
-static void a_trim_shortens_what_a_live_view_does_not_need(void **state)
+static void a_trim_shortens_what_a_live_alias_does_not_need(void **state)
 {
     uint64_t b[16];
     begin(64);
     make_gaps(VS_ARENA_ANY, G, 16, b);
     give(take(VS_ARENA_ANY, 8 * G), VS_ARENA_ANY);
-    uint64_t view = take(VS_ARENA_ANY, 5 * G);
-    assert_int_equal(stats().view_hits, 1);
+    uint64_t alias = take(VS_ARENA_ANY, 5 * G);
+    assert_int_equal(stats().alias_hits, 1);
     assert_int_equal(vs_arena_trim(k.arena, 0), 0);
     assert_int_equal(stats().reserved, 13 * G);
-    kit_own(&k, view, 5 * G, 1, 0);
+    kit_own(&k, alias, 5 * G, 1, 0);
     end();
 }
 
@@ -280,7 +280,7 @@ static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
     assert_int_equal(stats().reserved, 0);
     make_gaps(VS_ARENA_ANY, G, 64, b); /* 32 live, 32 idle between them */
     take(VS_ARENA_ANY, 20 * G);
-    assert_int_equal(stats().reserved, 64 * G); /* a view of what is idle: 200 were long ago */
+    assert_int_equal(stats().reserved, 64 * G); /* an alias mapping of what is idle: 200 were long ago */
     assert_int_equal(stats().peak_allocated, 200 * G);
     end();
 }
@@ -293,16 +293,16 @@ int main(void)
         cmocka_unit_test(a_wait_that_fails_is_tried_once),
         cmocka_unit_test(what_does_not_fit_is_refused_without_a_try),
         cmocka_unit_test(a_full_device_is_answered_step_by_step),
-        cmocka_unit_test(small_blocks_get_the_granules_of_large_ones),
+        cmocka_unit_test(small_blocks_get_the_chunks_of_large_ones),
         cmocka_unit_test(a_small_request_takes_from_the_heap_of_the_large_before_it_fails),
-        cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_granules_of_their_own),
+        cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_chunks_of_their_own),
         cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
         cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
         cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
         cmocka_unit_test(nothing_is_given_back_where_that_is_not_wanted),
         cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
         cmocka_unit_test(deferred_frees_do_not_pile_up),
-        cmocka_unit_test(a_trim_shortens_what_a_live_view_does_not_need),
+        cmocka_unit_test(a_trim_shortens_what_a_live_alias_does_not_need),
         cmocka_unit_test(after_a_trim_what_lived_before_it_allows_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

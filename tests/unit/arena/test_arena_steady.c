@@ -21,11 +21,11 @@
 #define MIB     (1ull << 20)
 
 #define MOST_CALLS                                                                                           \
-    60 /* per 1000 requests and frees whose lengths never repeat: some views of some 350 granules */
+    60 /* per 1000 requests and frees whose lengths never repeat: some alias mappings of some 350 chunks */
 
 static struct vs_backing_count count;
 static struct vs_arena *arena;
-static uint32_t lane[STREAMS];
+static uint32_t queue[STREAMS];
 static bool no_stream_is_known;
 
 static uint64_t random_state = 1;
@@ -40,17 +40,17 @@ static void begin(uint64_t lag, const struct vs_arena_config *config)
 {
     count = (struct vs_backing_count){.lag = lag};
     struct vs_backing b = vs_backing_of_counters(&count, 2 * MIB);
-    memset(lane, 0, sizeof lane);
+    memset(queue, 0, sizeof queue);
     assert_int_equal(vs_arena_create(&arena, &b, config), 0);
 }
 
-static uint32_t lane_of(int stream)
+static uint32_t queue_of(int stream)
 {
     if (no_stream_is_known)
         return VS_ARENA_ANY;
-    if (!lane[stream])
-        assert_int_equal(vs_arena_open_lane(arena, (uint64_t)stream, 0, &lane[stream]), 0);
-    return lane[stream];
+    if (!queue[stream])
+        assert_int_equal(vs_arena_open_queue(arena, (uint64_t)stream, 0, &queue[stream]), 0);
+    return queue[stream];
 }
 
 static double held_over_live(void)
@@ -62,7 +62,7 @@ static double held_over_live(void)
 
 /* ---- loops ---- */
 
-/* LAG: on average; each mark is reached earlier or later by chance. */
+/* LAG: on average; each event is reached earlier or later by chance. */
 static void play(const struct trace *t, uint32_t from, uint32_t to, uint64_t lag, uint64_t *address,
                  int *stream)
 {
@@ -74,9 +74,9 @@ static void play(const struct trace *t, uint32_t from, uint32_t to, uint64_t lag
             count.lag = lag / 2 + rnd((uint32_t)lag + 1);
         if (e->stream >= 0) {
             stream[e->id] = e->stream;
-            assert_int_equal(vs_arena_malloc(arena, lane_of(e->stream), e->size, &address[e->id]), 0);
+            assert_int_equal(vs_arena_malloc(arena, queue_of(e->stream), e->size, &address[e->id]), 0);
         } else {
-            assert_int_equal(vs_arena_free(arena, address[e->id], lane_of(stream[e->id]), flags), 0);
+            assert_int_equal(vs_arena_free(arena, address[e->id], queue_of(stream[e->id]), flags), 0);
         }
     }
 }
@@ -159,74 +159,74 @@ static void lengths_that_never_repeat_come_to_need_few_calls(void **state)
     free(t.event);
 }
 
-/* ---- marks ---- */
+/* ---- events ---- */
 
 static void free_in_turn(uint32_t turns, uint64_t size)
 {
     uint64_t address;
     for (uint32_t i = 0; i < turns; i++) {
-        assert_int_equal(vs_arena_malloc(arena, lane_of(1), size, &address), 0);
-        assert_int_equal(vs_arena_free(arena, address, lane_of(1), 0), 0);
+        assert_int_equal(vs_arena_malloc(arena, queue_of(1), size, &address), 0);
+        assert_int_equal(vs_arena_free(arena, address, queue_of(1), 0), 0);
     }
 }
 
 /* Each 32 MiB at first; once nobody has looked at 32 of them each 512 MiB; and again when somebody has. */
-static void marks_that_nobody_looks_at_become_rare(void **state)
+static void events_that_nobody_looks_at_become_rare(void **state)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
     uint64_t address;
     begin(0, &config);
-    assert_int_equal(vs_arena_malloc(arena, lane_of(2), MIB, &address), 0);
+    assert_int_equal(vs_arena_malloc(arena, queue_of(2), MIB, &address), 0);
     free_in_turn(1, 32 * MIB);
-    uint64_t first = count.marks;
+    uint64_t first = count.events;
     free_in_turn(31, 32 * MIB);
-    assert_int_equal(count.marks, first + 31);
+    assert_int_equal(count.events, first + 31);
     free_in_turn(16 * 100, 32 * MIB);
-    assert_int_equal(count.marks, first + 31 + 100);
-    assert_int_equal(vs_arena_malloc(arena, lane_of(2), 64 * MIB, &address), 0); /* is short of it */
-    uint64_t marks = count.marks;
+    assert_int_equal(count.events, first + 31 + 100);
+    assert_int_equal(vs_arena_malloc(arena, queue_of(2), 64 * MIB, &address), 0); /* is short of it */
+    uint64_t events = count.events;
     free_in_turn(8, 32 * MIB);
-    assert_int_equal(count.marks, marks + 8);
+    assert_int_equal(count.events, events + 8);
     vs_arena_destroy(arena);
 }
 
 /* Frees so many blocks of a MiB, each deferred until the device is done. */
-static uint64_t marks_of_deferred(uint32_t frees)
+static uint64_t events_of_deferred(uint32_t frees)
 {
-    uint64_t address, before = count.marks;
+    uint64_t address, before = count.events;
     for (uint32_t i = 0; i < frees; i++) {
         count.now++;
         assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, MIB, &address), 0);
         assert_int_equal(vs_arena_free(arena, address, VS_ARENA_ANY, VS_FREE_DEFER), 0);
     }
-    return count.marks - before;
+    return count.events - before;
 }
 
-/* 16 MiB may wait: marks are 12 MiB apart while none is waited for, 4 where the device is far behind. */
-static void the_device_is_marked_less_often_while_it_keeps_up(void **state)
+/* 16 MiB may wait: events are 12 MiB apart while none is waited for, 4 where the device is far behind. */
+static void events_of_the_device_are_rarer_while_it_keeps_up(void **state)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
     struct vs_arena_stats before, after;
     uint64_t address;
     begin(0, &config);
     assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, 64 * MIB, &address), 0);
-    marks_of_deferred(1200);
+    events_of_deferred(1200);
     uint64_t looks = count.looks;
-    assert_in_range(marks_of_deferred(1200), 95, 105);
+    assert_in_range(events_of_deferred(1200), 95, 105);
     assert_in_range(count.looks - looks, 95, 105);
     count.lag = 14;
-    marks_of_deferred(1200);
-    assert_in_range(marks_of_deferred(1200), 295, 305);
+    events_of_deferred(1200);
+    assert_in_range(events_of_deferred(1200), 295, 305);
     count.lag = 2;
-    marks_of_deferred(12000);
+    events_of_deferred(12000);
     vs_arena_stats(arena, &before);
-    assert_in_range(marks_of_deferred(1200), 95, 105);
+    assert_in_range(events_of_deferred(1200), 95, 105);
     vs_arena_stats(arena, &after);
-    assert_int_equal(after.settles, before.settles);
+    assert_int_equal(after.host_waits, before.host_waits);
     vs_arena_destroy(arena);
 }
 
-/* What lives is always the same, and so little that 1.5 % of it is less than a granule. */
+/* What lives is always the same, and so little that 1.5 % of it is less than a chunk. */
 static void a_small_program_need_not_wait_for_its_last_free(void **state)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
@@ -246,12 +246,11 @@ static void a_small_program_need_not_wait_for_its_last_free(void **state)
     }
     vs_arena_stats(arena, &s);
     printf("%llu requests, %llu missed, %llu waits, held %llu, lived %llu\n", (unsigned long long)s.mallocs,
-           (unsigned long long)(s.mallocs - s.hits), (unsigned long long)s.settles,
+           (unsigned long long)(s.mallocs - s.hits), (unsigned long long)s.host_waits,
            (unsigned long long)s.reserved, (unsigned long long)s.peak_allocated);
-    assert_true(s.settles < s.mallocs / 30);
-    assert_true(s.reserved <=
-                s.peak_allocated + 20 * MIB); /* 16 MiB deferred, a granule, one of small ones */
-    assert_true(count.marks < s.mallocs / 8);
+    assert_true(s.host_waits < s.mallocs / 30);
+    assert_true(s.reserved <= s.peak_allocated + 20 * MIB); /* 16 MiB deferred, a chunk, one of small ones */
+    assert_true(count.events < s.mallocs / 8);
     vs_arena_destroy(arena);
 }
 
@@ -275,7 +274,7 @@ static uint64_t random_size(void)
 
 struct block {
     uint64_t address, size;
-    uint32_t lane;
+    uint32_t queue;
 };
 
 static uint64_t churn(struct block *b, uint64_t live, uint64_t operations, int streams)
@@ -284,7 +283,7 @@ static uint64_t churn(struct block *b, uint64_t live, uint64_t operations, int s
         struct block *x = &b[rnd(BLOCKS)];
         count.now++;
         if (x->size) {
-            assert_int_equal(vs_arena_free(arena, x->address, x->lane, 0), 0);
+            assert_int_equal(vs_arena_free(arena, x->address, x->queue, 0), 0);
             live -= x->size;
             x->size = 0;
             continue;
@@ -292,8 +291,8 @@ static uint64_t churn(struct block *b, uint64_t live, uint64_t operations, int s
         uint64_t size = random_size();
         if (live + size > LIVE)
             continue;
-        *x = (struct block){0, size, lane_of((int)rnd((uint32_t)streams))};
-        assert_int_equal(vs_arena_malloc(arena, x->lane, size, &x->address), 0);
+        *x = (struct block){0, size, queue_of((int)rnd((uint32_t)streams))};
+        assert_int_equal(vs_arena_malloc(arena, x->queue, size, &x->address), 0);
         live += size;
     }
     return live;
@@ -343,8 +342,8 @@ int main(void)
         cmocka_unit_test(so_does_one_on_ten_streams),
         cmocka_unit_test(so_does_one_whose_frees_are_deferred_whenever_the_device_is_done),
         cmocka_unit_test(lengths_that_never_repeat_come_to_need_few_calls),
-        cmocka_unit_test(marks_that_nobody_looks_at_become_rare),
-        cmocka_unit_test(the_device_is_marked_less_often_while_it_keeps_up),
+        cmocka_unit_test(events_that_nobody_looks_at_become_rare),
+        cmocka_unit_test(events_of_the_device_are_rarer_while_it_keeps_up),
         cmocka_unit_test(a_small_program_need_not_wait_for_its_last_free),
         cmocka_unit_test(random_requests_for_long_do_not_creep),
     };

@@ -1,8 +1,8 @@
 /*
  * test_arena_threads.c - threads on one arena: every byte has one owner at a time.
  *
- * Every thread takes and frees blocks of its own lane, some in other threads' lanes, and marks each 512 bytes
- * of addresses with its number by compare-and-swap: a byte that two own at once is found, and under the
+ * Every thread takes and frees blocks of its own queue, some in other threads' queues, and events each 512
+ * bytes of addresses with its number by compare-and-swap: a byte that two own at once is found, and under the
  * thread sanitizer any access of the arena's books without the lock.
  */
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static uint64_t wrong;
 
 struct worker {
     pthread_t thread;
-    uint32_t lane;
+    uint32_t queue;
     uint64_t random;
 };
 
@@ -54,29 +54,29 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct {
         uint64_t address, size;
-        uint32_t lane;
+        uint32_t queue;
     } block[BLOCKS] = {{0, 0, 0}};
     for (int n = 0; n < ROUNDS; n++) {
         uint32_t i = rnd(w, BLOCKS);
         if (block[i].size) {
-            own(block[i].address, block[i].size, (uint8_t)w->lane, 0);
-            if (vs_arena_free(arena, block[i].address, block[i].lane, 0) != 0)
+            own(block[i].address, block[i].size, (uint8_t)w->queue, 0);
+            if (vs_arena_free(arena, block[i].address, block[i].queue, 0) != 0)
                 __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
             block[i].size = 0;
             continue;
         }
         uint64_t size = rnd(w, 3) ? 1 + rnd(w, 4 * G) : 1 + rnd(w, 4096);
-        uint32_t lane = rnd(w, 8) ? w->lane : 1 + rnd(w, THREADS);
-        if (vs_arena_malloc(arena, lane, size, &block[i].address) != 0)
+        uint32_t queue = rnd(w, 8) ? w->queue : 1 + rnd(w, THREADS);
+        if (vs_arena_malloc(arena, queue, size, &block[i].address) != 0)
             continue;
         block[i].size = size;
-        block[i].lane = lane;
-        own(block[i].address, size, 0, (uint8_t)w->lane);
+        block[i].queue = queue;
+        own(block[i].address, size, 0, (uint8_t)w->queue);
     }
     for (uint32_t i = 0; i < BLOCKS; i++)
         if (block[i].size) {
-            own(block[i].address, block[i].size, (uint8_t)w->lane, 0);
-            vs_arena_free(arena, block[i].address, block[i].lane, 0);
+            own(block[i].address, block[i].size, (uint8_t)w->queue, 0);
+            vs_arena_free(arena, block[i].address, block[i].queue, 0);
         }
     return NULL;
 }
@@ -92,7 +92,7 @@ static void no_byte_has_two_owners(void **state)
     assert_int_equal(vs_arena_create(&arena, &b, &config), 0);
     for (uint32_t i = 0; i < THREADS; i++) {
         w[i] = (struct worker){.random = i};
-        assert_int_equal(vs_arena_open_lane(arena, i, 0, &w[i].lane), 0);
+        assert_int_equal(vs_arena_open_queue(arena, i, 0, &w[i].queue), 0);
     }
     for (uint32_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
@@ -104,7 +104,7 @@ static void no_byte_has_two_owners(void **state)
     assert_true(s.aliased > 0);
     arena_check(arena);
     vs_arena_destroy(arena);
-    assert_int_equal(c.granules, 0);
+    assert_int_equal(c.chunks, 0);
     free(owner);
 }
 

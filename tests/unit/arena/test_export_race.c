@@ -3,7 +3,7 @@
  *
  * Who opens another process's block asks for its chunks while that process goes on: between the look-up of
  * the block and the last descriptor another thread may free it and get the same addresses for another block.
- * Here that thread is a stand-in that runs at exactly that point: in the place of vs_arena_granules (linked
+ * Here that thread is a stand-in that runs at exactly that point: in the place of vs_arena_chunks (linked
  * with --wrap) and of the driver's export.
  */
 #define _GNU_SOURCE
@@ -22,12 +22,12 @@
 #include "arena/share/ticket.h"
 #include "arena/device/served.h"
 
-#define GRANULE (2ull << 20)
-#define PIECES  4u
+#define CHUNK  (2ull << 20)
+#define PIECES 4u
 
 static struct vs_backing_count counters;
 static struct vs_arena *arena;
-static vs_handover_give *give;     /* as the thread that answers calls it */
+static vs_passing_give *give;      /* as the thread that answers calls it */
 static CUdeviceptr block;          /* that was exported */
 static int opened[64], open_count; /* descriptors that the driver made */
 
@@ -39,21 +39,21 @@ static void free_and_allocate(void)
     uint64_t address = 0;
     vs_exports_block_ends(&vs_served[0], arena, block);
     assert_int_equal(vs_arena_free(arena, block, VS_ARENA_ANY, 0), 0);
-    assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, PIECES * GRANULE, &address), 0);
+    assert_int_equal(vs_arena_malloc(arena, VS_ARENA_ANY, PIECES * CHUNK, &address), 0);
     assert_int_equal(address, block); /* else nothing is proved */
     other_thread = NOWHERE;
 }
 
-uint32_t __real_vs_arena_granules(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                  uint32_t most, uint64_t *offset);
-uint32_t __wrap_vs_arena_granules(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                  uint32_t most, uint64_t *offset);
-uint32_t __wrap_vs_arena_granules(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                  uint32_t most, uint64_t *offset)
+uint32_t __real_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
+                                uint32_t most, uint64_t *offset);
+uint32_t __wrap_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
+                                uint32_t most, uint64_t *offset);
+uint32_t __wrap_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
+                                uint32_t most, uint64_t *offset)
 {
     if (other_thread == BEFORE_THE_CHUNKS)
         free_and_allocate();
-    return __real_vs_arena_granules(a, address, first, handles, most, offset);
+    return __real_vs_arena_chunks(a, address, first, handles, most, offset);
 }
 
 static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
@@ -84,14 +84,14 @@ struct vs_arena *vs_served_owner(CUdeviceptr address, struct vs_served **s, stru
     return vs_arena_find(arena, address, found) ? arena : NULL;
 }
 
-int vs_handover_serve(vs_handover_give *answers, struct vs_handover_address *where)
+int vs_passing_serve(vs_passing_give *answers, struct vs_passing_address *where)
 {
     give = answers;
-    *where = (struct vs_handover_address){.name = 1};
+    *where = (struct vs_passing_address){.name = 1};
     return 0;
 }
 
-uint64_t vs_handover_name(void)
+uint64_t vs_passing_name(void)
 {
     return 1;
 }
@@ -115,12 +115,12 @@ static CUresult get_current(CUcontext *context)
 
 static int begin(void **state)
 {
-    struct vs_backing backing = vs_backing_of_counters(&counters, GRANULE);
-    struct vs_arena_config config = {.capacity = 64 * GRANULE};
+    struct vs_backing backing = vs_backing_of_counters(&counters, CHUNK);
+    struct vs_arena_config config = {.capacity = 64 * CHUNK};
     if (vs_arena_create(&arena, &backing, &config) != 0 ||
-        vs_arena_malloc(arena, VS_ARENA_ANY, PIECES * GRANULE, (uint64_t *)&block) != 0)
+        vs_arena_malloc(arena, VS_ARENA_ANY, PIECES * CHUNK, (uint64_t *)&block) != 0)
         return -1;
-    vs_served[0].cuda.granule = GRANULE;
+    vs_served[0].cuda.chunk = CHUNK;
     vs_served[0].cuda.prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     atomic_store(&vs_served[0].arena, arena);
     atomic_store(&vs_call_table[VS_CALL_cuCtxGetCurrent], (void *)get_current);
@@ -148,15 +148,15 @@ static uint64_t export_block(void)
     return ticket.id;
 }
 
-static struct vs_handover_answer ask(uint64_t id, int *files)
+static struct vs_passing_answer ask(uint64_t id, int *files)
 {
-    struct vs_handover_ask question = {id, 0, VS_HANDOVER_FILES};
-    struct vs_handover_answer answer = {0};
+    struct vs_passing_request question = {id, 0, VS_PASSING_FILES};
+    struct vs_passing_answer answer = {0};
     give(&question, &answer, files);
     return answer;
 }
 
-static void nothing_is_given(const struct vs_handover_answer *answer)
+static void nothing_is_given(const struct vs_passing_answer *answer)
 {
     assert_int_equal(answer->status, CUDA_ERROR_INVALID_HANDLE);
     assert_int_equal(answer->files, 0);
@@ -166,8 +166,8 @@ static void nothing_is_given(const struct vs_handover_answer *answer)
 
 static void a_block_that_lives_is_given_in_whole(void **state)
 {
-    int files[VS_HANDOVER_FILES];
-    struct vs_handover_answer answer = ask(export_block(), files);
+    int files[VS_PASSING_FILES];
+    struct vs_passing_answer answer = ask(export_block(), files);
     assert_int_equal(answer.status, CUDA_SUCCESS);
     assert_int_equal(answer.pieces, PIECES);
     assert_int_equal(answer.files, PIECES);
@@ -176,32 +176,32 @@ static void a_block_that_lives_is_given_in_whole(void **state)
 
 static void a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there(void **state)
 {
-    int files[VS_HANDOVER_FILES];
+    int files[VS_PASSING_FILES];
     uint64_t id = export_block();
     other_thread = BEFORE_THE_CHUNKS;
-    struct vs_handover_answer answer = ask(id, files);
+    struct vs_passing_answer answer = ask(id, files);
     assert_int_equal(other_thread, NOWHERE);
     nothing_is_given(&answer);
 }
 
 static void a_block_freed_between_two_descriptors_is_not_given(void **state)
 {
-    int files[VS_HANDOVER_FILES];
+    int files[VS_PASSING_FILES];
     uint64_t id = export_block();
     other_thread = AT_A_DESCRIPTOR;
-    struct vs_handover_answer answer = ask(id, files);
+    struct vs_passing_answer answer = ask(id, files);
     assert_int_equal(other_thread, NOWHERE);
     nothing_is_given(&answer);
 }
 
 static void the_next_block_there_is_given_by_its_own_handle_alone(void **state)
 {
-    int files[VS_HANDOVER_FILES];
+    int files[VS_PASSING_FILES];
     uint64_t old = export_block();
     free_and_allocate();
     uint64_t id = export_block();
     assert_int_not_equal(id, old);
-    struct vs_handover_answer answer = ask(old, files);
+    struct vs_passing_answer answer = ask(old, files);
     nothing_is_given(&answer);
     answer = ask(id, files);
     assert_int_equal(answer.status, CUDA_SUCCESS);

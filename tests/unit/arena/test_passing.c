@@ -1,9 +1,9 @@
 /*
- * test_handover.c - descriptors from one process to another: all of them, the right ones, and an error where
- * the giver is gone or has lost its socket.  test_handover_strangers.c is about who may have them.
+ * test_passing.c - descriptors from one process to another: all of them, the right ones, and an error where
+ * the giver is gone or has lost its socket.  test_passing_strangers.c is about who may have them.
  */
 #define _GNU_SOURCE
-#include "handover_kit.h"
+#include "passing_kit.h"
 
 #include <poll.h>
 
@@ -59,7 +59,7 @@ static void a_program_that_closes_everything_ends_it(void **state)
     time_t began = time(NULL);
     assert_int_equal(ask_once(&g.where, 7, &status), -ECONNREFUSED);
     assert_true(time(NULL) - began < 5);
-    struct vs_handover_address anew = next_act(&g);
+    struct vs_passing_address anew = next_act(&g);
     assert_int_not_equal(anew.name, g.where.name);
     assert_int_equal(take_all(&anew), PIECES);
     end(&g);
@@ -70,7 +70,7 @@ static void nonsense_is_passed_over(void **state)
 {
     struct giver g = start(ANSWER, 0);
     int32_t status;
-    int way = vs_handover_connect(&g.where);
+    int way = vs_passing_connect(&g.where);
     assert_true(way >= 0);
     for (size_t bytes = 0; bytes < 40; bytes++)
         assert_int_equal(send(way, "nonsensenonsensenonsensenonsensenonsense", bytes, 0), bytes);
@@ -84,16 +84,16 @@ static void nonsense_is_passed_over(void **state)
 static void who_may_open_no_more_is_told(void **state)
 {
     struct giver g = start(ANSWER, 0);
-    struct vs_handover_ask ask = {.id = 7, .most = VS_HANDOVER_FILES};
-    struct vs_handover_answer answer;
-    int files[VS_HANDOVER_FILES], way = vs_handover_connect(&g.where);
+    struct vs_passing_request ask = {.id = 7, .most = VS_PASSING_FILES};
+    struct vs_passing_answer answer;
+    int files[VS_PASSING_FILES], way = vs_passing_connect(&g.where);
     struct rlimit before, few = {40, 0};
     assert_true(way >= 0);
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_NOFILE, &few);
     unsigned were_open = open_files();
-    int error = vs_handover_ask(way, &g.where, &ask, &answer, files);
+    int error = vs_passing_request(way, &g.where, &ask, &answer, files);
     setrlimit(RLIMIT_NOFILE, &before);
     assert_int_equal(error, -EMFILE);
     assert_int_equal(open_files(), were_open);
@@ -141,10 +141,10 @@ static void two_ask_at_once(void **state)
 }
 
 /* Asks for as many as there may be, and does not read the answer: they stay on their way. */
-static int leave_on_the_way(const struct vs_handover_address *where)
+static int leave_on_the_way(const struct vs_passing_address *where)
 {
     struct question q = question_to(where, 7);
-    int way = vs_handover_connect(where);
+    int way = vs_passing_connect(where);
     struct pollfd p = {.fd = ask_raw(way, &q, sizeof q), .events = POLLIN};
     assert_true(p.fd >= 0);
     close(way);

@@ -1,5 +1,5 @@
 /*
- * handover.c - see handover.h.
+ * passing.c - see passing.h.
  *
  * One question, one answer.  The question is a datagram to the giver's one socket, and along with it goes one
  * end of a pair of sockets, through which he answers: who asks has no name, so whoever takes names gets no
@@ -12,9 +12,9 @@
  * after the giver learns a key that opens nothing any more.
  */
 #define _GNU_SOURCE
-#include "handover.h"
+#include "passing.h"
 
-#include "handover_wire.h"
+#include "passing_wire.h"
 #include "core/fork.h"
 #include "core/lock.h"
 
@@ -74,9 +74,9 @@ static int new_socket(void)
 
 union control {
     struct cmsghdr header;
-    char room[CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int))];
+    char room[CMSG_SPACE(VS_PASSING_FILES * sizeof(int))];
 };
-_Static_assert(CMSG_SPACE(VS_HANDOVER_FILES * sizeof(int)) == CMSG_LEN(VS_HANDOVER_FILES * sizeof(int)),
+_Static_assert(CMSG_SPACE(VS_PASSING_FILES * sizeof(int)) == CMSG_LEN(VS_PASSING_FILES * sizeof(int)),
                "the kernel has no room for more");
 
 static void close_all(const int *files, uint32_t count)
@@ -104,7 +104,7 @@ static bool send_with(int to, void *data, size_t bytes, const int *files, uint32
 
 /* What was looked at before; how many descriptors came along, or -1: it is not there, or not all of them
  * could be had, and none is. */
-static int receive_with(int from, void *data, size_t bytes, int files[VS_HANDOVER_FILES])
+static int receive_with(int from, void *data, size_t bytes, int files[VS_PASSING_FILES])
 {
     union control control;
     uint32_t count = 0;
@@ -128,8 +128,8 @@ static int receive_with(int from, void *data, size_t bytes, int files[VS_HANDOVE
 
 /* One for each socket.  Written before its thread begins; never given back, since a fork's child may look. */
 struct server {
-    vs_handover_give *give;
-    struct vs_handover_address where;
+    vs_passing_give *give;
+    struct vs_passing_address where;
     int socket;
     uint32_t process; /* vs_fork_number() of the one whose thread answers: a child of fork has none */
     dev_t device;
@@ -178,7 +178,7 @@ static bool may_open(const struct server *s)
 static int take_way_back(const struct server *s)
 {
     struct question q;
-    int files[VS_HANDOVER_FILES], count = receive_with(s->socket, &q, sizeof q, files);
+    int files[VS_PASSING_FILES], count = receive_with(s->socket, &q, sizeof q, files);
     if (count == 1)
         return lift(files[0]);
     if (count > 1)
@@ -200,11 +200,11 @@ static void put_off(const struct server *s, int back)
 static void answer(const struct server *s, struct question *q, int back)
 {
     struct reply reply;
-    int files[VS_HANDOVER_FILES];
+    int files[VS_PASSING_FILES];
     memset(&reply, 0, sizeof reply);
     reply.proof = s->where.proof;
-    if (q->ask.most > VS_HANDOVER_FILES)
-        q->ask.most = VS_HANDOVER_FILES;
+    if (q->ask.most > VS_PASSING_FILES)
+        q->ask.most = VS_PASSING_FILES;
     s->give(&q->ask, &reply.answer, files);
     if (is_ours(s) && !send_with(back, &reply, sizeof reply, files, reply.answer.files, MSG_DONTWAIT))
         put_off(s, back);
@@ -293,7 +293,7 @@ static int start_thread(struct server *s)
     return -error;
 }
 
-static int begin(vs_handover_give *give, struct server **out)
+static int begin(vs_passing_give *give, struct server **out)
 {
     struct server *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED)
@@ -311,7 +311,7 @@ static int begin(vs_handover_give *give, struct server **out)
     return error;
 }
 
-int vs_handover_serve(vs_handover_give *give, struct vs_handover_address *where)
+int vs_passing_serve(vs_passing_give *give, struct vs_passing_address *where)
 {
     static bool arranged;
     int error = 0;
@@ -330,7 +330,7 @@ int vs_handover_serve(vs_handover_give *give, struct vs_handover_address *where)
     return error;
 }
 
-uint64_t vs_handover_name(void)
+uint64_t vs_passing_name(void)
 {
     /* acquire: as in close_in_child */
     const struct server *s = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
@@ -346,7 +346,7 @@ static void look_often(int fd)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof look);
 }
 
-int vs_handover_connect(const struct vs_handover_address *where)
+int vs_passing_connect(const struct vs_passing_address *where)
 {
     struct sockaddr_un to;
     int way = new_socket();
@@ -430,7 +430,7 @@ static int patiently(attempt *try, const struct talk *t, void *data, size_t byte
 
 /* The reply that was looked at, with its descriptors: fewer than were sent where this process may open no
  * more. */
-static int take(const struct talk *t, struct reply *reply, int files[VS_HANDOVER_FILES])
+static int take(const struct talk *t, struct reply *reply, int files[VS_PASSING_FILES])
 {
     int count = receive_with(t->own, reply, sizeof *reply, files);
     if (count >= 0 && (uint32_t)count == reply->answer.files)
@@ -440,7 +440,7 @@ static int take(const struct talk *t, struct reply *reply, int files[VS_HANDOVER
     return -EMFILE;
 }
 
-static int hear_reply(const struct talk *t, uint64_t proof, struct reply *reply, int files[VS_HANDOVER_FILES])
+static int hear_reply(const struct talk *t, uint64_t proof, struct reply *reply, int files[VS_PASSING_FILES])
 {
     int error = patiently(look_at, t, reply, sizeof *reply);
     if (error == 0 && reply->proof != proof)
@@ -449,7 +449,7 @@ static int hear_reply(const struct talk *t, uint64_t proof, struct reply *reply,
 }
 
 static int ask_once(int way, uint64_t proof, struct question *q, struct reply *reply,
-                    int files[VS_HANDOVER_FILES])
+                    int files[VS_PASSING_FILES])
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -475,8 +475,8 @@ static bool is_put_off(int error, const struct reply *reply, const int *files)
     return true;
 }
 
-int vs_handover_ask(int way, const struct vs_handover_address *where, const struct vs_handover_ask *ask,
-                    struct vs_handover_answer *answer, int files[VS_HANDOVER_FILES])
+int vs_passing_request(int way, const struct vs_passing_address *where, const struct vs_passing_request *ask,
+                       struct vs_passing_answer *answer, int files[VS_PASSING_FILES])
 {
     struct question q = {{where->key[0], where->key[1]}, *ask};
     struct reply reply;

@@ -1,23 +1,23 @@
 /*
- * asks.c - what the driver would say of memory pieces, said of the blocks that they make up.
+ * queries.c - answers queries about addresses for blocks of the arena, as the driver does for its own memory.
  *
- * A block of the arena lies on granules, each an allocation of its own to the driver: asked about an address
+ * A block of the arena lies on chunks, each an allocation of its own to the driver: asked about an address
  * it would answer for one of them.  So where the answer differs from the one for cuMemAlloc's memory, and a
  * program may act on it, the one for the block is given:
  *
  *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
- *      MAPPING_BASE_ADDR, MAPPING_SIZE         the granules that it lies on
+ *      MAPPING_BASE_ADDR, MAPPING_SIZE         the chunks that it lies on
  *      CONTEXT                                 where it was allocated; virtual memory is no context's
  *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (share/exports.c)
- *      ALLOWED_HANDLE_TYPES                    none: a handle of one granule is none of the block
- *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first granule's
+ *      ALLOWED_HANDLE_TYPES                    none: a handle of one chunk is none of the block
+ *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first chunk's
  *
  * Stream-ordered memory is answered for in the same way: it can do what cuMemAlloc's can, which is more than
  * the driver's pools allow.
  *
  * All others are the same for both, or the driver's own word for the piece is the right one (SYNC_MEMOPS,
  * ACCESS_FLAGS, IS_GPU_DIRECT_RDMA_CAPABLE, ...).  cuMemRetainAllocationHandle is refused as for all memory
- * that is not the program's own virtual memory: who had the handle of one granule would take it for the
+ * that is not the program's own virtual memory: who had the handle of one chunk would take it for the
  * block.
  *
  * What the arena holds but nobody uses is free to the program that asks how much is.
@@ -34,7 +34,7 @@ struct found {
 
 static bool any_arena(void)
 {
-    /* relaxed: memory that was got from an arena was got by who asks, or told to him */
+    /* relaxed: a thread that queries an address of ours allocated it, or got it from the thread that did */
     return atomic_load_explicit(&vs_served_any, memory_order_relaxed);
 }
 
@@ -71,16 +71,16 @@ static CUresult serve_range(CUdeviceptr *base, size_t *size, CUdeviceptr address
 
 /* ---- attributes of a pointer ---- */
 
-/* The granules that the block lies on, as a range. */
+/* The chunks that the block lies on, as a range. */
 static uint64_t first_byte(const struct found *f)
 {
-    return f->block.address & ~(f->of->cuda.granule - 1);
+    return f->block.address & ~(f->of->cuda.chunk - 1);
 }
 
 static uint64_t mapped_bytes(const struct found *f)
 {
-    uint64_t granule = f->of->cuda.granule, end = f->block.address + f->block.size;
-    return ((end + granule - 1) & ~(granule - 1)) - first_byte(f);
+    uint64_t chunk = f->of->cuda.chunk, end = f->block.address + f->block.size;
+    return ((end + chunk - 1) & ~(chunk - 1)) - first_byte(f);
 }
 
 /* Of a block of an arena only: an import is what the driver says it is. */
@@ -209,13 +209,13 @@ static CUresult serve_info(size_t *free_bytes, size_t *total)
     return status;
 }
 
-const struct vs_stand_in vs_stand_ins_asks[] = {{VS_API_cuMemGetAddressRange_v2, (void *)serve_range},
-                                                {VS_API_cuPointerGetAttribute, (void *)serve_attribute},
-                                                {VS_API_cuPointerGetAttributes, (void *)serve_attributes},
-                                                {VS_API_cuMemRetainAllocationHandle, (void *)serve_retain},
-                                                {VS_API_cuMemUnmap, (void *)serve_unmap},
-                                                {VS_API_cuMemMap, (void *)serve_map},
-                                                {VS_API_cuMemSetAccess, (void *)serve_access},
-                                                {VS_API_cuMemAddressFree, (void *)serve_unreserve},
-                                                {VS_API_cuMemGetInfo_v2, (void *)serve_info},
-                                                {0}};
+const struct vs_stand_in vs_stand_ins_queries[] = {{VS_API_cuMemGetAddressRange_v2, (void *)serve_range},
+                                                   {VS_API_cuPointerGetAttribute, (void *)serve_attribute},
+                                                   {VS_API_cuPointerGetAttributes, (void *)serve_attributes},
+                                                   {VS_API_cuMemRetainAllocationHandle, (void *)serve_retain},
+                                                   {VS_API_cuMemUnmap, (void *)serve_unmap},
+                                                   {VS_API_cuMemMap, (void *)serve_map},
+                                                   {VS_API_cuMemSetAccess, (void *)serve_access},
+                                                   {VS_API_cuMemAddressFree, (void *)serve_unreserve},
+                                                   {VS_API_cuMemGetInfo_v2, (void *)serve_info},
+                                                   {0}};

@@ -1,9 +1,9 @@
 /*
- * view_classes.c - the views by number of granules.
+ * alias_classes.c - the alias mappings by number of chunks.
  *
- * A request of n granules takes the shortest view of at least n that is open, of equally long ones the
- * oldest, whichever lane used it last.  Views of one size are a class, in order of creation, with a bit for
- * each that is open; `by_count` has the classes in order of size.
+ * A request of n chunks takes the shortest alias mapping of at least n that is open, of equally long ones the
+ * oldest, whichever queue used it last.  Alias mappings of one size are a class, in order of creation, with a
+ * bit for each that is open; `by_count` has the classes in order of size.
  */
 #include "internal.h"
 
@@ -23,38 +23,38 @@ static uint32_t lower_bound(const struct vs_arena *a, uint32_t count)
 }
 
 /* The oldest open one from number FROM of the class on. */
-static uint32_t next_open(const struct view_class *c, uint32_t from)
+static uint32_t next_open(const struct alias_class *c, uint32_t from)
 {
     uint64_t mask = ~0ull << (from & 63);
     for (uint32_t w = from >> 6; c->members && w < c->words; w++, mask = ~0ull)
         if (c->bits[w] & mask)
-            return c->views[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w] & mask)];
+            return c->aliases[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w] & mask)];
     return NIL;
 }
 
-uint32_t vs_view_find(const struct vs_arena *a, uint32_t count, uint32_t after)
+uint32_t vs_alias_find(const struct vs_arena *a, uint32_t count, uint32_t after)
 {
-    uint32_t from = after == NIL ? 0 : a->view[after].index + 1;
-    for (uint32_t i = lower_bound(a, after == NIL ? count : a->view[after].count); i < a->classes;
+    uint32_t from = after == NIL ? 0 : a->alias[after].index + 1;
+    for (uint32_t i = lower_bound(a, after == NIL ? count : a->alias[after].count); i < a->classes;
          i++, from = 0) {
-        uint32_t view = next_open(&a->class[a->by_count[i]], from);
-        if (view != NIL)
-            return view;
+        uint32_t alias = next_open(&a->class[a->by_count[i]], from);
+        if (alias != NIL)
+            return alias;
     }
     return NIL;
 }
 
-/* Closes the gaps that removed views left, once they are half of it. */
-static void close_gaps(struct vs_arena *a, struct view_class *c)
+/* Closes the gaps that removed alias mappings left, once they are half of it. */
+static void close_gaps(struct vs_arena *a, struct alias_class *c)
 {
     uint32_t kept = 0;
     memset(c->bits, 0, c->words * sizeof *c->bits);
     for (uint32_t i = 0; i < c->used; i++) {
-        if (c->views[i] == NIL)
+        if (c->aliases[i] == NIL)
             continue;
-        struct view *v = &a->view[c->views[i]];
+        struct alias *v = &a->alias[c->aliases[i]];
         v->index = kept;
-        c->views[kept] = c->views[i];
+        c->aliases[kept] = c->aliases[i];
         if (v->open)
             c->bits[kept >> 6] |= 1ull << (kept & 63);
         kept++;
@@ -62,13 +62,13 @@ static void close_gaps(struct vs_arena *a, struct view_class *c)
     c->used = kept;
 }
 
-static int make_room(struct vs_arena *a, struct view_class *c)
+static int make_room(struct vs_arena *a, struct alias_class *c)
 {
     uint32_t living = 0;
     if (c->used < c->capacity)
         return 0;
     for (uint32_t i = 0; i < c->used; i++)
-        living += c->views[i] != NIL;
+        living += c->aliases[i] != NIL;
     if (c->used && living <= c->used / 2) {
         close_gaps(a, c);
         return 0;
@@ -77,7 +77,7 @@ static int make_room(struct vs_arena *a, struct view_class *c)
     if (room / 64 >= c->words &&
         vs_meta_fit(&a->meta, (void **)&c->bits, &c->words, sizeof *c->bits, c->words + 1) != 0)
         return -1;
-    if (vs_meta_fit(&a->meta, (void **)&c->views, &room, sizeof *c->views, c->used + 1) != 0)
+    if (vs_meta_fit(&a->meta, (void **)&c->aliases, &room, sizeof *c->aliases, c->used + 1) != 0)
         return -1;
     c->capacity = room < c->words * 64 ? room : c->words * 64;
     return 0;
@@ -96,41 +96,41 @@ int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class)
         return -1;
     memmove(a->by_count + at + 1, a->by_count + at, (a->classes - at) * sizeof *a->by_count);
     a->by_count[at] = *class = a->classes++;
-    a->class[*class] = (struct view_class){.count = count};
+    a->class[*class] = (struct alias_class){.count = count};
     return make_room(a, &a->class[*class]);
 }
 
-void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t view)
+void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t alias)
 {
-    struct view_class *c = &a->class[class];
-    a->view[view].class = class;
-    a->view[view].index = c->used;
-    c->views[c->used++] = view;
+    struct alias_class *c = &a->class[class];
+    a->alias[alias].class = class;
+    a->alias[alias].index = c->used;
+    c->aliases[c->used++] = alias;
 }
 
-/* In or out of its bits. */
-static void flip(struct vs_arena *a, const struct view *v)
+/* Puts the alias mapping into the bits of its class, or takes it out. */
+static void flip(struct vs_arena *a, const struct alias *v)
 {
-    struct view_class *c = &a->class[v->class];
+    struct alias_class *c = &a->class[v->class];
     uint64_t *word = &c->bits[v->index >> 6], bit = 1ull << (v->index & 63);
     *word ^= bit;
     c->members += *word & bit ? 1 : -1u;
 }
 
-void vs_class_remove(struct vs_arena *a, uint32_t view)
+void vs_class_remove(struct vs_arena *a, uint32_t alias)
 {
-    struct view *v = &a->view[view];
-    struct view_class *c = &a->class[v->class];
+    struct alias *v = &a->alias[alias];
+    struct alias_class *c = &a->class[v->class];
     if (v->open) {
         v->open = false;
         flip(a, v);
     }
-    c->views[v->index] = NIL;
-    while (c->used && c->views[c->used - 1] == NIL)
+    c->aliases[v->index] = NIL;
+    while (c->used && c->aliases[c->used - 1] == NIL)
         c->used--;
 }
 
-void vs_view_refresh(struct vs_arena *a, struct view *v)
+void vs_alias_refresh(struct vs_arena *a, struct alias *v)
 {
     bool open = !v->claimed && !v->busy;
     if (open == v->open)

@@ -1,10 +1,10 @@
 /*
- * handover_kit.h - givers for the tests of handover.c, and who asks them.
+ * passing_kit.h - givers for the tests of passing.c, and who asks them.
  *
  * A giver is a child that answers with pieces of files (piece N holds the number N) and tells its address.
  */
-#ifndef TESTS_UNIT_ARENA_HANDOVER_KIT_H
-#define TESTS_UNIT_ARENA_HANDOVER_KIT_H
+#ifndef TESTS_UNIT_ARENA_PASSING_KIT_H
+#define TESTS_UNIT_ARENA_PASSING_KIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "arena/share/handover_wire.h"
+#include "arena/share/passing_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,10 +37,10 @@ struct giver {
     pid_t pid;
     int pipe; /* a byte tells it to go on to its next act */
     int said;
-    struct vs_handover_address where;
+    struct vs_passing_address where;
 };
 
-static inline void give(const struct vs_handover_ask *ask, struct vs_handover_answer *answer, int *files)
+static inline void give(const struct vs_passing_request *ask, struct vs_passing_answer *answer, int *files)
 {
     answer->status = ask->id == 7 ? 0 : 400;
     if (ask->id != 7)
@@ -58,7 +58,7 @@ static inline void give(const struct vs_handover_ask *ask, struct vs_handover_an
     }
 }
 
-static void tell(int to, const struct vs_handover_address *where)
+static void tell(int to, const struct vs_passing_address *where)
 {
     if (write(to, where, sizeof *where) != sizeof *where)
         _exit(1);
@@ -66,13 +66,13 @@ static void tell(int to, const struct vs_handover_address *where)
 
 static void tell_number(int to, uint64_t number)
 {
-    tell(to, &(struct vs_handover_address){.name = number});
+    tell(to, &(struct vs_passing_address){.name = number});
 }
 
 static void serve_and_tell(int to)
 {
-    struct vs_handover_address where;
-    if (vs_handover_serve(give, &where) != 0)
+    struct vs_passing_address where;
+    if (vs_passing_serve(give, &where) != 0)
         _exit(2);
     tell(to, &where);
 }
@@ -177,9 +177,9 @@ static struct giver start(enum act act, rlim_t files)
     return g;
 }
 
-static struct vs_handover_address next_act(const struct giver *g)
+static struct vs_passing_address next_act(const struct giver *g)
 {
-    struct vs_handover_address said;
+    struct vs_passing_address said;
     assert_int_equal(write(g->pipe, "", 1), 1);
     assert_int_equal(read(g->said, &said, sizeof said), sizeof said);
     return said;
@@ -212,9 +212,9 @@ static uint32_t number_in(int fd)
     return number;
 }
 
-static inline struct question question_to(const struct vs_handover_address *where, uint64_t id)
+static inline struct question question_to(const struct vs_passing_address *where, uint64_t id)
 {
-    return (struct question){{where->key[0], where->key[1]}, {.id = id, .most = VS_HANDOVER_FILES}};
+    return (struct question){{where->key[0], where->key[1]}, {.id = id, .most = VS_PASSING_FILES}};
 }
 
 /* BYTES of DATA as a question, FILE along with it as the way back. */
@@ -245,15 +245,15 @@ static inline int ask_raw(int way, const void *data, size_t bytes)
 }
 
 /* All pieces, in order: how many were right. */
-static uint32_t take_all(const struct vs_handover_address *where)
+static uint32_t take_all(const struct vs_passing_address *where)
 {
-    struct vs_handover_answer answer = {.pieces = 1};
-    int files[VS_HANDOVER_FILES], way = vs_handover_connect(where);
+    struct vs_passing_answer answer = {.pieces = 1};
+    int files[VS_PASSING_FILES], way = vs_passing_connect(where);
     uint32_t right = 0;
     assert_true(way >= 0);
     for (uint32_t have = 0; have < answer.pieces; have += answer.files) {
-        struct vs_handover_ask ask = {.id = 7, .first = have, .most = VS_HANDOVER_FILES};
-        assert_int_equal(vs_handover_ask(way, where, &ask, &answer, files), 0);
+        struct vs_passing_request ask = {.id = 7, .first = have, .most = VS_PASSING_FILES};
+        assert_int_equal(vs_passing_request(way, where, &ask, &answer, files), 0);
         assert_int_equal(answer.status, 0);
         assert_true(answer.files > 0);
         assert_int_equal(answer.offset, 512);
@@ -267,14 +267,14 @@ static uint32_t take_all(const struct vs_handover_address *where)
     return right;
 }
 
-static int ask_once(const struct vs_handover_address *where, uint64_t id, int32_t *status)
+static int ask_once(const struct vs_passing_address *where, uint64_t id, int32_t *status)
 {
-    struct vs_handover_ask ask = {.id = id, .most = 1};
-    struct vs_handover_answer answer = {0};
-    int files[VS_HANDOVER_FILES], way = vs_handover_connect(where);
+    struct vs_passing_request ask = {.id = id, .most = 1};
+    struct vs_passing_answer answer = {0};
+    int files[VS_PASSING_FILES], way = vs_passing_connect(where);
     if (way < 0)
         return way;
-    int error = vs_handover_ask(way, where, &ask, &answer, files);
+    int error = vs_passing_request(way, where, &ask, &answer, files);
     if (error == 0 && answer.files)
         close(files[0]);
     close(way);

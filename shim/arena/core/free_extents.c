@@ -1,11 +1,11 @@
 /*
- * holes.c - holes by size: best fit, mostly in a few steps.
+ * free_extents.c - free extents by size: best fit, mostly in a few steps.
  *
  * Sizes are sorted into bins, four to a power of two, and each bin is a treap ordered by (size, place), kept
- * shallow by a priority that each tile's number gives; the links are in the tiles.  A word of bits tells
- * which bins have any.  So a tree holds a few holes at most times, and finding the next larger one is a look
- * at the bits. Best fit is the leftmost hole that is large enough: among equals the lowest, which keeps the
- * top of the heap free.
+ * shallow by a priority that each extent's number gives; the links are in the extents.  A word of bits tells
+ * which bins have any.  So a tree holds a few free extents at most times, and finding the next larger one is
+ * a look at the bits. Best fit is the leftmost free extent that is large enough: among equals the lowest,
+ * which keeps the top of the heap free.
  */
 #include "internal.h"
 
@@ -19,30 +19,30 @@ static inline unsigned bin_of(uint64_t size)
 }
 
 /* Whether X goes to the right of Y, without a branch that the processor would have to guess. */
-static inline bool after(const struct tile *x, const struct tile *y)
+static inline bool after(const struct extent *x, const struct extent *y)
 {
     return ((unsigned __int128)x->size << 64 | x->at) > ((unsigned __int128)y->size << 64 | y->at);
 }
 
-static inline uint32_t *side(struct tile *t, bool right)
+static inline uint32_t *side(struct extent *t, bool right)
 {
     return right ? &t->right : &t->left;
 }
 
-/* Of each tile another one, as if by chance.  One multiplication alone is not enough: holes in a rhythm, say
- * each 233rd tile, would have priorities in a row. */
-static inline uint32_t priority_of(uint32_t tile)
+/* Of each extent another one, as if by chance.  One multiplication alone is not enough: free extents in a
+ * rhythm, say each 233rd extent, would have priorities in a row. */
+static inline uint32_t priority_of(uint32_t extent)
 {
-    uint32_t x = tile * 2654435769u;
+    uint32_t x = extent * 2654435769u;
     return (x ^ x >> 15) * 2221713035u;
 }
 
-/* What hangs at LINK is split into what is before the new tile and what is after it. */
-static void put_at(struct tile *all, uint32_t *link, uint32_t tile)
+/* What hangs at LINK is split into what is before the new extent and what is after it. */
+static void put_at(struct extent *all, uint32_t *link, uint32_t extent)
 {
-    struct tile *x = &all[tile];
+    struct extent *x = &all[extent];
     uint32_t rest = *link, *left = &x->left, *right = &x->right;
-    *link = tile;
+    *link = extent;
     while (rest != NIL) {
         if (after(x, &all[rest])) {
             *left = rest;
@@ -57,25 +57,25 @@ static void put_at(struct tile *all, uint32_t *link, uint32_t tile)
     *left = *right = NIL;
 }
 
-void vs_holes_insert(struct vs_arena *a, struct holes *holes, uint32_t tile)
+void vs_free_extents_insert(struct vs_arena *a, struct free_extents *free_extents, uint32_t extent)
 {
-    struct tile *all = a->tile, *x = &all[tile];
+    struct extent *all = a->extent, *x = &all[extent];
     unsigned bin = bin_of(x->size);
-    uint32_t *link = &holes->root[bin];
-    if (!(holes->filled >> bin & 1))
+    uint32_t *link = &free_extents->root[bin];
+    if (!(free_extents->filled >> bin & 1))
         *link = NIL;
-    holes->filled |= 1ull << bin;
-    while (*link != NIL && priority_of(*link) >= priority_of(tile))
+    free_extents->filled |= 1ull << bin;
+    while (*link != NIL && priority_of(*link) >= priority_of(extent))
         link = side(&all[*link], after(x, &all[*link]));
-    put_at(all, link, tile);
+    put_at(all, link, extent);
 }
 
-void vs_holes_remove(struct vs_arena *a, struct holes *holes, uint32_t tile)
+void vs_free_extents_remove(struct vs_arena *a, struct free_extents *free_extents, uint32_t extent)
 {
-    struct tile *all = a->tile, *x = &all[tile];
+    struct extent *all = a->extent, *x = &all[extent];
     unsigned bin = bin_of(x->size);
-    uint32_t *link = &holes->root[bin];
-    while (*link != tile)
+    uint32_t *link = &free_extents->root[bin];
+    while (*link != extent)
         link = side(&all[*link], after(x, &all[*link]));
     uint32_t left = x->left, right = x->right;
     while (left != NIL && right != NIL) {
@@ -90,11 +90,11 @@ void vs_holes_remove(struct vs_arena *a, struct holes *holes, uint32_t tile)
         }
     }
     *link = left != NIL ? left : right;
-    if (holes->root[bin] == NIL)
-        holes->filled &= ~(1ull << bin);
+    if (free_extents->root[bin] == NIL)
+        free_extents->filled &= ~(1ull << bin);
 }
 
-static uint32_t fit_in(const struct tile *all, uint32_t root, uint64_t size)
+static uint32_t fit_in(const struct extent *all, uint32_t root, uint64_t size)
 {
     uint32_t best = NIL;
     while (root != NIL) {
@@ -106,13 +106,13 @@ static uint32_t fit_in(const struct tile *all, uint32_t root, uint64_t size)
 }
 
 /* In the first bin that has any, or, where these are all too small, in the next. */
-uint32_t vs_holes_fit(const struct vs_arena *a, const struct holes *holes, uint64_t size)
+uint32_t vs_free_extents_fit(const struct vs_arena *a, const struct free_extents *free_extents, uint64_t size)
 {
-    if (!holes->filled)
+    if (!free_extents->filled)
         return NIL;
-    uint64_t bins = holes->filled & ~0ull << bin_of(size);
+    uint64_t bins = free_extents->filled & ~0ull << bin_of(size);
     uint32_t best = NIL;
     for (; bins && best == NIL; bins &= bins - 1)
-        best = fit_in(a->tile, holes->root[__builtin_ctzll(bins)], size);
+        best = fit_in(a->extent, free_extents->root[__builtin_ctzll(bins)], size);
     return best;
 }

@@ -1,9 +1,9 @@
 /*
- * test_handover_strangers.c - who is handed descriptors, and whose are taken: all who have the address, of
+ * test_passing_strangers.c - who is handed descriptors, and whose are taken: all who have the address, of
  * whatever user, and nobody else; and a stranger makes nobody wait.
  */
 #define _GNU_SOURCE
-#include "handover_kit.h"
+#include "passing_kit.h"
 
 #include <sched.h>
 
@@ -13,8 +13,8 @@ static uint64_t flipped(uint64_t word, unsigned bit)
 }
 
 /* Runs WHAT in a child, as UID where that is not 0: what it returns. */
-static int in_child(uid_t uid, int (*what)(const struct vs_handover_address *),
-                    const struct vs_handover_address *where)
+static int in_child(uid_t uid, int (*what)(const struct vs_passing_address *),
+                    const struct vs_passing_address *where)
 {
     int ended = -1;
     pid_t pid = fork();
@@ -50,7 +50,7 @@ const char *__tsan_default_options(void)
 
 /* ---- who asks ---- */
 
-static int takes_all(const struct vs_handover_address *where)
+static int takes_all(const struct vs_passing_address *where)
 {
     return take_all(where) != PIECES;
 }
@@ -72,7 +72,7 @@ static void whoever_has_the_address_is_answered_as_any_user(void **state)
 
 #define NO_NAMESPACE 77
 
-static int takes_all_elsewhere(const struct vs_handover_address *where)
+static int takes_all_elsewhere(const struct vs_passing_address *where)
 {
     return unshare(CLONE_NEWUSER) == 0 ? takes_all(where) : NO_NAMESPACE;
 }
@@ -90,13 +90,13 @@ static void another_user_namespace_is_no_hindrance(void **state)
 }
 
 /* One who knows the name alone. */
-static int is_refused(const struct vs_handover_address *where)
+static int is_refused(const struct vs_passing_address *where)
 {
-    struct vs_handover_address guess = {.name = where->name, .proof = 1};
+    struct vs_passing_address guess = {.name = where->name, .proof = 1};
     struct question q = question_to(&guess, 7);
     struct reply reply;
     int32_t status;
-    int way = vs_handover_connect(&guess), own = ask_raw(way, &q, sizeof q);
+    int way = vs_passing_connect(&guess), own = ask_raw(way, &q, sizeof q);
     if (own < 0 || recv(own, &reply, sizeof reply, 0) != 0) /* closed, and nothing said */
         return 1;
     return ask_once(&guess, 7, &status) != -EKEYREJECTED;
@@ -119,7 +119,7 @@ static void each_bit_of_the_key_counts(void **state)
     struct giver g = start(ANSWER, 0);
     int32_t status;
     for (unsigned bit = 0; bit < 128; bit++) {
-        struct vs_handover_address wrong = g.where;
+        struct vs_passing_address wrong = g.where;
         wrong.key[bit / 64] = flipped(wrong.key[bit / 64], bit % 64);
         assert_int_equal(ask_once(&wrong, 7, &status), -EKEYREJECTED);
     }
@@ -134,7 +134,7 @@ static void a_question_of_another_length_is_none(void **state)
     char long_one[2 * sizeof(struct question)] = {0}, c;
     struct question q = question_to(&g.where, 7);
     int32_t status;
-    int way = vs_handover_connect(&g.where);
+    int way = vs_passing_connect(&g.where);
     assert_true(way >= 0);
     memcpy(long_one, &q, sizeof q);
     for (size_t bytes = 0; bytes <= sizeof long_one; bytes++) {
@@ -155,7 +155,7 @@ static void descriptors_of_who_asks_do_not_stay(void **state)
 {
     struct giver g = start(ANSWER, 200);
     int32_t status;
-    int ends[2], way = vs_handover_connect(&g.where);
+    int ends[2], way = vs_passing_connect(&g.where);
     char c;
     assert_int_equal(pipe(ends), 0);
     for (unsigned i = 0; i < 600; i++) {
@@ -180,7 +180,7 @@ static void who_takes_the_name_of_who_asked_gets_nothing(void **state)
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     socklen_t bytes = sizeof name;
     struct reply reply;
-    int way = vs_handover_connect(&g.where);
+    int way = vs_passing_connect(&g.where);
     assert_int_equal(bind(way, (struct sockaddr *)&name, sizeof name.sun_family), 0);
     assert_int_equal(getsockname(way, (struct sockaddr *)&name, &bytes), 0);
     kill(g.pid, SIGSTOP); /* until the name is another's */
@@ -195,10 +195,10 @@ static void who_takes_the_name_of_who_asked_gets_nothing(void **state)
     end(&g);
 }
 
-static void flood(const struct vs_handover_address *where)
+static void flood(const struct vs_passing_address *where)
 {
     struct question q = {.ask = {.id = 7, .most = 1}};
-    int way = vs_handover_connect(where);
+    int way = vs_passing_connect(where);
     alarm(30);
     for (;;)
         if (way < 0 || (send(way, &q, sizeof q, 0) < 0 && errno != EAGAIN && errno != EINTR))
@@ -210,7 +210,7 @@ static void flood(const struct vs_handover_address *where)
 static void a_flood_of_strangers_keeps_nobody_out(void **state)
 {
     struct giver g = start(ANSWER, 0);
-    struct vs_handover_address name_alone = {.name = g.where.name};
+    struct vs_passing_address name_alone = {.name = g.where.name};
     pid_t pid[4];
     for (unsigned i = 0; i < 4; i++) {
         pid[i] = fork();
@@ -231,7 +231,7 @@ static void a_flood_of_strangers_keeps_nobody_out(void **state)
 
 /* ---- addresses ---- */
 
-static bool share_nothing(const struct vs_handover_address *a, const struct vs_handover_address *b)
+static bool share_nothing(const struct vs_passing_address *a, const struct vs_passing_address *b)
 {
     return a->name != b->name && a->key[0] != b->key[0] && a->key[1] != b->key[1] && a->proof != b->proof;
 }
@@ -241,7 +241,7 @@ static void a_forks_child_has_an_address_of_its_own(void **state)
 {
     struct giver g = start(SERVE_IN_CHILD, 0);
     int32_t status;
-    struct vs_handover_address child = next_act(&g), mixed = g.where;
+    struct vs_passing_address child = next_act(&g), mixed = g.where;
     mixed.name = child.name;
     assert_true(share_nothing(&child, &g.where));
     assert_int_equal(ask_once(&mixed, 7, &status), -EKEYREJECTED);
@@ -257,7 +257,7 @@ static void who_begins_anew_has_another_key(void **state)
     int32_t status;
     next_act(&g);
     assert_int_equal(ask_once(&g.where, 7, &status), -ECONNREFUSED);
-    struct vs_handover_address anew = next_act(&g), mixed = g.where;
+    struct vs_passing_address anew = next_act(&g), mixed = g.where;
     mixed.name = anew.name;
     assert_true(share_nothing(&anew, &g.where));
     assert_int_equal(ask_once(&mixed, 7, &status), -EKEYREJECTED);
@@ -312,7 +312,7 @@ static void squat(int on, enum squat how, uint64_t proof, int file)
     if (how == ERROR)
         reply.answer.status = 400;
     else
-        reply.answer = (struct vs_handover_answer){.files = 1, .pieces = 1, .piece_bytes = 4096};
+        reply.answer = (struct vs_passing_answer){.files = 1, .pieces = 1, .piece_bytes = 4096};
     if (how == SHORT || how == LONG)
         reply.proof = proof;
     if (how == DROPS)
@@ -325,7 +325,7 @@ static void squat(int on, enum squat how, uint64_t proof, int file)
 }
 
 /* A process that has taken WHERE's name; it gives a pipe's end, the other is *LEFT. */
-static pid_t start_squatter(const struct vs_handover_address *where, enum squat how, int *left)
+static pid_t start_squatter(const struct vs_passing_address *where, enum squat how, int *left)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int ends[2], on = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -347,7 +347,7 @@ static pid_t start_squatter(const struct vs_handover_address *where, enum squat 
 }
 
 /* What who asks a squatter gets; the squatter's descriptor must be nobody's when it ends. */
-static int ask_squatter(const struct vs_handover_address *where, enum squat how)
+static int ask_squatter(const struct vs_passing_address *where, enum squat how)
 {
     int left, ended = -1;
     int32_t status;
@@ -365,7 +365,7 @@ static int ask_squatter(const struct vs_handover_address *where, enum squat how)
     return error;
 }
 
-static struct vs_handover_address address_of_one_gone(void)
+static struct vs_passing_address address_of_one_gone(void)
 {
     struct giver g = start(ANSWER, 0);
     end(&g);
@@ -374,7 +374,7 @@ static struct vs_handover_address address_of_one_gone(void)
 
 static void who_takes_the_name_later_is_not_believed(void **state)
 {
-    struct vs_handover_address where = address_of_one_gone();
+    struct vs_passing_address where = address_of_one_gone();
     assert_int_equal(ask_squatter(&where, DROPS), -EKEYREJECTED);
     assert_int_equal(ask_squatter(&where, SHORT), -EBADMSG);
     assert_int_equal(ask_squatter(&where, LONG), -EBADMSG);
@@ -388,7 +388,7 @@ static void ring(int unused) {}
 /* Signals that come faster than it is looked whether the other still is there. */
 static void who_hears_and_goes_is_not_waited_for(void **state)
 {
-    struct vs_handover_address where = address_of_one_gone();
+    struct vs_passing_address where = address_of_one_gone();
     struct sigaction act = {.sa_handler = ring}, before;
     struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
     assert_int_equal(ask_squatter(&where, SILENT), -ECONNREFUSED);

@@ -1,0 +1,156 @@
+/*
+ * aliases.c - second mappings of chunks, and the blocks in them.
+ *
+ * An alias mapping is a range of addresses where chunks of any heaps are mapped side by side, once more.  Its
+ * block takes the first chunks that it needs; what is left of the alias mapping stays with the other
+ * mappings.  While it is
+ * live, its chunks are shadows in the heaps of their primary mappings.
+ */
+#include "internal.h"
+
+/* ---- idle alias mappings, by last use ---- */
+
+void vs_alias_idle_add(struct vs_arena *a, uint32_t alias)
+{
+    struct alias *v = &a->alias[alias];
+    v->older = a->youngest_idle;
+    v->younger = NIL;
+    if (v->older != NIL)
+        a->alias[v->older].younger = alias;
+    else
+        a->oldest_idle = alias;
+    a->youngest_idle = alias;
+}
+
+void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias)
+{
+    const struct alias *v = &a->alias[alias];
+    if (v->older != NIL)
+        a->alias[v->older].younger = v->younger;
+    else
+        a->oldest_idle = v->younger;
+    if (v->younger != NIL)
+        a->alias[v->younger].older = v->older;
+    else
+        a->youngest_idle = v->older;
+}
+
+/* ---- the block in an alias mapping ---- */
+
+uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size)
+{
+    struct alias *v = &a->alias[alias];
+    uint32_t left = chunks_for(a, size);
+    vs_alias_idle_remove(a, alias);
+    v->claimed = left;
+    v->queue = (uint8_t)queue;
+    a->extent[v->extent].queue = (uint8_t)queue;
+    vs_alias_refresh(a, v);
+    for (const struct run *r = v->run; left; r++) {
+        uint32_t n = r->count < left ? r->count : left;
+        vs_extent_change(a, r->first, n, EXTENT_SHADOW, VS_ARENA_ANY);
+        vs_chunks_claim(a, r->first, r->first + n, alias);
+        left -= n;
+    }
+    return v->extent;
+}
+
+void vs_alias_release(struct vs_arena *a, uint32_t alias)
+{
+    struct alias *v = &a->alias[alias];
+    uint32_t left = v->claimed, queue = v->queue;
+    for (const struct run *r = v->run; left; r++) {
+        uint32_t n = r->count < left ? r->count : left;
+        vs_chunks_release(a, r->first, r->first + n, users_of(queue), a->seq_now, alias);
+        vs_extent_change(a, r->first, n, EXTENT_FREE, queue);
+        left -= n;
+    }
+    v->claimed = 0;
+    v->users |= users_of(queue);
+    v->last_free = a->seq_now;
+    vs_alias_idle_add(a, alias);
+    vs_alias_refresh(a, v);
+}
+
+/* ---- removing ---- */
+
+bool vs_alias_complete(struct vs_arena *a, struct alias *v)
+{
+    for (uint32_t rest = v->users; rest;)
+        if (!is_done(&a->queue[next_bit(&rest)], v->last_free))
+            return false;
+    v->users = 0;
+    return true;
+}
+
+/* The runs beyond the first KEEP chunks leave the alias mapping, and their counts with them. */
+static void shorten_runs(struct vs_arena *a, uint32_t alias, uint32_t keep)
+{
+    struct alias *v = &a->alias[alias];
+    uint32_t runs = 0, before = 0;
+    for (uint32_t i = 0; i < v->runs; i++) {
+        struct run *r = &v->run[i];
+        uint32_t stays = before >= keep ? 0 : keep - before < r->count ? keep - before : r->count;
+        before += r->count;
+        for (uint32_t g = r->first + stays; g < r->first + r->count; g++)
+            v->busy -= a->used[g] == 1;
+        if (stays < r->count)
+            vs_atoms_remove(a, r->first + stays, r->first + r->count, alias);
+        r->count = stays;
+        runs += stays > 0;
+    }
+    v->runs = runs;
+}
+
+static void remove_alias(struct vs_arena *a, uint32_t alias)
+{
+    struct alias *v = &a->alias[alias];
+    vs_alias_idle_remove(a, alias);
+    a->extent[v->extent].alias = NIL;
+    a->extent[v->extent].queue = VS_ARENA_ANY;
+    vs_extent_give(a, v->extent, EXTENT_FREE);
+    vs_meta_give(&a->meta, v->run, v->run_room * sizeof *v->run);
+    *v = (struct alias){.older = a->spare_aliases};
+    a->spare_aliases = alias;
+    a->live_aliases--;
+}
+
+/* An alias mapping ends where atoms end: the atom in which it is to end is split first. */
+static int split_at(struct vs_arena *a, const struct alias *v, uint32_t keep)
+{
+    for (const struct run *r = v->run; keep; keep -= r->count, r++)
+        if (keep < r->count)
+            return vs_atoms_split(a, r->first + keep);
+    return 0;
+}
+
+int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
+{
+    struct alias *v = &a->alias[alias];
+    uint32_t gone = v->count - keep, class = 0;
+    uint64_t place = a->extent[v->extent].at + place_of(a, keep);
+    if (!gone)
+        return 0;
+    if (keep && (split_at(a, v, keep) != 0 || vs_class_join(a, keep, &class) != 0))
+        return VS_BACKING_OUT_OF_MEMORY;
+    v = &a->alias[alias];
+    int status = a->backing.unmap(a->backing.context, address_of(a, place), place_of(a, gone));
+    if (status != 0)
+        return status;
+    vs_class_remove(a, alias);
+    shorten_runs(a, alias, keep);
+    a->stats.unmapped += gone;
+    a->stats.mappings -= gone;
+    if (keep) {
+        vs_class_add(a, class, alias);
+        v->count = keep;
+        uint32_t rest = vs_extent_cut(a, v->extent, place);
+        a->extent[rest].queue = VS_ARENA_ANY;
+        vs_extent_give(a, rest, EXTENT_FREE);
+        vs_alias_refresh(a, v);
+    } else {
+        a->stats.evicted++;
+        remove_alias(a, alias);
+    }
+    return 0;
+}

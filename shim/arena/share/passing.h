@@ -1,0 +1,68 @@
+/*
+ * passing.h - descriptor passing: a process gives others descriptors of its memory on request.
+ *
+ * A process that shares memory answers requests at a socket, in a thread of its own; its address reaches
+ * others in whatever way (here: in the IPC handle).  The answer goes to the process that sent the request and
+ * to nobody else, since each request brings a socket for the way back.  A descriptor exists only while it is
+ * being passed, so a block may have any number of pieces without meeting the limit on open files.
+ *
+ * The address is a secret, and whoever has it is answered, of whatever user or user namespace.  The socket's
+ * name alone, which anybody can read in /proc/net/unix, is of no use: a request without the key is refused at
+ * once, and a process that takes the name when it is free lacks the proof without which its answers are not
+ * believed.
+ *
+ * The socket is a datagram one in the abstract name space: it lies in no file system and is gone with its
+ * process.  Its number is high and close-on-exec.  Where the program has closed it, the thread ends, and the
+ * next vs_passing_serve begins anew, at another address.
+ *
+ * The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor /proc.
+ */
+#ifndef VS_ARENA_SHARE_PASSING_H
+#define VS_ARENA_SHARE_PASSING_H
+
+#include <stdint.h>
+
+#define VS_PASSING_FILES 96u /* in one answer: the kernel sends 253, and a process may open 256 */
+
+/* Random, and new each time that somebody begins to answer. */
+struct vs_passing_address {
+    uint64_t name;   /* of the socket: for all to see */
+    uint64_t key[2]; /* of who asks */
+    uint64_t proof;  /* of who answers */
+};
+
+struct vs_passing_request {
+    uint64_t id;    /* of what */
+    uint32_t first; /* from which piece on */
+    uint32_t most;  /* how many, at most VS_PASSING_FILES */
+};
+
+struct vs_passing_answer {
+    int32_t status;  /* 0, or the giver's error: then there are no descriptors */
+    uint32_t files;  /* descriptors that come along */
+    uint32_t pieces; /* of the whole */
+    uint32_t again;  /* not 0: they could not be sent, for now; vs_passing_request asks anew */
+    uint64_t piece_bytes;
+    uint64_t offset; /* where in the first piece it begins */
+};
+
+/* Answers ASK with descriptors in FILES, which are closed when they are sent. */
+typedef void vs_passing_give(const struct vs_passing_request *ask, struct vs_passing_answer *answer,
+                             int *files);
+
+/* Sees to it that somebody answers; *WHERE: where.  0 or -errno. */
+int vs_passing_serve(vs_passing_give *give, struct vs_passing_address *where);
+
+/* The name under which this process last answered; 0: it never did. */
+uint64_t vs_passing_name(void);
+
+/* A way to who answers at WHERE: a descriptor, or -errno (-ECONNREFUSED: nobody does). */
+int vs_passing_connect(const struct vs_passing_address *where);
+/* Asks; the descriptors of the answer are the caller's.  0, or -errno, after which the way is of no use:
+ * -ECONNREFUSED: nobody is there any more; -ETIMEDOUT: it does not answer; -EKEYREJECTED: not to this key;
+ * -EBADMSG: somebody else answers; -EMFILE: this process may open no more; -ETOOMANYREFS: for long the giver
+ * could send none, mostly because too many are on their way among his user's processes. */
+int vs_passing_request(int way, const struct vs_passing_address *where, const struct vs_passing_request *ask,
+                       struct vs_passing_answer *answer, int files[VS_PASSING_FILES]);
+
+#endif
