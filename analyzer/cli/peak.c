@@ -15,6 +15,7 @@
 #include "base/wrap.h"
 #include "show/report/frames.h"
 #include "trace/journal/journal.h"
+#include "analysis/layers.h"
 #include "analysis/relabel.h"
 #include "show/report/report.h"
 #include "show/report/stack.h"
@@ -32,7 +33,7 @@ struct options {
 
 static const struct option_row rows[] = {
     {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
-     "one of line, phase, category, library, stack (default: all of them)"},
+     "one of line, layer, phase, category, library, stack (default: all of them)"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
     {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
@@ -47,7 +48,7 @@ static const struct option_row rows[] = {
 static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
     "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
-    "program, by phase\n"
+    "program, by layer, by phase\n"
     "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
     "stack\n"
     "(innermost frame first).\n"
@@ -55,7 +56,7 @@ static const struct command_help help = {
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
-static const char *const questions[] = {"line", "phase", "category", "library", "stack", NULL};
+static const char *const questions[] = {"line", "layer", "phase", "category", "library", "stack", NULL};
 enum { QUESTIONS = sizeof questions / sizeof *questions - 1 };
 static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
 static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
@@ -72,6 +73,8 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
     switch (by) {
     case BY_LINE:
         return h->line ? line_text(h->line) : holders_lineless(h);
+    case BY_LAYER:
+        return xstrdup(h->layer ? h->layer : "no layer");
     case BY_PHASE:
         return xstrdup(h->phase ? h->phase : "unknown");
     case BY_CATEGORY:
@@ -109,6 +112,11 @@ static void group_row(struct table *table, const char *name, int64_t bytes, int6
         table_cell(table, "%" PRId64, count);
 }
 
+static const char *whole_name(const struct page *p)
+{
+    return p->d->allocated->at_least ? "known of it" : p->oom ? "allocated then" : "peak allocated";
+}
+
 /* The rows beyond --top, what the file does not explain, and the sum. */
 static void closing_rows(struct table *table, const struct page *p, int64_t shown, int64_t held,
                          size_t hidden)
@@ -121,11 +129,7 @@ static void closing_rows(struct table *table, const struct page *p, int64_t show
         group_row(table, "not in the file (unknown)", peak - held, UNKNOWN, peak, p->o->bytes);
     free(more);
     table_rule(table);
-    group_row(table,
-              p->d->allocated->at_least ? "known of it"
-              : p->oom                  ? "allocated then"
-                                        : "peak allocated",
-              peak, UNKNOWN, peak, p->o->bytes);
+    group_row(table, whole_name(p), peak, UNKNOWN, peak, p->o->bytes);
 }
 
 static void print_groups(const struct page *p, enum holder_by by)
@@ -155,12 +159,77 @@ static void print_groups(const struct page *p, enum holder_by by)
     free(groups);
 }
 
-static bool any_line(const struct device_report *d)
+/* What a recording has of its Python code may be asked for alone; else it is left out where there is none. */
+static bool has_any(const struct device_report *d, enum holder_by by)
 {
     for (size_t i = 0; i < d->live_count; i++)
-        if (d->live[i].line)
+        if (by == BY_LINE ? d->live[i].line : by == BY_LAYER ? d->live[i].layer : "")
             return true;
     return false;
+}
+
+enum { LAYER_ROWS = 80, LAYER_LEAST = 500 }; /* a row holds at least so small a part of the peak */
+
+/* What each of several holds; those that look alike are. */
+static void spread_cell(struct table *table, int64_t least, int64_t most, bool exact)
+{
+    struct text low = units_bytes(least, exact), high = units_bytes(most, exact);
+    if (strcmp(low.s, high.s) == 0)
+        table_cell(table, "%s each", high.s);
+    else
+        table_cell(table, "%s to %s", low.s, high.s);
+}
+
+static void layer_cells(struct table *table, const struct layer_row *r, int64_t whole, bool exact)
+{
+    char *type = r->type ? xformat(" (%s)", r->type) : xstrdup("");
+    if (r->layers > 1)
+        table_cell(table, "%*s%s x%" PRId64 "%s", 2 * r->depth, "", shown(r->name), r->layers, type);
+    else
+        table_cell(table, "%*s%s%s", 2 * r->depth, "", shown(r->name), type);
+    free(type);
+    table_cell(table, "%s", units_bytes(r->bytes, exact).s);
+    table_cell(table, "%s", units_share(r->bytes, whole).s);
+    if (r->layers == 1)
+        table_cell(table, "%s", "");
+    else
+        spread_cell(table, r->least, r->most, exact);
+}
+
+static void layer_row(struct table *table, const char *name, int64_t bytes, const struct page *p)
+{
+    struct layer_row row = {.name = (char *)name, .bytes = bytes, .layers = 1};
+    layer_cells(table, &row, p->d->allocated->bytes, p->o->bytes);
+}
+
+/* Layers lie in each other: the outermost rows and what follows them sum to the peak. */
+static void print_layers(const struct page *p)
+{
+    static const char *const header[] = {"by layer", "held", "share", ""};
+    int64_t peak = p->d->allocated->bytes, rest, told = 0;
+    bool all = p->o->top == 0;
+    struct table table;
+    size_t n;
+    struct layer_row *tree = layers_tree(p->d->live, p->d->live_count, all ? 0 : peak / LAYER_LEAST,
+                                         all ? 0 : LAYER_ROWS, &n, &rest);
+    table_init(&table, "<>>>", header);
+    for (size_t i = 0; i < n; i++) {
+        layer_cells(&table, &tree[i], peak, p->o->bytes);
+        told += tree[i].depth == 0 ? tree[i].bytes : 0;
+    }
+    int64_t smaller = p->d->held_bytes - rest - told;
+    if (smaller > 0)
+        layer_row(&table, "smaller ones", smaller, p);
+    if (rest > 0)
+        layer_row(&table, "in no layer", rest, p);
+    if (p->d->held_bytes != peak)
+        layer_row(&table, "not in the file (unknown)", peak - p->d->held_bytes, p);
+    table_rule(&table);
+    layer_row(&table, whole_name(p), peak, p);
+    putchar('\n');
+    table_print(&table, stdout, 2);
+    table_free(&table);
+    layers_free(tree, n);
 }
 
 static void page_text(const struct page *p, int only)
@@ -180,8 +249,8 @@ static void page_text(const struct page *p, int only)
     else
         printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
     for (int by = 0; by < QUESTIONS; by++)
-        if (by == only || (only < 0 && (by != BY_LINE || any_line(d))))
-            print_groups(p, (enum holder_by)by);
+        if (by == only || (only < 0 && has_any(d, (enum holder_by)by)))
+            by == BY_LAYER ? print_layers(p) : print_groups(p, (enum holder_by)by);
     if (only < 0 && p->oom) {
         oom_report_device_text(p->oom, stdout, p->o->bytes);
     } else if (only < 0) {
@@ -242,10 +311,12 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
         else
             json_text(j, questions[by],
                       by == BY_LINE       ? h->line
+                      : by == BY_LAYER    ? h->layer
                       : by == BY_PHASE    ? h->phase
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
-        if (by == BY_LINE || by == BY_LIBRARY || by == BY_STACK) /* of what has no line, library, stack */
+        if (by == BY_LINE || by == BY_LAYER || by == BY_LIBRARY ||
+            by == BY_STACK) /* of what has no line, library, stack */
             json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);
         json_int(j, "allocations", groups[i].count);
@@ -439,7 +510,7 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: which file? vramscope peak FILE");
     int only = question(o.by);
     if (o.by && only < 0)
-        return complain("peak: --by takes line, phase, category, library or stack, not '%s'", o.by);
+        return complain("peak: --by takes line, layer, phase, category, library or stack, not '%s'", o.by);
     if (moment(o.at) < 0)
         return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
     if (relabel_check(&o.relabel, why, sizeof why))

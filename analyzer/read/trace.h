@@ -141,6 +141,7 @@ struct trace_live { /* bytes held at the device's allocated peak */
     int64_t device, size, count, stack;
     const char *phase, *category, *owner;
     const char *line; /* "FILE:LINE FUNCTION", the program's own innermost; NULL without Python frames */
+    const char *layer, *layer_type; /* path of modules or ranges, the module's class; NULL: none */
 };
 
 struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */

@@ -248,12 +248,17 @@ static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
     return make_type(j, table);
 }
 
-/* Whether a node runs, the birth that it had, and the address of its virtual table. */
-static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
+int vs_autograd_task(void)
 {
     /* Acquire: pairs with take_from(). */
     task_fn *task = atomic_load_explicit(&real.task, memory_order_acquire);
-    if (!task || task() == -1)
+    return task ? task() : -1;
+}
+
+/* Whether a node runs, the birth that it had, and the address of its virtual table. */
+static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
+{
+    if (vs_autograd_task() == -1)
         return false;
     struct shared_node s = real.node();
     if (!s.node) /* a callback at the end of backward */

@@ -19,4 +19,7 @@ struct vs_autograd_run {
  * two functions of torch that read a word of the thread's. */
 bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out);
 
+/* The number of the backward that the calling thread is in; -1: in none. */
+int vs_autograd_task(void);
+
 #endif

@@ -27,10 +27,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "autograd.h"
+#include "layers.h"
 #include "pending.h"
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/log.h"
+#include "core/options.h"
 
 enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
 
@@ -40,6 +43,9 @@ struct entry {
     uint32_t depth; /* open ranges of the same key below it */
     struct vs_name *name, *domain;
     uint64_t ticket; /* of the push while it waits */
+    uint32_t layer;  /* the path of ranges from the outermost to this one (layers.h); 0: it is in none */
+    uint32_t module; /* whose call was open when it opened */
+    int32_t task;    /* and the backward that ran */
 };
 
 struct block {
@@ -262,9 +268,42 @@ static void thread_exit(void *block)
                                             memory_order_relaxed);
     memset(b->over, 0, sizeof(b->over));
     b->over_total = 0;
+    vs_layer_now.ranges = 0;
     own = NULL;
     tell_self(NULL);
     __atomic_store_n(&b->used, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- layers ---- */
+
+/* What the innermost range that is part of a path means for the calling thread's allocations. */
+static void tell_layer(const struct block *b)
+{
+    for (uint32_t i = b->count; i-- > 0;) {
+        const struct entry *e = &b->entries[i];
+
+        if (e->key && e->layer) {
+            vs_layer_now.ranges_in = e->module;
+            vs_layer_now.task = e->task;
+            vs_layer_now.ranges = e->layer;
+            return;
+        }
+    }
+    vs_layer_now.ranges = 0;
+}
+
+/* Automatic ranges are phases alone. */
+static void open_layer(const struct block *b, struct entry *e, enum vs_range_source source)
+{
+    const struct vs_layer_now *now = &vs_layer_now;
+
+    e->layer = 0;
+    if (source == VS_SOURCE_AUTO || vs_options.stacks < VS_STACKS_PYTHON)
+        return;
+    e->module = now->module;
+    e->task = vs_autograd_task();
+    e->layer =
+        vs_layer_of_range(now->ranges && now->ranges_in == e->module ? now->ranges : e->module, e->name);
 }
 
 /* ---- push and pop ---- */
@@ -363,8 +402,11 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
     e->domain = names->domain;
     *depth = (int)e->depth;
     e->ticket = id ? write_push(id, parent_id, flags, *names) : 0;
+    open_layer(b, e, source);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     e->key = key;
+    if (e->layer)
+        tell_layer(b);
     if (id && (flags & VS_RANGE_NAMES_PHASE)) {
         set_current(b, find_current(b));
         set_lead(b);
@@ -403,8 +445,11 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
     /* Word by word: a copy of the entry, as wide as the processor likes, would wait for the push's stores. */
     uint32_t id = e->id, depth = e->depth;
     uint64_t ticket = e->ticket;
+    bool layer = e->layer != 0;
 
     remove_entry(b, e);
+    if (layer)
+        tell_layer(b);
     if (id && id == b->current) /* before the pop: no event may name a range behind its end */
         set_current(b, find_current(b));
     if (id)

@@ -10,6 +10,7 @@
 
 #include "access/use.h"
 #include "framework/autograd.h"
+#include "framework/layers.h"
 #include "framework/ranges.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
@@ -28,14 +29,17 @@
 /* The C++ ABI's registration, which atexit is made from. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
-/* An allocation's stack says more than what code ran: in backward, which call of the forward it goes back to.
+/* An allocation's stack says more than what code ran: in backward, which call of the forward it goes back to,
+ * and which layer the program was in.
  */
 static inline uint32_t placed(struct vs_journal *j, uint32_t stack)
 {
-    struct vs_autograd_run run;
-    if (j && vs_autograd_running(j, &run))
-        stack = vs_stack_in_node(j, stack, run.node, run.forward);
-    return stack;
+    struct vs_autograd_run run = {0};
+    if (!j || vs_options.stacks < VS_STACKS_PYTHON)
+        return stack;
+    bool backward = vs_autograd_running(j, &run);
+    struct vs_stack_place place = {run.node, run.forward, vs_layer_frame(j, backward)};
+    return backward || place.layer ? vs_stack_placed(j, stack, &place) : stack;
 }
 
 static uint32_t stack_of(struct vs_journal *j, int skip)

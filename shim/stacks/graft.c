@@ -109,25 +109,19 @@ static uint32_t graft_once(struct vs_block *block, struct vs_journal *j, uint32_
     return slot->stack;
 }
 
-uint32_t vs_stack_in_node(struct vs_journal *j, uint32_t stack, uint32_t node, uint32_t forward)
+uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const struct vs_stack_place *place)
 {
     struct vs_block *block = enter(j);
-    uint32_t placed;
+    uint32_t base, placed = stack;
     if (!block)
         return stack;
-    placed = vs_node_of(block, j, forward, node);
-    if (stack && placed)
-        placed = graft_once(block, j, stack, placed);
+    if (place->node) {
+        base = vs_node_of(block, j, place->forward, place->node);
+        base = stack && base ? graft_once(block, j, stack, base) : base;
+        placed = base ? base : stack; /* the journal is full: as if nothing ran */
+    }
+    if (place->layer && (base = vs_node_of(block, j, placed, place->layer)))
+        placed = base;
     vs_block_leave(block);
-    return placed ? placed : stack;
-}
-
-uint32_t vs_stack_in_layer(struct vs_journal *j, uint32_t stack, uint32_t layer)
-{
-    struct vs_block *block = enter(j);
-    if (!block)
-        return stack;
-    uint32_t placed = vs_node_of(block, j, stack, layer);
-    vs_block_leave(block);
-    return placed ? placed : stack;
+    return placed;
 }

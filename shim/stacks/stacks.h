@@ -12,12 +12,16 @@ uint32_t vs_stack_capture(struct vs_journal *j, int skip);
 /* The calling thread's Python frames alone, interned; 0 where no Python code is running, or where it cannot
  * be told which. */
 uint32_t vs_python_capture(struct vs_journal *j);
-/* STACK of a moment in which an autograd node ran: its frames inside of the run stay, under them is the frame
- * NODE, and under that FORWARD, the stack that made the node (0: not known), in the place of what called
- * backward. */
-uint32_t vs_stack_in_node(struct vs_journal *j, uint32_t stack, uint32_t node, uint32_t forward);
-/* STACK with the frame LAYER as its innermost. */
-uint32_t vs_stack_in_layer(struct vs_journal *j, uint32_t stack, uint32_t layer);
+/* What an allocation's stack says beside what code ran: frame ids, 0: nothing. */
+struct vs_stack_place {
+    uint32_t node;    /* the autograd node that ran */
+    uint32_t forward; /* the stack that made it; 0: not known */
+    uint32_t layer;
+};
+/* STACK, taken at this moment, with that.  Where a node ran its frames inside of the run stay, under them is
+ * the node, and under that the stack that made it, in the place of what called backward.  The layer is
+ * innermost. */
+uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const struct vs_stack_place *place);
 /* Loads the unwinder and looks for an interpreter, once: before the first event, from a place where loading a
  * library is safe. */
 void vs_stack_prepare(void);

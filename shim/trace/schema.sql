@@ -281,10 +281,10 @@ CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id,
   forward INT,       -- 1: line did not run then; it is the forward's, and made the autograd node that did
   node INT,          -- frame.id of the autograd node in whose run it was, the innermost; NULL: not in backward
   layer INT);        -- frame.id of the layer; NULL none
--- a stack's line and layer as text, as all views have them
+-- a stack's line and layer as text, as all views have them; layer_type: the class of the module, NULL where the layer is made of ranges
 CREATE VIEW stack_text AS SELECT s.id AS id,
     CASE WHEN s.line IS NULL THEN n.function ELSE CASE s.forward WHEN 1 THEN 'forward: ' ELSE '' END || l.file || ifnull(':' || l.line, '') || ' ' || l.function END AS line,
-    y.function AS layer
+    y.function AS layer, y.file AS layer_type
   FROM stack s LEFT JOIN frame l ON l.id = s.line LEFT JOIN frame n ON n.id = s.node LEFT JOIN frame y ON y.id = s.layer;
 -- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up.  kind 2: Python
 -- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL.

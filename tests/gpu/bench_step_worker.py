@@ -1,11 +1,14 @@
 """One process of bench_step.py: trains the models one after the other, times each step, writes JSON.
 
-    bench_step_worker.py OUT.json [--device cuda] [--models NAME,...] [--steps N] [--turns N] [--turn STEPS] [--tiny]
+    bench_step_worker.py OUT.json [--device cuda] [--models NAME,...] [--steps N] [--turns N] [--turn STEPS] [--tiny] [--hooks]
 
 A step begins with nothing queued on the GPU.  Its host time is that to the last thing enqueued, its wall time that to the end of
 the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of --turn steps: pairs of one turn with
 and one without, over the same batches, in an order that is drawn for each pair.  What is counted beside the time is of a whole
 turn; to read the counters takes as long as a step, so shorter turns than of ten do without.
+
+With --hooks, under `vramscope run`, what it has put around each module's call is taken out in turns without recording, and put back:
+all that `run` costs is between the two but for its few calls a step.
 """
 import argparse
 import ctypes
@@ -29,6 +32,24 @@ def recording_switch():
         return here.vramscope_benchmark_pause, here.vramscope_benchmark_resume
     except AttributeError:
         return None
+
+
+def with_hooks(switch):
+    """SWITCH, which also takes the wrapper out of nn.Module's calls."""
+    module, wrapper = torch.nn.Module, torch.nn.Module.__call__
+    if not hasattr(wrapper, "__wrapped__"):
+        raise SystemExit("bench_step_worker: --hooks is for `vramscope run`")
+    off, on = switch
+
+    def plain():
+        module.__call__ = wrapper.__wrapped__
+        off()
+
+    def hooked():
+        module.__call__ = wrapper
+        on()
+
+    return plain, hooked
 
 
 def interrupts():
@@ -100,9 +121,12 @@ def main():
     p.add_argument("--turns", type=int, default=0)
     p.add_argument("--turn", type=int, default=10)
     p.add_argument("--tiny", action="store_true")
+    p.add_argument("--hooks", action="store_true")
     args = p.parse_args()
     wait = torch.cuda.synchronize if args.device != "cpu" else lambda: None
     switch = recording_switch()
+    if args.hooks and switch:
+        switch = with_hooks(switch)
     results = {}
     for name in args.models.split(","):
         step = MODELS[name](args.device, args.tiny)

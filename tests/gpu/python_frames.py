@@ -88,13 +88,14 @@ def recorded(path):
     db = sqlite3.connect(path)
     frames = {i: (file, line, function) for i, file, line, function in
               db.execute("SELECT id, file, line, function FROM frame WHERE kind = 2")}
+    nodes = {i for i, in db.execute("SELECT id FROM frame WHERE kind = 3")}  # what made one ran in the forward, not now (lines.py)
     rows = {i: (parent, frame) for i, parent, frame in db.execute("SELECT id, parent, frame FROM stack")}
     chains = {0: []}
 
     def chain(stack):
         if stack not in chains:
             parent, frame = rows[stack]
-            chains[stack] = ([frames[frame]] if frame in frames else []) + chain(parent)
+            chains[stack] = [] if frame in nodes else ([frames[frame]] if frame in frames else []) + chain(parent)
         return chains[stack]
 
     sys.setrecursionlimit(10000)
@@ -122,15 +123,16 @@ def compare(database, history):
     addresses = sum(o[0] == t[0] for o, t in zip(ours, theirs))
     print(f"  blocks: {len(ours)} recorded, {len(theirs)} in torch's history, {addresses} at the same address in the same place")
     good = len(ours) == len(theirs) == addresses and len(ours) > 1000
-    pairs = [(plain(o[2]), t[2], o[3]) for o, t in zip(ours, theirs)]
+    pairs = [(plain(o[2]), t[2], (o[3] or "").removeprefix("forward: ")) for o, t in zip(ours, theirs)]
     with_python = [p for p in pairs if p[1]]
     without = [p for p in pairs if not p[1]]
-    print(f"  {len(with_python)} born under Python; of the other {len(without)} we name a line for {sum(bool(p[0]) for p in without)}")
-    good = good and not any(p[0] for p in without)
+    print(f"  {len(with_python)} born under Python; of the other {len(without)}, born in backward, {sum(bool(p[2]) for p in without)} have a line of the "
+          f"forward's or a node's name, {sum(bool(p[0]) for p in without)} frames of their own")
+    good = good and not any(p[0] for p in without) and all(p[2] for p in without)
     for what, same in (("innermost frame", lambda o, t, line: o[:1] == t[:1]), ("all frames", lambda o, t, line: o == t),
                        ("user's line", lambda o, t, line: users(o) == users(t)),
-                       ("column line", lambda o, t, line: line is not None and line.startswith("%s:%d " % users(t)[:2]))):
-        n = sum(same(*p) for p in with_python)
+                       ("column line", lambda o, t, line: LIBRARIES.search(users(t)[0]) or line.startswith("%s:%d " % users(t)[:2]))):
+        n = sum(bool(same(*p)) for p in with_python)
         share = n / max(1, len(with_python))
         good = good and share >= WANTED
         print(f"  {what:16} the same for {n} of {len(with_python)}: {100 * share:.3f} %")

@@ -37,6 +37,8 @@ def _load():
         "auto_push": ([ctypes.c_char_p], ctypes.c_int),
         "auto_pop": ([], ctypes.c_int),
         "auto_mark": ([ctypes.c_char_p], ctypes.c_int),
+        "auto_layer": ([ctypes.c_char_p, ctypes.c_char_p], ctypes.c_uint32),
+        "auto_cell": ([], ctypes.c_void_p),
         "mark": ([ctypes.c_char_p], None),
         "step": ([], None),
         "record_start": ([], None),

@@ -21,6 +21,9 @@ programs that call these directly) are wrapped, as are GradScaler.step, the cons
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
 told to skip all functions of these files (vramscope_dynamo), as it skips nn.Module's own __call__.
 
+Beside phases each call of a module says which one is open (vramscope_layers); around the engine no module is: what backward
+runs has its node's, and what it recomputes is called again.
+
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails, it says so once and stops for good; the program goes on.
 """
@@ -36,6 +39,7 @@ import vramscope
 import vramscope_dynamo
 import vramscope_generate
 import vramscope_heads
+import vramscope_layers
 import vramscope_steps
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
@@ -65,6 +69,7 @@ class _Thread(threading.local):
 
     def __init__(self):
         self.names = []
+        self.cell = vramscope_layers.new_cell()
 
 
 _thread = _Thread()
@@ -182,6 +187,41 @@ def _end_outermost(t, failed):
         _open(t, LOGITS)
 
 
+def _wrap_call_in_layers(call):
+    """As _wrap_call, and says which module is open."""
+    indices, index = vramscope_layers.indices, vramscope_layers.index
+
+    @functools.wraps(call)
+    def __call__(self, *args, **kwargs):
+        if _is_compiling():
+            return call(self, *args, **kwargs)
+        t = _thread
+        key = id(self)
+        outermost = False
+        if t.inside:  # the way of nearly every call
+            if key in _heads:
+                _guarded(_begin_head)
+        else:
+            outermost = not _off and _guarded(_begin_outermost, self)
+        cell = t.cell
+        outer = cell[0]
+        number = indices.get(key)
+        cell[0] = index(self) if number is None else number
+        failed = True
+        try:
+            result = call(self, *args, **kwargs)
+            failed = False
+            return result
+        finally:
+            cell[0] = outer
+            if outermost:
+                t.inside = False
+                _guarded(_end_outermost, failed)
+
+    vramscope_layers.calls_are_in(__call__)
+    return __call__
+
+
 def _wrap_call(call):
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
@@ -273,9 +313,12 @@ def _wrap_backward(function, first=0):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
         length = _guarded(_begin_backward, args[first] if len(args) > first else None)
+        cell = _thread.cell
+        outer, cell[0] = cell[0], vramscope_layers.NONE
         try:
             return function(*args, **kwargs)
         finally:
+            cell[0] = outer
             if length is not None:
                 _guarded(_end_backward, length)
 
@@ -462,12 +505,13 @@ def install(torch):
         torch.autograd.Variable._execution_engine = engine
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
-    _put(torch.nn.Module, "__call__", _wrap_call(torch.nn.Module.__call__))
+    wrap_call = _wrap_call_in_layers if vramscope_layers.are_recorded() else _wrap_call
+    _put(torch.nn.Module, "__call__", wrap_call(torch.nn.Module.__call__))
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
     vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_steps):
+    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_layers, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
     vramscope_dynamo.skip(_guarded, all_within=True)  # all else that the wrappers call

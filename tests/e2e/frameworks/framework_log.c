@@ -13,6 +13,7 @@
 #include "framework/ranges.h"
 #include "record/block.h"
 #include "record/record.h"
+#include "record/suppliers.h"
 
 static char strings[4096][128] = {"-"};
 static unsigned string_count = 1;
@@ -38,6 +39,14 @@ void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool pub
 } /* no ring: never */
 void vs_journal_count_lost(struct vs_journal *j, uint8_t op) {}
 void vs_journal_lost_range(struct vs_journal *j) {}
+void vs_journal_lost_birth(struct vs_journal *j) {}
+struct vs_suppliers vs_suppliers; /* no stacks: nobody asks */
+
+uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function, uint32_t file,
+                                uint32_t line)
+{
+    return 0;
+}
 
 uint32_t vs_journal_string(struct vs_journal *j, const char *text, size_t length)
 {

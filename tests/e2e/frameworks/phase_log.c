@@ -36,6 +36,8 @@ static const char *thread(void)
 int vramscope_auto_push(const char *name);
 int vramscope_auto_pop(void);
 int vramscope_auto_mark(const char *name);
+unsigned vramscope_auto_layer(const char *path, const char *type);
+unsigned *vramscope_auto_cell(void);
 int vramscope_range_push(const char *name);
 int vramscope_range_pop(void);
 void vramscope_mark(const char *name);
@@ -60,6 +62,19 @@ int vramscope_auto_mark(const char *name)
 {
     say("moment %s\n", name);
     return 0;
+}
+
+/* Which module is open is asked for and not told. */
+unsigned vramscope_auto_layer(const char *path, const char *type)
+{
+    static unsigned last;
+    return ++last;
+}
+
+unsigned *vramscope_auto_cell(void)
+{
+    static __thread unsigned cell;
+    return &cell;
 }
 
 int vramscope_range_push(const char *name)

@@ -1,0 +1,212 @@
+/*
+ * layers.c - see layers.h.
+ *
+ * A table of layers that only grows: a module's has its text, a range's the layer that it opened in and its
+ * name, so that opening a range makes no text.  Range layers are found by a hash of both; a layer is made
+ * whole and then put into its slot by one compare-and-swap, as in names.c.  The text of a path is put
+ * together when a journal has to be told it, and which frame that gave is kept, in memory that a fork child
+ * finds wiped.
+ */
+#define _GNU_SOURCE
+#include "layers.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "autograd.h"
+#include "vramscope.h"
+#include "core/fork.h"
+#include "core/options.h"
+
+enum { LAYERS = 1 << 16, SLOTS = 2 * LAYERS, TEXT = 8 << 20, PATH = 1024, DEEP = 64 };
+
+struct layer {
+    uint32_t outer;
+    const struct vs_name *name; /* of a range */
+    const char *path, *type;    /* of a module */
+};
+
+struct layers {
+    struct layer at[LAYERS];
+    _Atomic uint32_t slot[SLOTS];
+    char text[TEXT];
+};
+
+static struct layers *_Atomic layers;
+static _Atomic uint32_t *_Atomic frames; /* by layer; NULL: none is kept */
+static _Atomic uint32_t used = 1, text_used;
+
+__thread struct vs_layer_now vs_layer_now;
+
+VRAMSCOPE_API uint32_t vramscope_auto_layer(const char *path, const char *type);
+VRAMSCOPE_API uint32_t *vramscope_auto_cell(void);
+
+/* ---- memory ---- */
+
+static __attribute__((noinline, cold)) struct layers *make_table(void)
+{
+    int saved = errno;
+    struct layers *none = NULL, *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    _Atomic uint32_t *no_frames = NULL, *kept;
+    errno = saved;
+    if (made == MAP_FAILED)
+        return NULL;
+    kept = vs_fork_wiped_or_none(LAYERS * sizeof *kept);
+    if (kept && !atomic_compare_exchange_strong(&frames, &no_frames, kept))
+        munmap(kept, LAYERS * sizeof *kept);
+    if (atomic_compare_exchange_strong(&layers, &none, made))
+        return made;
+    munmap(made, sizeof *made);
+    return none;
+}
+
+/* Acquire: who sees the table sees it mapped; zeros are an empty one. */
+static inline struct layers *table(void)
+{
+    struct layers *t = atomic_load_explicit(&layers, memory_order_acquire);
+    return __builtin_expect(t != NULL, 1) ? t : make_table();
+}
+
+/* N of what *COUNT counts; LIMIT: there is no room, and stays none. */
+static uint32_t take(_Atomic uint32_t *count, uint32_t n, uint32_t limit)
+{
+    uint32_t old = atomic_load_explicit(count, memory_order_relaxed);
+    do {
+        if (limit - old < n)
+            return limit;
+        /* Relaxed: the place is private until its number is given out. */
+    } while (!atomic_compare_exchange_weak_explicit(count, &old, old + n, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return old;
+}
+
+/* ---- layers ---- */
+
+static uint32_t hash(uint32_t outer, const struct vs_name *name)
+{
+    uint64_t h = ((uint64_t)outer << 32 | name->index) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(h >> 40);
+}
+
+uint32_t vs_layer_of_range(uint32_t outer, const struct vs_name *name)
+{
+    struct layers *t = table();
+    uint32_t own = LAYERS;
+    if (!t || !name || name->length == 0)
+        return outer;
+    for (uint32_t tries = 0, at = hash(outer, name); tries < SLOTS; tries++, at++) {
+        _Atomic uint32_t *slot = &t->slot[at % SLOTS];
+        /* Acquire pairs with the release below: who sees the number sees the layer whole. */
+        uint32_t there = atomic_load_explicit(slot, memory_order_acquire);
+        if (!there) {
+            if (own == LAYERS && (own = take(&used, 1, LAYERS)) == LAYERS)
+                return outer;
+            t->at[own] = (struct layer){.outer = outer, .name = name};
+            if (atomic_compare_exchange_strong_explicit(slot, &there, own, memory_order_release,
+                                                        memory_order_acquire))
+                return own;
+        }
+        if (t->at[there].outer == outer && t->at[there].name == name)
+            return there;
+    }
+    return outer;
+}
+
+static const char *copy(struct layers *t, const char *text)
+{
+    size_t n = strnlen(text, VS_NAME_MAX) + 1;
+    uint32_t at = take(&text_used, (uint32_t)n, TEXT);
+    return at == TEXT ? NULL : memcpy(t->text + at, text, n - 1);
+}
+
+uint32_t vs_layer_of_module(const char *path, const char *type)
+{
+    struct layers *t = table();
+    const char *own_path = t ? copy(t, path) : NULL, *own_type = own_path ? copy(t, type) : NULL;
+    uint32_t layer = own_type ? take(&used, 1, LAYERS) : LAYERS;
+    if (layer == LAYERS)
+        return 0;
+    t->at[layer] = (struct layer){.path = own_path, .type = own_type};
+    return layer;
+}
+
+/* ---- frames ---- */
+
+static size_t append(char *to, size_t n, const char *text, size_t length)
+{
+    length = length < PATH - n ? length : PATH - n;
+    memcpy(to + n, text, length);
+    return n + length;
+}
+
+static size_t path_of(const struct layers *t, uint32_t layer, char *to)
+{
+    uint32_t ranges[DEEP], deep = 0;
+    size_t n = 0;
+    for (; layer && t->at[layer].name && deep < DEEP; layer = t->at[layer].outer)
+        ranges[deep++] = layer;
+    if (layer && t->at[layer].path)
+        n = append(to, n, t->at[layer].path, strlen(t->at[layer].path));
+    while (deep-- > 0) {
+        if (n)
+            n = append(to, n, "/", 1);
+        n = append(to, n, t->at[ranges[deep]].name->text, t->at[ranges[deep]].name->length);
+    }
+    return n;
+}
+
+static __attribute__((noinline)) uint32_t make_frame(struct vs_journal *j, const struct layers *t,
+                                                     uint32_t layer)
+{
+    char path[PATH];
+    size_t n = path_of(t, layer, path);
+    const char *type = t->at[layer].type;
+    uint32_t function = n ? vs_journal_string(j, path, n) : 0;
+    uint32_t file = type ? vs_journal_string(j, type, strlen(type)) : 0;
+    return vs_journal_named_frame(j, VS_FRAME_LAYER, function, file, 0);
+}
+
+static inline uint32_t frame_of(struct vs_journal *j, uint32_t layer)
+{
+    _Atomic uint32_t *kept = atomic_load_explicit(&frames, memory_order_acquire);
+    /* Relaxed: a frame's number says all by itself. */
+    uint32_t frame = kept ? atomic_load_explicit(&kept[layer], memory_order_relaxed) : 0;
+    if (__builtin_expect(frame != 0, 1))
+        return frame;
+    struct layers *t = table();
+    frame = t && layer < LAYERS ? make_frame(j, t, layer) : 0;
+    if (kept && frame)
+        atomic_store_explicit(&kept[layer], frame, memory_order_relaxed);
+    return frame;
+}
+
+uint32_t vs_layer_frame(struct vs_journal *j, bool backward)
+{
+    const struct vs_layer_now *now = &vs_layer_now;
+    uint32_t module = now->module, layer = module;
+    if (__builtin_expect((module | now->ranges) == 0, 1))
+        return 0;
+    if (module >= LAYERS) /* nothing of ours: Python writes what it was given */
+        return 0;
+    /* a range that opened in another module's call, or before it, says nothing of this one */
+    if (now->ranges && now->ranges_in == module && (!backward || now->task == vs_autograd_task()))
+        layer = now->ranges;
+    return layer ? frame_of(j, layer) : 0;
+}
+
+/* ---- the Python hook's ---- */
+
+/* The number of a module's layer, to be written into the cell of the thread that calls it. */
+uint32_t vramscope_auto_layer(const char *path, const char *type)
+{
+    return path && type ? vs_layer_of_module(path, type) : 0;
+}
+
+/* The calling thread's cell, for as long as the thread lives; NULL where no layer is recorded. */
+uint32_t *vramscope_auto_cell(void)
+{
+    return vs_options.stacks >= VS_STACKS_PYTHON ? &vs_layer_now.module : NULL;
+}

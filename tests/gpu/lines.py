@@ -1,0 +1,252 @@
+"""The forward's lines and the layers of a recording against witnesses in Python (lines.sh).
+
+    lines.py lines WITNESS       trains; with each block of backward stands where its node was made: PyTorch's anomaly mode keeps that
+    lines.py layers WITNESS      trains; with each block stands what PyTorch's ModuleTracker has open
+    lines.py compare lines|layers DB WITNESS
+    lines.py cost DIRECTORY              the turns of bench_step_worker.py: ratios of host time, with and without recording
+
+A witness says its word with torch.cuda.memory._set_memory_metadata, and PyTorch's memory history has it beside each block.  Both are
+so slow that nothing is timed.  Without a GPU the program can be tried with cpu_blocks.c of tests/e2e/frameworks, which keeps them
+as well.
+"""
+import collections
+import json
+import os
+import re
+import sqlite3
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARIES = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
+                       r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
+LOG = os.environ.get("CPU_BLOCKS_LOG")
+WANTED = 0.995
+STEPS = 3
+
+
+# ---- what both witnesses say, and where it is kept ----
+
+class Words:
+    def __init__(self):
+        self.numbers = {}
+        import ctypes
+        import torch
+
+        self.torch, self.cpu = torch, ctypes.CDLL(None).cpu_blocks_say if LOG else None
+        self.device = "cpu" if LOG else "cuda"
+        if not LOG:
+            torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python")
+
+    def say(self, word):
+        if self.cpu:
+            self.cpu(self.numbers.setdefault(word, len(self.numbers) + 1))
+        else:
+            self.torch.cuda.memory._set_memory_metadata(word)
+
+    def write(self, path):
+        """A line a block: address, size, whether Python code ran on its thread, the word."""
+        if LOG:
+            words = {0: "", **{number: word for word, number in self.numbers.items()}}
+            rows = [[None, int(size), None, words[int(n)]] for size, n in map(str.split, open(LOG))]
+        else:
+            self.torch.cuda.synchronize()
+            events = self.torch.cuda.memory._snapshot()["device_traces"][0]
+            rows = [[e["addr"], e["size"], bool(e.get("frames")), e.get("user_metadata", "")] for e in events if e["action"] == "alloc"]
+        with open(path, "w") as f:
+            f.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def programs(device):
+    """(name, the model, its inputs, the loss of what it gives)"""
+    import torch
+    import torch.nn.functional as F
+
+    sys.path.insert(0, HERE)
+    from bench_models import Decoder, Separable
+
+    torch.manual_seed(1)
+    ids = torch.randint(512, (4, 129), device=device)
+
+    def of_tokens(out):
+        return F.cross_entropy(out.flatten(0, 1), ids[:, 1:].flatten())
+
+    yield "decoder", Decoder(layers=6, width=256, heads=4, vocab=512, context=128).to(device), (ids[:, :-1],), of_tokens
+    cnn = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), *(Separable(32) for _ in range(6)), torch.nn.AdaptiveAvgPool2d(1),
+                              torch.nn.Flatten(), torch.nn.Linear(32, 100)).to(device)
+    yield "cnn", cnn, (torch.randn(8, 3, 30, 30, device=device),), lambda out: out.square().mean()
+    try:
+        import transformers
+    except ImportError:
+        return
+    small = dict(vocab_size=512, hidden_size=256, intermediate_size=512, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2)
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**small)).to(device)
+    yield "llama", llama, (ids[:, :-1],), lambda out: of_tokens(out.logits)
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**small)).to(device)
+    llama.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    yield "llama, checkpointed", llama.train(), (ids[:, :-1],), lambda out: of_tokens(out.logits)
+
+
+def open_driver():
+    """On a real GPU PyTorch has done it."""
+    if LOG:
+        import ctypes
+
+        driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+
+
+# ---- lines ----
+
+def made_at(node):
+    """FILE:LINE of the program's own innermost line of the call that made NODE, else its name."""
+    text = "".join(node.metadata.get("traceback_", []))
+    places = re.findall(r'File "(.*)", line (\d+), in ', text)[::-1]
+    users = [place for place in places if not LIBRARIES.search(place[0])] or places
+    return "%s:%s" % users[0] if users else type(node).__name__
+
+
+def lines(path):
+    words = Words()
+    torch = words.torch
+    open_driver()
+
+    def tell_all(root, case):
+        seen, todo = set(), [root]
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            node.register_prehook(lambda grads, word=f"{case}\t{made_at(node)}": words.say(word))
+            todo += [n for n, _ in node.next_functions]
+
+    for case, model, inputs, loss_of in programs(words.device):
+        for _ in range(STEPS):
+            words.say("")
+            with torch.autograd.set_detect_anomaly(True, check_nan=False):
+                loss = loss_of(model(*inputs))
+                tell_all(loss.grad_fn, case)
+            loss.backward()
+            words.say("")
+    words.write(path)
+
+
+# ---- layers ----
+
+def layers(path):
+    words = Words()
+    torch = words.torch
+    open_driver()
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.module_tracker import ModuleTracker
+
+    tracker, case, root = ModuleTracker(), "", ""
+
+    def innermost():
+        names = sorted(tracker.parents - {"Global"}, key=len)
+        lost = [name for name in names if "." not in name and name != root]  # found nowhere: called in the others
+        names = [name for name in names if name not in lost]
+        if len(lost) > 1 or not all(b.startswith(a + ".") for a, b in zip(names, names[1:])):
+            return "?"
+        return (lost or names[-1:] or [""])[0]
+
+    class Telling(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            words.say("\t".join((case, "backward" if tracker.is_bw else "forward", innermost())))
+            try:
+                return func(*args, **(kwargs or {}))
+            finally:
+                words.say("")
+
+    with tracker, Telling():
+        for case, model, inputs, loss_of in programs(words.device):
+            root = type(model).__name__
+            for _ in range(STEPS):
+                loss_of(model(*inputs)).backward()
+    words.write(path)
+
+
+# ---- the comparison ----
+
+def compare(what, database, witness):
+    theirs = [json.loads(line) for line in open(witness)]
+    rows = sqlite3.connect(database).execute(
+        "SELECT a.address, a.size_bytes, a.line, a.layer, s.node IS NOT NULL FROM allocation a LEFT JOIN stack s ON s.id = a.stack "
+        "WHERE a.op = 'block_alloc' AND a.device = 0 ORDER BY a.alloc_seq").fetchall()
+    same_place = sum(t[0] in (None, o[0]) for o, t in zip(rows, theirs))
+    print(f"  blocks: {len(rows)} recorded, {len(theirs)} witnessed, {same_place} at the same address in the same place")
+    good = len(rows) == len(theirs) == same_place and len(rows) > 1000
+    return (compare_lines if what == "lines" else compare_layers)(rows, theirs) and good
+
+
+def tell(found, differing, wanted):
+    """(case, when, what) -> bytes"""
+    good = True
+    for case, when in sorted({key[:2] for key in found}):
+        agree, other, out = (found[case, when, kind] for kind in ("same", "other", "left out"))
+        share = agree / max(1, agree + other)
+        good = good and share >= wanted[when]
+        print(f"  {case:20} {when:9} {100 * share:7.3f} % of {(agree + other) / 2**20:8.2f} MiB agree, {out / 2**20:.2f} MiB left out")
+    for (case, when, ours, theirs), size in differing.most_common(6):
+        print(f"    {case}, {when}: {size / 2**20:.2f} MiB: ours {ours}, theirs {theirs}")
+    return good and bool(found)
+
+
+def compare_lines(rows, theirs):
+    found, differing = collections.Counter(), collections.Counter()
+    for (_, size, line, _, node), (_, _, python, word) in zip(rows, theirs):
+        if not word:
+            continue
+        case, place = word.split("\t")
+        if not node or python or (python is None and not (line or "").startswith("forward: ")):
+            # code of Python's ran in the node: its own line counts (python_frames.py)
+            found[case, "backward", "left out"] += size
+            continue
+        ours = re.sub(r"^forward: ", "", line or "")
+        same = ours == place or ours.startswith(place + " ")
+        found[case, "backward", "same" if same else "other"] += size
+        if not same:
+            differing[case, "backward", line, place] += size
+    return tell(found, differing, {"backward": WANTED})
+
+
+def compare_layers(rows, theirs):
+    found, differing = collections.Counter(), collections.Counter()
+    for (_, size, _, layer, _), (_, _, _, word) in zip(rows, theirs):
+        if not word:
+            continue
+        case, when, name = word.split("\t")
+        same = (layer or "") == name or re.sub(r"^.*\.\((\w+)\)", r"\1", layer or "") == name
+        unclear = name == "?" or (when == "backward" and not name)
+        found[case, when, "left out" if unclear else "same" if same else "other"] += size
+        if not unclear and not same:
+            differing[case, when, layer, name] += size
+    return tell(found, differing, {"forward": WANTED, "backward": 0.9})
+
+
+# ---- the cost ----
+
+def cost(directory):
+    import glob
+    import statistics
+
+    from bench_step_figures import median_interval
+
+    good = True
+    for path in sorted(glob.glob(os.path.join(directory, "cost-*.json"))):
+        config, model = os.path.basename(path)[5:-5].split("-")
+        turns = json.load(open(path))[model]["turns"]
+        off, on = ([statistics.fmean(t[side]["host_ms"]) for t in turns] for side in ("off", "on"))
+        ratios = [b / a for a, b in zip(off, on)]
+        low, high = median_interval(ratios)
+        middle = statistics.median(ratios)
+        print(f"  {config:7} {model:6} host {statistics.median(off):8.3f} ms off, {statistics.median(on):8.3f} on, ratio {middle:.4f} "
+              f"(95 % {low:.4f} .. {high:.4f}), of sums {sum(on) / sum(off):.4f}, {len(ratios)} pairs of steps")
+        good = good and (config != "run" or middle <= 1.03)
+    return good
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    sys.exit(not {"lines": lambda: lines(*rest) is None, "layers": lambda: layers(*rest) is None, "compare": lambda: compare(*rest),
+              "cost": lambda: cost(*rest)}[command]())
