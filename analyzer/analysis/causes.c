@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "holders.h"
 #include "trace/journal/journal.h"
 
 #define LEAST_SHARE 20 /* of the peak: less than one in so many is no cause */
@@ -27,24 +28,21 @@ static int64_t if_large(int64_t bytes, int64_t peak)
 
 /* ---- logits ---- */
 
-/* Rows come with the greatest first, one for each line, stack and category. */
+/* The line that made the most of what was born in PHASE. */
 static const char *greatest_line(const struct peak_facts *p, const char *phase)
 {
-    const char *best = NULL;
-    int64_t most = 0;
-    for (size_t i = 0; i < p->live_count; i++) {
-        int64_t bytes = 0;
-        if (!p->live[i].line || !is(p->live[i].phase, phase))
-            continue;
-        for (size_t k = i; k < p->live_count; k++)
-            if (is(p->live[k].phase, phase) && is(p->live[k].line, p->live[i].line))
-                bytes = add(bytes, p->live[k].size);
-        if (bytes > most) {
-            most = bytes;
-            best = p->live[i].line;
-        }
-    }
-    return best;
+    struct trace_live *born = NULL;
+    size_t n = 0, groups = 0;
+    const char *line = NULL;
+    for (size_t i = 0; i < p->live_count; i++)
+        if (p->live[i].line && is(p->live[i].phase, phase))
+            *PUSH(born, n) = p->live[i];
+    struct holder *by_line = n ? holders_group(born, n, BY_LINE, &groups) : NULL;
+    if (groups)
+        line = by_line[0].line;
+    free(by_line);
+    free(born);
+    return line;
 }
 
 static void find_logits(struct causes *c, const struct peak_facts *p, const struct savings *s)

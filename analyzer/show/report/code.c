@@ -1,8 +1,7 @@
 /*
  * code.c - see code.h.
  *
- * Rows with a line of Python stand by it; of the others the call stacks are looked into, those with the most
- * bytes.
+ * Rows with a line of Python stand by it; of the others the call stacks are looked into.
  */
 #include "code.h"
 
@@ -16,10 +15,10 @@
 #include "stack.h"
 
 #define B(n)   units_bytes(n, exact).s
-#define CODE   3  /* places in code that are shown, */
-#define ROWS   5  /* and with what has none, as long as that is more */
-#define STACKS 64 /* call stacks that are looked into */
-#define ROOM   54 /* columns for a place */
+#define CODE   3     /* places in code that are shown, */
+#define ROWS   5     /* and with what has none, as long as that is more */
+#define STACKS 20000 /* call stacks that are looked into; what is beyond is crumbs */
+#define ROOM   54    /* columns for a place */
 
 struct place {
     char *text;
@@ -104,7 +103,7 @@ void report_code_text(struct trace *t, const struct trace_live *live, size_t n, 
         place_row(&table, &p.at[i], whole, exact);
     }
     if (named) {
-        fputs("    most of what was allocated then was asked for by\n", out);
+        fputs("    the largest parts of what was allocated then were asked for by\n", out);
         table_print(&table, out, 6);
     }
     table_free(&table);

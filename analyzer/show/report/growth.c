@@ -124,7 +124,7 @@ char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
         free(place);
     }
     char *all = bytes == g->bytes ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
-    char *words = xformat("+%s a step since step %lld, %s (or a cache that is not full yet)%s",
+    char *words = xformat("+%s a step since step %lld, %s (unless it fills up or is cleared later)%s",
                           B(bytes / g->steps), (long long)since, top, all);
     free(all);
     free(top);
