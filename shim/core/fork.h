@@ -10,7 +10,7 @@
  *   - who keeps something of its own beside that remembers the number of the process, and compares.
  *
  * Nothing else in the library looks for forks.  (A child of vfork shares its parent's memory, and is the
- * parent to both; the pid tells them apart where that matters: sample/ask.c, record/drain.c.)
+ * parent to both; the pid tells them apart where that matters: sample/query.c, record/drain.c.)
  *
  * Before Linux 4.14 the kernel cannot wipe: then a handler of pthread_atfork does, where one is given, and a
  * raw clone is not seen.

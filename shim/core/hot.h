@@ -73,14 +73,14 @@ void vs_hot_prepare(void);
 
 /* ---- the thread's line ---- */
 
-#define VS_RANGE_ASK UINT32_MAX /* `range`: vs_range_current() knows */
+#define VS_RANGE_UNKNOWN UINT32_MAX /* `range`: vs_range_current() knows */
 
 struct vs_self {
     _Alignas(64) struct vs_event_clock clock;
     uint32_t generation; /* of the recording that `id` belongs to */
     uint16_t id;
     uint16_t internal; /* depth of vs_record_enter_internal */
-    uint32_t range;    /* ranges.c: the thread's own innermost phase; 0: the lead's; or VS_RANGE_ASK */
+    uint32_t range;    /* ranges.c: the thread's own innermost phase; 0: the lead's; or VS_RANGE_UNKNOWN */
 };
 _Static_assert(sizeof(struct vs_self) == 64, "one line");
 

@@ -5,8 +5,8 @@
  * for files of theirs.  A thread with a table of its own is out of their reach, and they are out of its: what
  * it opens has no number in the host, goes to no child of fork, and survives the host's closing everything.
  */
-#ifndef VS_OWN_DESCRIPTORS_H
-#define VS_OWN_DESCRIPTORS_H
+#ifndef VS_CORE_OWN_DESCRIPTORS_H
+#define VS_CORE_OWN_DESCRIPTORS_H
 
 #include <stdbool.h>
 

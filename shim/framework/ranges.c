@@ -130,7 +130,7 @@ static void tell_self(const struct block *b)
 {
     uint32_t range = b ? b->current : 0;
 
-    vs_self.range = range == 0 && b && b->over_total ? VS_RANGE_ASK : range;
+    vs_self.range = range == 0 && b && b->over_total ? VS_RANGE_UNKNOWN : range;
 }
 
 static void set_current(struct block *b, uint32_t range)
@@ -211,7 +211,7 @@ static __attribute__((noinline)) struct block *claim(uint32_t now)
         return own;
     }
     own = &none_left;
-    vs_self.range = VS_RANGE_ASK;
+    vs_self.range = VS_RANGE_UNKNOWN;
     return NULL;
 }
 

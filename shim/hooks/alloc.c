@@ -6,7 +6,7 @@
  */
 #include "events.h"
 
-#include "asker.h"
+#include "caller.h"
 #include "graph_nodes.h"
 #include "meminfo.h"
 #include "place.h"
@@ -37,7 +37,7 @@ void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given 
                              .status = status,
                              .address = address,
                              .size = size,
-                             .arg1 = api | VS_ASKED_BY(vs_asker_of(caller))};
+                             .arg1 = api | VS_CALLED_BY(vs_caller_of(caller))};
     vs_record(&event);
     vs_sample_after(status);
 }
@@ -68,7 +68,7 @@ void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult
 {
     vs_provided_report();
     if (status == CUDA_SUCCESS) {
-        vs_sample_if_asked();
+        vs_sample_if_requested();
         return;
     }
     if (seq == VS_SEQ_NONE) /* the free itself is not in the journal: nothing to take back */

@@ -30,7 +30,7 @@
 /* The primary context as last seen active, and as its creation was recorded; NULL: neither.  Of threads whose
  * retains or releases meet, one changes the word, and that one records.  Relaxed throughout: a handle is
  * complete in itself. */
-static _Atomic(CUcontext) primary_of[DEVICES], told_of[DEVICES];
+static _Atomic(CUcontext) primary_of[DEVICES], reported_of[DEVICES];
 static struct {
     _Atomic uintptr_t context;
     _Atomic int device;
@@ -107,7 +107,7 @@ static bool active(CUdevice device)
 }
 
 /* The handle of DEVICE's active primary context: one retain more, and its release. */
-static CUcontext ask_primary(CUdevice device)
+static CUcontext query_primary(CUdevice device)
 {
     CUcontext context = NULL;
     CUresult (*release)(CUdevice) = vs_real_of(VS_API_cuDevicePrimaryCtxRelease_v2);
@@ -124,7 +124,7 @@ static CUcontext primary(CUdevice device)
     CUcontext context = atomic_load_explicit(&primary_of[device], memory_order_relaxed);
     if (context != NULL)
         return context;
-    context = ask_primary(device);
+    context = query_primary(device);
     atomic_store_explicit(&primary_of[device], context, memory_order_relaxed);
     return context;
 }
@@ -142,13 +142,13 @@ struct vs_primary vs_primary_look(CUdevice device, bool may_end)
     if (device < 0 || device >= DEVICES)
         return p;
     CUcontext seen = atomic_load_explicit(&primary_of[device], memory_order_relaxed);
-    CUcontext told = atomic_load_explicit(&told_of[device], memory_order_relaxed);
+    CUcontext told = atomic_load_explicit(&reported_of[device], memory_order_relaxed);
     p.active = active(device);
     if (p.active && may_end)
         p.context = primary(device);
     if (!p.active) { /* what it was ended, maybe on a road that we do not see */
         become(&primary_of[device], seen, NULL);
-        become(&told_of[device], told, NULL);
+        become(&reported_of[device], told, NULL);
     }
     return p;
 }
@@ -158,7 +158,7 @@ static void forget_primary(const struct vs_primary *p)
     vs_once_forget_all(p->context);
     vs_place_forget(p->context);
     vs_pools_reset(p->device);
-    vs_pools_ask(p->device);
+    vs_pools_query(p->device);
     if (!vs_graph_memory_seen())
         return;
     vs_graph_reset(p->device);
@@ -173,13 +173,13 @@ void vs_after_primary(enum vs_api api, const struct vs_primary *before, uint64_t
     if (!now) {
         if (before->context == NULL || !become(&primary_of[before->device], before->context, NULL))
             return; /* another thread's release has told it */
-        atomic_store_explicit(&told_of[before->device], NULL, memory_order_relaxed);
+        atomic_store_explicit(&reported_of[before->device], NULL, memory_order_relaxed);
         ends(api, before->context, VS_CONTEXT_PRIMARY, before->device);
         forget_primary(before);
         return;
     }
-    CUcontext context = ask_primary(before->device);
-    if (!become(&told_of[before->device], NULL, context))
+    CUcontext context = query_primary(before->device);
+    if (!become(&reported_of[before->device], NULL, context))
         return; /* another thread's retain has told it */
     atomic_store_explicit(&primary_of[before->device], context, memory_order_relaxed);
     bool known_device = vs_place_announced(before->device);
@@ -202,7 +202,7 @@ void vs_after_primary_reset(const struct vs_primary *p, CUresult status)
     vs_after_free(p->seq, VS_SPACE_NONE, (uint64_t)(uintptr_t)p->context, status);
     if (status == CUDA_SUCCESS) {
         atomic_store_explicit(&primary_of[p->device], NULL, memory_order_relaxed);
-        atomic_store_explicit(&told_of[p->device], NULL, memory_order_relaxed);
+        atomic_store_explicit(&reported_of[p->device], NULL, memory_order_relaxed);
         forget_primary(p);
     } else {
         vs_pools_reset(p->device); /* nobody knows what a failed reset leaves: they are told anew */

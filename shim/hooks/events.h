@@ -43,7 +43,7 @@ void vs_pool_destroyed(CUmemoryPool pool);
 void vs_pool_current_changed(int device); /* -1: of any device */
 void vs_pool_imported(CUmemoryPool pool);
 void vs_pools_reset(int device); /* its primary context is gone, and perhaps the memory of its pools */
-void vs_pools_ask(int device);   /* what the device's current pool holds now, if it was seen before */
+void vs_pools_query(int device); /* what the device's current pool holds now, if it was seen before */
 
 /* virtual memory management (vmm.c) */
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,

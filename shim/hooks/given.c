@@ -58,7 +58,7 @@ uint32_t vs_given_name(enum vs_api api)
 
 /* ---- kernels ---- */
 
-static bool ask_params(CUfunction f, struct vs_kernel_params *p)
+static bool query_params(CUfunction f, struct vs_kernel_params *p)
 {
     size_t offset, size;
     bool kernel = false;
@@ -83,7 +83,7 @@ static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *
 {
     struct vs_kernel_params params;
     const char *name = NULL;
-    params.known = ask_params(f, &params);
+    params.known = query_params(f, &params);
     if (!params.known)
         params.count = 0;
     if (vs_drv_cuFuncGetName(&name, f) != CUDA_SUCCESS &&

@@ -17,7 +17,7 @@ struct meminfo {
 
 /* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe would
  * break somebody's stream capture: relaxed for the time of ours. */
-static bool ask_meminfo(struct meminfo *m)
+static bool query_meminfo(struct meminfo *m)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     bool exchanged = vs_drv_cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
@@ -27,10 +27,10 @@ static bool ask_meminfo(struct meminfo *m)
     return status == CUDA_SUCCESS;
 }
 
-bool vs_ask_free(uint64_t *bytes)
+bool vs_query_free(uint64_t *bytes)
 {
     struct meminfo m = {0, 0};
-    bool known = ask_meminfo(&m);
+    bool known = query_meminfo(&m);
     *bytes = m.free;
     return known;
 }
@@ -41,7 +41,7 @@ static int sample_here(enum vs_sample_source source)
 {
     struct meminfo m = {0, 0};
     struct vs_place place = vs_place_current();
-    if (place.device == VS_DEVICE_UNKNOWN || !ask_meminfo(&m))
+    if (place.device == VS_DEVICE_UNKNOWN || !query_meminfo(&m))
         return VS_DEVICE_UNKNOWN;
     struct vs_event event = {.op = VS_OP_SAMPLE,
                              .device = place.device,
@@ -65,7 +65,7 @@ static void sample_refused(void)
     vs_record(&event);
 }
 
-void vs_sample_if_asked(void)
+void vs_sample_if_requested(void)
 {
     if (vs_sample_take_request())
         sample_here(VS_SAMPLE_MEMINFO);
@@ -76,7 +76,7 @@ void vs_sample_after(CUresult status)
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
         sample_refused();
     else
-        vs_sample_if_asked();
+        vs_sample_if_requested();
 }
 
 uint64_t vs_cuda_current(void)
@@ -92,7 +92,7 @@ bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes)
     if (vs_drv_cuCtxSetCurrent((CUcontext)(uintptr_t)context) != CUDA_SUCCESS)
         return false;
     struct meminfo m = {0, 0};
-    bool known = vs_drv_cuCtxGetDevice(device) == CUDA_SUCCESS && ask_meminfo(&m);
+    bool known = vs_drv_cuCtxGetDevice(device) == CUDA_SUCCESS && query_meminfo(&m);
     vs_drv_cuCtxSetCurrent(NULL);
     *bytes = m.total - m.free;
     return known;

@@ -11,9 +11,9 @@
 #include "driver.h"
 
 /* What the current context's device has free, by the driver. */
-bool vs_ask_free(uint64_t *bytes);
+bool vs_query_free(uint64_t *bytes);
 /* The drain's request for the device's used bytes, served on a thread that has a context. */
-void vs_sample_if_asked(void);
+void vs_sample_if_requested(void);
 /* the same after an allocation; where that was refused for lack of memory the driver is asked in any case:
  * how much it had free belongs to the out-of-memory */
 void vs_sample_after(CUresult status);

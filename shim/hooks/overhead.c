@@ -25,11 +25,11 @@ static uint64_t ring_head(void)
 }
 
 /* What the device has free; its time is asking time as any other. */
-static bool ask_free(uint64_t *bytes)
+static bool query_free(uint64_t *bytes)
 {
     uint64_t begin = vs_clock_ns();
-    bool known = vs_ask_free(bytes);
-    vs_asking_took(begin, vs_clock_ns() - begin);
+    bool known = vs_query_free(bytes);
+    vs_query_took(begin, vs_clock_ns() - begin);
     return known;
 }
 
@@ -40,8 +40,8 @@ static struct vs_cost begin(int device, bool is_current)
     struct vs_cost cost = {.device = device, .free = VS_BYTES_UNKNOWN, .head = ring_head()};
     int saved = errno;
     if (device != VS_DEVICE_UNKNOWN && vs_record_takes() && vs_flight_alone()) {
-        cost.spent = vs_asking_spent();
-        if (cost.spent || (is_current && vs_used_alone(device) && ask_free(&cost.free)) ||
+        cost.spent = vs_query_time_spent();
+        if (cost.spent || (is_current && vs_used_alone(device) && query_free(&cost.free)) ||
             vs_used_now(device, &cost.before)) {
             errno = saved;
             return cost;
@@ -77,7 +77,7 @@ static uint64_t moved(const struct vs_cost *cost)
     struct vs_used after;
     uint64_t left;
     if (cost->free != VS_BYTES_UNKNOWN)
-        return ask_free(&left) ? cost->free - left : VS_BYTES_UNKNOWN;
+        return query_free(&left) ? cost->free - left : VS_BYTES_UNKNOWN;
     return vs_used_now(cost->device, &after) ? vs_used_cost(&cost->before, &after) : VS_BYTES_UNKNOWN;
 }
 

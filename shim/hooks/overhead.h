@@ -10,7 +10,7 @@
  *
  * Where the process is alone on the device, cuMemGetInfo is asked, on the host's own thread: some
  * microseconds. Where others use the device too, and around the making of contexts, NVML is (sampler.h): a
- * millisecond. All asking together is bounded (vs_asking_spent); which calls are worth it, once.h says.
+ * millisecond. All asking together is bounded (vs_query_time_spent); which calls are worth it, once.h says.
  */
 #ifndef VS_HOOKS_OVERHEAD_H
 #define VS_HOOKS_OVERHEAD_H

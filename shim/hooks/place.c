@@ -90,7 +90,7 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
 }
 
 /* The device of CONTEXT, which is current or else the one that ADDRESS was just allocated in. */
-static bool ask_device(bool is_current, CUdeviceptr address, int *device)
+static bool query_device(bool is_current, CUdeviceptr address, int *device)
 {
     if (is_current)
         return vs_drv_cuCtxGetDevice(device) == CUDA_SUCCESS;
@@ -105,7 +105,7 @@ static struct vs_place place_of(CUcontext context, bool is_current, CUdeviceptr 
     int device;
     if (__builtin_expect(value != 0, 1))
         return unpack(value);
-    return ask_device(is_current, address, &device) ? remember(s, context, device) : vs_place_nowhere;
+    return query_device(is_current, address, &device) ? remember(s, context, device) : vs_place_nowhere;
 }
 
 struct vs_place vs_place_current(void)
@@ -192,6 +192,6 @@ void vs_place_prepare(CUresult status)
 {
     if (journal() == NULL && (status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY)) {
         vs_record_start();
-        vs_uncovered_tell();
+        vs_uncovered_to_journal();
     }
 }

@@ -5,10 +5,10 @@
  * asked for that after every allocation and after every 64th free of a thread, and an event is written where
  * the figure has changed: a sample, and labelled so.
  *
- * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c): no memory yet, and no pool
- * is asked.  A device's primary context may go or be reset: whether the pool's memory goes along is asked
- * right after (the ledger ends its allocations where the answer is 0).  A pool that was imported from another
- * process is not asked either: its memory is that process's.
+ * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c): no memory yet, and
+ * no pool is asked.  A device's primary context may go or be reset: whether the pool's memory goes along is
+ * asked right after (the ledger ends its allocations where the answer is 0).  A pool that was imported from
+ * another process is not asked either: its memory is that process's.
  */
 #include "events.h"
 
@@ -84,7 +84,7 @@ void vs_pool_current_changed(int device)
 
 /* What a pool's memory is, told by the first allocation out of it: pools may lie on the host or be managed.
  */
-static struct pool_kind ask_kind(CUdeviceptr address, int8_t otherwise)
+static struct pool_kind query_kind(CUdeviceptr address, int8_t otherwise)
 {
     struct pool_kind kind = {VS_SPACE_POOL, otherwise};
     int device = VS_DEVICE_UNKNOWN, type = 0, managed = 0;
@@ -106,7 +106,7 @@ static struct pool_kind kind_of(CUmemoryPool pool, CUdeviceptr address, int8_t o
     uint32_t known = s != NULL ? atomic_load_explicit(&s->kind, memory_order_relaxed) : 0;
     if (known != 0)
         return (struct pool_kind){known >> 8 & 0xff, (int8_t)(int)((known & 0xff) - 1)};
-    struct pool_kind kind = ask_kind(address, otherwise);
+    struct pool_kind kind = query_kind(address, otherwise);
     if (s != NULL) {
         uint32_t packed = KNOWN | (uint32_t)kind.space << 8 | (uint8_t)(kind.device + 1);
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
@@ -262,7 +262,7 @@ void vs_pools_reset(int device)
 }
 
 /* Only the current pool's handle is known to be good after a reset: the driver has just given it. */
-void vs_pools_ask(int device)
+void vs_pools_query(int device)
 {
     CUmemoryPool pool = current_pool_of(device);
     int8_t known;

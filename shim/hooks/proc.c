@@ -32,7 +32,7 @@ static cuuint64_t stream_flag(const struct vs_row *row)
 }
 
 /* Asks the driver itself, by whichever form it has (11.3 to 11.8 lack _v2). */
-static void *ask_driver(const char *base, int version, cuuint64_t flags)
+static void *query_driver(const char *base, int version, cuuint64_t flags)
 {
     CUresult (*v2)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
         vs_real_of(VS_API_cuGetProcAddress_v2);
@@ -59,7 +59,7 @@ static void learn_others(void)
     if (atomic_load_explicit(&others_known, memory_order_acquire))
         return;
     for (size_t i = 0; i < vs_row_count; i++) {
-        void *p = ask_driver(vs_rows[i].base, vs_rows[i].version, stream_flag(&vs_rows[i]));
+        void *p = query_driver(vs_rows[i].base, vs_rows[i].version, stream_flag(&vs_rows[i]));
         if (p == NULL || !vs_driver_owns(p) || is_exported_row(p)) /* never one of our own wrappers */
             continue;
         atomic_store_explicit(&other_table[vs_rows[i].api], p, memory_order_relaxed);

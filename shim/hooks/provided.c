@@ -33,7 +33,7 @@
 /* What is recorded of a device. */
 struct recorded {
     _Alignas(32) struct vs_lock lock; /* what is read is recorded before anybody reads again */
-    uint64_t told;                    /* up to which change; atomic */
+    uint64_t reported;                /* up to which change; atomic */
     uint32_t samples;
     uint64_t sampled; /* requests at the last one */
 };
@@ -85,7 +85,7 @@ static void record_holding(struct recorded *r, int device, const struct vs_holdi
                              .arg1 = h->deferred};
     if (vs_record(&event) != VS_SEQ_NONE)
         /* release: after the event, so who sees it may record a block */
-        __atomic_store_n(&r->told, h->change, __ATOMIC_RELEASE);
+        __atomic_store_n(&r->reported, h->change, __ATOMIC_RELEASE);
 }
 
 /* ---- figures ---- */
@@ -123,10 +123,10 @@ static void record_figures(struct recorded *r, int device, const uint64_t f[VS_F
 /* ---- when ---- */
 
 /* Where nothing is recorded there is nobody to tell, and whatever it is stays untold. */
-static bool is_untold(const struct recorded *r, uint64_t change)
+static bool is_unreported(const struct recorded *r, uint64_t change)
 {
     /* acquire: pairs with the release in record_holding */
-    return __atomic_load_n(&r->told, __ATOMIC_ACQUIRE) != change && vs_record_takes();
+    return __atomic_load_n(&r->reported, __ATOMIC_ACQUIRE) != change && vs_record_takes();
 }
 
 static __attribute__((noinline, cold)) void have_due(int device)
@@ -143,7 +143,7 @@ VS_HOT_CODE void vs_provided_look(const struct vs_given *g)
 {
     if (g->device < 0)
         return;
-    if (__builtin_expect(++calls >= next_look || is_untold(&recorded[g->device], g->change), 0))
+    if (__builtin_expect(++calls >= next_look || is_unreported(&recorded[g->device], g->change), 0))
         have_due(g->device);
 }
 
@@ -159,7 +159,7 @@ static bool report(int device, bool figures)
         r->sampled = 0;
     }
     bool asked = vs_providing->holds(device, &h);
-    if (asked && is_untold(r, h.change))
+    if (asked && is_unreported(r, h.change))
         record_holding(r, device, &h);
     if (figures && vs_providing->figures(device, false, f))
         record_figures(r, device, f, false);

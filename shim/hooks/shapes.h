@@ -47,7 +47,7 @@
 #define VS_PITCHED(pitch, width, height)                                                                     \
     ((uint64_t)((pitch) != NULL && status == CUDA_SUCCESS ? *(pitch) : (width)) * (height))
 /* The code that called the wrapper. */
-#define VS_CALLER __builtin_return_address(0)
+#define VS_RETURN_ADDRESS __builtin_return_address(0)
 /* Stream 0 of a _ptsz function is the thread's own default stream. */
 #define VS_PTSZ(stream) ((stream) != NULL ? (stream) : CU_STREAM_PER_THREAD)
 
@@ -73,13 +73,13 @@
 
 #define VS_SHAPE_ALLOC(CALL, space, out, size)                                                               \
     VS_AROUND_AS_(vs_space_moves(VS_SPACE_##space), CALL,                                                    \
-                  vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, VS_CALLER, status))
+                  vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, VS_RETURN_ADDRESS, status))
 
 /* memory that a provider (provider.h) may give in the driver's place: SERVED asks it, and sees `given` */
 #define VS_SHAPE_GIVEN_ALLOC(CALL, out, size, SERVED)                                                        \
     struct vs_given given = VS_GIVEN_NOTHING;                                                                \
     VS_AROUND_(SERVED ? CUDA_SUCCESS : CALL,                                                                 \
-               vs_after_given(api, VS_SPACE_DEVICE, &given, VS_OUT(out), size, VS_CALLER, status))
+               vs_after_given(api, VS_SPACE_DEVICE, &given, VS_OUT(out), size, VS_RETURN_ADDRESS, status))
 #define VS_SHAPE_GIVEN_FREE(CALL, address)                                                                   \
     struct vs_given given = VS_GIVEN_NOTHING;                                                                \
     VS_BEFORE_(vs_provided_free(&given, address) ? given.status : CALL, VS_OP_FREE, VS_SPACE_NONE, address,  \
@@ -126,7 +126,7 @@
     VS_AROUND_(CALL, if (status == CUDA_SUCCESS) vs_pool_destroyed(pool))
 
 #define VS_SHAPE_PHYS_CREATE(CALL, handle, size, prop)                                                       \
-    VS_AROUND_(CALL, vs_after_phys_create(api, VS_OUT(handle), size, prop, VS_CALLER, status))
+    VS_AROUND_(CALL, vs_after_phys_create(api, VS_OUT(handle), size, prop, VS_RETURN_ADDRESS, status))
 #define VS_SHAPE_PHYS_RETAIN(CALL, space, handle, address)                                                   \
     VS_AROUND_(CALL, vs_after_phys_retain(api, VS_SPACE_##space, VS_OUT(handle), (uint64_t)(address), status))
 #define VS_SHAPE_MAP(CALL, address, size, offset, handle)                                                    \

@@ -24,7 +24,7 @@ struct note {
 };
 static struct note notes[VS_UNCOVERED_FACTS];
 
-void vs_uncovered_tell(void)
+void vs_uncovered_to_journal(void)
 {
     char key[24];
     struct vs_journal *j = vs_record_journal();
@@ -50,7 +50,7 @@ static void put(const char *text)
             continue;
         snprintf(notes[i].text, sizeof notes[i].text, "%s", text);
         atomic_store_explicit(&notes[i].state, 2, memory_order_release);
-        vs_uncovered_tell();
+        vs_uncovered_to_journal();
         return;
     }
 }

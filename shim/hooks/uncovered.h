@@ -9,6 +9,6 @@ void vs_uncovered(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* FOUND, where it lies in a CUDA driver other than the one that was learnt. */
 void vs_uncovered_driver(const void *found);
 /* Hands a new journal what was told before. */
-void vs_uncovered_tell(void);
+void vs_uncovered_to_journal(void);
 
 #endif

@@ -7,7 +7,7 @@
  */
 #include "events.h"
 
-#include "asker.h"
+#include "caller.h"
 #include "meminfo.h"
 #include "place.h"
 #include "record/record.h"
@@ -21,7 +21,7 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
                              .status = status,
                              .address = handle,
                              .size = size,
-                             .arg1 = api | VS_ASKED_BY(vs_asker_of(caller))};
+                             .arg1 = api | VS_CALLED_BY(vs_caller_of(caller))};
     vs_place_prepare(status);
     event.context = vs_place_current().context;
     if (prop != NULL) {

@@ -7,7 +7,7 @@
  */
 #include "shapes.h"
 
-#include "asker.h"
+#include "caller.h"
 
 static void vs_prepare_once(void)
 {
@@ -15,7 +15,7 @@ static void vs_prepare_once(void)
     int saved = errno;
     /* relaxed: whoever comes second need not wait for the first, stacks are simply not there yet */
     if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed)) {
-        vs_asker_prepare();
+        vs_caller_prepare();
         vs_record_get_ready();
     }
     errno = saved;

@@ -22,7 +22,7 @@
  * (vs_ring_publish_doubtful), and wakes the drain where it is its turn. */
 void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool published);
 
-/* The innermost phase of the calling thread S, or VS_RANGE_ASK. */
+/* The innermost phase of the calling thread S, or VS_RANGE_UNKNOWN. */
 static inline uint32_t vs_record_block_range(const struct vs_self *s)
 {
     uint32_t range = s->range;
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
         unlikely(vs_record_block_careful(op)))
         return false;
     uint32_t range = vs_record_block_range(self);
-    if (unlikely(range == VS_RANGE_ASK))
+    if (unlikely(range == VS_RANGE_UNKNOWN))
         return false;
     uint64_t now = vs_event_clock_of(&self->clock);
     ring.slot = vs_hot.ring_slot;

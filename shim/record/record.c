@@ -339,7 +339,7 @@ static inline uint32_t range_now(void)
 {
     uint32_t range = vs_record_block_range(&vs_self);
     uint64_t waiting = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) >> VS_CAREFUL_PENDING;
-    return unlikely_(range == VS_RANGE_ASK || waiting != 0) ? vs_suppliers.range() : range;
+    return unlikely_(range == VS_RANGE_UNKNOWN || waiting != 0) ? vs_suppliers.range() : range;
 }
 
 uint32_t vs_record_range(void)

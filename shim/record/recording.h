@@ -64,9 +64,9 @@ struct vs_recording {
     _Atomic uint32_t bell;         /* rung for the sampler; the futex that it waits on between two looks */
     _Atomic uint64_t last_context; /* CUcontext of the thread that waits for the last look; 0: none */
     _Atomic uint32_t unanswered;   /* questions in a row */
-    _Atomic uint64_t asking_ns;    /* that the host's threads have waited for answers, all together */
-    _Atomic uint64_t first_ask_ns; /* when the first question was asked */
-    _Atomic uint64_t last_ask_ns;  /* that the last one took */
+    _Atomic uint64_t query_ns;    /* that the host's threads have waited for answers, all together */
+    _Atomic uint64_t first_query_ns; /* when the first question was asked */
+    _Atomic uint64_t last_query_ns;  /* that the last one took */
     _Atomic uint64_t alone_ns[VS_ALONE_DEVICES]; /* NVML saw no other process there; 0: never */
     _Atomic uint32_t sample_soon;                /* somebody wants a sample before its time */
     struct vs_question questions[VS_QUESTIONS];

@@ -80,7 +80,7 @@ static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
 }
 
 /* What is known of a device without the host's help. */
-static struct figure ask_nvml(struct device *d, int32_t ordinal)
+static struct figure query_nvml(struct device *d, int32_t ordinal)
 {
     struct vs_used used = used_of(d);
     look_around(d, ordinal, used);
@@ -149,7 +149,7 @@ static struct vs_used used_and_around(struct device *d, int ordinal)
     return used;
 }
 
-/* The answer to a question of one of the host's threads (ask.c). */
+/* The answer to a question of one of the host's threads (query.c). */
 static struct vs_used look_at(int ordinal)
 {
     struct vs_journal *j = vs_recording->sampler_journal;
@@ -170,7 +170,7 @@ static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
         return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
         struct device *d = look_up(id, row);
-        struct figure figure = ask_nvml(d, row->ordinal);
+        struct figure figure = query_nvml(d, row->ordinal);
         if (figure.source && says_something(d, figure.used, busy))
             write_sample(r, j, row->ordinal, figure, rss);
         all = all && figure.source;
@@ -198,7 +198,7 @@ static void last_tick(struct vs_recording *r, struct vs_journal *j)
     const struct vs_device_row *row;
     bool all = atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED;
     for (uint32_t id = 1; all && id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
-        struct figure figure = ask_nvml(look_up(id, row), row->ordinal);
+        struct figure figure = query_nvml(look_up(id, row), row->ordinal);
         if (figure.source)
             write_sample(r, j, row->ordinal, figure, rss);
         all = figure.source;

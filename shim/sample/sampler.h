@@ -4,7 +4,7 @@
  * What the creation of a context or the load of a module costs is no argument of any call: it is the
  * difference of the driver's figure before and after.  NVML knows that figure without a CUDA context and
  * without touching a stream capture, but only the sampler's own thread talks to NVML.  So these functions
- * hand the question to that thread and wait for its answer, VS_ASK_MS at most: no lock of NVML's, of the
+ * hand the question to that thread and wait for its answer, VS_QUERY_MS at most: no lock of NVML's, of the
  * loader's or of ours is ever waited for on a thread of the host.
  *
  *      struct vs_used before, after;
@@ -21,10 +21,10 @@
 
 #include "trace/event.h"
 
-#define VS_ASK_MS 20
+#define VS_QUERY_MS 20
 /* About a device's first context, which takes some 200 ms to make: where several processes begin at once NVML
  * answers slowly, and a figure that is not had then is never known. */
-#define VS_ASK_FIRST_MS 200
+#define VS_QUERY_FIRST_MS 200
 
 /* Two figures of one moment. */
 struct vs_used {
@@ -44,12 +44,12 @@ bool vs_used_now(int device, struct vs_used *used);
 /* The same of a device's first context, whose own cost it is: not counted as below. */
 bool vs_used_first(int device, struct vs_used *used);
 
-/* How long the host's threads may be held up by questions, all together: VS_ASK_FREE_MS, or where that is
+/* How long the host's threads may be held up by questions, all together: VS_QUERY_FREE_MS, or where that is
  * more a thousandth of the time since the first one.  True: it is used up, or the next question would. */
-bool vs_asking_spent(void);
-#define VS_ASK_FREE_MS 50
+bool vs_query_time_spent(void);
+#define VS_QUERY_FREE_MS 50
 /* A question that was asked in another way took NS nanoseconds from BEGIN on. */
-void vs_asking_took(uint64_t begin, uint64_t ns);
+void vs_query_took(uint64_t begin, uint64_t ns);
 
 /* Whether a change of DEVICE's own figure is this process's: NVML's last look, no more than VS_ALONE_MS ago,
  * saw no other process there.  Also true where NVML does not list processes: there, all figures contain what

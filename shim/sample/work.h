@@ -23,7 +23,7 @@ void vs_sampler_run(struct vs_recording *r);
  * at the begin of the end of the process. */
 void vs_sampler_last_look(struct vs_recording *r);
 
-/* Answers the questions that wait, by LOOK (ask.c). */
+/* Answers the questions that wait, by LOOK (query.c). */
 void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device));
 
 #endif

@@ -21,14 +21,14 @@
  * `api` is the row of driver.def that made the event (enum vs_api), so that a list of events says which entry
  * point was called.  X(number, NAME, "name as the database shows it") */
 #define VS_OPS(X)                                                                                            \
-    /* driver memory with an address: address, size, arg0 = stream (0: none), arg1 = api | VS_ASKED_BY    */ \
+    /* driver memory with an address: address, size, arg0 = stream (0: none), arg1 = api | VS_CALLED_BY */                                                                                                          \
     X(1, ALLOC, "alloc")                                                                                     \
     /* address, size 0 (the ledger pairs it), arg0 = stream, arg1 = api; appended BEFORE the real call    */ \
     X(2, FREE, "free")                                                                                       \
     /* the free whose ring sequence is in arg0 failed with `status`: its bytes come back */                  \
     X(3, FREE_FAILED, "free_failed")                                                                         \
     /* physical VMM memory: address = handle, size, arg0 = location type << 32 | location id, arg1 = api |   \
-     * VS_ASKED_BY */                                                                                        \
+     * VS_CALLED_BY */                                                                                       \
     X(4, PHYS_CREATE, "phys_create")                                                                         \
     /* address = handle, arg1 = api; one more reference (RetainAllocationHandle, Import); arg0 = the VA */   \
     X(5, PHYS_RETAIN, "phys_retain")                                                                         \
@@ -142,14 +142,14 @@ enum vs_space {
 };
 
 /* Whose code asked for driver memory, as far as the address that the call returns to shows it
- * (hooks/asker.c): in the upper bits of arg1, whose lower 16 are the api. */
-enum vs_asker {
-    VS_ASKER_UNKNOWN = 0,
-    VS_ASKER_CARVER = 1, /* a caching allocator that reports its blocks: everything it asks for is managed */
-    VS_ASKER_POOL = 2 /* a library whose pool reports nothing: what it holds is reserved, its use unknown */
+ * (hooks/caller.c): in the upper bits of arg1, whose lower 16 are the api. */
+enum vs_caller {
+    VS_CALLER_UNKNOWN = 0,
+    VS_CALLER_CARVER = 1, /* a caching allocator that reports its blocks: everything it asks for is managed */
+    VS_CALLER_POOL = 2 /* a library whose pool reports nothing: what it holds is reserved, its use unknown */
 };
-#define VS_ASKED_BY(asker) ((uint64_t)(asker) << 16)
-#define VS_ASKER_OF(arg1)  ((enum vs_asker)((arg1) >> 16 & 0xff))
+#define VS_CALLED_BY(caller) ((uint64_t)(caller) << 16)
+#define VS_CALLER_OF(arg1)   ((enum vs_caller)((arg1) >> 16 & 0xff))
 
 enum vs_range_source { VS_SOURCE_MARKER = 1, VS_SOURCE_NVTX = 2, VS_SOURCE_AUTO = 3 };
 #define VS_RANGE_SOURCE_MASK  0xfu

@@ -45,7 +45,7 @@ struct look {
     size_t count;
     size_t from; /* the first that may be new, as of SUBS unloaded */
     bool driver_known, driver_is_global;
-    bool asks_global;   /* a weak reference would be NULL, unless the global scope has grown a definition */
+    bool needs_global;  /* a weak reference would be NULL, unless the global scope has grown a definition */
     bool nobody_global; /* it has not */
 };
 
@@ -125,7 +125,7 @@ static void check_ours(const struct object *o, const struct vs_got_slot *slot)
     if (found != 0 || (slot->weak && o->look->nobody_global))
         rebind(o, slot, (const void *)found);
     else if (slot->weak)
-        o->look->asks_global = true;
+        o->look->needs_global = true;
 }
 
 /* A slot of the PLT that is bound at its first call; past us only where the object prefers its own libraries,
@@ -227,7 +227,7 @@ void vs_rebind_loaded(void)
     look.driver_known = vs_driver_learn();
     look.driver_is_global = look.driver_known && driver_is_global();
     vs_scopes_take(look_through, &look);
-    if (!look.asks_global)
+    if (!look.needs_global)
         return;
     look.nobody_global = vs_dlsym_real(RTLD_NEXT, "cuInit") == NULL;
     dlerror();

@@ -22,7 +22,7 @@
  * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
  * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical memory
  * that a framework's thread makes one after the other wait until it stops.  What an event says was asked for
- * by a caching allocator's own code (VS_ASKER_CARVER) is managed at once.
+ * by a caching allocator's own code (VS_CALLER_CARVER) is managed at once.
  *
  * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED, FREE_MISSED and
  * CONTEXT_FREED are rows of the ledger's own making and take numbers as all others do.

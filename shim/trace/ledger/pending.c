@@ -9,7 +9,7 @@
  *                                    provisional ... 50 ms ... -> direct
  *
  * What a caching allocator's own code asks for is known at its birth, by the address that the call returned
- * to (hooks/asker.c).  Where that is not known, physical memory that is given back before anything mapped it
+ * to (hooks/caller.c).  Where that is not known, physical memory that is given back before anything mapped it
  * goes with the pieces of the same size that its thread's next report is about: a framework that grows piece
  * by piece and is refused gives back what it has got, and either tries again or reports that it gives up.
  *
@@ -32,9 +32,9 @@ static bool carvable(const struct vs_event *e)
 enum verdict vs_verdict_at_birth(const struct vs_event *e)
 {
     static const enum verdict verdicts[] = {
-        [VS_ASKER_CARVER] = VERDICT_MANAGED, [VS_ASKER_POOL] = VERDICT_UNKNOWN_USE};
-    enum vs_asker asker = carvable(e) ? VS_ASKER_OF(e->arg1) : VS_ASKER_UNKNOWN;
-    return asker < sizeof verdicts / sizeof *verdicts ? verdicts[asker] : VERDICT_NONE;
+        [VS_CALLER_CARVER] = VERDICT_MANAGED, [VS_CALLER_POOL] = VERDICT_UNKNOWN_USE};
+    enum vs_caller caller = carvable(e) ? VS_CALLER_OF(e->arg1) : VS_CALLER_UNKNOWN;
+    return caller < sizeof verdicts / sizeof *verdicts ? verdicts[caller] : VERDICT_NONE;
 }
 
 static struct held *held_at(struct vs_ledger *l, uint64_t position)

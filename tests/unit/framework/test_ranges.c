@@ -37,7 +37,7 @@ static uint32_t vs_range_current_checked(void)
     uint32_t answer = vs_range_current(), own = vs_self.range;
     const uint32_t *lead = vs_hot.lead;
     uint32_t found = own ? own : lead ? *lead : 0;
-    assert_true(own == VS_RANGE_ASK || found == answer);
+    assert_true(own == VS_RANGE_UNKNOWN || found == answer);
     return answer;
 }
 #define vs_range_current vs_range_current_checked

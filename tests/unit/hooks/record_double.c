@@ -146,11 +146,11 @@ bool vs_used_alone(int device)
     errno = 14;
     return record_log.alone;
 }
-bool vs_asking_spent(void)
+bool vs_query_time_spent(void)
 {
     return record_log.spent;
 }
-void vs_asking_took(uint64_t begin, uint64_t ns)
+void vs_query_took(uint64_t begin, uint64_t ns)
 {
     errno = 15;
     record_log.asked_ns += ns;

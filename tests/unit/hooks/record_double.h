@@ -22,7 +22,7 @@ struct vramscope_test_log {
     int used_asked;
     bool alone;         /* on the device: cuMemGetInfo will do */
     bool spent;         /* asking has taken its share */
-    uint64_t asked_ns;  /* of vs_asking_took */
+    uint64_t asked_ns;  /* of vs_query_took */
     uint64_t untracked; /* memory nodes of graphs without a place */
 };
 struct vramscope_test_log *vramscope_test_log(void);

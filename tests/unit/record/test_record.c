@@ -186,7 +186,7 @@ IN_CHILD(fields_are_filled_in_and_those_of_ranges_left_alone)
                         foreign = {.op = VS_OP_RANGE_POP, .range = 5, .thread = VS_THREAD_UNKNOWN},
                         block = {.op = VS_OP_BLOCK_ALLOC};
     uint64_t before = vs_clock_ns();
-    vs_self.range = VS_RANGE_ASK; /* what the stand-in says, 17 */
+    vs_self.range = VS_RANGE_UNKNOWN; /* what the stand-in says, 17 */
     alloc(1);
     vs_record(&push);
     vs_record(&foreign);

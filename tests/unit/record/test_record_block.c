@@ -170,7 +170,7 @@ IN_CHILD(a_thread_without_a_range_has_the_leads)
     CHECK(straight(VS_OP_BLOCK_ALLOC, 3));
     vs_self.range = 5;
     CHECK(straight(VS_OP_BLOCK_ALLOC, 4));
-    vs_self.range = VS_RANGE_ASK;
+    vs_self.range = VS_RANGE_UNKNOWN;
     CHECK(!straight(VS_OP_BLOCK_ALLOC, 5));
     vs_drain_finish();
     CHECK(load(&e) == 4);

@@ -1,1 +1,1 @@
-vs_unit_test(ask LIBS room_sample)
+vs_unit_test(query LIBS room_sample)

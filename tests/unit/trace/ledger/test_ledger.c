@@ -440,13 +440,13 @@ static void mapping_into_a_frameworks_reservation_reclassifies(void **state)
 
 /* ---- whose code asked, and pieces that never came to hold a block ---- */
 
-static void piece(struct kit *k, uint64_t handle, enum vs_asker asker, uint16_t status)
+static void piece(struct kit *k, uint64_t handle, enum vs_caller caller, uint16_t status)
 {
     feed(k, (struct vs_event){.op = VS_OP_PHYS_CREATE,
                               .address = handle,
                               .size = 20 * MIB,
                               .arg0 = 1ull << 32,
-                              .arg1 = 7 | VS_ASKED_BY(asker),
+                              .arg1 = 7 | VS_CALLED_BY(caller),
                               .status = status});
 }
 
@@ -460,12 +460,12 @@ static void what_a_caching_allocators_code_asks_for_is_managed_at_once(void **st
 {
     KIT;
     for (uint64_t i = 0; i < 3; i++)
-        piece(k, 0x70 + i, VS_ASKER_CARVER, 0);
+        piece(k, 0x70 + i, VS_CALLER_CARVER, 0);
     feed(k, (struct vs_event){.op = VS_OP_ALLOC,
                               .space = VS_SPACE_DEVICE,
                               .address = 0x1000,
                               .size = MIB,
-                              .arg1 = 7 | VS_ASKED_BY(VS_ASKER_CARVER)});
+                              .arg1 = 7 | VS_CALLED_BY(VS_CALLER_CARVER)});
     assert_int_equal(vs_ledger_held(k->l), 0);
     assert_int_equal(k->out.rows.n, 4);
     assert_int_equal(last(k)->managed, 1);
@@ -482,7 +482,7 @@ static void what_a_librarys_pool_asks_for_is_reserved_and_nothing_else(void **st
                          .space = VS_SPACE_DEVICE,
                          .address = 0x1000000,
                          .size = 512 * MIB,
-                         .arg1 = 7 | VS_ASKED_BY(VS_ASKER_POOL)};
+                         .arg1 = 7 | VS_CALLED_BY(VS_CALLER_POOL)};
     feed(k, e);
     assert_int_equal(last(k)->managed, VS_UNKNOWN_USE);
     assert_int_equal(last(k)->direct, 0);
@@ -505,7 +505,7 @@ static void arenas_block_of_a_pool_is_reserved_once(void **state)
                               .space = VS_SPACE_ARENA,
                               .address = 0x1000000,
                               .size = 3 * MIB,
-                              .arg1 = VS_ASKED_BY(VS_ASKER_POOL)});
+                              .arg1 = VS_CALLED_BY(VS_CALLER_POOL)});
     assert_int_equal(last(k)->reserved, 4 * MIB);
     assert_int_equal(last(k)->direct, 0);
 }
@@ -514,7 +514,7 @@ static void known_piece_does_not_pass_what_is_held_before_it(void **state)
 {
     KIT;
     alloc(k, 0x9000000, 8 * MIB);
-    piece(k, 0x70, VS_ASKER_CARVER, 0);
+    piece(k, 0x70, VS_CALLER_CARVER, 0);
     assert_int_equal(k->out.rows.n, 0);
     vs_ledger_flush(k->l, &k->out);
     assert_int_equal(k->out.rows.at[0].direct, 8 * MIB);
@@ -527,9 +527,9 @@ static void pieces_given_back_before_an_out_of_memory_are_the_frameworks(void **
     KIT;
     block(k, 0x7000, 0);
     for (uint64_t i = 0; i < 3; i++)
-        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0);
+        piece(k, 0x70 + i, VS_CALLER_UNKNOWN, 0);
     create(k, 0x90, MIB); /* another size: the thread's own */
-    piece(k, 0, VS_ASKER_UNKNOWN, 2);
+    piece(k, 0, VS_CALLER_UNKNOWN, 2);
     for (uint64_t i = 0; i < 3; i++)
         vmm(k, VS_OP_PHYS_RELEASE, 0x70 + i, 0, 0);
     vmm(k, VS_OP_PHYS_RELEASE, 0x90, 0, 0);
@@ -544,7 +544,7 @@ static void pieces_given_back_without_a_refusal_are_direct(void **state)
 {
     KIT;
     block(k, 0x7000, 0);
-    piece(k, 0x70, VS_ASKER_UNKNOWN, 0);
+    piece(k, 0x70, VS_CALLER_UNKNOWN, 0);
     vmm(k, VS_OP_PHYS_RELEASE, 0x70, 0, 0);
     give_up(k, 100 * MIB);
     assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->direct, 20 * MIB);
@@ -555,11 +555,11 @@ static void pieces_of_a_first_try_go_with_those_of_the_second(void **state)
     KIT;
     block(k, 0x7000, 0);
     vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
-    piece(k, 0x70, VS_ASKER_UNKNOWN, 0);
-    piece(k, 0, VS_ASKER_UNKNOWN, 2);
+    piece(k, 0x70, VS_CALLER_UNKNOWN, 0);
+    piece(k, 0, VS_CALLER_UNKNOWN, 2);
     vmm(k, VS_OP_PHYS_RELEASE, 0x70, 0, 0);
     for (uint64_t i = 0; i < 2; i++)
-        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0); /* the same handle again */
+        piece(k, 0x70 + i, VS_CALLER_UNKNOWN, 0); /* the same handle again */
     for (uint64_t i = 0; i < 2; i++)
         vmm(k, VS_OP_MAP, 0x200000000 + i * 20 * MIB, 20 * MIB, 0x70 + i);
     k->reserved = 40 * MIB;
@@ -576,7 +576,7 @@ static void pieces_do_not_age_while_their_thread_goes_on(void **state)
     block(k, 0x7000, 0);
     vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
     for (uint64_t i = 0; i < 10; i++, k->t += 20000000)
-        piece(k, 0x70 + i, VS_ASKER_UNKNOWN, 0);
+        piece(k, 0x70 + i, VS_CALLER_UNKNOWN, 0);
     assert_int_equal(vs_ledger_held(k->l), 10);
     k->t += 60000000;
     alloc_in(k, VS_SPACE_PINNED, 0x100, 1);
@@ -591,7 +591,7 @@ static void known_piece_tells_of_its_whole_reservation(void **state)
     vmm(k, VS_OP_MAP, 0x200000000, 2 * MIB, 0x70);
     vs_ledger_flush(k->l, &k->out);
     assert_int_equal(last(k)->direct, 2 * MIB);
-    piece(k, 0x71, VS_ASKER_CARVER, 0);
+    piece(k, 0x71, VS_CALLER_CARVER, 0);
     vmm(k, VS_OP_MAP, 0x200000000 + 20 * MIB, 20 * MIB, 0x71);
     assert_int_equal(last(k)->direct, 0);
     assert_int_equal(last(k)->reserved, 22 * MIB);

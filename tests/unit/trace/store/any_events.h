@@ -120,8 +120,8 @@ static struct vs_event request(struct made *m)
     static const uint8_t spaces[] = {VS_SPACE_DEVICE, VS_SPACE_DEVICE,   VS_SPACE_DEVICE, VS_SPACE_DEVICE,
                                      VS_SPACE_ARENA,  VS_SPACE_POOL,     VS_SPACE_ARRAY,  VS_SPACE_GRAPH,
                                      VS_SPACE_PINNED, VS_SPACE_IMPORTED, VS_SPACE_MANAGED};
-    static const enum vs_asker askers[] = {VS_ASKER_UNKNOWN, VS_ASKER_UNKNOWN, VS_ASKER_UNKNOWN,
-                                           VS_ASKER_UNKNOWN, VS_ASKER_CARVER,  VS_ASKER_POOL};
+    static const enum vs_caller callers[] = {VS_CALLER_UNKNOWN, VS_CALLER_UNKNOWN, VS_CALLER_UNKNOWN,
+                                             VS_CALLER_UNKNOWN, VS_CALLER_CARVER,  VS_CALLER_POOL};
     uint8_t space = spaces[rnd(m, sizeof spaces)];
     return (struct vs_event){.op = VS_OP_ALLOC,
                              .space = space,
@@ -129,7 +129,7 @@ static struct vs_event request(struct made *m)
                              .device = space == VS_SPACE_PINNED ? -1 : a_device(m),
                              .context = (uint8_t)rnd(m, 4),
                              .size = (1 + rnd(m, 3)) << 21,
-                             .arg1 = 10 + rnd(m, 2) + VS_ASKED_BY(askers[rnd(m, 6)])};
+                             .arg1 = 10 + rnd(m, 2) + VS_CALLED_BY(callers[rnd(m, 6)])};
 }
 
 static void ask(struct made *m)
@@ -194,7 +194,7 @@ static void piece(struct made *m)
         e.size = (1 + rnd(m, 2)) << 21;
         e.space = VS_SPACE_DEVICE;
         e.arg0 = 1ull << 32;
-        e.arg1 += VS_ASKED_BY(rnd(m, 4) ? VS_ASKER_UNKNOWN : VS_ASKER_CARVER);
+        e.arg1 += VS_CALLED_BY(rnd(m, 4) ? VS_CALLER_UNKNOWN : VS_CALLER_CARVER);
         if (rnd(m, 4) == 0) {
             refuse(m, e);
             return;

@@ -253,10 +253,10 @@ static void refused(struct made *m, uint16_t thread, uint8_t op)
 }
 
 /* What was refused, granted; BY a caching allocator's own code or nobody knows whose. */
-static void granted(struct made *m, uint16_t thread, uint8_t op, enum vs_asker by)
+static void granted(struct made *m, uint16_t thread, uint8_t op, enum vs_caller by)
 {
     struct vs_event e = asked_of(thread, op);
-    e.arg1 |= VS_ASKED_BY(by);
+    e.arg1 |= VS_CALLED_BY(by);
     e.address = op == VS_OP_PHYS_CREATE ? 0x10u + thread : PLACE(thread);
     put(m, e);
 }
@@ -278,9 +278,9 @@ static void refusals_begin(struct made *m)
         if (thread == 2 || thread == 3)
             refused(m, thread, op);
     }
-    granted(m, 3, VS_OP_ALLOC, VS_ASKER_UNKNOWN);
-    granted(m, 4, VS_OP_PHYS_CREATE, VS_ASKER_CARVER);
-    granted(m, 5, VS_OP_ALLOC, VS_ASKER_UNKNOWN);
+    granted(m, 3, VS_OP_ALLOC, VS_CALLER_UNKNOWN);
+    granted(m, 4, VS_OP_PHYS_CREATE, VS_CALLER_CARVER);
+    granted(m, 5, VS_OP_ALLOC, VS_CALLER_UNKNOWN);
     m->t += 60000000; /* nothing was heard of them: direct */
     put(m, (struct vs_event){.op = VS_OP_GRAPH_NODE, .thread = 9, .device = 0});
 }
@@ -288,12 +288,12 @@ static void refusals_begin(struct made *m)
 /* Absorbed: 1, 3 (refused twice), 4.  Reported: 2 (twice).  The others reached the program. */
 static void refusals_end(struct made *m)
 {
-    granted(m, 1, VS_OP_ALLOC, VS_ASKER_CARVER);
+    granted(m, 1, VS_OP_ALLOC, VS_CALLER_CARVER);
     block_at(m, 2, 0, VS_OP_BLOCK_OOM);
     block_at(m, 3, PLACE(3), VS_OP_BLOCK_ALLOC);
     block_at(m, 4, PLACE(40), VS_OP_BLOCK_ALLOC);
     block_at(m, 5, PLACE(50), VS_OP_BLOCK_ALLOC);
-    granted(m, 6, VS_OP_PHYS_CREATE, VS_ASKER_CARVER);
+    granted(m, 6, VS_OP_PHYS_CREATE, VS_CALLER_CARVER);
     put(m, (struct vs_event){.op = VS_OP_RANGE_PUSH,
                              .thread = 7,
                              .device = -1,

@@ -1,6 +1,6 @@
 /*
- * test_ask.c - questions of the host's threads to the sampler's: each gets its own answer, none waits longer
- * than it may, and what was given up on leaves no cell behind.
+ * test_query.c - questions of the host's threads to the sampler's: each gets its own answer, none waits
+ * longer than it may, and what was given up on leaves no cell behind.
  *
  * How long is waited is tested on a clock of its own, that moves only while somebody waits, and with a
  * sampler that answers when its time has come: so a machine that is busy with other things changes nothing.
@@ -214,12 +214,12 @@ static void nobody_waits_where_no_sampler_could_answer(void **state)
     assert_true(used.process == UNKNOWN_BYTES && used.device == UNKNOWN_BYTES && !used.told);
     assert_int_equal(recording.bell, 0);
     inside = false; /* and where one could, it does wait */
-    assert_true(milliseconds_of(&known, 0, &used) == VS_ASK_MS && !known);
+    assert_true(milliseconds_of(&known, 0, &used) == VS_QUERY_MS && !known);
 }
 
 static uint64_t asked_ms(void)
 {
-    return recording.asking_ns / 1000000;
+    return recording.query_ns / 1000000;
 }
 
 /* Each answer takes 10 ms, and is good. */
@@ -231,12 +231,12 @@ static void asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_o
     for (int i = 0; i < 1000; i++)
         known += vs_used_now(0, &used);
     assert_int_equal(known, 5);
-    assert_int_equal(asked_ms(), VS_ASK_FREE_MS);
-    assert_true(vs_asking_spent());
-    recording.first_ask_ns -= 50 * UINT64_C(1000000000);
-    assert_true(vs_asking_spent()); /* a thousandth of fifty seconds is no more */
-    recording.first_ask_ns -= 60 * UINT64_C(1000000000);
-    assert_false(vs_asking_spent());
+    assert_int_equal(asked_ms(), VS_QUERY_FREE_MS);
+    assert_true(vs_query_time_spent());
+    recording.first_query_ns -= 50 * UINT64_C(1000000000);
+    assert_true(vs_query_time_spent()); /* a thousandth of fifty seconds is no more */
+    recording.first_query_ns -= 60 * UINT64_C(1000000000);
+    assert_false(vs_query_time_spent());
     for (int i = 0; i < 1000; i++)
         known += vs_used_now(0, &used);
     assert_int_equal(known, 11);
@@ -247,11 +247,11 @@ static void first_context_is_asked_about_whatever_was_asked(void **state)
 {
     struct vs_used used;
     simulate(1000);
-    vs_asking_took(vs_clock_ns(), VS_ASK_FREE_MS * UINT64_C(1000000));
+    vs_query_took(vs_clock_ns(), VS_QUERY_FREE_MS * UINT64_C(1000000));
     assert_false(vs_used_now(4, &used));
-    uint64_t before = recording.asking_ns;
+    uint64_t before = recording.query_ns;
     assert_true(vs_used_first(4, &used));
-    assert_int_equal(recording.asking_ns, before);
+    assert_int_equal(recording.query_ns, before);
 }
 
 static void alone_on_a_device_is_who_was_seen_alone_lately(void **state)
@@ -272,19 +272,19 @@ static void alone_on_a_device_is_who_was_seen_alone_lately(void **state)
 
 static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
 {
-    static const uint64_t waits[] = {VS_ASK_MS, VS_ASK_MS, VS_ASK_FREE_MS - 2 * VS_ASK_MS};
+    static const uint64_t waits[] = {VS_QUERY_MS, VS_QUERY_MS, VS_QUERY_FREE_MS - 2 * VS_QUERY_MS};
     struct vs_used used;
     bool known;
     simulate(NEVER);
     for (int i = 0; i < 3; i++)
         assert_true(milliseconds_of(&known, 0, &used) == waits[i] && !known);
-    assert_int_equal(asked_ms(), VS_ASK_FREE_MS);
+    assert_int_equal(asked_ms(), VS_QUERY_FREE_MS);
     assert_int_equal(cells_taken(), 0);
     uint32_t rung = recording.bell;
     for (int i = 0; i < 100; i++)
         assert_false(vs_used_now(0, &used));
     assert_int_equal(recording.bell, rung); /* not even asked */
-    recording.first_ask_ns -= 300 * UINT64_C(1000000000);
+    recording.first_query_ns -= 300 * UINT64_C(1000000000);
     assert_false(vs_used_now(1, &used)); /* there is time again, and nobody who answers */
     answer_ns = 1000;
     vs_sampler_answer(&recording, look);
@@ -305,7 +305,7 @@ static void an_answer_that_comes_too_late_is_nobodys_and_frees_its_cell(void **s
         usleep(1000);
     recording.unanswered = 0;
     for (bool known = false; !known;
-         recording.asking_ns = 0) { /* a busy machine's sampler may be late again */
+         recording.query_ns = 0) { /* a busy machine's sampler may be late again */
         known = vs_used_now(2, &used);
         assert_true(used.process == (known ? 2 << 10 : UNKNOWN_BYTES));
         recording.unanswered = 0;
@@ -333,7 +333,7 @@ static void many_threads_each_get_their_own_answer(void **state)
     start_sampler();
     do { /* on a busy machine the sampler may come too late for all of them */
         recording.unanswered = 0;
-        recording.asking_ns = recording.first_ask_ns = 0;
+        recording.query_ns = recording.first_query_ns = 0;
         for (intptr_t i = 0; i < 16; i++)
             pthread_create(&threads[i], NULL, ask_often, (void *)(i + 1));
         for (int i = 0; i < 16; i++)

@@ -1,5 +1,5 @@
 /*
- * asker.c - whose code asks the driver for memory: one look at the address that the call returns to.
+ * caller.c - whose code asks the driver for memory: one look at the address that the call returns to.
  *
  * A caching allocator that calls the driver itself, as PyTorch's does for expandable segments, is known by
  * the library that this address lies in.  No stack is unwound, so it is known with call stacks off as well.
@@ -13,7 +13,7 @@
  * table of ours to keep up to date: code that waits for the call to return cannot be unloaded meanwhile.
  */
 #define _GNU_SOURCE
-#include "asker.h"
+#include "caller.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,14 +32,14 @@ typedef int find_object_fn(void *, struct dl_find_object *);
  * `directory`: part of its path, where the name alone says too little.  docs/coverage.md has this list. */
 static const struct library {
     const char *name, *directory;
-    enum vs_asker asker;
+    enum vs_caller kind;
     bool xla;
 } libraries[] = {
-    {"libc10_cuda", "", VS_ASKER_CARVER, false},
-    {"xla_cuda_plugin", "", VS_ASKER_POOL, true},         /* JAX */
-    {"xla_extension", "", VS_ASKER_POOL, true},           /* JAX before its plugin */
-    {"runtime", "/cupy_backends/", VS_ASKER_POOL, false}, /* CuPy */
-    {"librmm", "", VS_ASKER_POOL, false},
+    {"libc10_cuda", "", VS_CALLER_CARVER, false},
+    {"xla_cuda_plugin", "", VS_CALLER_POOL, true},         /* JAX */
+    {"xla_extension", "", VS_CALLER_POOL, true},           /* JAX before its plugin */
+    {"runtime", "/cupy_backends/", VS_CALLER_POOL, false}, /* CuPy */
+    {"librmm", "", VS_CALLER_POOL, false},
 };
 
 /* Nearly every caller is none of these libraries, and each allocation asks: the names are compared here and
@@ -52,26 +52,26 @@ static bool is_file_of(const char *path, const char *base, const struct library 
     return *name == '\0' && (*base == '.' || *base == '-') && strstr(path, library->directory) != NULL;
 }
 
-/* XLA can also be told to ask the driver for each array: then nothing is carved. */
-static enum vs_asker unless_each(enum vs_asker asker)
+/* XLA can be set to allocate each array from the driver by itself: then it has no pool. */
+static enum vs_caller unless_each(enum vs_caller kind)
 {
     static _Atomic int each; /* 0: not looked at; the environment is read once, when the library first asks */
     int known = atomic_load_explicit(&each, memory_order_relaxed);
     if (known == 0) {
-        const char *kind = getenv("XLA_PYTHON_CLIENT_ALLOCATOR");
-        known = kind != NULL && strcasecmp(kind, "platform") == 0 ? 1 : 2;
+        const char *allocator = getenv("XLA_PYTHON_CLIENT_ALLOCATOR");
+        known = allocator != NULL && strcasecmp(allocator, "platform") == 0 ? 1 : 2;
         atomic_store_explicit(&each, known, memory_order_relaxed);
     }
-    return known == 1 ? VS_ASKER_UNKNOWN : asker;
+    return known == 1 ? VS_CALLER_UNKNOWN : kind;
 }
 
-static enum vs_asker asker_in(const char *path)
+static enum vs_caller kind_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (is_file_of(path, base, &libraries[i]))
-            return libraries[i].xla ? unless_each(libraries[i].asker) : libraries[i].asker;
-    return VS_ASKER_UNKNOWN;
+            return libraries[i].xla ? unless_each(libraries[i].kind) : libraries[i].kind;
+    return VS_CALLER_UNKNOWN;
 }
 
 /* glibc's function, NULL before 2.35.  Looked up once: threads that come together find the same. */
@@ -90,20 +90,20 @@ static find_object_fn *find_object(void)
     return atomic_load_explicit(&found, memory_order_relaxed);
 }
 
-void vs_asker_prepare(void)
+void vs_caller_prepare(void)
 {
     find_object();
 }
 
-enum vs_asker vs_asker_of(const void *caller)
+enum vs_caller vs_caller_of(const void *caller)
 {
     struct dl_find_object object;
     int saved = errno;
     find_object_fn *find = caller != NULL ? find_object() : NULL;
-    enum vs_asker asker = VS_ASKER_UNKNOWN;
+    enum vs_caller kind = VS_CALLER_UNKNOWN;
     /* minus one: a call may be the last instruction of its object */
     if (find != NULL && find((char *)(uintptr_t)caller - 1, &object) == 0 && object.dlfo_link_map != NULL)
-        asker = asker_in(object.dlfo_link_map->l_name);
+        kind = kind_of(object.dlfo_link_map->l_name);
     errno = saved;
-    return asker;
+    return kind;
 }

@@ -1,15 +1,15 @@
 /*
- * asker.h - whose code calls the driver; see asker.c.
+ * caller.h - whose code calls the driver; see caller.c.
  */
-#ifndef VS_HOOKS_ASKER_H
-#define VS_HOOKS_ASKER_H
+#ifndef VS_HOOKS_CALLER_H
+#define VS_HOOKS_CALLER_H
 
 #include "trace/event.h"
 
 /* The library that the code at CALLER belongs to, the address that a call returns to.  No lock, no memory;
  * keeps errno. */
-enum vs_asker vs_asker_of(const void *caller);
+enum vs_caller vs_caller_of(const void *caller);
 /* Takes the loader's lock for a moment, so that no later call has to. */
-void vs_asker_prepare(void);
+void vs_caller_prepare(void);
 
 #endif

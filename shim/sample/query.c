@@ -1,5 +1,5 @@
 /*
- * ask.c - questions of the host's threads to the sampler's thread (see sampler.h).
+ * query.c - questions of the host's threads to the sampler's thread (see sampler.h).
  *
  * A question is a small cell in the recording's mapping, and so a fork child finds none of its parent's:
  *
@@ -11,9 +11,9 @@
  * that jumps out would leave the cell taken for ever.  A sampler that let GIVE_UP questions in a row go
  * unanswered (starved, stuck in the driver) is asked no more until it has answered something or ticked, so
  * that its trouble costs the host some tens of milliseconds in all and not with every call.  And whatever it
- * answers, all waiting together is bounded (vs_asking_spent): an NVML that takes milliseconds must not make
- * the first launches of thousands of kernels slow.  A question is not asked where it would take more than is
- * left if it took as long as the last one, and waits no longer than what is left.
+ * answers, all waiting together is bounded (vs_query_time_spent): an NVML that takes milliseconds must not
+ * make the first launches of thousands of kernels slow.  A question is not asked where it would take more
+ * than is left if it took as long as the last one, and waits no longer than what is left.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,27 +67,27 @@ static bool await(struct vs_question *q, uint64_t ns)
 
 static uint64_t left_ns(struct vs_recording *r)
 {
-    uint64_t first = atomic_load_explicit(&r->first_ask_ns, memory_order_relaxed);
-    uint64_t took = atomic_load_explicit(&r->asking_ns, memory_order_relaxed);
-    uint64_t may = VS_ASK_FREE_MS * UINT64_C(1000000), share = first ? (vs_clock_ns() - first) / 1000 : 0;
+    uint64_t first = atomic_load_explicit(&r->first_query_ns, memory_order_relaxed);
+    uint64_t took = atomic_load_explicit(&r->query_ns, memory_order_relaxed);
+    uint64_t may = VS_QUERY_FREE_MS * UINT64_C(1000000), share = first ? (vs_clock_ns() - first) / 1000 : 0;
     may = share > may ? share : may;
     return took < may ? may - took : 0;
 }
 
-bool vs_asking_spent(void)
+bool vs_query_time_spent(void)
 {
     struct vs_recording *r = vs_recording;
-    return left_ns(r) <= atomic_load_explicit(&r->last_ask_ns, memory_order_relaxed);
+    return left_ns(r) <= atomic_load_explicit(&r->last_query_ns, memory_order_relaxed);
 }
 
-void vs_asking_took(uint64_t begin, uint64_t ns)
+void vs_query_took(uint64_t begin, uint64_t ns)
 {
     struct vs_recording *r = vs_recording;
     uint64_t none = 0;
-    atomic_compare_exchange_strong_explicit(&r->first_ask_ns, &none, begin, memory_order_relaxed,
+    atomic_compare_exchange_strong_explicit(&r->first_query_ns, &none, begin, memory_order_relaxed,
                                             memory_order_relaxed);
-    atomic_fetch_add_explicit(&r->asking_ns, ns, memory_order_relaxed);
-    atomic_store_explicit(&r->last_ask_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->query_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&r->last_query_ns, ns, memory_order_relaxed);
 }
 
 bool vs_used_alone(int device)
@@ -128,7 +128,7 @@ static bool can_answer(struct vs_recording *r)
 }
 
 /* In NS at most; *TOOK is the time that it was. */
-static bool ask_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
+static bool query_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
 {
     struct vs_recording *r = vs_recording;
     struct vs_signal_mask mask;
@@ -148,17 +148,17 @@ static bool ask_within(int device, uint64_t ns, struct vs_used *used, uint64_t *
 
 bool vs_used_now(int device, struct vs_used *used)
 {
-    uint64_t left = left_ns(vs_recording), most = VS_ASK_MS * UINT64_C(1000000), begin, took;
-    bool known = ask_within(device, left < most ? left : most, used, &begin, &took);
+    uint64_t left = left_ns(vs_recording), most = VS_QUERY_MS * UINT64_C(1000000), begin, took;
+    bool known = query_within(device, left < most ? left : most, used, &begin, &took);
     if (took != 0)
-        vs_asking_took(begin, took);
+        vs_query_took(begin, took);
     return known;
 }
 
 bool vs_used_first(int device, struct vs_used *used)
 {
     uint64_t begin, took;
-    return ask_within(device, VS_ASK_FIRST_MS * UINT64_C(1000000), used, &begin, &took);
+    return query_within(device, VS_QUERY_FIRST_MS * UINT64_C(1000000), used, &begin, &took);
 }
 
 bool vs_used_undecided(void)
