@@ -38,6 +38,10 @@
  *     fourth product costs less, the GPU takes more tokens at a time, and of their logits a slab of classes
  *     at a time: once over all slabs for each row's sums, then slab by slab again for g and the gradients,
  *     dinput summed over slabs in fp32 in the workspace.  With the loss alone wanted, the first pass is all.
+ *     Faster still, where dweight is wanted, dense (grad_weight_stride = H) and not added to
+ *     (grad_weight_beta = 0): the last rows of its buffer hold a chunk's logits while the run is under way,
+ *     and their own sums are made at the end, from their classes' logits, computed again.  Then a few MiB of
+ *     workspace, and a fourth product for a share chunk / H of the vocabulary, do.
  *     So the smallest workspace is about 5 N + 4 H bytes (with dbias 4 V more); how long it then takes is
  *     another matter.  lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
  *
@@ -79,7 +83,8 @@
  *   - Library and plan are read only: two calls at once need two workspaces and share everything else.
  *   - The same plan, device, inputs and versions give the same bits, from run to run, process to process.
  *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major, strides counted in elements.
- *   - What is only written is never read: outputs and workspace need not be cleared.
+ *   - What is only written is never read: outputs and workspace need not be cleared.  Until the run's work
+ *     on the stream is done, outputs hold anything, dweight logits too; so they do when it failed.
  *   - Memory beyond the caller's buffers: the workspace, exactly workspace_size bytes of it.
  *   - NaN and infinities in a row of input stay in that token's loss and row of dinput, but every token
  *     takes part in dweight and dbias.
@@ -163,8 +168,9 @@ struct lce_problem {
     /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
        it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
-       131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too.  Bits
-       16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
+       131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too.  Bit
+       15: logits in the rows of dweight, where that is possible.  Bits 16-31: slabs of so many times 64
+       classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;

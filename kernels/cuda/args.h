@@ -46,6 +46,13 @@ struct lce_prepare_args {
     int32_t scaled; /* u_ce is LCE_F16_SCALE */
 };
 
+/* What is known of a row of logits of which some classes were seen. */
+struct lce_slab_row {
+    float largest, sum; /* of those that are not the label's: the largest, the sum of exp(z - largest) */
+    float weighed;      /* the sum of w z */
+    float target;       /* the label's, where it was among them */
+};
+
 struct lce_softmax_args {
     struct lce_labels labels;
     void *logits; /* row r at r * stride; becomes g, in its own type */
@@ -60,15 +67,9 @@ struct lce_softmax_args {
     float *loss; /* [N] or NULL */
     float smoothing, z_loss, softcap;
     int32_t reduction;
-    int32_t gradients; /* whether g is wanted */
-    int32_t skips;     /* whether rows without a token are left as they are, see device.cuh */
-};
-
-/* What is known of a row of logits of which some classes were seen. */
-struct lce_slab_row {
-    float largest, sum; /* of those that are not the label's: the largest, the sum of exp(z - largest) */
-    float weighed;      /* the sum of w z */
-    float target;       /* the label's, where it was among them */
+    int32_t gradients;          /* whether g is wanted */
+    int32_t skips;              /* whether rows without a token are left as they are, see device.cuh */
+    struct lce_slab_row *known; /* of row 0 and the rest: what the row's sums are to be kept in; or NULL */
 };
 
 struct lce_slab_args {

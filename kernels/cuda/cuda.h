@@ -26,6 +26,7 @@ struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
+    size_t rest_logits;                     /* of plan->rest */
 };
 
 struct cuda_products {
@@ -62,11 +63,18 @@ struct cuda_plan {
     int64_t columns;          /* classes of a slab; all of them where the logits are not cut in slabs */
     int64_t tail;             /* of the last classes, those that are not cuBLASLt's: tail.cu */
     int64_t stride, g_stride; /* of the logits, of their gradient; in elements of each */
-    bool own;                 /* products of product.cu, not cuBLASLt's: they know which rows count */
-    bool compacts;            /* rows go by index */
-    bool accumulates;         /* dweight is summed in the workspace */
-    bool scaled;              /* fp16: see struct lce_stats */
-    bool wide;                /* logits in fp32 under gradients of 16 bits */
+    /* Classes at the end whose rows of dweight, in the caller's buffer, hold the logits until `rest`, the
+     * plan of these classes alone, computes the logits again for them: borrow.c.  0 where the workspace does.
+     */
+    int64_t borrowed;
+    int64_t rest_columns; /* of rest's slabs */
+    struct cuda_plan *rest;
+    int64_t begin;    /* the first class: 0, but for rest */
+    bool own;         /* products of product.cu, not cuBLASLt's: they know which rows count */
+    bool compacts;    /* rows go by index */
+    bool accumulates; /* dweight is summed in the workspace */
+    bool scaled;      /* fp16: see struct lce_stats */
+    bool wide;        /* logits in fp32 under gradients of 16 bits */
 };
 
 static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)
@@ -90,6 +98,12 @@ static inline bool cuda_sliced(const struct cuda_plan *plan)
     return plan->columns < plan->base.problem.vocab;
 }
 
+/* Whether the sums of every row are kept, not only those of the block under way. */
+static inline bool cuda_knows_all(const struct cuda_plan *plan)
+{
+    return plan->borrowed > 0 || plan->begin > 0;
+}
+
 /* Whether dinput is a sum of several parts, slabs or the tail, which is made in the workspace, in fp32: the
  * result's type would round each of them, its place may not be the caller's. */
 static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
@@ -104,11 +118,23 @@ static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                      uint64_t budget, struct lce_plan **plan);
 void cuda_plan_destroy(struct lce_plan *plan);
+/* Bytes of the workspace but for cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
+size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
 /* find.c */
 int cuda_find_kernels(struct cuda_plan *plan);
 
 /* run.c */
 int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+
+/* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, and
+   where they begin in it, in bytes; chooses a chunk and sets what belongs to it, if that is faster than
+   BEFORE seconds; fills the plan of the classes whose rows these are, without products and kernels. */
+struct lce_slab_shape;
+bool cuda_may_borrow(const struct cuda_plan *plan);
+int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, size_t *offset);
+bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
+                        bool given, uint64_t budget, double before);
+void cuda_borrow_rest(const struct cuda_plan *plan, struct cuda_plan *rest);
 
 /* One run under way. */
 struct cuda_run {
@@ -173,6 +199,14 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
 static inline void *cuda_at(const struct cuda_run *run, size_t offset)
 {
     return (char *)run->buffers->workspace + offset;
+}
+
+/* Where the logits of the chunk under way are. */
+static inline void *cuda_logits(const struct cuda_run *run)
+{
+    const struct cuda_plan *plan = run->plan;
+    char *place = plan->borrowed ? run->buffers->grad_weight : run->buffers->workspace;
+    return place + plan->layout.logits;
 }
 
 #endif

@@ -3,6 +3,7 @@
  * products' algorithms.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "chunk.h"
 #include "cuda.h"
@@ -39,8 +40,17 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->rows = lce_part(&total, plan->compacts ? n * h : 0, e);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->logits = lce_part(&total, n * (size_t)plan->stride, cuda_logit_size(plan));
-    l->known = lce_part(&total, cuda_sliced(plan) ? n : 0, sizeof(struct lce_slab_row));
+    l->logits = lce_part(&total, plan->borrowed ? 0 : n * (size_t)plan->stride, cuda_logit_size(plan));
+    l->known = lce_part(&total,
+                        cuda_sliced(plan) ? n
+                        : plan->borrowed  ? (size_t)plan->rows
+                                          : 0,
+                        sizeof(struct lce_slab_row));
+    l->rest_logits =
+        lce_part(&total, plan->borrowed ? n * (size_t)cuda_round_up(plan->rest_columns, LCE_SLAB_UNIT) : 0,
+                 cuda_logit_size(plan));
+    if (plan->borrowed)
+        cuda_borrowed(plan, chunk, &l->logits);
     l->dinput = lce_part(&total, cuda_sums_dinput(plan) ? n * h : 0, sizeof(float));
     if (plan->base.info.mode == LCE_NAIVE)
         total = lay_out_naive(plan, total);
@@ -73,7 +83,7 @@ static void slice(struct cuda_plan *plan, int64_t columns)
     plan->g_stride = plan->stride * (plan->wide && plan->base.info.mode != LCE_NAIVE ? 2 : 1);
 }
 
-static size_t size_with(struct cuda_plan *plan, int64_t chunk)
+size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk)
 {
     plan->accumulates = accumulates(&plan->base.problem, chunk, plan->rows);
     return lay_out(plan, chunk);
@@ -84,11 +94,11 @@ static size_t size_with(struct cuda_plan *plan, int64_t chunk)
 static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
 {
     int64_t low = 0, high = plan->rows > 0 ? plan->rows : 1;
-    if (size_with(plan, high) <= budget) /* one chunk may need less than two: no accumulator */
+    if (cuda_size_with(plan, high) <= budget) /* one chunk may need less than two: no accumulator */
         return high;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        if (size_with(plan, middle) <= budget)
+        if (cuda_size_with(plan, middle) <= budget)
             low = middle;
         else
             high = middle - 1;
@@ -100,7 +110,7 @@ static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
 static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, uint64_t budget)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const uint64_t token = token_size(plan), fixed = size_with(plan, most) - (uint64_t)most * token;
+    const uint64_t token = token_size(plan), fixed = cuda_size_with(plan, most) - (uint64_t)most * token;
     return (struct lce_chunk_shape){
         .tokens = plan->rows,
         .hidden = p->hidden,
@@ -140,7 +150,7 @@ static uint64_t default_budget(const struct cuda_plan *plan)
 static uint64_t size_sliced(void *context, int64_t block, int64_t columns)
 {
     slice(context, columns);
-    return size_with(context, block);
+    return cuda_size_with(context, block);
 }
 
 static struct lce_slab_shape slab_shape(const struct cuda_plan *plan)
@@ -171,7 +181,7 @@ static void settle_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uin
 {
     const struct lce_slab_shape shape = slab_shape(plan);
     const int64_t vocab = plan->base.problem.vocab;
-    const bool fits = *chunk > 0 && size_with(plan, *chunk) <= budget;
+    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget;
     if (given && fits)
         return;
     struct lce_slab_choice slabs = lce_slab_choose(&shape, given ? *chunk : 0, size_sliced, plan, budget);
@@ -182,10 +192,25 @@ static void settle_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uin
     *chunk = slabs.block;
 }
 
+/* What borrows rows of dweight is taken where it is estimated to gain 5 %, or all that fits. */
+static void settle_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+{
+    const bool forced = plan->base.problem.proposals >> 15 & 1;
+    const struct lce_slab_shape shape = slab_shape(plan);
+    const int64_t columns = plan->columns;
+    if (!cuda_may_borrow(plan) || (given && !forced))
+        return;
+    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced;
+    const double before = fits ? lce_slab_seconds(&shape, *chunk, columns) / 1.05 : 1e30;
+    slice(plan, plan->base.problem.vocab);
+    if (!cuda_borrow_choose(plan, &shape, chunk, given, budget, before))
+        slice(plan, columns);
+}
+
 static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
 {
     const int64_t n = chunk > 0 ? chunk : 1;
-    size_t least = size_with(plan, n);
+    size_t least = cuda_size_with(plan, n);
     if (plan->base.info.mode != LCE_NAIVE && !(plan->base.problem.proposals >> 16)) {
         const size_t cut = size_sliced(plan, n, LCE_SLAB_UNIT);
         least = cut < least ? cut : least;
@@ -203,10 +228,12 @@ static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     const struct lce_problem *p = &plan->base.problem;
     const bool given = chunk > 0;
     const uint64_t within = budget ? budget : default_budget(plan);
+    const bool cut = p->proposals >> 16 && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
+    plan->borrowed = 0;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
-    if (p->proposals >> 16)
+    if (cut)
         slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
     if (!given)
         chunk = choose_chunk(plan, within, budget != 0);
@@ -214,6 +241,8 @@ static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         chunk = plan->rows;
     if (!(p->proposals >> 16) && (budget || !given))
         settle_slabs(plan, &chunk, given, within);
+    if (!cut)
+        settle_borrowed(plan, &chunk, given, within);
     return chunk;
 }
 
@@ -222,7 +251,7 @@ static int settle(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t
 {
     const uint64_t within = budget ? budget : default_budget(plan);
     chunk = settle_shape(plan, chunk, budget);
-    size_t size = chunk > 0 ? size_with(plan, chunk) : SIZE_MAX;
+    size_t size = chunk > 0 ? cuda_size_with(plan, chunk) : SIZE_MAX;
     if (budget && size > budget)
         return too_small(plan, budget, chunk);
     *scratch = LCE_MOST_SCRATCH;
@@ -281,7 +310,7 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
     dinput.proposal = p->proposals >> 4 & 15;
     dinput.device_factors = plan->scaled;
     dinput.out_dtype = cuda_sums_dinput(plan) ? LCE_F32 : p->dtype;
-    dweight.m = columns, dweight.n = p->hidden, dweight.k = n;
+    dweight.m = plan->borrowed ? p->vocab - plan->borrowed : columns, dweight.n = p->hidden, dweight.k = n;
     dweight.a_stride = plan->g_stride, dweight.b_stride = x;
     dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
     dweight.out_dtype = plan->accumulates ? LCE_F32 : p->grad_weight_dtype;
@@ -300,7 +329,7 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
 /* Of every shape that a run has: the last chunk may be shorter, the last slab narrower. */
 static int make_all_products(struct cuda_plan *plan, size_t scratch)
 {
-    const int64_t narrow = (plan->base.problem.vocab - 1) % plan->columns + 1;
+    const int64_t narrow = (plan->base.problem.vocab - plan->begin - 1) % plan->columns + 1;
     int status = LCE_OK;
     for (int shorter = 0; !plan->own && plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
         for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
@@ -326,6 +355,31 @@ static void drop_products(const struct cuda_library *l, struct cuda_products *pr
 
 /* ---- all of it ---- */
 
+/* The most scratch that any of the plan's products takes. */
+static size_t most_scratch(const struct cuda_plan *plan)
+{
+    size_t most = 0;
+    for (int i = 0; i < 4; i++) {
+        const size_t one = scratch_of(&plan->products[i / 2][i % 2]);
+        most = one > most ? one : most;
+    }
+    return most;
+}
+
+/* The plan of the classes whose rows of dweight were borrowed; returns what its products take in *USED. */
+static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
+{
+    plan->rest = malloc(sizeof *plan->rest);
+    if (!plan->rest)
+        return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
+    cuda_borrow_rest(plan, plan->rest);
+    memset(plan->rest->products, 0, sizeof plan->rest->products);
+    int status = make_all_products(plan->rest, scratch);
+    const size_t most = most_scratch(plan->rest);
+    *used = most > *used ? most : *used;
+    return status ? status : cuda_find_kernels(plan->rest);
+}
+
 static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     size_t scratch = 0, used = 0;
@@ -334,12 +388,11 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
         status = make_all_products(plan, scratch);
     if (!status)
         status = cuda_find_kernels(plan);
+    used = most_scratch(plan);
+    if (!status && plan->borrowed)
+        status = fill_rest(plan, scratch, &used);
     if (status)
         return status;
-    for (int i = 0; i < 4; i++) {
-        const size_t one = scratch_of(&plan->products[i / 2][i % 2]);
-        used = one > used ? one : used;
-    }
     if (plan->own)
         used = cuda_own_scratch(plan) < scratch ? cuda_own_scratch(plan) : scratch;
     struct lce_plan_info *info = &plan->base.info;
@@ -368,6 +421,10 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
     if (cuda_sliced(plan)) {
         const struct lce_slab_shape slabs = slab_shape(plan);
         return lce_slab_seconds(&slabs, plan->chunk, plan->columns);
+    }
+    if (plan->borrowed) {
+        const struct lce_slab_shape slabs = slab_shape(plan);
+        return lce_borrow_seconds(&slabs, plan->chunk, plan->borrowed, plan->rest_columns);
     }
     const struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
     return plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_chunk_seconds(&shape, plan->chunk);
@@ -426,5 +483,7 @@ void cuda_plan_destroy(struct lce_plan *base)
     struct cuda_plan *plan = (struct cuda_plan *)base;
     for (int i = 0; i < 4; i++)
         drop_products(cuda_of(plan), &plan->products[i / 2][i % 2]);
+    if (plan->rest)
+        cuda_plan_destroy(&plan->rest->base);
     free(plan);
 }

@@ -161,8 +161,7 @@ static struct matrix weight(const struct cuda_run *r, uint32_t box)
 static struct matrix gradient(const struct cuda_run *r, int64_t rows, uint32_t box)
 {
     const struct cuda_plan *plan = r->plan;
-    return (struct matrix){cuda_at(r, plan->layout.logits), plan->base.problem.vocab, rows, plan->g_stride,
-                           box};
+    return (struct matrix){cuda_logits(r), plan->base.problem.vocab, rows, plan->g_stride, box};
 }
 
 int cuda_own_logits(const struct cuda_run *r, int64_t first, int64_t rows)
@@ -170,10 +169,10 @@ int cuda_own_logits(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     struct lce_own_args a = arguments(r, first, rows);
     const struct matrix x = gathered(r, rows, 128), w = weight(r, 128),
-                        z = {cuda_at(r, plan->layout.logits), plan->stride, rows, plan->stride, 64};
+                        z = {cuda_logits(r), plan->stride, rows, plan->stride, 64};
     a.n = (int32_t)plan->base.problem.vocab;
     a.k = (int32_t)plan->base.problem.hidden;
-    a.sums = cuda_at(r, plan->layout.logits);
+    a.sums = cuda_logits(r);
     a.sums_stride = a.columns = (int32_t)plan->stride;
     int status = maps(r, &a, &x, &w, plan->wide ? NULL : &z);
     return status ? status : cuda_launch_product(r, plan->kernels.own.logits, &a);

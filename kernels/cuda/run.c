@@ -6,7 +6,10 @@
  *                 dbias += column sums of g   dinput = g weight  (scatter)
  *     or in slabs (gather)  per slab: logits = x slab^T   scan;  then the loss is known, and again
  *                 per slab: logits = x slab^T   logits become g   the slab's dweight, dbias   dinput += g
- * slab at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ * slab
+ *     or with borrowed rows of dweight: first as per chunk, but these rows; then of their classes
+ *                 (gather)  per slab: logits = x slab^T   logits become g   the slab's dweight
+ * at the end      dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
 #include "cuda.h"
 
@@ -52,7 +55,7 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
     const struct lce_problem *p = &r->plan->base.problem;
     return (struct lce_softmax_args){
         .labels = labels_of(r),
-        .logits = cuda_at(r, r->plan->layout.logits),
+        .logits = cuda_logits(r),
         .stride = r->plan->stride,
         .first = first,
         .stats = r->stats,
@@ -68,6 +71,7 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .reduction = p->reduction,
         .gradients = lce_wants_gradients(p),
         .skips = r->plan->own,
+        .known = r->plan->borrowed ? (struct lce_slab_row *)cuda_at(r, r->plan->layout.known) + first : NULL,
     };
 }
 
@@ -149,7 +153,7 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
     if (plan->own)
         return cuda_own_dweight(r, b->first, b->rows, &sum);
     sum.out = out + (s->begin + s->columns - s->tail) * row;
-    int status = s->tail ? cuda_tail_dweight(r, s, g, b->x, b->rows, &sum) : LCE_OK;
+    int status = s->tail && !plan->borrowed ? cuda_tail_dweight(r, s, g, b->x, b->rows, &sum) : LCE_OK;
     return status ? status : product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
 }
 
@@ -192,9 +196,7 @@ static int logits(const struct cuda_run *r, const struct block *b, const struct 
     if (r->plan->own)
         return cuda_own_logits(r, b->first, b->rows);
     int status = s->tail ? cuda_tail_logits(r, s, b->x, b->rows) : LCE_OK;
-    return status ? status
-                  : product(r, &s->products->logits, cuda_at(r, r->plan->layout.logits), b->x,
-                            weight_of(r, s), &plain);
+    return status ? status : product(r, &s->products->logits, cuda_logits(r), b->x, weight_of(r, s), &plain);
 }
 
 /* What is wanted of the slab's G; FIRST of the block's slabs or not. */
@@ -230,7 +232,7 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
     if (!status)
         status = softmax(r, b->first, b->rows);
     if (!status)
-        status = gradients(r, b, &all, cuda_at(r, naive ? plan->layout.g : plan->layout.logits), true);
+        status = gradients(r, b, &all, naive ? cuda_at(r, plan->layout.g) : cuda_logits(r), true);
     if (!status && cuda_sums_dinput(plan))
         status = cuda_slab_store(r, b->first, b->rows);
     else if (!status && plan->compacts && !plan->own && wants(r, LCE_WANT_GRAD_INPUT))
@@ -251,7 +253,7 @@ static int slab_gradients(const struct cuda_run *r, const struct block *b)
         if (!status)
             status = cuda_slab_gradient(r, &s, b->first, b->rows);
         if (!status)
-            status = gradients(r, b, &s, cuda_at(r, plan->layout.logits), begin == last);
+            status = gradients(r, b, &s, cuda_logits(r), begin == last);
     }
     if (!status && cuda_sums_dinput(plan))
         status = cuda_slab_store(r, b->first, b->rows);
@@ -271,6 +273,22 @@ static int in_slabs(const struct cuda_run *r, const struct block *b)
     return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
+/* Of the classes whose rows of dweight held the logits: these again, in slabs. */
+static int rest_of(const struct cuda_run *r, const struct block *b)
+{
+    const struct cuda_plan *plan = r->plan;
+    int status = LCE_OK;
+    for (int64_t begin = plan->begin; !status && begin < plan->base.problem.vocab; begin += plan->columns) {
+        const struct cuda_slab s = slab_of(plan, b, begin);
+        status = logits(r, b, &s);
+        if (!status)
+            status = cuda_slab_gradient(r, &s, b->first, b->rows);
+        if (!status)
+            status = dweight(r, b, &s, cuda_logits(r));
+    }
+    return status;
+}
+
 static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
@@ -283,7 +301,20 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
         b.x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
     if (status)
         return status;
+    if (plan->begin > 0)
+        return rest_of(r, &b);
     return cuda_sliced(plan) ? in_slabs(r, &b) : whole_rows(r, &b);
+}
+
+static int chunks(const struct cuda_run *r)
+{
+    const struct cuda_plan *plan = r->plan;
+    int status = LCE_OK;
+    for (int64_t first = 0; !status && first < plan->rows; first += plan->chunk) {
+        const int64_t left = plan->rows - first;
+        status = chunk(r, first, left < plan->chunk ? left : plan->chunk);
+    }
+    return status;
 }
 
 /* to = beta to + from, in the type of dweight */
@@ -374,9 +405,12 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     int status = right_context(cuda_of(plan));
     if (!status)
         status = prepare(&r);
-    for (int64_t first = 0; !status && first < plan->rows; first += plan->chunk) {
-        int64_t left = plan->rows - first;
-        status = chunk(&r, first, left < plan->chunk ? left : plan->chunk);
+    if (!status)
+        status = chunks(&r);
+    if (!status && plan->borrowed) {
+        r.plan = plan->rest;
+        status = chunks(&r);
+        r.plan = plan;
     }
     return status ? status : finish(&r);
 }

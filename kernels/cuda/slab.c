@@ -33,6 +33,14 @@ static double forward(const struct lce_slab_shape *s, int64_t n, int64_t c)
     return most_of(product(s, n, c, s->hidden), weight) + (double)n * (double)c * s->element / bytes;
 }
 
+/* dweight of C classes: the first block only writes it. */
+static double dweight(const struct lce_slab_shape *s, int64_t n, int64_t c)
+{
+    const double traffic =
+        (2 - (double)n / (double)s->tokens) * (double)c * (double)s->hidden * s->grad_element;
+    return s->grad_element ? lce_adding_seconds(product(s, c, s->hidden, n), traffic) : 0;
+}
+
 static double gradients(const struct lce_slab_shape *s, int64_t n, int64_t c)
 {
     const double h = (double)s->hidden, weight = (double)c * h * s->input_element / bytes;
@@ -41,11 +49,7 @@ static double gradients(const struct lce_slab_shape *s, int64_t n, int64_t c)
         double sums = c < s->vocab ? 8.0 * (double)n * h / bytes : 0;
         seconds += most_of(product(s, n, s->hidden, c), weight) + 0.7 * sums;
     }
-    if (s->grad_element) { /* the first block only writes it */
-        double traffic = (2 - (double)n / (double)s->tokens) * (double)c * h * s->grad_element;
-        seconds += lce_adding_seconds(product(s, c, s->hidden, n), traffic);
-    }
-    return seconds;
+    return seconds + dweight(s, n, c);
 }
 
 static double one_slab(const struct lce_slab_shape *s, int64_t n, int64_t c, bool again)
@@ -67,6 +71,28 @@ double lce_slab_seconds(const struct lce_slab_shape *s, int64_t block, int64_t c
     const int64_t tail = s->tokens % block;
     return (double)(s->tokens / block) * one_block(s, block, columns) +
            (tail ? one_block(s, tail, columns) : 0);
+}
+
+static double one_borrowed(const struct lce_slab_shape *s, int64_t n, int64_t borrowed, int64_t columns)
+{
+    const int64_t slabs = (borrowed + columns - 1) / columns, last = borrowed - (slabs - 1) * columns;
+    double seconds = launches + forward(s, n, s->vocab) + dweight(s, n, s->vocab - borrowed);
+    seconds += 2.0 * (double)n * (double)s->vocab * s->element / bytes;
+    if (s->grad_input)
+        seconds += product(s, n, s->hidden, s->vocab);
+    for (int i = 0; i < 2; i++) { /* all but the last, the last */
+        const int64_t c = i ? last : columns;
+        const double one = launches + forward(s, n, c) + (double)n * (double)c * s->element / bytes;
+        seconds += (double)(i ? 1 : slabs - 1) * (one + dweight(s, n, c));
+    }
+    return seconds;
+}
+
+double lce_borrow_seconds(const struct lce_slab_shape *s, int64_t block, int64_t borrowed, int64_t columns)
+{
+    const int64_t tail = s->tokens % block;
+    return (double)(s->tokens / block) * one_borrowed(s, block, borrowed, columns) +
+           (tail ? one_borrowed(s, tail, borrowed, columns) : 0);
 }
 
 /* The widest slab for BLOCK tokens that is narrower than the vocabulary; 0 where none fits. */

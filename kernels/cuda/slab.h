@@ -32,6 +32,11 @@ typedef uint64_t lce_slab_size(void *context, int64_t block, int64_t columns);
 /* Seconds that all blocks are estimated to take: good for comparing, for nothing else. */
 double lce_slab_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t columns);
 
+/* The same, not cut, with the logits in the rows of dweight of the last BORROWED classes, whose own dweight
+ * is made in slabs of COLUMNS at the end: borrow.c. */
+double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t borrowed,
+                          int64_t columns);
+
 /* The fastest that is cut and fits the budget; with BLOCK tokens unless that is 0. */
 struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *shape, int64_t block, lce_slab_size *size,
                                        void *context, uint64_t budget);

@@ -5,8 +5,9 @@
 static int pass(const struct cuda_run *r, const CUfunction functions[2], const struct cuda_slab *s,
                 int64_t first, int64_t rows)
 {
+    struct lce_slab_row *known = cuda_at(r, r->plan->layout.known);
     const struct lce_slab_args a = {.softmax = cuda_softmax_args(r, first),
-                                    .rows = cuda_at(r, r->plan->layout.known),
+                                    .rows = known + (cuda_knows_all(r->plan) ? first : 0),
                                     .begin = (int32_t)s->begin,
                                     .columns = (int32_t)s->columns};
     const struct lce_softmax_args *o = &a.softmax;

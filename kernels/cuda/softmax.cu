@@ -138,7 +138,10 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
         target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
     }
     cluster.barrier_arrive(); /* others may still read our part: no CTA ends before all have read */
-    finish_row(a, r, part, target, cluster.block_rank() == 0 && threadIdx.x == 0);
+    const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
+    finish_row(a, r, part, target, writer);
+    if (writer && a.known)
+        a.known[row] = {part.largest, part.sum, part.weighed, target};
     if (a.gradients) {
         pass.begin(r, largest);
 #pragma unroll
@@ -177,6 +180,8 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     part = block_combine(part, &shared); /* a barrier too: the target was read by all */
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);
+    if (r.counted && threadIdx.x == 0 && a.known)
+        a.known[blockIdx.x] = {part.largest, part.sum, part.weighed, target};
     for (int32_t begin = 0; a.gradients && begin < vectors; begin += threads) {
         const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
         float g[Pack<L>::count] = {};

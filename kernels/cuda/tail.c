@@ -36,7 +36,7 @@ int cuda_tail_logits(const struct cuda_run *r, const struct cuda_slab *s, const 
     const struct cuda_plan *plan = r->plan;
     struct lce_tail_args a = arguments(r, s, NULL);
     a.x = x;
-    a.out = (char *)cuda_at(r, plan->layout.logits) + (s->columns - s->tail) * (int64_t)cuda_logit_size(plan);
+    a.out = (char *)cuda_logits(r) + (s->columns - s->tail) * (int64_t)cuda_logit_size(plan);
     a.out_stride = plan->stride;
     a.rows = rows;
     return cuda_launch(r, plan->kernels.tail_logits, (unsigned int)((rows + 7) / 8), 256, &a);

@@ -88,6 +88,7 @@ class Case:
         self.memory.synchronize()
         info = run.plan.info
         self.info = info.chunk_tokens, info.workspace_size, info.slab_columns
+        self.borrows = info.workspace_size < info.logits_size
         return run.end()
 
     def compare(self, got, limit=None):

@@ -102,6 +102,32 @@ def compaction(library, memory, quick):
         small.check("more count than promised", flag=2, chunk=32, slab=128)
 
 
+def borrowed(library, memory, quick):
+    """Logits in dweight's own rows, whose classes come again at the end; and where they may not lie there."""
+    shapes = ((60, 64, 1000), (130, 72, 2003), (33, 136, 5001))
+    for i, (n, h, v) in enumerate(shapes[1:2] if quick or memory.stream is None else shapes):
+        for name, (values, extras) in OPTIONS.items():
+            if name == "exponentials kept":
+                continue
+            for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+                mine = not values.get("grad_weight_beta") and not values.get("flags", 0) & K.F32_ACCUMULATE
+                case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), **extras)
+                for chunk, slabs in ((8, 0), (24, 1), (24, 3), (40 if h < 100 else 33, 2)):
+                    case.problem.proposals = K.BORROW | K.CUBLASLT | slabs << K.SLAB_SHIFT
+                    case.check(f"borrowed, {name}, {NAMES[dtype]}, slabs of {slabs}", chunk=chunk)
+                    if memory.stream is not None and mine != case.borrows and not (chunk > 30 and case.problem.flags & K.F32_LOGITS):
+                        report(f"borrowed, {name}, {NAMES[dtype]}, chunk {chunk}", [f"borrows: {case.borrows}"])
+    case = Case(library, memory, problem(library, 200, 40, 1300, dtype=K.BF16), ignored=0.5)
+    case.problem.proposals, case.problem.max_counted = K.BORROW | 2 << K.SLAB_SHIFT, int((case.labels != -100).sum()) + 7
+    case.check("borrowed, compacted", chunk=16)
+    first = case.run(chunk=16)[0]
+    report("borrowed, the same bits again", differ(first, case.run(chunk=16)[0]))
+    case = Case(library, memory, problem(library, 50, 24, 1300, input_stride=32, weight_stride=40, grad_input_stride=48,
+                                         grad_weight_stride=32, proposals=K.BORROW))
+    case.check("borrowed, rows of dweight apart", chunk=4)
+    report("between rows of dweight lies nothing", ["borrows"] if memory.stream is not None and case.borrows else [])
+
+
 def corners(library, memory, quick):
     for reduction in (K.MEAN, K.SUM, K.NONE):
         case = Case(library, memory, problem(library, 40, 16, 160, reduction=reduction), ignored=1.1)
@@ -149,7 +175,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, corners, budgets, repeated, kernels_regimes.regimes, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, compaction, borrowed, corners, budgets, repeated, kernels_regimes.regimes, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

@@ -12,6 +12,7 @@ MEAN, SUM, NONE = 0, 1, 2
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
 TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
 KEEP_EXPONENTIALS = 1 << 12  # in proposals: the other softmax pass
+CUBLASLT, BORROW = 1 << 13, 1 << 15  # whose products; logits in dweight's rows
 SLAB_UNIT, SLAB_SHIFT = 64, 16  # and the classes of a slab
 AUTO, FAST, LEAN, NAIVE = 0, 1, 2, 3
 ELEMENT = {F32: 4, F16: 2, BF16: 2}

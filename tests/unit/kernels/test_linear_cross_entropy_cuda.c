@@ -212,7 +212,7 @@ static void touch_matrix(const void *address, cublasLtMatrixLayout_t layout)
     touch(address, ((l->columns - 1) * (size_t)l->stride + l->rows) * element);
     if (seen.products == 0)
         seen.logits = address, seen.pitch = (size_t)l->stride * element; /* its output comes last */
-    else if (address == seen.logits)
+    else if (address == seen.logits && address < (const void *)seen.known[1].begin) /* in the workspace */
         assert_int_equal((size_t)l->stride * element, seen.pitch); /* the gradient lies in the same rows */
 }
 
@@ -509,7 +509,9 @@ static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
             assert_true(plan->info.workspace_size < 502 * mib);
             cuda_plan_destroy(plan);
         }
+        p.grad_weight_beta = 1; /* no rows of dweight to borrow */
         struct lce_plan *lean = plan_of(&p, LCE_LEAN, 0, 0);
+        p.grad_weight_beta = 0;
         assert_int_equal(lean->info.slab_columns < p.vocab, flags != 0); /* 256 whole rows are too few */
         assert_int_equal(flags || lean->info.chunk_tokens == tokens / 4, 1);
         assert_true(lean->info.workspace_size <= 128 * mib);
@@ -527,6 +529,7 @@ static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
     } rows[] = {{1.5, true, 32}, {16, true, 384}, {61, true, 512}, {128, false, 512}, {512, false, 2048}};
     struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
     p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+    p.grad_weight_beta = 1; /* dweight is added to: none of its rows can be borrowed */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, (uint64_t)(rows[i].mib * 1048576));
         const struct lce_plan_info *info = &plan->info;
@@ -537,6 +540,43 @@ static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
         assert_int_equal(seen.products, products_of(plan));
         cuda_plan_destroy(plan);
     }
+}
+
+/* The logits lie in rows of dweight where that is the caller's to overwrite, and where it is faster. */
+static void small_budgets_borrow_rows_of_dweight(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab, least_tokens;
+    } rows[] = {{1.5, 8192, 4096, 128256, 512}, {16, 8192, 4096, 128256, 1024},
+                {16, 5003, 2048, 50257, 512},   {16, 1000, 3584, 151646, 384},
+                {16, 8192, 2304, 256000, 768},  {61, 65536, 4096, 128256, 1024}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int why = 0; why < 5; why++) {
+            struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+            p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | (why == 3 ? LCE_WANT_GRAD_WEIGHT : 0));
+            p.grad_weight_beta = why == 1;
+            p.grad_weight_stride += why == 2 ? 8 : 0;
+            p.flags = (why == 4 ? LCE_F32_ACCUMULATE : 0) | (why == 0 && i > 1 ? LCE_F32_LOGITS : 0);
+            const uint64_t sums = why == 4 ? (uint64_t)(p.vocab * p.hidden) * 4 : 0,
+                           budget = sums + (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            assert_int_equal(plan->borrowed > 0, why == 0);
+            assert_true(base->info.workspace_size <= budget);
+            if (why != 2) { /* the buffers here have dense rows */
+                if (run(base) != LCE_OK)
+                    fail_msg("%s", lce_message());
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + base->info.workspace_size);
+            }
+            if (why == 0) {
+                const int64_t slabs = (plan->borrowed + plan->rest_columns - 1) / plan->rest_columns;
+                assert_true(base->info.chunk_tokens * (p.flags & LCE_F32_LOGITS ? 2 : 1) >=
+                            rows[i].least_tokens);
+                assert_int_equal(seen.products, base->info.chunks * (3 + 2 * slabs));
+            }
+            cuda_plan_destroy(base);
+        }
 }
 
 /* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
@@ -729,6 +769,7 @@ int main(void)
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
+        cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),
