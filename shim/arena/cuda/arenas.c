@@ -71,7 +71,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
         status = vs_arena_set_peers(arena, peers);
     if (status == 0)
         vs_served_holds_begin(s);
-    /* release: who sees the pointer sees what it points to */
+    /* release: a thread that sees the pointer sees the arena it points to */
     if (status == 0)
         atomic_store_explicit(&s->arena, arena, memory_order_release);
     return status;
@@ -195,7 +195,7 @@ static CUresult serve_peer(CUcontext peer, unsigned int flags)
     return vs_served_peers(s, 1ull << from);
 }
 
-/* ---- memory that the driver lacks while arenas hold some that nobody uses ---- */
+/* ---- the driver is short of memory while arenas hold idle chunks ---- */
 
 static uint64_t given_back(struct vs_arena *arena)
 {
@@ -244,7 +244,7 @@ static void take_apart(struct vs_served *s, struct vs_arena *arena)
     atomic_store_explicit(&s->pool_reserved_high, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);
     vs_served_holds_end(s, arena);
-    __atomic_fetch_add(&vs_served_queue_changes, 1, __ATOMIC_RELAXED); /* the device is nobody's now */
+    __atomic_fetch_add(&vs_served_queue_changes, 1, __ATOMIC_RELAXED); /* threads forget its streams */
     vs_arena_destroy(arena);
     s->cuda.spares = 0; /* events went with the context */
     vs_serving = false;

@@ -3,10 +3,10 @@
  *
  * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
  * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
- * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer does not: freed blocks are queued;
- * now and then an event is recorded that stands for all work of the context, and what was freed before it is
- * reused when it is reached.  A free waits only where the backlog is too long (deferred.c).  It is the
- * default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
+ * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer does not: freed blocks join a
+ * backlog; now and then an event is recorded that stands for all work of the context, and what was freed
+ * before it is reused when it is reached.  A free waits only where the backlog is too long (deferred.c).  It
+ * is the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
  */
 #include "core/options.h"
 #include "arena/share/share.h"
@@ -17,7 +17,7 @@
 /* PyTorch without its cache frees every tensor by cudaFree, and does not mean to wait for each. */
 static bool frees_wait(void)
 {
-    static _Atomic int known; /* 1 wait, 2 defer; whoever finds out finds the same */
+    static _Atomic int known; /* 1 wait, 2 defer; each thread would find the same */
     int how = atomic_load_explicit(&known, memory_order_relaxed);
     if (how == 0) {
         bool uncached =
@@ -28,8 +28,8 @@ static bool frees_wait(void)
     return how == 1;
 }
 
-/* Waits for the device as the driver's free does, and for whoever else may reach the memory.  NOT_READY:
- * nothing can be waited for now. */
+/* Waits for the device as the driver's free does, and for other contexts that may reach the memory.
+ * NOT_READY: no wait is possible now. */
 static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t ticket = vs_arena_ticket(arena);
@@ -65,10 +65,10 @@ static CUresult free_block(struct vs_served *s, struct vs_arena *arena, const st
     return vs_served_take_back(s, arena, block, VS_ARENA_ANY, flags);
 }
 
-/* Where nothing is waited for and nobody else has the block: false, nothing was done. */
+/* The short way, where frees do not wait and no block is exported.  False: nothing was done. */
 static bool free_at_once(struct vs_given *g, CUdeviceptr address)
 {
-    /* relaxed: who exports a block and frees it in another thread orders the two himself */
+    /* relaxed: a program that exports a block and frees it in another thread orders the two itself */
     if (frees_wait() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {

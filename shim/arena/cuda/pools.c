@@ -37,7 +37,7 @@ void vs_served_look_at_pool(struct vs_served *s)
     s->pool = NULL;
     vs_drv_cuDeviceGetDefaultMemPool(&s->pool, s->cuda.device);
     bool known = vs_drv_cuDeviceGetMemPool(&current, s->cuda.device) == CUDA_SUCCESS;
-    /* relaxed: who sets a pool and allocates in another thread orders the two himself */
+    /* relaxed: a program that sets a pool and allocates in another thread orders the two itself */
     atomic_store_explicit(&s->other_pool, known && current != s->pool, memory_order_relaxed);
 }
 
@@ -127,7 +127,7 @@ static void used_high_from_now(struct vs_served *s)
         vs_arena_high_from_now(arena, VS_HIGH_ORDERED);
 }
 
-/* Peaks are set back to what there is now. */
+/* Setting a peak resets it to the present value. */
 static CUresult serve_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     CUresult status = VS_UNDER(cuMemPoolSetAttribute)(pool, attribute, value);

@@ -74,8 +74,8 @@ static __thread struct {
 
 static uint32_t queue_changes(void)
 {
-    /* relaxed: who ends a stream and uses its handle for another one in another thread orders the two himself
-     */
+    /* relaxed: a program that ends a stream and uses its handle for another one in another thread orders the
+     * two itself */
     return __atomic_load_n(&vs_served_queue_changes, __ATOMIC_RELAXED);
 }
 
@@ -101,7 +101,7 @@ uint32_t vs_served_stream_queue(struct vs_served *s, CUstream stream, bool open)
 static struct vs_served *last_of(CUstream stream)
 {
     bool known = real_stream(stream) && last.stream == stream && last.changes == queue_changes();
-    return known && vs_served_arena(last.s) ? last.s : NULL; /* else it is being taken apart */
+    return known && vs_served_arena(last.s) ? last.s : NULL; /* otherwise it is being taken apart */
 }
 
 /* The context that STREAM is of, which need not be the current one, and the capture that it is in. */
@@ -110,7 +110,7 @@ struct road {
     bool captured;
 };
 
-/* Nobody is asked about a stream that is known, or about captures while there are none. */
+/* No query is made for a stream that is known, or about captures while there are none. */
 static CUresult ask(CUstream stream, struct road *road)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -138,7 +138,7 @@ static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, si
     return vs_arena_malloc_as(arena, queue, VS_MALLOC_ORDERED, size, address);
 }
 
-/* Where the arena has nothing to give the driver is asked: its error is the program's. */
+/* Where the arena has nothing to give, the driver gets the request, and its error is the program's. */
 bool vs_served_alloc_ordered(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
                              CUmemoryPool pool)
 {
@@ -184,12 +184,12 @@ static CUresult release_block(struct vs_served *s, struct vs_arena *arena, const
     return vs_served_take_back(s, arena, block, queue, flags);
 }
 
-/* What nearly all frees are: of a block that nobody else has, on a stream that is known and not captured, in
- * that stream's arena.  False: nothing was done. */
+/* The short way of nearly all frees: the block is not exported, and the stream is known and not captured.
+ * False: nothing was done. */
 static bool release_known(struct vs_given *g, CUdeviceptr address, CUstream stream)
 {
     struct vs_served *s = last_of(stream);
-    /* relaxed: who exports a block and frees it in another thread orders the two himself */
+    /* relaxed: a program that exports a block and frees it in another thread orders the two itself */
     if (!s || vs_captures() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     struct vs_arena *arena = vs_served_arena(s);
@@ -199,8 +199,8 @@ static bool release_known(struct vs_given *g, CUdeviceptr address, CUstream stre
     return true;
 }
 
-/* What the driver says of a stream that cannot be asked about is its word on the free, too: the address alone
- * would be none that it knows. */
+/* Where the driver refuses the query about the stream, its error is the answer to the free as well: the
+ * driver does not know the address. */
 bool vs_served_free_ordered(struct vs_given *g, CUdeviceptr address, CUstream stream)
 {
     struct vs_arena_block block;

@@ -73,7 +73,7 @@ static struct shared *free_place(void)
     return used < EXPORTS ? &table[used++] : NULL;
 }
 
-/* What names the block to who opens it: none that can be guessed from another one's.  0: there is none. */
+/* A new name for a block, which cannot be guessed from another block's; 0: none can be made. */
 static uint64_t new_id(void)
 {
     uint64_t id;
@@ -93,7 +93,7 @@ static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const 
         e = id ? free_place() : NULL;
         if (e) {
             *e = (struct shared){id, block->address, block->size, s};
-            __atomic_fetch_add(&vs_served_exports, 1, __ATOMIC_RELAXED); /* read by who frees that block */
+            __atomic_fetch_add(&vs_served_exports, 1, __ATOMIC_RELAXED); /* frees read it */
         } else {
             vs_arena_unpin(arena, block->address);
             id = 0;
@@ -171,9 +171,9 @@ static void take_away(struct vs_passing_answer *answer, const int *files)
     *answer = (struct vs_passing_answer){.status = CUDA_ERROR_INVALID_HANDLE};
 }
 
-/* In the thread that answers.  No lock is held while the driver makes descriptors, so the block may be freed
- * meanwhile, and its address be another block's.  A free takes the id away before anything else, and an id
- * never comes again: if it still is the block's at the end, it was throughout. */
+/* Runs in the thread that answers.  No lock is held while the driver makes descriptors, so the block may be
+ * freed meanwhile and its address be given to another block.  A free removes the id before anything else, and
+ * an id is never used twice: if it still is the block's at the end, it was throughout. */
 static void give(const struct vs_passing_request *ask, struct vs_passing_answer *answer, int *files)
 {
     answer->status = CUDA_ERROR_INVALID_HANDLE;

@@ -54,7 +54,7 @@ static void end_change(int cancel)
     pthread_setcancelstate(cancel, NULL);
 }
 
-static struct vs_lock lock = VS_LOCK(IMPORTS); /* guards what follows; `used` is also looked at without it */
+static struct vs_lock lock = VS_LOCK(IMPORTS); /* guards the next variables; `used` is also read without it */
 static struct import *table;
 static _Atomic uint32_t used;
 
@@ -133,7 +133,7 @@ static void enter_table(struct import *place, const struct import *i)
     vs_lock_take(&lock);
     *place = *i;
     if (place == &table[count_used()])
-        atomic_fetch_add_explicit(&used, 1, memory_order_relaxed); /* a hint to who has not the lock */
+        atomic_fetch_add_explicit(&used, 1, memory_order_relaxed); /* a hint for threads without the lock */
     vs_lock_give(&lock);
 }
 
@@ -316,7 +316,7 @@ static CUresult open_ticket(CUdeviceptr *out, const struct vs_ipc_ticket *t, uns
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return CUDA_ERROR_INVALID_VALUE;
     if (vs_ipc_is_own(t))
-        return CUDA_ERROR_INVALID_CONTEXT; /* as the driver: a process does not open what is its own */
+        return CUDA_ERROR_INVALID_CONTEXT; /* as the driver does: a process cannot open its own block */
     int cancel = begin_change();
     struct import *i = find_handle(t, context);
     if (i) {

@@ -38,8 +38,8 @@
 
 #define STACK_BYTES (128u << 10)
 #define PATIENCE_MS 10000
-#define LOOK_MS     250 /* how often who asks looks whether the other still is there */
-#define AGAIN_MS    10  /* until he asks, or looks, once more */
+#define LOOK_MS     250 /* how often the requester checks that the other side still exists */
+#define AGAIN_MS    10  /* until it sends the request, or checks, once more */
 
 /* ---- sockets ---- */
 
@@ -124,7 +124,7 @@ static int receive_with(int from, void *data, size_t bytes, int files[VS_PASSING
     return -1;
 }
 
-/* ---- who gives ---- */
+/* ---- the side that gives ---- */
 
 /* One for each socket.  Written before its thread begins; never given back, since a fork's child may look. */
 struct server {
@@ -153,13 +153,14 @@ static bool has_key(const struct server *s, const struct question *q)
     return ((q->key[0] ^ s->where.key[0]) | (q->key[1] ^ s->where.key[1])) == 0;
 }
 
-/* A question of who has the key.  It is only looked at: what came along with it stays where it is. */
+/* Whether the next request bears the key.  It is only peeked at: the descriptor that came with it stays in
+ * the socket. */
 static bool hear(const struct server *s, struct question *q)
 {
     return recv(s->socket, q, sizeof *q, MSG_PEEK | MSG_TRUNC) == sizeof *q && has_key(s, q);
 }
 
-/* With what came along: who asks sees that. */
+/* Drops a request together with the socket that came with it, which the requester notices. */
 static void drop(const struct server *s)
 {
     char unused;
@@ -186,8 +187,9 @@ static int take_way_back(const struct server *s)
     return -1;
 }
 
-/* The kernel lets a user's processes together have no more descriptors on their way, sent and not yet read,
- * than one may open.  Told so he asks again, instead of waiting for what does not come. */
+/* All of a user's processes together may have only as many descriptors sent and not yet received as one
+ * process may open.  Where that is reached, the requester is asked to try again, so that it does not wait for
+ * an answer that cannot come. */
 static void put_off(const struct server *s, int back)
 {
     struct reply later;
@@ -211,7 +213,7 @@ static void answer(const struct server *s, struct question *q, int back)
     close_all(files, reply.answer.files);
 }
 
-/* False: it was nobody who has the key. */
+/* False: the request had not the key. */
 static bool answer_one(const struct server *s)
 {
     struct question q;
@@ -247,7 +249,7 @@ static bool answers(const struct server *s)
            is_ours(s);
 }
 
-/* The child's copy would keep the name alive, and nobody would answer. */
+/* A copy in the child would keep the name alive while no thread answers there. */
 static void close_in_child(void)
 {
     /* acquire: all of it was written before it was the latest */
@@ -337,7 +339,7 @@ uint64_t vs_passing_name(void)
     return s && s->process == vs_fork_number() ? s->where.name : 0;
 }
 
-/* ---- who asks ---- */
+/* ---- the side that requests ---- */
 
 static void look_often(int fd)
 {
@@ -362,7 +364,7 @@ int vs_passing_connect(const struct vs_passing_address *where)
     return way;
 }
 
-/* Whether anybody has the socket that WAY leads to: the kernel does not tell when it goes. */
+/* Whether the socket that WAY leads to still exists: the kernel sends no notice of its end. */
 static bool is_there(int way)
 {
     struct sockaddr_un to;
@@ -464,7 +466,7 @@ static int ask_once(int way, uint64_t proof, struct question *q, struct reply *r
     return error;
 }
 
-/* Whether it is to be asked again, after a pause. */
+/* Whether the request is to be sent again after a pause. */
 static bool is_put_off(int error, const struct reply *reply, const int *files)
 {
     if (error != -ETOOMANYREFS && (error != 0 || !reply->answer.again))

@@ -25,7 +25,7 @@
 #define STRING      "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 #define CLASS       "N5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator"
 
-/* As torch's own allocator: what could be had at once, or what *LARGEST says where that is more. */
+/* As torch's own allocator does: the largest block that could be had now, or *LARGEST where that is more. */
 static void cache_info(void *self, int8_t device, size_t *largest)
 {
     size_t free_bytes = 0, total = 0;

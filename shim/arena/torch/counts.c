@@ -18,7 +18,7 @@
 enum { ALL, SMALL, LARGE, POOL_KINDS };
 #define SMALL_MOST (1u << 20)
 
-/* As torch names them: what it is now, its highest, and all that was added and taken. */
+/* As torch names them: the present value, the highest, and the sums of what was added and taken away. */
 struct stat {
     uint64_t current, peak, allocated, freed;
 };
@@ -121,7 +121,7 @@ uint64_t vs_torch_allocated(int device)
     return __atomic_load_n(&counts[device].bytes[ALL].current, __ATOMIC_RELAXED);
 }
 
-/* ---- what torch asks ---- */
+/* ---- queries of torch ---- */
 
 /* VALUES: blocks, bytes, requested bytes, each of all, small and large, each as struct stat; then what
  * follows here.  Returns how many there are, of which at most ROOM are written; 0 where torch has nothing

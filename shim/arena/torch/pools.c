@@ -30,9 +30,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define POOLS    256
-#define FILTERS  32  /* at once */
-#define PATIENCE 100 /* ms: of who ends a filter, where one threw and never came back */
+#define POOLS   256
+#define FILTERS 32 /* at once */
+/* ms that the end of a filter waits for its users: one may have thrown, and never left it */
+#define PATIENCE 100
 
 /* ---- std::function ---- */
 
@@ -293,7 +294,7 @@ static uint32_t queue_in(struct vs_served *s, struct vs_torch_pool *pool, CUstre
     vs_lock_give(&lock);
     if (queue != VS_ARENA_ANY)
         return queue;
-    /* no stream: nothing is to be asked of one that is captured, nor of one that a graph replays on */
+    /* without a stream, since one that is captured, or that a graph replays on, cannot be queried */
     if (vs_arena_open_queue(vs_served_arena(s), VS_BACKING_DEVICE, VS_QUEUE_PRIVATE, &queue) != 0)
         return VS_ARENA_ANY;
     return keep_one_queue(s, pool, stream, queue);
@@ -316,7 +317,7 @@ static bool remember(struct held *h, uint64_t address)
     return true;
 }
 
-/* Without a queue: pinned, so that the block is nobody else's before the pool ends. */
+/* Without a queue of its own the block is pinned, so that nothing else gets it before the pool ends. */
 static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                        uint64_t *address)
 {
@@ -375,7 +376,8 @@ static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
     __atomic_fetch_sub(&ended_pools, 1, __ATOMIC_RELAXED);
 }
 
-/* What ended up to END is let go; what was taken into use again since has another end to come. */
+/* Releases the pools that ended up to END; one that was taken into use again since then will end once more.
+ */
 static bool let_go_up_to(struct vs_served *s, uint64_t end)
 {
     bool any = false;

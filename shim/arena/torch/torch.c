@@ -28,7 +28,8 @@
 /* How many blocks the driver gave; while there are none they are not looked for. */
 static uint64_t plain_blocks;
 
-/* What of a device's memory torch may have, in bytes, and as it was told; limit 0: all.  Atomic. */
+/* How much of a device's memory torch may have, in bytes, and as the fraction that was set; limit 0: all.
+ * Atomic. */
 static uint64_t limit_of[VS_SERVED_DEVICES];
 static double fraction_of[VS_SERVED_DEVICES];
 
@@ -47,7 +48,7 @@ CUcontext vs_torch_primary(int device)
     CUcontext primary = NULL;
     if (vs_hook_cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
         return NULL;
-    /* relaxed: whoever is the first keeps his */
+    /* relaxed: the first one keeps its reference */
     if (atomic_exchange_explicit(&kept[device], true, memory_order_relaxed))
         vs_hook_cuDevicePrimaryCtxRelease_v2(device);
     return primary;
@@ -160,7 +161,7 @@ static void amount(char *out, size_t room, uint64_t bytes)
     snprintf(out, room, i ? "%.2f %s" : "%.0f %s", value, unit[i]);
 }
 
-/* In the words of torch's own allocator, so that who looks for them finds them. */
+/* The words of torch's own allocator, since programs search for them. */
 static void say_oom(char *out, size_t room, int device, uint64_t size)
 {
     size_t free_bytes = 0, total = 0;
@@ -185,7 +186,7 @@ static void say_oom(char *out, size_t room, int device, uint64_t size)
              requested, device, of, left, used, held);
 }
 
-/* Throws; what it returns where it cannot is what C gets. */
+/* Throws; where it cannot, the return value is what a C program gets. */
 static __attribute__((noinline, cold)) void *fail(CUresult status, int device, uint64_t size)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -235,7 +236,7 @@ static void to_driver(uint64_t address)
 static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t address, CUstream stream,
                      struct vs_given *g)
 {
-    /* relaxed: who recorded the use and frees in another thread orders the two himself */
+    /* relaxed: a program that records a use and frees in another thread orders the two itself */
     if (__builtin_expect(__atomic_load_n(&vs_torch_foreigns, __ATOMIC_RELAXED) != 0, 0))
         vs_torch_foreign_wait(s, address);
     if (__builtin_expect(__atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0, 0))
@@ -254,7 +255,7 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
         return;
     struct vs_served *s = &vs_served[device];
     struct vs_arena *arena = vs_served_arena(s);
-    bool plain = is_plain(arena, address), served = arena && !plain; /* else it went with the context */
+    bool plain = is_plain(arena, address), served = arena && !plain; /* otherwise it ended with the context */
     vs_torch_count_free(device, address, (uint64_t)size, stream, arena ? vs_arena_reserved(arena) : 0);
     bool entered = served && vs_provided_enter(__builtin_frame_address(0));
     if (served)
