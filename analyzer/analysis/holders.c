@@ -27,6 +27,7 @@ static int by_identity(const void *a, const void *b)
     order = order ? order : compare_text(x->owner, y->owner);
     order = order ? order : compare_text(x->line, y->line);
     order = order ? order : compare_text(x->layer, y->layer);
+    order = order ? order : compare_text(x->role, y->role);
     order = order ? order : (int)x->no_stack - (int)y->no_stack;
     order = order ? order : (int)x->no_native - (int)y->no_native;
     return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
@@ -102,6 +103,10 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
     case BY_LAYER:
         h.layer = l->layer;
         h.category = l->layer ? NULL : l->category;
+        break;
+    case BY_ROLE:
+        h.role = l->role;
+        h.category = l->role ? NULL : l->category;
         break;
     case BY_PHASE:
         h.phase = l->phase;

@@ -6,10 +6,11 @@
 
 #include "read/trace.h"
 
-enum holder_by { BY_LINE, BY_LAYER, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
+enum holder_by { BY_LINE, BY_LAYER, BY_ROLE, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 
 struct holder {
-    const char *line, *layer, *phase, *category, *owner; /* NULL where the rows are not grouped by it */
+    const char *line, *layer, *role, *phase, *category,
+        *owner; /* NULL where the rows are not grouped by it */
     int64_t stack, bytes, count;
     bool
         no_stack; /* owner is not known because no call stack was taken; else nothing in it names a library */

@@ -33,7 +33,7 @@ struct options {
 
 static const struct option_row rows[] = {
     {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
-     "one of line, layer, phase, category, library, stack (default: all of them)"},
+     "one of line, layer, role, phase, category, library, stack (default: all of them)"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
     {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
@@ -48,7 +48,7 @@ static const struct option_row rows[] = {
 static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
     "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
-    "program, by layer, by phase\n"
+    "program, by layer, by role, by phase\n"
     "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
     "stack\n"
     "(innermost frame first).\n"
@@ -56,7 +56,8 @@ static const struct command_help help = {
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
-static const char *const questions[] = {"line", "layer", "phase", "category", "library", "stack", NULL};
+static const char *const questions[] = {"line",     "layer",   "role",  "phase",
+                                        "category", "library", "stack", NULL};
 enum { QUESTIONS = sizeof questions / sizeof *questions - 1 };
 static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
 static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
@@ -75,6 +76,9 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
         return h->line ? line_text(h->line) : holders_lineless(h);
     case BY_LAYER:
         return xstrdup(h->layer ? h->layer : "no layer");
+    case BY_ROLE:
+        return h->role ? xstrdup(h->role)
+                       : xformat("%s (not followed: run --access)", h->category ? h->category : "unknown");
     case BY_PHASE:
         return xstrdup(h->phase ? h->phase : "unknown");
     case BY_CATEGORY:
@@ -159,11 +163,15 @@ static void print_groups(const struct page *p, enum holder_by by)
     free(groups);
 }
 
-/* What a recording has of its Python code may be asked for alone; else it is left out where there is none. */
+/* What a recording has of its Python code and of accesses may be asked for alone; else it is left out where
+ * there is none. */
 static bool has_any(const struct device_report *d, enum holder_by by)
 {
     for (size_t i = 0; i < d->live_count; i++)
-        if (by == BY_LINE ? d->live[i].line : by == BY_LAYER ? d->live[i].layer : "")
+        if (by == BY_LINE    ? d->live[i].line
+            : by == BY_LAYER ? d->live[i].layer
+            : by == BY_ROLE  ? d->live[i].role
+                             : "")
             return true;
     return false;
 }
@@ -312,10 +320,11 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
             json_text(j, questions[by],
                       by == BY_LINE       ? h->line
                       : by == BY_LAYER    ? h->layer
+                      : by == BY_ROLE     ? h->role
                       : by == BY_PHASE    ? h->phase
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
-        if (by == BY_LINE || by == BY_LAYER || by == BY_LIBRARY ||
+        if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_LIBRARY ||
             by == BY_STACK) /* of what has no line, library, stack */
             json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);

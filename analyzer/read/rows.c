@@ -178,7 +178,7 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
             (struct trace_live){trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2),
                                 trace_sql_int(s, 3),     trace_sql_text(t, s, 4), trace_sql_text(t, s, 5),
                                 trace_sql_text(t, s, 6), trace_sql_text(t, s, 7), trace_sql_text(t, s, 8),
-                                trace_sql_text(t, s, 9)};
+                                trace_sql_text(t, s, 9), trace_sql_text(t, s, 10)};
     return trace_sql_done(t, s, code);
 }
 
@@ -188,8 +188,9 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
         t,
         "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "
         "layer_type FROM "
-        "stack_text WHERE id = stack) FROM "
-        "live_at_peak WHERE device = ? GROUP BY phase, category, owner, line, layer, stack ORDER BY 2 DESC",
+        "stack_text WHERE id = stack), role FROM "
+        "live_at_peak WHERE device = ? GROUP BY phase, category, owner, line, layer, stack, role ORDER BY 2 "
+        "DESC",
         1, device);
     return trace_live_rows(t, s, out, n);
 }

@@ -91,9 +91,10 @@ static int load_lifetimes(struct trace *t, struct trace_step_memory *m, struct s
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         int64_t freed = trace_sql_int(s, 1);
-        *PUSH(m->lifetimes, m->lifetime_count) = (struct trace_lifetime){
-            trace_sql_int(s, 0), freed == UNKNOWN ? INT64_MAX : freed, trace_sql_amount(s, 2),
-            sqlite3_column_int(s, 3), sqlite3_column_int(s, 4), trace_sql_amount(s, 5)};
+        *PUSH(m->lifetimes, m->lifetime_count) =
+            (struct trace_lifetime){trace_sql_int(s, 0),      freed == UNKNOWN ? INT64_MAX : freed,
+                                    trace_sql_amount(s, 2),   sqlite3_column_int(s, 3),
+                                    sqlite3_column_int(s, 4), trace_sql_amount(s, 5)};
     }
     return trace_sql_done(t, s, code);
 }

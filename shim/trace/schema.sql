@@ -36,6 +36,7 @@
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
+--   role           in views: what the block is for (view block_role); NULL: it was not followed (VRAMSCOPE_ACCESS)
 --   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
 --                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
 --                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
@@ -537,8 +538,50 @@ CREATE VIEW block_use AS
       CASE WHEN k.phases & 64 THEN ',other' ELSE '' END, ',') AS used_in,
     a.gap AS idle_ns, e.t + a.gap_end AS idle_end_ns,
     CASE WHEN k.kinds & 512 THEN 'partial' WHEN k.kinds & 128 THEN 'stored' WHEN k.kinds & 256 THEN 'reachable' END AS unseen,
-    k.kinds AS kinds
+    k.kinds AS kinds, e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed
   FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
+
+-- what each block that was followed is for, by its life over the training iterations and by the phases in which the device was given it (view
+-- block_use): role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits', 'temporary', 'input', 'communication buffer', 'unused', or
+-- 'unknown' where no rule fits; rule is the one that decided, in words.  The first rule that fits decides, in the order that they stand in here.
+-- Phases are those of the recording
+CREATE VIEW block_role AS
+  SELECT d.process AS process, d.alloc_seq AS alloc_seq,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
+      WHEN 1 THEN 'it was not followed all its life'
+      WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
+      WHEN 3 THEN 'the device was never given it'
+      WHEN 4 THEN 'a kernel of a communication library was given it'
+      WHEN 5 THEN 'born in backward, used in backward and by the optimizer'
+      WHEN 6 THEN 'used by the optimizer alone, and kept beyond the iteration'
+      WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and born in neither of them nor in backward'
+      WHEN 8 THEN 'first a copy from the host wrote it, and forward used it'
+      WHEN 9 THEN 'born in logits, used there and in backward'
+      WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
+      WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
+      WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, a workspace or a cache'
+      WHEN 13 THEN 'its uses were in no phase' ELSE 'no rule fits' END AS rule
+  FROM (SELECT f.process AS process, f.alloc_seq AS alloc_seq, CASE WHEN f.managed THEN 0
+    WHEN f.kinds & 512 THEN 1
+    WHEN f.uses = 0 AND f.kinds & 384 THEN 2
+    WHEN f.uses = 0 THEN 3
+    WHEN f.communicates THEN 4
+    WHEN f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
+    WHEN f.phases = 16 AND f.kept THEN 6
+    WHEN f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
+    WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 THEN 8
+    WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
+    WHEN f.born IN (1, 2) AND f.phases & 8 AND NOT f.phases & 16 AND NOT f.long THEN 10
+    WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) THEN 11
+    WHEN f.long AND f.phases & 38 AND NOT f.phases & 16 THEN 12
+    WHEN f.phases & 1 AND NOT f.phases & 126 THEN 13 ELSE 14 END AS rule
+    FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.kinds AS kinds,
+        e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed,
+        a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
+        k.kinds & 24 = 24 AND (SELECT text FROM string WHERE id = k.first_by) LIKE 'cuMemcpy%' AS copied,
+        ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates
+      FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
 -- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
 -- driver allocations, from which blocks are carved
@@ -586,7 +629,8 @@ CREATE VIEW live_at_peak AS
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
-    w.address AS address, w.t AS t_alloc_ns, w.range AS range
+    w.address AS address, w.t AS t_alloc_ns, w.range AS range,
+    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
   FROM row w;
 
 -- what was alive on its device at each row of oom (oom_seq); the sizes add up to framework_bytes + direct_bytes there.  Of device -1
@@ -623,5 +667,6 @@ CREATE VIEW live_at_oom AS
     w.size_bytes AS size_bytes, w.alloc_seq AS alloc_seq, w.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
-    w.address AS address, w.t AS t_alloc_ns, w.range AS range
+    w.address AS address, w.t AS t_alloc_ns, w.range AS range,
+    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
   FROM row w;

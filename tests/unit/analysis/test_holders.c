@@ -10,11 +10,12 @@
 #include "analysis/holders.h"
 
 static const struct trace_live live[] = {
-    {0, 100, 1, 5, "forward", "framework block", "libtorch_cuda.so", "/a/model.py:4 f", NULL, NULL},
-    {0, 50, 2, 5, "forward", "framework block", NULL, NULL, NULL, NULL},
-    {0, 70, 1, UNKNOWN, "logits", "framework block", NULL, NULL, NULL, NULL},
-    {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", "/a/model.py:4 f", NULL, NULL},
-    {0, 7, 1, 10, NULL, "direct", "libnccl.so.2", NULL, NULL, NULL},
+    {0, 100, 1, 5, "forward", "framework block", "libtorch_cuda.so", "/a/model.py:4 f", NULL, NULL,
+     "activation"},
+    {0, 50, 2, 5, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
+    {0, 70, 1, UNKNOWN, "logits", "framework block", NULL, NULL, NULL, NULL, "logits"},
+    {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", "/a/model.py:4 f", NULL, NULL, "activation"},
+    {0, 7, 1, 10, NULL, "direct", "libnccl.so.2", NULL, NULL, NULL, NULL},
 };
 enum { ROWS = sizeof live / sizeof *live };
 
@@ -44,6 +45,18 @@ static void phases_melt_and_unknown_stays_apart(void **state)
     free(groups);
 }
 
+static void roles_melt_and_what_was_not_followed_keeps_its_category(void **state)
+{
+    size_t n;
+    struct holder *groups = holders_group(live, ROWS, BY_ROLE, &n);
+    assert_int_equal(n, 4);
+    assert_string_equal(groups[0].role, "activation");
+    assert_true(groups[0].bytes == 133 && groups[0].count == 2 && !groups[0].category);
+    assert_true(!groups[2].role && groups[2].bytes == 50 && !strcmp(groups[2].category, "framework block"));
+    assert_true(!groups[3].role && groups[3].bytes == 7 && !strcmp(groups[3].category, "direct"));
+    free(groups);
+}
+
 static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(void **state)
 {
     size_t n;
@@ -57,10 +70,10 @@ static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(voi
 static void what_has_no_layer_is_told_by_category(void **state)
 {
     static const struct trace_live rows[] = {
-        {0, 5, 1, 3, "forward", "framework block", NULL, NULL, "Net.fc", "Linear"},
-        {0, 9, 1, 4, "backward", "framework block", NULL, NULL, "Net.fc", "Linear"},
-        {0, 3, 1, 5, "forward", "framework block", NULL, NULL, NULL, NULL},
-        {0, 2, 1, 0, "forward", "direct", NULL, NULL, NULL, NULL}};
+        {0, 5, 1, 3, "forward", "framework block", NULL, NULL, "Net.fc", "Linear", NULL},
+        {0, 9, 1, 4, "backward", "framework block", NULL, NULL, "Net.fc", "Linear", NULL},
+        {0, 3, 1, 5, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
+        {0, 2, 1, 0, "forward", "direct", NULL, NULL, NULL, NULL, NULL}};
     size_t n;
     struct holder *groups = holders_group(rows, 4, BY_LAYER, &n);
     assert_int_equal(n, 3);
@@ -74,8 +87,9 @@ static void what_has_no_layer_is_told_by_category(void **state)
 
 static void without_a_framework_direct_memory_is_told_apart_by_phase(void **state)
 {
-    static const struct trace_live direct[] = {{0, 9, 1, 5, "forward", "direct", "train", NULL, NULL, NULL},
-                                               {0, 4, 1, 5, "logits", "direct", "train", NULL, NULL, NULL}};
+    static const struct trace_live direct[] = {
+        {0, 9, 1, 5, "forward", "direct", "train", NULL, NULL, NULL, NULL},
+        {0, 4, 1, 5, "logits", "direct", "train", NULL, NULL, NULL, NULL}};
     size_t n;
     struct holder *groups = holders_composition(direct, 2, &n);
     assert_int_equal(n, 2);
@@ -113,14 +127,14 @@ static void expect_name(const struct trace_live *rows, size_t n, size_t row, con
 static void without_call_stacks_a_group_says_which_option_takes_them(void **state)
 {
     static const struct trace_live blocks[] = {
-        {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL},
-        {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", NULL, NULL, NULL}};
+        {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
+        {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", NULL, NULL, NULL, NULL}};
     static const struct trace_live some[] = {
-        {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL},
-        {0, 50, 9, 7, "forward", "framework block", "libtorch_cuda.so", NULL, NULL, NULL}};
+        {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
+        {0, 50, 9, 7, "forward", "framework block", "libtorch_cuda.so", NULL, NULL, NULL, NULL}};
     static const struct trace_live off[] = {
-        {0, 100, 9, 0, "forward", "direct", NULL, NULL, NULL, NULL},
-        {0, 50, 9, UNKNOWN, "none", "before recording", NULL, NULL, NULL, NULL}};
+        {0, 100, 9, 0, "forward", "direct", NULL, NULL, NULL, NULL, NULL},
+        {0, 50, 9, UNKNOWN, "none", "before recording", NULL, NULL, NULL, NULL, NULL}};
     expect_name(blocks, 2, 0, "framework (no call stacks: VRAMSCOPE_STACKS=all)");
     expect_name(some, 2, 0, "framework (no call stack)");
     expect_name(off, 2, 0, "direct (no call stacks: VRAMSCOPE_STACKS=driver)");
@@ -130,8 +144,8 @@ static void without_call_stacks_a_group_says_which_option_takes_them(void **stat
 static void a_call_stack_that_names_no_library_is_unknown(void **state)
 {
     static const struct trace_live rows[] = {
-        {0, 100, 9, 4, "forward", "direct", NULL, NULL, NULL, NULL},
-        {0, 70, 9, 5, "forward", "framework block", NULL, NULL, NULL, NULL}};
+        {0, 100, 9, 4, "forward", "direct", NULL, NULL, NULL, NULL, NULL},
+        {0, 70, 9, 5, "forward", "framework block", NULL, NULL, NULL, NULL, NULL}};
     size_t n;
     struct holder *groups = holders_group(rows, 2, BY_LIBRARY, &n);
     char *name = holders_nameless(&groups[0], rows, 2);
@@ -162,8 +176,8 @@ static void blocks_of_one_line_are_one_group_and_those_without_say_why(void **st
 static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(void **state)
 {
     static const struct trace_live rows[] = {
-        {0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f", NULL, NULL},
-        {0, 70, 9, 5, "forward", "direct", NULL, "/a.py:1 f", NULL, NULL}};
+        {0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f", NULL, NULL, NULL},
+        {0, 70, 9, 5, "forward", "direct", NULL, "/a.py:1 f", NULL, NULL, NULL}};
     char *name = name_of_row(rows, 2, BY_LIBRARY, 0), *direct = name_of_row(rows, 2, BY_LIBRARY, 1);
     assert_string_equal(name, "framework (Python frames only: VRAMSCOPE_STACKS=all)");
     assert_string_equal(direct, "unknown");
@@ -176,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_sums_to_the_whole),
         cmocka_unit_test(phases_melt_and_unknown_stays_apart),
+        cmocka_unit_test(roles_melt_and_what_was_not_followed_keeps_its_category),
         cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
         cmocka_unit_test(what_has_no_layer_is_told_by_category),
         cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),

@@ -1,0 +1,48 @@
+#!/bin/bash
+# What a block is for follows from its life and from the phases in which the device was given it: every role in a training whose blocks are known, with
+# the rule that decided; `peak --by role` adds up to the peak; without VRAMSCOPE_ACCESS there are no roles, and nothing says that there were.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+shim_env=(VRAMSCOPE_ACCESS=on)
+run_shimmed "$tests/prog_roles"
+expect_clean
+ask "SELECT u.size_bytes / 1024, r.role, count(*) FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2" >"$run/roles"
+diff - "$run/roles" >"$run/difference" <<END || fail "roles (< wanted, > found): $(cat "$run/difference")"
+100|parameter|1
+200|unknown|1
+300|unknown|1
+400|unknown|1
+500|input|4
+600|activation|4
+700|temporary|4
+800|logits|4
+900|temporary|1
+1000|gradient|4
+1100|temporary|4
+1200|optimizer state|1
+1300|temporary|4
+1400|communication buffer|1
+END
+expect_sql "SELECT DISTINCT rule FROM block_role JOIN block_use USING(alloc_seq) WHERE size_bytes IN (204800, 409600)" \
+    'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, a workspace or a cache'
+# work of a communication library ran while it lived, so that it is not known to be unused
+expect_sql "SELECT rule FROM block_role JOIN block_use USING(alloc_seq) WHERE size_bytes = 307200" 'no use of it was seen, and the device may have reached it all the same'
+expect_sql "SELECT count(*) FROM block_role WHERE rule IS NULL OR role IS NULL" 0
+
+# the peak: 100 + 200 + 300 + 400 + 500 + 600 + 800 + 1000 + 1100 + 1200
+expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak GROUP BY role ORDER BY 2 DESC, 1)" \
+    'optimizer state 1200, temporary 1100, gradient 1000, unknown 900, logits 800, activation 600, input 500, parameter 100'
+"$BUILD/bin/vramscope" peak --by role -b "$db" >"$run/peak" || fail "peak ended with $?"
+grep -q '^ *optimizer state  *1228800 ' "$run/peak" || fail "peak --by role lacks the optimizer's state: $(cat "$run/peak")"
+grep -q '^ *peak allocated  *6348800 ' "$run/peak" || fail "the roles do not add up to the peak: $(cat "$run/peak")"
+"$BUILD/bin/vramscope" peak --json --by role "$db" >"$run/json" || fail "peak --json ended with $?"
+[ "$(sqlite3 :memory: "SELECT sum(json_extract(value, '\$.size_bytes')) FROM json_tree(CAST(readfile('$run/json') AS TEXT)) WHERE type = 'object' AND path LIKE '%by_role%'")" = 6348800 ] ||
+    fail "JSON: $(head -c 3000 "$run/json")"
+
+# without accesses: no roles
+shim_env=()
+run_shimmed "$tests/prog_roles"
+expect_sql "SELECT count(*), count(role) FROM live_at_peak" '10|0'
+"$BUILD/bin/vramscope" peak "$db" >"$run/peak" || fail "peak ended with $?"
+! grep -q 'by role' "$run/peak" || fail "peak speaks of roles where none are known"
+echo "every role is found, and its rule"

@@ -1,0 +1,81 @@
+// link: cuda
+/*
+ * prog_roles.c - a training over four steps whose blocks have every role, each known by its size, made by
+ * driver calls and launches that compute nothing.  The peak is in backward.
+ */
+#include "prog.h"
+#include "vramscope.h"
+
+#define KIB 1024ull
+
+static const char ptx[] = ".visible .entry simcuda_nothing_four(.param .u64 a, .param .u64 b, .param .u64 c, "
+                          ".param .u64 d) { ret; }\n"
+                          ".visible .entry simcuda_nothing_ncclDevKernel_AllReduce(.param .u64 a) { ret; }\n";
+static CUfunction four, reduce;
+
+static CUdeviceptr block(uint64_t kib)
+{
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, kib * KIB));
+    return p;
+}
+
+static void work(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr d)
+{
+    OK(cuLaunchKernel(four, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a, &b, &c, &d}, NULL));
+}
+
+int main(void)
+{
+    CUmodule module;
+    CUdeviceptr states = 0;
+    static char host[4096];
+    begin();
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&four, module, "simcuda_nothing_four"));
+    OK(cuModuleGetFunction(&reduce, module, "simcuda_nothing_ncclDevKernel_AllReduce"));
+    CUdeviceptr parameter = block(100), buffer = block(200), unused = block(300), frozen = block(400);
+    for (int step = 1; step <= 4; step++) {
+        CUdeviceptr input = block(500);
+        OK(cuMemcpyHtoD(input, host, sizeof host));
+        vramscope_range_push("forward");
+        CUdeviceptr activation = block(600), inside = block(700);
+        work(parameter, input, activation, inside);
+        work(buffer, frozen, activation, inside);
+        OK(cuMemFree(inside));
+        vramscope_range_pop();
+        vramscope_range_push("logits");
+        CUdeviceptr logits = block(800);
+        work(activation, parameter, logits, 0);
+        if (step == 4) {
+            CUdeviceptr most = block(900);
+            work(most, logits, 0, 0);
+            OK(cuMemFree(most));
+        }
+        vramscope_range_pop();
+        vramscope_range_push("backward");
+        CUdeviceptr gradient = block(1000), passing = block(1100);
+        work(logits, parameter, passing, gradient);
+        work(activation, frozen, passing, gradient);
+        OK(cuMemFree(logits));
+        OK(cuMemFree(activation));
+        OK(cuMemFree(passing));
+        vramscope_range_pop();
+        vramscope_range_push("optimizer");
+        if (states == 0)
+            states = block(1200);
+        CUdeviceptr foreach = block(1300);
+        work(parameter, gradient, states, foreach);
+        OK(cuMemFree(foreach));
+        vramscope_range_pop();
+        vramscope_step();
+        OK(cuMemFree(gradient));
+        OK(cuMemFree(input));
+    }
+    CUdeviceptr bucket = block(1400);
+    OK(cuLaunchKernel(reduce, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&bucket}, NULL));
+    OK(cuMemFree(bucket));
+    OK(cuMemFree(unused));
+    puts("done");
+    return 0;
+}

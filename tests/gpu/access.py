@@ -1,0 +1,222 @@
+"""access.py - a training of PyTorch for tests/gpu/access.sh: what it gives to the device is known, and written down.
+
+    access.py train LOG       trains a small transformer; one step under a dispatch mode that logs each operation's storages, with the time;
+                              blocks are planted: never used, used early and freed late, allocated long before their use, idle, in a CUDA graph
+    access.py time STEPS      host time of a step with the recording on and off in turns, and of single launches
+
+In LOG a line is a JSON list: what, then its values.  Times are CLOCK_MONOTONIC.
+"""
+import ctypes
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+try:
+    import vramscope
+except ImportError:
+    vramscope = None
+MIB = 1 << 20
+KEEPS_STORAGE = ("view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "split", "detach",
+                 "alias", "as_strided", "unbind", "_unsafe_view", "unflatten", "chunk", "narrow", "diagonal", "lift_fresh", "split_with_sizes")
+NO_KERNEL = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_", "record_stream", "is_pinned")
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width)
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+        self.mlp = torch.nn.Sequential(torch.nn.LayerNorm(width), torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        b, n, w = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, n, 3, 8, w // 8).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, w))
+        return x + self.mlp(x)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width=512, layers=4, vocabulary=8192):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocabulary, width)
+        self.layers = torch.nn.ModuleList(Block(width) for _ in range(layers))
+        self.head = torch.nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def step_of(model, optimizer, tokens):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        logits = model(tokens)
+        loss = F.cross_entropy(logits.float().view(-1, logits.shape[-1]), tokens.view(-1))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss
+
+
+class Log(TorchDispatchMode):
+    def __init__(self, file):
+        super().__init__()
+        self.file = file
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        begin = time.monotonic_ns()
+        result = function(*args, **(kwargs or {}))
+        end = time.monotonic_ns()
+        name = function._schema.name.split("::")[1]
+        if name in KEEPS_STORAGE or name in NO_KERNEL:
+            return result
+        seen = []
+
+        def visit(value):
+            if isinstance(value, torch.Tensor):
+                if value.is_cuda and value.numel():
+                    seen.append([value.data_ptr(), value.numel() * value.element_size()])
+            elif isinstance(value, (list, tuple)):
+                for v in value:
+                    visit(v)
+
+        if not name.endswith("_like") and not name.startswith("new_"):  # these look at the shape alone
+            visit([a for a in args if not (name.endswith("attention_backward") and isinstance(a, torch.Tensor) and a.numel() <= 2)])
+            visit(list((kwargs or {}).values()))
+        if name.startswith("_scaled_dot_product"):  # the state of a dropout that is not asked for is made, and given to nobody
+            result_seen = [r for r in result if isinstance(r, torch.Tensor) and r.numel() > 2] if isinstance(result, tuple) else result
+            visit(result_seen)
+        else:
+            visit(result)
+        self.file.write(json.dumps(["op", name, begin, end, seen]) + "\n")
+        return result
+
+
+def plant(size):
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
+def train(path):
+    file = open(path, "w")
+
+    def say(*what):
+        file.write(json.dumps(what) + "\n")
+
+    torch.manual_seed(0)
+    model = Model().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    tokens = torch.randint(0, 8192, (8, 512), device="cuda")
+    never, idle, late, early, twin = plant(31 * MIB), plant(33 * MIB), plant(35 * MIB), plant(37 * MIB), plant(39 * MIB)
+    for name, block in (("never", never), ("idle", idle), ("late", late), ("early", early), ("twin", twin)):
+        say("planted", name, block.data_ptr(), time.monotonic_ns())
+    pinned = torch.empty(twin.numel(), dtype=torch.uint8).pin_memory()
+    for step in range(1, 9):
+        if step == 1:
+            idle.zero_()
+            twin.copy_(pinned, non_blocking=True)
+        if step <= 2:
+            late.fill_(step)
+        if step == 6:
+            early.fill_(1)
+        if step == 7:
+            del late
+        if step == 8:
+            idle.add_(1)
+            pinned.copy_(twin)
+        if step == 5:
+            with Log(file):
+                step_of(model, optimizer, tokens)
+        else:
+            step_of(model, optimizer, tokens)
+        vramscope.step()
+    torch.cuda.synchronize()
+    for name, parameter in model.named_parameters():
+        say("held", "parameter " + name, parameter.data_ptr(), time.monotonic_ns())
+    for state in optimizer.state.values():
+        for key in ("exp_avg", "exp_avg_sq"):
+            say("held", key, state[key].data_ptr(), time.monotonic_ns())
+    graphs(say)
+    file.close()
+
+
+def graphs(say):
+    """Nine replays, a step each: what the graph's kernels are given is used in each, what only was captured is not."""
+    net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024)).cuda()
+    x, y = torch.randn(4096, 1024, device="cuda"), torch.empty(4096, 1024, device="cuda")
+    other = torch.empty(3 * 4096, 1024, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), torch.no_grad():
+        net(x)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph, unused = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        with torch.cuda.graph(graph):
+            y.copy_(net(x))
+        with torch.cuda.graph(unused):
+            other.zero_()
+    say("graph", "replayed x", x.data_ptr(), time.monotonic_ns())
+    say("graph", "replayed y", y.data_ptr(), time.monotonic_ns())
+    for p in net.parameters():
+        say("graph", "replayed parameter", p.data_ptr(), time.monotonic_ns())
+    say("graph", "captured only", other.data_ptr(), time.monotonic_ns())
+    for _ in range(9):
+        graph.replay()
+        vramscope.step()
+    torch.cuda.synchronize()
+
+
+def host_time(work):
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    work()
+    return time.perf_counter_ns() - begin
+
+
+def timing(steps):
+    library = ctypes.CDLL(None)
+    pause, resume = getattr(library, "vramscope_benchmark_pause", None), getattr(library, "vramscope_benchmark_resume", None)
+    model = Model(width=256, layers=8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    tokens = torch.randint(0, 8192, (2, 64), device="cuda")
+    x = torch.zeros(1024, device="cuda")
+    lists = [torch.zeros(64, device="cuda") for _ in range(110)]
+
+    def many(n):
+        for _ in range(n):
+            x.add_(1)
+
+    def foreach(n):
+        for _ in range(n):
+            torch._foreach_add_(lists, 1)
+
+    works = {"step": (lambda: step_of(model, optimizer, tokens), 1), "launch": (lambda: many(300), 300), "foreach of 110": (lambda: foreach(100), 100)}
+    for work, _ in works.values():
+        for _ in range(20):
+            work()
+    for name, (work, count) in works.items():
+        on, off = [], []
+        for turn in range(steps // 10):
+            recording = turn % 2 == 0
+            if pause is not None:
+                (resume if recording else pause)()
+            times = [host_time(work) / count for _ in range(10)][2:]
+            (on if recording else off).append(statistics.median(times))
+        if pause is not None:
+            resume()
+        ratios = [a / b for a, b in zip(on, off)]
+        print(f"{name:16} {statistics.median(on) / 1000:10.3f} us on {statistics.median(off) / 1000:10.3f} us off, ratio {statistics.median(ratios):.4f}, "
+              f"difference {statistics.median(a - b for a, b in zip(on, off)):8.0f} ns")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "train":
+        train(sys.argv[2])
+    else:
+        timing(int(sys.argv[2]))
