@@ -5,7 +5,7 @@
 # A room includes its own files by their names and those of the rooms in USES by folder and name, "core/log.h"; whatever
 # else it includes is not found.  For that, build/*/rooms/FOLDER has links to a room's headers and to nothing else, and is
 # the one include path for it.  What a room's headers include has to be in USES, too.  Who links a room gets those that it
-# uses.  Without SOURCES all of the folder is compiled.  A folder without sources is its headers alone.
+# uses.  core/arch, which core's headers include, comes with core.  Without SOURCES all of the folder is compiled.  A folder without sources is its headers alone.
 #
 # tests/e2e/rooms.py holds USES against what is included, and draws docs/rooms.svg.
 set(VS_ROOMS ${CMAKE_BINARY_DIR}/rooms)
@@ -44,6 +44,10 @@ function(vs_room folder)
     vs_room_path(path ${used})
     string(REPLACE "/" "_" library room_${used})
     target_include_directories(${name} PRIVATE ${path})
+    if(used STREQUAL core) # whose headers include it
+      vs_room_path(path core/arch)
+      target_include_directories(${name} PRIVATE ${path})
+    endif()
     if(NOT used STREQUAL folder) # a room is its own where headers of two rooms include each other
       target_link_libraries(${name} INTERFACE ${library})
     endif()

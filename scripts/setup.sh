@@ -1,7 +1,8 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc
+#   scripts/setup.sh [build|test|full|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc
+#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #
 # Prints one line on stdout: CUDA_INCLUDE_DIR=DIR, for cmake -DCUDA_INCLUDE_DIR=DIR.  Only CUDA's headers are needed,
@@ -19,12 +20,14 @@ packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev
     python3 python3-pip ca-certificates)
 case $want in
 build | gpu) ;;
-test) packages+=(clang clang-format mandoc shellcheck) ;;
+test | full) packages+=(clang clang-format mandoc shellcheck) ;;
 *)
-    echo "setup.sh: $want: unknown; say build, test or gpu" >&2
+    echo "setup.sh: $want: unknown; say build, test, full or gpu" >&2
     exit 2
     ;;
 esac
+
+[ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 say() { echo "setup: $*" >&2; }
 

@@ -113,7 +113,7 @@ static void check_kernel(struct doctor *d)
     int major = 0, minor = 0;
     uname(&u);
     sscanf(u.release, "%d.%d", &major, &minor);
-    if (strcmp(u.machine, "x86_64") != 0)
+    if (strcmp(u.machine, "x86_64") != 0) /* the only one that was ever tested */
         doctor_say(d, DOCTOR_FAIL, "processor", "x86-64 is what this version supports", "%s", u.machine);
     if (major > 4 || (major == 4 && minor >= 14))
         doctor_say(d, DOCTOR_OK, "kernel", NULL, "%s %s", u.sysname, u.release);

@@ -16,7 +16,12 @@
 #define _GNU_SOURCE
 #include "event_clock.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "clock.h"
+#include "core/arch/counter.h"
 #include "hot.h"
 
 /* Never less than the thread was given before.  (A signal handler between load and store: then the next
@@ -30,23 +35,12 @@ static uint64_t told(uint64_t ns)
     return ns;
 }
 
-#if defined(__x86_64__)
-
-#include <cpuid.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-#include <x86intrin.h>
-
-#define NEAR_TICKS     1000u
-#define LIFE_NS        UINT64_C(1000000)
-#define CHECKED_LIVES  8u
-#define FIRST_BASE_NS  UINT64_C(20000000)
-#define BASE_NS        UINT64_C(1000000000)
-#define SYSFS_SOURCE   "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-#define INVARIANT_LEAF 0x80000007u
-#define INVARIANT_BIT  (1u << 8)
+#define NEAR_TICKS    1000u
+#define LIFE_NS       UINT64_C(1000000)
+#define CHECKED_LIVES 8u
+#define FIRST_BASE_NS UINT64_C(20000000)
+#define BASE_NS       UINT64_C(1000000000)
+#define SYSFS_SOURCE  "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 struct reading {
     uint64_t counter, ns;
@@ -59,11 +53,11 @@ static struct reading base; /* the drain thread's, and prepare's before that sta
 /* Both clocks at one moment; false where something came between them. */
 static bool read_both(struct reading *r)
 {
-    _mm_lfence(); /* neither reading of the counter may drift over the other clock's */
-    uint64_t before = __rdtsc();
+    vs_arch_counter_fence(); /* neither reading of the counter may drift over the other clock's */
+    uint64_t before = vs_arch_counter();
     r->ns = vs_clock_ns();
-    _mm_lfence();
-    uint64_t ticks = __rdtsc() - before;
+    vs_arch_counter_fence();
+    uint64_t ticks = vs_arch_counter() - before;
     r->counter = before + ticks / 2;
     return ticks < NEAR_TICKS;
 }
@@ -169,34 +163,26 @@ void vs_event_clock_tune(void)
 
 /* ---- may it be used? ---- */
 
-static bool counter_is_invariant(void)
-{
-    unsigned a, b, c, d = 0;
-    return __get_cpuid(INVARIANT_LEAF, &a, &b, &c, &d) && (d & INVARIANT_BIT);
-}
-
 static bool kernel_uses_it(const char *source)
 {
+    static const char *const sources[] = {VS_ARCH_COUNTER_SOURCES};
     char name[32] = "";
     int fd = open(source, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
     if (fd >= 0)
         close(fd);
     name[n > 0 ? n : 0] = 0;
-    return strcmp(name, "tsc\n") == 0 || strcmp(name, "kvm-clock\n") == 0;
-}
-
-static bool may_be_read(void)
-{
-    int mode = 0;
-    return prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_ENABLE;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (strcmp(name, sources[i]) == 0)
+            return true;
+    return false;
 }
 
 void vs_event_clock_prepare(const char *source)
 {
     give_up();
     base = (struct reading){0, 0};
-    if (!may_be_read() || !counter_is_invariant() || !kernel_uses_it(source ? source : SYSFS_SOURCE))
+    if (!vs_arch_counter_is_clock() || !kernel_uses_it(source ? source : SYSFS_SOURCE))
         return;
     atomic_store_explicit(&given_up, false, memory_order_relaxed);
     vs_event_clock_tune();
@@ -206,29 +192,6 @@ bool vs_event_clock_fast(void)
 {
     return atomic_load_explicit(&rate, memory_order_relaxed) != 0;
 }
-
-#else /* no counter that we know */
-
-uint64_t vs_event_clock_slow(void)
-{
-    return told(vs_clock_ns());
-}
-
-bool vs_event_clock_publish(uint64_t new_rate)
-{
-    return false;
-}
-
-void vs_event_clock_tune(void) {}
-
-void vs_event_clock_prepare(const char *source) {}
-
-bool vs_event_clock_fast(void)
-{
-    return false;
-}
-
-#endif
 
 uint64_t vs_event_clock_ns(void)
 {

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/arch/cpu.h"
+
 #define VS_EVENT_CLOCK_ERROR_NS 1000 /* the bound */
 
 struct vs_event_clock {
@@ -47,18 +49,16 @@ uint64_t vs_event_clock_slow(void);
 /* The time, by the calling thread's CLOCK. */
 static inline uint64_t vs_event_clock_of(struct vs_event_clock *clock)
 {
-#if defined(__x86_64__)
     /* Volatile: every word is read once, in this order, whatever a signal handler does to them.  The counter
      * read is not ordered with loads and stores around it, which is worth some ns. */
     volatile struct vs_event_clock *c = clock;
-    uint64_t anchor = c->anchor, ticks = __builtin_ia32_rdtsc() - c->counter;
+    uint64_t anchor = c->anchor, ticks = vs_arch_counter() - c->counter;
     uint64_t ns = c->ns + (ticks * c->rate >> 32), last = c->last;
     if (__builtin_expect(ticks < (uint32_t)anchor && c->anchor == anchor, 1)) {
         ns = ns < last ? last : ns;
         c->last = ns;
         return ns;
     }
-#endif
     return vs_event_clock_slow();
 }
 

@@ -22,9 +22,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/arch/cpu.h"
+
 extern union vs_fork_page {
     uint32_t number; /* atomic; wiped in a child */
-    char page[4096];
+    char page[VS_ARCH_PAGE];
 } vs_fork_page;
 uint32_t vs_fork_number_slow(void);
 

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "core/arch/cpu.h"
 #include "event_clock.h"
 
 /* The section's name is a C identifier, so every linker lays its parts side by side.  For what is written
@@ -64,7 +65,7 @@ _Static_assert(sizeof(struct vs_hot) == 64, "one line");
 
 extern union vs_hot_page {
     struct vs_hot line;
-    char page[4096];
+    char page[VS_ARCH_PAGE];
 } vs_hot_page;
 #define vs_hot (vs_hot_page.line)
 
@@ -94,16 +95,10 @@ static inline void vs_fetch(const void *address)
     __builtin_prefetch(address, 0);
 }
 
-/* Asks for the line at ADDRESS to be written: with a plain prefetch it comes as a copy, and the first store
- * has to wait until the other copies are gone.  The compiler's builtin means this instruction only where it
- * may suppose a newer processor than we do; those without it take it for a no-operation. */
+/* Asks for the line at ADDRESS to be written. */
 static inline void vs_fetch_to_write(const void *address)
 {
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
-#else
-    __builtin_prefetch(address, 1);
-#endif
+    vs_arch_fetch_to_write(address);
 }
 
 #endif

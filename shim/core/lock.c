@@ -15,18 +15,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/arch/cpu.h"
+
 #define ROUNDS 4 /* of spinning, each twice as long: some microseconds in all */
 #define FIRST  4 /* pauses; so long that the holder can give and take it a few times with its data at hand */
 
 static void pause_a_moment(int n)
 {
-    for (int i = 0; i < n; i++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("isb");
-#endif
-    }
+    for (int i = 0; i < n; i++)
+        vs_arch_relax();
 }
 
 /* Acquire, as in vs_lock_take; nothing is published by a change that does not take the lock. */

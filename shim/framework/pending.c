@@ -11,6 +11,7 @@
  * that they belong to, but never for ever: it may be the very thread that a signal handler interrupted.
  */
 #include "pending.h"
+#include "core/arch/cpu.h"
 
 #include <string.h>
 
@@ -134,15 +135,6 @@ static void write_all(void)
     }
 }
 
-static void pause_briefly(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static void wait_for_writer(const void *self)
 {
     const void *who;
@@ -151,7 +143,7 @@ static void wait_for_writer(const void *self)
         who = __atomic_load_n(&writer, __ATOMIC_ACQUIRE);
         if (!who || who == self)
             return;
-        pause_briefly();
+        vs_arch_relax();
     }
 }
 

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/arch/cpu.h"
 #include "core/fork.h"
 #include "record/record.h"
 #include "elfimage.h"
@@ -290,7 +291,7 @@ static bool entry_ready(struct known *entry)
         /* acquire: the fields were written before `ready` */
         if (atomic_load_explicit(&entry->state, memory_order_acquire) == READY)
             return true;
-        __builtin_ia32_pause();
+        vs_arch_relax();
     }
     return false; /* its thread is off the processor: a second row of the same module does no harm */
 }

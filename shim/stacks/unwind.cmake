@@ -4,8 +4,8 @@
 # a libunwind that the host brings must stay the host's.  So soname and NEEDED are renamed and nothing but shim/stacks/unwinder.c
 # opens the file.  One patchelf call an edit: several in one call damage the string table (patchelf 0.14).
 find_program(PATCHELF patchelf)
-set(VRAMSCOPE_LIBUNWIND /usr/lib/x86_64-linux-gnu/libunwind.so.8 CACHE FILEPATH "libunwind (>= 1.6) that the private copy is made from")
-set(VRAMSCOPE_LIBLZMA /usr/lib/x86_64-linux-gnu/liblzma.so.5 CACHE FILEPATH "liblzma that libunwind needs")
+set(VRAMSCOPE_LIBUNWIND /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libunwind.so.8 CACHE FILEPATH "libunwind (>= 1.6) that the private copy is made from")
+set(VRAMSCOPE_LIBLZMA /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/liblzma.so.5 CACHE FILEPATH "liblzma that libunwind needs")
 
 if(NOT PATCHELF OR NOT EXISTS ${VRAMSCOPE_LIBUNWIND} OR NOT EXISTS ${VRAMSCOPE_LIBLZMA})
   message(WARNING "patchelf, libunwind8 or liblzma5 is missing: this build records no native call stacks")

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "core/arch/elf.h"
 #include "elfimage.h"
 #include "modules.h"
 #include "unwind_imports.h"
@@ -32,7 +33,7 @@ static struct {
 static void *binding(const struct vs_image *image, const ElfW(Rela) * rela, bool *replaced)
 {
     unsigned type = (unsigned)ELF64_R_TYPE(rela->r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
+    if (type != VS_ARCH_RELOC_PLT && type != VS_ARCH_RELOC_GOT && type != VS_ARCH_RELOC_PLAIN)
         return NULL;
     const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(rela->r_info)];
     const char *name = image->strings + symbol->st_name;
@@ -201,8 +202,8 @@ bool vs_unwinder_load(const char *directory, char *why, size_t why_size)
     if (!confine(map, &image, why, why_size))
         return false;
     unwinder.backtrace = own_symbol(&image, "unw_backtrace");
-    unwinder.flush_cache = own_symbol(&image, "_Ux86_64_flush_cache");
-    void **space = own_symbol(&image, "_ULx86_64_local_addr_space");
+    unwinder.flush_cache = own_symbol(&image, VS_ARCH_UNWIND_FLUSH);
+    void **space = own_symbol(&image, VS_ARCH_UNWIND_SPACE);
     if (!unwinder.backtrace || !unwinder.flush_cache || !space) {
         snprintf(why, why_size, "%s does not export what is needed", path);
         return false;

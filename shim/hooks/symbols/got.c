@@ -11,30 +11,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#define RELOC_GOT   R_X86_64_GLOB_DAT
-#define RELOC_PLT   R_X86_64_JUMP_SLOT
-#define RELOC_PLAIN R_X86_64_64
-#elif defined(__aarch64__)
-#define RELOC_GOT   R_AARCH64_GLOB_DAT
-#define RELOC_PLT   R_AARCH64_JUMP_SLOT
-#define RELOC_PLAIN R_AARCH64_ABS64
-#endif
+#include "core/arch/elf.h"
 
 static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs_got_slot *out)
 {
     unsigned type = ELF64_R_TYPE(rela->r_info);
-    if (type != RELOC_GOT && type != RELOC_PLT && type != RELOC_PLAIN)
+    if (type != VS_ARCH_RELOC_GOT && type != VS_ARCH_RELOC_PLT && type != VS_ARCH_RELOC_PLAIN)
         return false;
     const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(rela->r_info)];
     const char *name = o->strings + symbol->st_name;
     if (symbol->st_shndx != SHN_UNDEF || name[0] != 'c' || name[1] != 'u')
         return false;
     *out = (struct vs_got_slot){.at = o->bias + rela->r_offset,
-                                .addend = type == RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0,
+                                .addend = type == VS_ARCH_RELOC_PLAIN ? (uintptr_t)rela->r_addend : 0,
                                 .name = name,
                                 .weak = ELF64_ST_BIND(symbol->st_info) == STB_WEAK,
-                                .plt = type == RELOC_PLT};
+                                .plt = type == VS_ARCH_RELOC_PLT};
     return true;
 }
 

@@ -24,6 +24,7 @@
 #include "format.h"
 
 #include "claim.h"
+#include "core/arch/cpu.h"
 #include "core/clock.h"
 
 #define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
@@ -85,7 +86,7 @@ static inline uint64_t reserve(const struct vs_journal *j, bool end)
 static __attribute__((noinline, cold)) void step_back(unsigned failures)
 {
     for (unsigned i = 0; i < 1u << (failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS); i++)
-        vs_cpu_relax();
+        vs_arch_relax();
 }
 
 /* Whether the slot of the claimed SEQ is not a dead one.  While none is dead the slot is not even looked at;
@@ -274,7 +275,7 @@ static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j,
     uint64_t until = vs_clock_ns() + WAIT_NS;
     do {
         for (int i = 0; i < 32; i++)
-            vs_cpu_relax();
+            vs_arch_relax();
         if ((seq = claim(j, end, &failures)) != VS_SEQ_NONE)
             return seq;
         if (atomic_load_explicit(&j->header->dropping, memory_order_relaxed) > end)

@@ -44,6 +44,8 @@ forbid "kernels must know neither the shim nor the analyzer" '# *include *".*(sh
 forbid "reports and plots must know no SQL (only analyzer/read reads the database)" \
     'sqlite3\.h|sqlite3_|"[^"]*\b(SELECT|INSERT|UPDATE|DELETE|CREATE TABLE|PRAGMA)\b' "${shown[@]}"
 mapfile -t others < <(files shim | grep -v '^shim/core/fork\.')
+mapfile -t anywhere < <(files shim | grep -v -e '^shim/core/arch/' -e '^shim/vramscope.h')
+forbid "only shim/core/arch depends on the processor" '__x86_64__|__aarch64__|ia32_|rdtsc|R_X86_64|R_AARCH64|x86intrin|cpuid\.h' "${anywhere[@]}"
 mapfile -t locks < <(files shim)
 forbid "each lock has its place in shim/core/lock_order.h" "^(static )?struct vs_lock [a-z_]+(\\[.*\\])?;" "${locks[@]}"
 forbid "only shim/core/fork.h looks for forks" 'WIPEONFORK' "${others[@]}"

@@ -1,0 +1,68 @@
+/*
+ * cpu.h - what the library asks of the processor in its inner loops, for each processor that it knows.
+ *
+ * What depends on the processor lies in this folder and nowhere else, one file a topic, the processors beside
+ * each other in each: cpu.h (here), counter.h (may its counter be a clock?), stack.h (a call on another
+ * stack), elf.h (relocations, names of libunwind's) and tail_jump.h (the look-ups in assembly).  A new
+ * processor is a branch in each of them; until it has all, it does not compile.  x86-64 is what is tested and
+ * supported; aarch64 is only known to compile (tests/full/cross.sh).  Beside them the public header
+ * (vramscope.h), which is installed alone, has a line for x86-64.
+ */
+#ifndef VS_CORE_ARCH_CPU_H
+#define VS_CORE_ARCH_CPU_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+
+#define VS_ARCH_NAME "x86_64" /* as uname says it */
+#define VS_ARCH_PAGE 4096     /* bytes: the largest page that a kernel may have */
+
+/* In a loop that waits for another processor. */
+static inline void vs_arch_relax(void)
+{
+    __builtin_ia32_pause();
+}
+
+/* Asks for the line at ADDRESS to be written: with a plain prefetch it comes as a copy, and the first store
+ * has to wait until the other copies are gone.  The compiler's builtin means this instruction only where it
+ * may suppose a newer processor than we do; those without it take it for a no-operation. */
+static inline void vs_arch_fetch_to_write(const void *address)
+{
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+}
+
+/* The processor's counter, which loads and stores may pass. */
+static inline uint64_t vs_arch_counter(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+#elif defined(__aarch64__)
+
+#define VS_ARCH_NAME "aarch64"
+#define VS_ARCH_PAGE 65536
+
+/* "yield" is a no-operation on most of them; this waits for some ten cycles. */
+static inline void vs_arch_relax(void)
+{
+    __asm__ volatile("isb" ::: "memory");
+}
+
+static inline void vs_arch_fetch_to_write(const void *address)
+{
+    __builtin_prefetch(address, 1);
+}
+
+static inline uint64_t vs_arch_counter(void)
+{
+    uint64_t now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+}
+
+#else
+#error "shim/core/arch knows x86-64 and aarch64"
+#endif
+
+#endif
