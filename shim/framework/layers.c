@@ -169,7 +169,7 @@ static __attribute__((noinline)) uint32_t make_frame(struct vs_journal *j, const
     return vs_journal_named_frame(j, VS_FRAME_LAYER, function, file, 0);
 }
 
-static inline uint32_t frame_of(struct vs_journal *j, uint32_t layer)
+uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
 {
     _Atomic uint32_t *kept = atomic_load_explicit(&frames, memory_order_acquire);
     /* Relaxed: a frame's number says all by itself. */
@@ -183,18 +183,18 @@ static inline uint32_t frame_of(struct vs_journal *j, uint32_t layer)
     return frame;
 }
 
-uint32_t vs_layer_frame(struct vs_journal *j, bool backward)
+uint32_t vs_layer_here(bool backward)
 {
     const struct vs_layer_now *now = &vs_layer_now;
-    uint32_t module = now->module, layer = module;
+    uint32_t module = now->module;
     if (__builtin_expect((module | now->ranges) == 0, 1))
         return 0;
     if (module >= LAYERS) /* nothing of ours: Python writes what it was given */
         return 0;
     /* a range that opened in another module's call, or before it, says nothing of this one */
     if (now->ranges && now->ranges_in == module && (!backward || now->task == vs_autograd_task()))
-        layer = now->ranges;
-    return layer ? frame_of(j, layer) : 0;
+        return now->ranges;
+    return module;
 }
 
 /* ---- the Python hook's ---- */

@@ -33,8 +33,10 @@ uint32_t vs_layer_of_range(uint32_t outer, const struct vs_name *name);
 /* A new layer of a module; texts are copied.  0: there is no room. */
 uint32_t vs_layer_of_module(const char *path, const char *type);
 
-/* The frame in J that names the layer that the calling thread is in; 0: it is in none.  BACKWARD: an autograd
- * node runs, and only what opened inside of its run counts.  As vs_layer_of_range. */
-uint32_t vs_layer_frame(struct vs_journal *j, bool backward);
+/* The number of the layer that the calling thread is in; 0: it is in none.  BACKWARD: an autograd node runs,
+ * and only what opened inside of its run counts.  As vs_layer_of_range. */
+uint32_t vs_layer_here(bool backward);
+/* The frame in J that names layer NUMBER; 0: there is no room. */
+uint32_t vs_layer_frame(struct vs_journal *j, uint32_t number);
 
 #endif

@@ -30,26 +30,36 @@
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
 /* An allocation's stack says more than what code ran: in backward, which call of the forward it goes back to,
- * and which layer the program was in.
- */
-static inline uint32_t placed(struct vs_journal *j, uint32_t stack)
+ * and which layer the program was in. */
+static uint32_t placed(struct vs_journal *j, uint32_t stack, const struct vs_autograd_run *run,
+                       uint32_t layer)
 {
-    struct vs_autograd_run run = {0};
-    if (!j || vs_options.stacks < VS_STACKS_PYTHON)
-        return stack;
-    bool backward = vs_autograd_running(j, &run);
-    struct vs_stack_place place = {run.node, run.forward, vs_layer_frame(j, backward)};
-    return backward || place.layer ? vs_stack_placed(j, stack, &place) : stack;
+    struct vs_stack_place place = {run->node, run->forward, layer ? vs_layer_frame(j, layer) : 0};
+    return place.node || place.layer ? vs_stack_placed(j, stack, &place) : stack;
 }
 
 static uint32_t stack_of(struct vs_journal *j, int skip)
 {
-    return placed(j, vs_stack_capture(j, skip));
+    struct vs_autograd_run run = {0};
+    uint32_t stack = vs_stack_capture(j, skip);
+    if (!j || vs_options.stacks < VS_STACKS_PYTHON)
+        return stack;
+    bool backward = vs_autograd_running(j, &run);
+    return placed(j, stack, &run, vs_layer_here(backward));
 }
 
+/* In forward, the usual case, stack and layer are found at once. */
 VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
 {
-    return placed(j, vs_python_capture(j));
+    struct vs_autograd_run run = {0};
+    uint32_t stack;
+    if (!j)
+        return 0;
+    bool backward = vs_autograd_running(j, &run);
+    struct vs_python_layer layer = {vs_layer_here(backward), vs_layer_frame};
+    if (!backward && layer.number && (stack = vs_python_capture_in(j, &layer)))
+        return stack;
+    return placed(j, vs_python_capture_in(j, NULL), &run, layer.number);
 }
 
 /* Here the folders meet: record does not know who supplies it. */

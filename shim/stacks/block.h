@@ -25,10 +25,10 @@
 extern unsigned vs_stack_depth;
 
 enum {
-    VS_STACK_SLOTS = 1024, /* whole stacks, by hash */
-    VS_FRAME_SLOTS = 4096, /* pc -> frame */
-    VS_NODE_SLOTS = 4096,  /* (parent, frame) -> stack */
-    VS_PYTHON_STACK_SLOTS = 2048,
+    VS_STACK_SLOTS = 1024,        /* whole stacks, by hash */
+    VS_FRAME_SLOTS = 4096,        /* pc -> frame */
+    VS_NODE_SLOTS = 4096,         /* (parent, frame) -> stack */
+    VS_PYTHON_STACK_SLOTS = 4096, /* whole stacks of Python frames, in their layer, by hash */
     VS_PYTHON_FRAME_SLOTS = 4096, /* (code object, instruction) -> frame */
     VS_PYTHON_TEXT = 4096,
     VS_GRAFT_SLOTS = 512, /* (stack, what it is put on) -> stack */
@@ -82,9 +82,9 @@ struct vs_node_slot {
 /* Python's: they do not depend on what the loader has loaded. */
 struct vs_block_python {
     struct vs_python_frame walked[VS_STACK_DEPTH_MAX];
-    struct vs_stack_slot stacks[VS_PYTHON_STACK_SLOTS];
+    _Alignas(64) struct vs_stack_slot stacks[VS_PYTHON_STACK_SLOTS];
     struct vs_python_frame_slot frames[VS_PYTHON_FRAME_SLOTS];
-    struct vs_graft_slot grafts[VS_GRAFT_SLOTS];
+    _Alignas(64) struct vs_graft_slot grafts[VS_GRAFT_SLOTS];
     char text[VS_PYTHON_TEXT];
 };
 
@@ -115,7 +115,7 @@ struct vs_block {
     void *pcs[VS_STACK_DEPTH_MAX + VS_STACK_OWN_MAX];
     struct vs_stack_slot stacks[VS_STACK_SLOTS];
     struct vs_frame_slot frames[VS_FRAME_SLOTS];
-    struct vs_node_slot nodes[VS_NODE_SLOTS];
+    _Alignas(64) struct vs_node_slot nodes[VS_NODE_SLOTS];
     struct vs_native_frame natives[VS_STACK_DEPTH_MAX]; /* of the stack that is being merged */
     uint32_t merged[VS_STACK_DEPTH_MAX];
 };

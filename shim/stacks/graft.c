@@ -100,13 +100,15 @@ static uint32_t graft_once(struct vs_block *block, struct vs_journal *j, uint32_
     uint64_t key = (uint64_t)stack << 32 | base;
     if (!block->python) /* native frames on a thread without Python: rare, and nowhere to be kept */
         return graft(block, j, stack, base);
-    struct vs_graft_slot *slot = &block->python->grafts[vs_mix(key, 0x9e3779b97f4a7c15u) % VS_GRAFT_SLOTS];
-    if (slot->key == key)
-        return slot->stack;
-    slot->key = 0; /* not valid while it changes */
-    slot->stack = graft(block, j, stack, base);
-    slot->key = slot->stack ? key : 0;
-    return slot->stack;
+    struct vs_graft_slot *set =
+        &block->python->grafts[vs_mix(key, 0x9e3779b97f4a7c15u) % (VS_GRAFT_SLOTS / 4) * 4];
+    for (int i = 0; i < 4; i++)
+        if (set[i].key == key)
+            return set[i].stack;
+    uint32_t made = graft(block, j, stack, base);
+    memmove(set + 1, set, 3 * sizeof *set);
+    *set = (struct vs_graft_slot){made ? key : 0, made};
+    return made;
 }
 
 uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const struct vs_stack_place *place)

@@ -1,14 +1,18 @@
 /* interning.c - see interning.h. */
 #include "interning.h"
 
+#include <string.h>
+
 uint32_t vs_node_of(struct vs_block *block, struct vs_journal *j, uint32_t parent, uint32_t frame)
 {
     uint64_t key = (uint64_t)parent << 32 | frame;
-    struct vs_node_slot *slot = &block->nodes[vs_mix(key, 0xe7037ed1a0b428dbu) % VS_NODE_SLOTS];
-    if (!slot->used || slot->key != key) {
-        slot->stack = vs_journal_stack(j, parent, frame);
-        slot->key = key;
-        slot->used = 1;
-    }
-    return slot->stack;
+    /* A set is one line: keys that share it do not put each other out at once. */
+    struct vs_node_slot *set = &block->nodes[vs_mix(key, 0xe7037ed1a0b428dbu) % (VS_NODE_SLOTS / 4) * 4];
+    for (int i = 0; i < 4; i++)
+        if (set[i].key == key && set[i].used)
+            return set[i].stack;
+    uint32_t stack = vs_journal_stack(j, parent, frame);
+    memmove(set + 1, set, 3 * sizeof *set);
+    *set = (struct vs_node_slot){.key = key, .stack = stack, .used = 1};
+    return stack;
 }

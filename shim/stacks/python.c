@@ -354,18 +354,17 @@ static uint32_t intern(struct vs_block *block, struct vs_journal *j, int count)
 /* A stack that this thread has not seen, or not lately: its frames have to be collected, too. */
 static __attribute__((noinline)) uint32_t intern_new(struct vs_block *block, struct vs_journal *j,
                                                      const struct vs_python *p, uintptr_t frame,
-                                                     struct vs_stack_slot *slot)
+                                                     const struct vs_python_layer *layer)
 {
     uint64_t hash[2];
     int saved = errno, count = walk_any(p, frame, block->python->walked, p->depth, hash);
-    slot->count = 0; /* not valid while it changes: interning may end early */
-    uint32_t stack = intern(block, j, count);
-    *slot = (struct vs_stack_slot){.hash = {hash[0], hash[1]}, .count = (uint32_t)count, .stack = stack};
+    uint32_t stack = intern(block, j, count), top = stack && layer ? layer->frame(j, layer->number) : 0;
     errno = saved;
-    return stack;
+    return top ? vs_node_of(block, j, stack, top) : stack;
 }
 
-static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, const struct vs_python *p)
+static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, const struct vs_python *p,
+                               const struct vs_python_layer *layer)
 {
     uint64_t hash[2];
     uintptr_t frame = first_frame(block, p);
@@ -373,20 +372,35 @@ static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, con
         return 0;
     if (!renew(block, j, p))
         return 0;
-    int count = walk_any(p, frame, NULL, p->depth, hash);
-    struct vs_stack_slot *slot = &block->python->stacks[hash[0] % VS_PYTHON_STACK_SLOTS];
-    if (slot->hash[0] == hash[0] && slot->hash[1] == hash[1] && slot->count == (uint32_t)count)
-        return slot->stack;
-    return intern_new(block, j, p, frame, slot);
+    uint32_t count = (uint32_t)walk_any(p, frame, NULL, p->depth, hash);
+    if (layer) {
+        hash[0] = vs_mix(hash[0] ^ layer->number, 0xa0761d6478bd642fu);
+        hash[1] = vs_mix(hash[1] ^ layer->number, 0x589965cc75374cc3u);
+    }
+    /* two slots are one line: stacks that share it do not put each other out at once */
+    struct vs_stack_slot *set = &block->python->stacks[hash[0] % (VS_PYTHON_STACK_SLOTS / 2) * 2];
+    for (int i = 0; i < 2; i++)
+        if (set[i].hash[0] == hash[0] && set[i].hash[1] == hash[1] && set[i].count == count)
+            return set[i].stack;
+    set[1] = set[0];
+    set[0].count = 0; /* not valid while it changes: interning may end early */
+    uint32_t stack = intern_new(block, j, p, frame, layer);
+    set[0] = (struct vs_stack_slot){.hash = {hash[0], hash[1]}, .count = count, .stack = stack};
+    return stack;
 }
 
-VS_HOT_CODE uint32_t vs_python_capture(struct vs_journal *j)
+VS_HOT_CODE uint32_t vs_python_capture_in(struct vs_journal *j, const struct vs_python_layer *layer)
 {
     const struct vs_python *p = vs_python_now();
     struct vs_block *block;
     if (!j || !p || !(block = vs_block_enter()))
         return 0;
-    uint32_t stack = capture(block, j, p);
+    uint32_t stack = capture(block, j, p, layer);
     vs_block_leave(block);
     return stack;
+}
+
+uint32_t vs_python_capture(struct vs_journal *j)
+{
+    return vs_python_capture_in(j, NULL);
 }

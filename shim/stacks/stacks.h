@@ -12,6 +12,13 @@ uint32_t vs_stack_capture(struct vs_journal *j, int skip);
 /* The calling thread's Python frames alone, interned; 0 where no Python code is running, or where it cannot
  * be told which. */
 uint32_t vs_python_capture(struct vs_journal *j);
+/* The same with the frame of a layer as its innermost, which FRAME makes of NUMBER (not 0) where the stack is
+ * new to the thread; NULL: in none.  0 also where no Python code is running in the layer. */
+struct vs_python_layer {
+    uint32_t number;
+    uint32_t (*frame)(struct vs_journal *j, uint32_t number);
+};
+uint32_t vs_python_capture_in(struct vs_journal *j, const struct vs_python_layer *layer);
 /* What an allocation's stack says beside what code ran: frame ids, 0: nothing. */
 struct vs_stack_place {
     uint32_t node;    /* the autograd node that ran */

@@ -714,7 +714,8 @@ static void patterns_match_as_the_shell_does(void **state)
 
 static const char *layer(bool backward)
 {
-    return strings[vs_layer_frame((struct vs_journal *)log_, backward)];
+    uint32_t number = vs_layer_here(backward);
+    return number ? strings[vs_layer_frame((struct vs_journal *)log_, number)] : "";
 }
 
 static void a_layer_is_the_path_of_the_ranges_that_are_open(void **state)
