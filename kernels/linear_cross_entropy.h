@@ -148,7 +148,8 @@ enum lce_mode {
     /* the chunk, of at most 2048 tokens, or the slabs, that are estimated the fastest within the budget;
        default 512 MiB */
     LCE_FAST = 1,
-    /* the same with a smaller default, 128 MiB: the least that keeps the matrix units busy */
+    /* the same with a smaller default, 128 MiB, of which it often takes less: where dweight's own rows hold
+       logits, about 16 */
     LCE_LEAN = 2,
     /* The baseline, not chunked: all logits in the input's type and in fp32, their log-softmax and its
        gradient in fp32 and in the input's type, as the usual eager loss holds them: (2 e + 8) N V bytes

@@ -213,39 +213,59 @@ template <bool F16> __device__ inline float2 unpack(uint32_t word)
         return widen_word(word, __nv_bfloat16());
 }
 
+/* What becomes of sums on their way out: as they are, added to what is there, or with both factors. */
+enum Ending { AS_IS, ADDED, FACTORS };
+
+__device__ inline Ending ending_of(const lce_own_args &a)
+{
+    if (a.alpha || (a.beta != 0 && a.beta != 1))
+        return FACTORS;
+    return a.beta == 1 ? ADDED : AS_IS;
+}
+
 /* 16-bit sums, through shared memory, Columns at a time.  What was in out was fetched to the same place
- * before, where beta is not 0. */
-template <bool F16, int Columns>
+ * before, where beta is not 0.  No arithmetic of the matrix units stands beside this, so it is as short as it
+ * can be: no factor of 1 is multiplied by, and four matrices' loads are under way together. */
+template <bool F16, int Columns, Ending ending>
 __device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], uint32_t staging, int first,
                                   float alpha)
 {
+    constexpr int batch = 4;
     const int32_t thread = static_cast<int32_t>(threadIdx.x % 128), lane = thread % 32;
     const uint32_t row = thread / 32 * 16 + lane % 16, line = staging + row * 128;
+    const bool adds = ending == ADDED || (ending == FACTORS && a.beta != 0);
 #pragma unroll
-    for (int i = 0; i < Columns / 16; i++) {
-        const int at = first / 8 + 2 * i; /* matrix of 8 columns in this thread's sums */
-        const uint32_t part = 2 * i + lane / 16, place = line + part / 8 * box + ((part ^ row) % 8) * 16;
-        float2 pair[4];
+    for (int begin = 0; begin < Columns / 16; begin += batch) {
+        uint32_t word[batch][4], place[batch];
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int from = (at + j / 2) * 4 + j % 2 * 2;
-            pair[j] = {alpha * d[from], alpha * d[from + 1]};
+        for (int i = 0; i < batch; i++) {
+            const uint32_t part = 2 * (begin + i) + lane / 16;
+            place[i] = line + part / 8 * box + ((part ^ row) % 8) * 16;
+            if (adds)
+                matrices_load(place[i], word[i]);
         }
-        uint32_t word[4];
-        if (a.beta != 0) {
-            matrices_load(place, word);
+#pragma unroll
+        for (int i = 0; i < batch; i++) {
+            const int at = first / 8 + 2 * (begin + i); /* matrix of 8 columns in this thread's sums */
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const float2 before = unpack<F16>(word[j]);
-                pair[j].x += a.beta * before.x;
-                pair[j].y += a.beta * before.y;
+                const int from = (at + j / 2) * 4 + j % 2 * 2;
+                float2 pair = {d[from], d[from + 1]};
+                if (ending == FACTORS)
+                    pair = {alpha * pair.x, alpha * pair.y};
+                if (adds) {
+                    const float2 before = unpack<F16>(word[i][j]);
+                    const float beta = ending == ADDED ? 1 : a.beta;
+                    pair = {pair.x + beta * before.x, pair.y + beta * before.y};
+                }
+                word[i][j] = pack<F16>(pair.x, pair.y);
             }
-            __syncwarp();
         }
+        if (adds)
+            __syncwarp(); /* all lanes have read what is now written over */
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            word[j] = pack<F16>(pair[j].x, pair[j].y);
-        matrices_store(place, word);
+        for (int i = 0; i < batch; i++)
+            matrices_store(place[i], word[i]);
     }
 }
 
@@ -254,10 +274,16 @@ template <bool F16, int Columns>
 __device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], uint32_t staging,
                                   uint32_t ready, uint32_t staged, uint32_t &parity, float alpha)
 {
+    const Ending ending = ending_of(a);
 #pragma unroll
     for (int first = 0; first < LCE_TILE_N; first += Columns) {
         barrier_wait(ready, parity);
-        stage_sums<F16, Columns>(a, d, staging, first, alpha);
+        if (ending == AS_IS)
+            stage_sums<F16, Columns, AS_IS>(a, d, staging, first, alpha);
+        else if (ending == ADDED)
+            stage_sums<F16, Columns, ADDED>(a, d, staging, first, alpha);
+        else
+            stage_sums<F16, Columns, FACTORS>(a, d, staging, first, alpha);
         shared_fence();
         barrier_arrive_here(staged);
         parity ^= 1;
