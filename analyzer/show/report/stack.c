@@ -98,7 +98,7 @@ static struct entry entry_of(const struct trace_frame *f)
 static bool any_python(const struct entry *e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (e[i].symbolic)
+        if (e[i].frame->kind == VS_FRAME_PYTHON)
             return true;
     return false;
 }
@@ -306,9 +306,11 @@ static char *place_of(const struct entry *e, const struct entry *inner)
                    arrow, callee);
 }
 
-static size_t next_kept(const struct entry *e, size_t n, size_t from)
+/* The next place in code that is kept, from FROM on; N where there is none. */
+static size_t next_code(const struct entry *e, size_t n, size_t from)
 {
-    while (from < n && !e[from].kept)
+    while (from < n &&
+           (!e[from].kept || e[from].frame->kind == VS_FRAME_LAYER || e[from].frame->kind == VS_FRAME_NODE))
         from++;
     return from;
 }
@@ -323,7 +325,7 @@ static bool is_caller(const struct entry *outer, const struct entry *inner)
 char *stack_place(const struct trace_frame *frames, size_t n)
 {
     struct entry *e = entries_of(frames, n);
-    size_t first = next_kept(e, n, 0), second = next_kept(e, n, first + 1);
+    size_t first = next_code(e, n, 0), second = next_code(e, n, first + 1);
     char *place = NULL;
     if (first < n && second < n && is_caller(&e[second], &e[first]))
         place = place_of(&e[second], &e[first]);

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope
 [ -x "$V" ] || skip "there is no analyzer in this build"
-here=$(cd "$(dirname "$0")" && pwd)
 report() {
     "$V" report "$db" >"$run/report" || fail "$*: report"
     "$V" report --json "$db" >"$run/json" || fail "$*: report --json"

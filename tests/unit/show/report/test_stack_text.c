@@ -172,6 +172,14 @@ static void a_program_of_ones_own_keeps_its_frames(void **state)
     assert_string_equal(place, "trainer.c:12 allocate");
     assert_string_equal(caller, "descend → allocate  (trainer)");
     assert_string_equal(same, "descend  (trainer)");
+    static const struct trace_frame layer[] = {
+        {.kind = VS_FRAME_LAYER, .function = "logits", .offset = UNKNOWN, .line = UNKNOWN},
+        N("/home/ada/trainer", "descend"),
+    };
+    char *code = stack_place(layer, 2);
+    assert_string_equal(code, "descend  (trainer)"); /* the layer is where it runs, and no code */
+    assert_null(stack_place(layer, 1));
+    free(code);
     free(place);
     free(caller);
     free(same);
