@@ -144,37 +144,51 @@ static bool may_hide_logits(const struct trace_step_memory *m, int logits, const
     return theirs && !(logits > 0 && has_phase(m, logits));
 }
 
+/* Whose own memory is taken away, by the rules at the head of savings.h. */
+static struct replay own_memory(const struct trace_step_memory *m, int phase, int logits, int backward)
+{
+    bool is_loss = logits > 0 && has_phase(m, logits) && (phase == logits || phase == backward);
+    return is_loss ? (struct replay){m, .everything = logits, .temporary = backward}
+                   : (struct replay){m, .everything = -1, .temporary = phase};
+}
+
+/* NULL where static memory is known, and set; else why it is not. */
+static const char *find_static(struct savings *s, const struct trace_step_memory *m)
+{
+    if (!gives_back(m))
+        return "the peak's step gives nothing back: what a pool keeps tells nothing of its use";
+    s->static_bytes = static_bytes(m);
+    /* frees of what was never seen made would leave more than ever was there */
+    s->known = s->static_bytes >= 0 && s->static_bytes <= least(m) && s->static_bytes <= s->peak;
+    return s->known ? NULL : "the peak's step frees what was never seen allocated";
+}
+
 struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
                           const char *const *names, size_t n, int64_t uncalled)
 {
     struct savings s = {.step = m->step,
                         .peak = peak,
+                        .why = m->why,
                         .static_bytes = UNKNOWN,
                         .floor = UNKNOWN,
                         .uncalled_classes = UNKNOWN};
     int at_peak = phase_id(phase, names, n), logits = phase_id("logits", names, n);
-    bool loss =
-        logits > 0 && has_phase(m, logits) && phase && (at_peak == logits || !strcmp(phase, "backward"));
-    struct replay r = {m, loss ? logits : -1, loss ? phase_id("backward", names, n) : at_peak};
-    s.why = m->why;
     if (m->step == UNKNOWN)
         return s;
-    if (!gives_back(m)) {
-        s.why = "the peak's step gives nothing back: what a pool keeps tells nothing of its use";
+    s.why = find_static(&s, m);
+    if (!s.known)
         return s;
-    }
-    s.static_bytes = static_bytes(m);
-    /* frees of what was never seen made would leave more than ever was there: then nothing is known */
-    s.known = s.static_bytes >= 0 && s.static_bytes <= least(m) && s.static_bytes <= peak;
-    s.why = s.known ? NULL : "the peak's step frees what was never seen allocated";
-    if (s.known && uncalled != UNKNOWN && may_hide_logits(m, logits, phase))
+    if (uncalled != UNKNOWN && may_hide_logits(m, logits, phase))
         s.uncalled_classes = uncalled;
-    if (!s.known || at_peak < 0 || s.uncalled_classes != UNKNOWN)
+    if (at_peak < 0 || s.uncalled_classes != UNKNOWN) /* it cannot be said what is the phase's own */
         return s;
+
+    struct replay r = own_memory(m, at_peak, logits, phase_id("backward", names, n));
+    bool is_loss = r.everything >= 0;
     find_floor(&s, &r, names, n);
-    if (s.floor < s.static_bytes || s.floor > peak)
+    if (s.floor < s.static_bytes || s.floor > peak) /* a damaged file's */
         s.floor = UNKNOWN;
-    s.phases[0] = loss ? names[logits] : names[at_peak];
-    s.phases[1] = loss && r.temporary > 0 && has_phase(m, r.temporary) ? names[r.temporary] : NULL;
+    s.phases[0] = names[is_loss ? logits : at_peak];
+    s.phases[1] = is_loss && r.temporary > 0 && has_phase(m, r.temporary) ? names[r.temporary] : NULL;
     return s;
 }

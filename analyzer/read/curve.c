@@ -86,29 +86,49 @@ static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t 
     return trace_sql_done(t, s, code);
 }
 
+struct event_run { /* of sequences whose events are still to be read; none where last < first */
+    int64_t first, last;
+};
+
+static int read_run(struct trace *t, int64_t device, const struct event_run *run, trace_visit *visit,
+                    void *context)
+{
+    return run->last >= run->first ? visit_events(t, device, run->first, run->last, visit, context) : 0;
+}
+
+/* Whether Z can stand for its events: where there are no others, or where nobody could tell them apart and
+ * all of them are wanted. */
+static bool stands_for_events(const struct zone *z, int64_t coarse, int64_t from, int64_t to)
+{
+    bool is_short = z->p.t_last - z->p.t <= coarse, is_inside = z->p.t >= from && z->p.t_last <= to;
+    return z->p.folded || (is_short && is_inside);
+}
+
+/* Of the zones between FROM and TO, which are in the order of their first events, shows those that can stand
+ * for their events, and reads the events of the others: of neighbours and overlapping zones by one query. */
 static int visit_zones(struct trace *t, int64_t device, const struct zone *zones, size_t n, int64_t coarse,
                        int64_t from, int64_t to, trace_visit *visit, void *context)
 {
-    int64_t first = 0, last = -1; /* a stretch of events still to read: neighbours and overlaps in one go */
+    struct event_run run = {.first = 0, .last = -1};
     for (size_t i = 0; i < n; i++) {
         const struct zone *z = &zones[i];
         if (z->p.t_last < from || z->p.t > to)
             continue;
-        bool shown = z->p.folded || (z->p.t_last - z->p.t <= coarse && z->p.t >= from && z->p.t_last <= to);
-        if (shown || t->unwritten)
+        bool stands = stands_for_events(z, coarse, from, to);
+        if (stands || t->unwritten) /* for lack of room some of its events may have no rows */
             visit(context, &z->p);
-        if (shown)
+        if (stands)
             continue;
-        if (last >= first && z->first_seq <= last + 1) {
-            last = z->last_seq > last ? z->last_seq : last;
+        bool joins = run.last >= run.first && z->first_seq <= run.last + 1;
+        if (joins) {
+            run.last = z->last_seq > run.last ? z->last_seq : run.last;
             continue;
         }
-        if (last >= first && visit_events(t, device, first, last, visit, context))
+        if (read_run(t, device, &run, visit, context))
             return -1;
-        first = z->first_seq;
-        last = z->last_seq;
+        run = (struct event_run){z->first_seq, z->last_seq};
     }
-    return last >= first ? visit_events(t, device, first, last, visit, context) : 0;
+    return read_run(t, device, &run, visit, context);
 }
 
 /* The totals at FROM: what the last event before it left. */

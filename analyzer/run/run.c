@@ -304,6 +304,7 @@ static pid_t start(char **command, struct dispositions *d, int *error)
     return pid;
 }
 
+/* Waits until the child has ended; its status as waitpid() has it, 0 (success) where that cannot be known. */
 static int wait_for(pid_t pid)
 {
     int status;

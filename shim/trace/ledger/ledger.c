@@ -124,12 +124,10 @@ static bool ends(uint8_t op)
            op == VS_OP_MODULE_UNLOAD;
 }
 
-void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
+/* Each kind of event has one function, which changes the totals and the live set and makes the event's row.
+ */
+static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
-    if (!ends(e->op))
-        l->passage[e->thread].other = l->current_ring_seq;
-    if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
-        vs_doubt_begin(l);
     switch (e->op) {
     case VS_OP_ALLOC:
         vs_apply_alloc(l, e, vs_managed_by(verdict));
@@ -183,7 +181,22 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
     default:
         apply_other(l, e);
     }
-    if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open) /* nearly never */
+}
+
+/* Applies E, the next in order.  VERDICT says of an allocation whose it is: by now that is decided
+ * (pending.c). */
+void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
+{
+    /* ends are recorded before their call: whatever else the thread records shows that those calls are over
+     */
+    if (!ends(e->op))
+        l->passage[e->thread].other = l->current_ring_seq;
+    /* from here on the end of something is missing: totals are upper bounds (doubt.c) */
+    if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
+        vs_doubt_begin(l);
+    apply_by_kind(l, e, verdict);
+    /* a refusal, or an event while one is being watched */
+    if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open)
         vs_oom_event(l, e, verdict);
 }
 

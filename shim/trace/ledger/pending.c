@@ -124,6 +124,9 @@ static uint64_t piece_of(struct vs_ledger *l, const struct vs_event *e)
     return 0;
 }
 
+/* What the report E says of the provisional allocation P: a block inside it makes it managed; any other
+ * report of P's thread shows that the thread's framework did not make P, unless P was a piece that it had to
+ * give back; PIECE is the size of the pieces that it makes.  Other threads' reports say nothing of P. */
 static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending *p, const struct vs_event *e,
                                       uint64_t piece)
 {
@@ -134,7 +137,9 @@ static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending 
     return p->released && p->size == piece ? VERDICT_MANAGED : unclaimed(l, p);
 }
 
-static void decide_each(struct vs_ledger *l, const struct vs_event *e)
+/* Every provisional allocation gets its verdict, and those that the report says nothing of stay provisional.
+ */
+static void decide_pending(struct vs_ledger *l, const struct vs_event *e)
 {
     uint64_t piece = piece_of(l, e);
     size_t kept = 0;
@@ -148,11 +153,14 @@ static void decide_each(struct vs_ledger *l, const struct vs_event *e)
     l->pending.n = kept;
 }
 
-/* A report of THREAD decides everything provisional of that thread, and a block what it lies in. */
+/* E is a framework's report: it decides everything provisional of its thread and, being of a block, the
+ * allocation that the block lies in, whosever that is.  A refusal that the thread's framework met before is
+ * dealt with by that. */
 static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
 {
-    if (!l->resumed.again)
-        decide_each(l, e);
+    bool is_seen_again = l->resumed.again; /* after a recovery: an earlier ledger has decided */
+    if (!is_seen_again)
+        decide_pending(l, e);
     maker_of(l, e->thread)->refused = 0;
 }
 

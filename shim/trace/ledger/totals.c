@@ -56,44 +56,68 @@ static void activate(struct device *d)
         d->curve[i].dirty = true;
 }
 
-/* Brings the derived totals of the row's device up to date and writes them into the row. */
-void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
+static inline uint64_t larger(uint64_t a, uint64_t b)
 {
-    struct device *d = vs_device(l, r->device);
-    struct curve *c = d->curve;
-    uint64_t pool = d->pool_sampled > d->pool_live ? d->pool_sampled : d->pool_live;
-    uint64_t graph = d->graph_sampled > d->graph_live ? d->graph_sampled : d->graph_live;
-    uint64_t blocks = d->arena_live + d->arena_managed + d->arena_unknown_use;
-    uint64_t arena = d->arena_reserved > blocks ? d->arena_reserved : blocks;
-    uint64_t direct = d->direct_driver + d->pool_live + d->graph_live + d->arena_live;
-    uint64_t framework = c[VS_CURVE_FRAMEWORK].now, allocated = framework + direct;
-    uint64_t managed =
-        c[VS_CURVE_MANAGED].now - d->arena_managed; /* those of the arena lie in what it holds */
-    uint64_t unknown = c[VS_CURVE_UNKNOWN_USE].now - d->arena_unknown_use; /* likewise */
-    uint64_t reserved = managed + unknown + d->direct_driver + pool + graph + arena;
-    r->framework = framework;
-    r->direct = direct;
-    r->reserved = reserved;
-    if (l->restoring)
-        return;
-    bool peak = allocated > c[VS_CURVE_ALLOCATED].peak;
-    vs_curve_update(&c[VS_CURVE_DIRECT], direct, r->seq, r->t);
-    vs_curve_update(&c[VS_CURVE_ALLOCATED], allocated, r->seq, r->t);
-    vs_curve_update(&c[VS_CURVE_RESERVED], reserved, r->seq, r->t);
-    if (peak) {
-        d->gone.n = 0;
-        d->base_at_peak = d->base;
-    }
+    return a > b ? a : b;
+}
+
+struct totals {
+    uint64_t framework, direct, reserved;
+};
+
+/* What the device's allocations add up to.  A pool, a device's graphs and the arena hold memory that
+ * allocations are carved from: it counts as reserved once, by the larger of what the driver (or the arena)
+ * last said that they hold and what is allocated from it, which may have grown since. */
+static inline struct totals totals_of(const struct device *d)
+{
+    uint64_t pools = larger(d->pool_sampled, d->pool_live);
+    uint64_t graphs = larger(d->graph_sampled, d->graph_live);
+    uint64_t arena_blocks = d->arena_live + d->arena_managed + d->arena_unknown_use;
+    uint64_t arena = larger(d->arena_reserved, arena_blocks);
+    uint64_t managed_outside_arena = d->curve[VS_CURVE_MANAGED].now - d->arena_managed;
+    uint64_t unknown_use_outside_arena = d->curve[VS_CURVE_UNKNOWN_USE].now - d->arena_unknown_use;
+    return (struct totals){.framework = d->curve[VS_CURVE_FRAMEWORK].now,
+                           .direct = d->direct_driver + d->pool_live + d->graph_live + d->arena_live,
+                           .reserved = managed_outside_arena + unknown_use_outside_arena + d->direct_driver +
+                                       pools + graphs + arena};
+}
+
+/* The highest totals since a range last began or ended: from these the peaks of the open ranges follow. */
+static inline void note_highest(struct device *d, uint64_t allocated, uint64_t reserved, int64_t t)
+{
     if (allocated > d->run_allocated) {
         d->run_allocated = allocated;
-        d->run_t = r->t;
+        d->run_t = t;
         d->run_dirty = true;
     }
     if (reserved > d->run_reserved) {
         d->run_reserved = reserved;
         d->run_dirty = true;
     }
-    if (!d->active && r->op < VS_OP_RANGE_PUSH && (r->device >= 0 || allocated || reserved))
+}
+
+/* Brings the derived totals of the row's device up to date and writes them into the row. */
+void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
+{
+    struct device *d = vs_device(l, r->device);
+    struct totals now = totals_of(d);
+    uint64_t allocated = now.framework + now.direct;
+    r->framework = now.framework;
+    r->direct = now.direct;
+    r->reserved = now.reserved;
+    if (l->restoring)
+        return;
+    bool is_peak = allocated > d->curve[VS_CURVE_ALLOCATED].peak;
+    vs_curve_update(&d->curve[VS_CURVE_DIRECT], now.direct, r->seq, r->t);
+    vs_curve_update(&d->curve[VS_CURVE_ALLOCATED], allocated, r->seq, r->t);
+    vs_curve_update(&d->curve[VS_CURVE_RESERVED], now.reserved, r->seq, r->t);
+    if (is_peak) { /* nothing of what lives at this peak has ended yet */
+        d->gone.n = 0;
+        d->base_at_peak = d->base;
+    }
+    note_highest(d, allocated, now.reserved, r->t);
+    bool about_memory = r->op < VS_OP_RANGE_PUSH;
+    if (!d->active && about_memory && (r->device >= 0 || allocated || now.reserved))
         activate(d);
 }
 
