@@ -14,6 +14,8 @@
 /* A shorter time between two uses is not written: it is no idling that could be made use of. */
 #define GAP_LEAST_NS 1000000
 
+#define ROW_BYTES 48 /* with room for pages that are not full */
+
 /* ---- kinds ---- */
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -122,13 +124,20 @@ static int put_living(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
+/* Table live need not be there for them: where the events tell what lives, these rows are missed all the
+ * same. */
+static bool has_room(struct vs_store *s, size_t living)
+{
+    return !s->config.max_bytes || vs_store_used(s) + living * ROW_BYTES + 65536 <= s->config.max_bytes;
+}
+
 int vs_access_write(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->out->accesses.n; i++)
         if (c->out->accesses.at[i].alloc_seq != 0)
             rc = put(s, c->out->accesses.at[i].alloc_seq, &c->out->accesses.at[i].row);
-    if (rc == 0 && s->live_written)
+    if (rc == 0 && c->live && has_room(s, vs_ledger_live_count(c->ledger)))
         rc = put_living(s, c);
     return rc == 0 ? write_kinds(s) : rc;
 }

@@ -97,4 +97,13 @@ shimmed "$tests/prog_access" killed
 recover_run
 expect_sql "SELECT count(*), min(uses), max(uses), max(last_step) FROM block_use WHERE size_bytes > 512 AND size_bytes < 1048576" '399|200|200|200'
 expect_sql "SELECT count(*), sum(uses) FROM block_use WHERE size_bytes = 1048576" '200|200'
+# a long run in a small file: what is folded takes its row with it, what lives or lived at the peak keeps its own
+shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB)
+run_shimmed "$tests/prog_steps" 60000
+expect_clean
+expect_sql "SELECT count(*) > 10 FROM stretch WHERE folded > 0" 1
+expect_sql "SELECT count(*) FROM ev e WHERE op = 20 AND NOT EXISTS (SELECT 1 FROM access a WHERE a.alloc_seq = e.seq)" 0
+expect_sql "SELECT count(*) FROM access a WHERE NOT EXISTS (SELECT 1 FROM ev WHERE seq = a.alloc_seq) AND NOT EXISTS (SELECT 1 FROM peak_live p WHERE p.alloc_seq = a.alloc_seq)" 0
+expect_sql "SELECT count(*) > 100, count(*) = count(role) FROM live_at_peak" '1|1'
+[ "$(stat -c %s "$db")" -le 1048576 ] || fail "the file has $(stat -c %s "$db") bytes"
 echo "every way that a block is given to the device is seen"
