@@ -583,6 +583,49 @@ CREATE VIEW block_role AS
         ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates
       FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
+-- where a block that was followed lay unused, and is known to have (block_use.unseen is NULL), for a millisecond or more: kind 'never used' from its allocation
+-- to its free, 'early' from its allocation to its first use, 'late free' from its last use to its free (or the last event), 'idle' the longest time
+-- between two uses; from from_ns to to_ns.  line, layer, role as in live_at_peak.  Uses are seen when they are enqueued
+CREATE VIEW waste AS
+  SELECT w.process AS process, w.alloc_seq AS alloc_seq, w.device AS device, w.kind AS kind, w.size_bytes AS size_bytes, w.from_ns AS from_ns, w.to_ns AS to_ns,
+    (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
+    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
+  FROM (SELECT u.*, k.kind AS kind,
+      CASE k.kind WHEN 'late free' THEN u.t + u.last WHEN 'idle' THEN u.t + u.gap_end - u.gap ELSE u.t END AS from_ns,
+      CASE k.kind WHEN 'early' THEN u.t + u.first WHEN 'idle' THEN u.t + u.gap_end ELSE u.ends END AS to_ns
+    FROM (SELECT a.process AS process, a.alloc_seq AS alloc_seq, a.device AS device, a.size_bytes AS size_bytes, a.stack AS stack, a.t_alloc_ns AS t,
+        ifnull(a.t_free_ns, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = a.process)) AS ends,
+        x.first AS first, x.last AS last, x.gap AS gap, x.gap_end AS gap_end
+      FROM allocation a CROSS JOIN access x ON x.alloc_seq = a.alloc_seq CROSS JOIN access_kind c ON c.id = x.kind
+      WHERE NOT a.managed AND c.kinds & 896 = 0) u
+    CROSS JOIN (SELECT 'never used' AS kind UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
+    WHERE CASE k.kind WHEN 'never used' THEN u.first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
+  WHERE w.to_ns - w.from_ns >= 1000000;
+
+-- how low the peak of allocated (peak_bytes) could have been at the least (mended_bytes), had no block of device held its bytes while it lay unused: of each
+-- kind of waste alone, and of 'all' together.  From the events themselves, so there is no row where some are folded.  A bound: it says nothing
+-- of what mending takes
+CREATE VIEW waste_bound AS
+  SELECT s.process AS process, s.device AS device, s.kind AS kind, max(s.allocated) AS peak_bytes, max(s.allocated - s.wasted) AS mended_bytes
+  FROM (SELECT c.process AS process, c.device AS device, c.kind AS kind,
+      sum(c.allocated) OVER (PARTITION BY c.process, c.device, c.kind ORDER BY c.t, c.place, c.seq ROWS UNBOUNDED PRECEDING) AS allocated,
+      sum(c.wasted) OVER (PARTITION BY c.process, c.device, c.kind ORDER BY c.t, c.place, c.seq ROWS UNBOUNDED PRECEDING) AS wasted
+    FROM (SELECT e.process AS process, e.device AS device, k.kind AS kind, e.t AS t, 1 AS place, e.seq AS seq, 0 AS wasted,
+          e.allocated - lag(e.allocated, 1, 0) OVER (PARTITION BY e.process, e.device, k.kind ORDER BY e.seq) AS allocated
+        FROM (SELECT (seq >> 40) + 1 AS process, device, t, seq, CASE WHEN framework < 0 THEN -framework ELSE framework * 512 END +
+              CASE WHEN direct < 0 THEN -direct ELSE direct * 512 END AS allocated FROM ev WHERE device >= 0) e
+        CROSS JOIN (SELECT 'all' AS kind UNION ALL SELECT 'never used' UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
+      UNION ALL
+      SELECT w.process, w.device, k.kind, w.from_ns, 0, w.alloc_seq, w.size_bytes, 0 FROM waste w CROSS JOIN (SELECT 0 AS own UNION ALL SELECT 1) o
+        CROSS JOIN (SELECT 'all' AS kind UNION ALL SELECT 'never used' UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
+        WHERE o.own = (k.kind <> 'all') AND k.kind IN ('all', w.kind)
+      UNION ALL
+      SELECT w.process, w.device, k.kind, w.to_ns, 2, w.alloc_seq, -w.size_bytes, 0 FROM waste w CROSS JOIN (SELECT 0 AS own UNION ALL SELECT 1) o
+        CROSS JOIN (SELECT 'all' AS kind UNION ALL SELECT 'never used' UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
+        WHERE o.own = (k.kind <> 'all') AND k.kind IN ('all', w.kind)) c) s
+  WHERE NOT EXISTS (SELECT 1 FROM stretch f WHERE f.folded > 0 AND (f.first_seq >> 40) + 1 = s.process) AND EXISTS (SELECT 1 FROM access)
+  GROUP BY s.process, s.device, s.kind;
+
 -- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
 -- driver allocations, from which blocks are carved
 CREATE VIEW leak AS

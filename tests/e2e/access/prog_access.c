@@ -8,6 +8,7 @@
 #include "vramscope.h"
 
 #include <stdint.h>
+#include <unistd.h>
 
 #define KIB 1024ull
 
@@ -222,6 +223,29 @@ static void reaching(void)
     OK(cuMemFree(lives));
 }
 
+/* ---- one block of each kind of waste, and a peak of 60 MiB that all of them lie in ---- */
+
+static void waste(void)
+{
+    CUdeviceptr base = block(10 * MIB), never = block(4 * MIB), late = block(6 * MIB), early = block(8 * MIB);
+    CUdeviceptr idle = block(12 * MIB), peak;
+    launch_two(base, late);
+    launch_two(idle, base);
+    usleep(5000);
+    peak = block(20 * MIB);
+    launch_two(base, peak);
+    usleep(5000);
+    launch_two(base, peak);
+    OK(cuMemFree(peak));
+    launch_two(early, idle);
+    launch_two(base, early);
+    OK(cuMemFree(late));
+    OK(cuMemFree(never));
+    OK(cuMemFree(early));
+    OK(cuMemFree(idle));
+    OK(cuMemFree(base));
+}
+
 /* ---- many words, many steps, for a kill at the end ---- */
 
 static void many(void)
@@ -251,9 +275,9 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"params", params},     {"reuse", reuse},   {"unload", unload},
-                                        {"maps", maps},         {"copies", copies}, {"graphs", graphs},
-                                        {"reaching", reaching}, {"many", many},     {"killed", killed}};
+    static const struct part parts[] = {
+        {"params", params}, {"reuse", reuse}, {"unload", unload},     {"maps", maps}, {"copies", copies},
+        {"graphs", graphs}, {"waste", waste}, {"reaching", reaching}, {"many", many}, {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
