@@ -36,6 +36,7 @@
 #include "core/options.h"
 #include "output.h"
 #include "core/own_stack.h"
+#include "core/own_threads.h"
 #include "recording.h"
 #include "suppliers.h"
 #include "core/signal_mask.h"
@@ -358,6 +359,7 @@ static void *drain_main(void *arg)
 {
     struct drain *d = arg;
     struct vs_recording *r = d->r;
+    vs_own_thread_begin();
     vs_record_enter_internal();
     prctl(PR_SET_NAME, "vramscope");
     own_descriptors(r);
@@ -372,6 +374,7 @@ static void *drain_main(void *arg)
         drain_late(r);
     vs_record_leave_internal();
     atomic_fetch_sub(&r->threads, 1);
+    vs_own_thread_end();
     pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
     return NULL;
 }

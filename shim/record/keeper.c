@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/own_threads.h"
 #include "core/procstat.h"
 #include "recording.h"
 #include "suppliers.h"
@@ -42,6 +43,7 @@ static void be_the_last(void)
 void *vs_keeper_main(void *recording)
 {
     struct vs_recording *r = recording;
+    vs_own_thread_begin();
     vs_record_enter_internal();
     prctl(PR_SET_NAME, "vramscope-nvml");
     vs_suppliers.second_thread(r);
@@ -50,6 +52,7 @@ void *vs_keeper_main(void *recording)
         be_the_last();
     vs_record_leave_internal();
     atomic_fetch_sub(&r->threads, 1);
+    vs_own_thread_end();
     pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
     return NULL;
 }

@@ -17,6 +17,7 @@
 #include "passing_wire.h"
 #include "core/fork.h"
 #include "core/lock.h"
+#include "core/own_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -234,11 +235,13 @@ static void *serve(void *argument)
 {
     struct server *s = argument;
     const struct timespec pause = {.tv_nsec = 100000};
+    vs_own_thread_begin();
     prctl(PR_SET_NAME, "vramscope-share");
     while (is_ours(s))
         if (!answer_one(s))
             nanosleep(&pause, NULL); /* strangers, however many, take no core from the program */
     __atomic_store_n(&s->answers, false, __ATOMIC_RELAXED); /* a flag alone */
+    vs_own_thread_end();
     return NULL;
 }
 

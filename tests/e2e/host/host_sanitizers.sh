@@ -6,12 +6,14 @@
 command -v gcc >/dev/null || skip "there is no gcc"
 
 cat >"$dir/bug.c" <<'END'
+#include <unistd.h>
 #include "prog.h"
 int main(int argc, char **argv)
 {
     CUdeviceptr p;
     char *block = malloc(10);
     begin();
+    usleep(300000); /* threads of ours look at the loaded libraries again */
     OK(cuMemAlloc(&p, 4096));
     OK(cuMemFree(p));
     puts("done");
@@ -38,6 +40,16 @@ for kind in address undefined thread leak; do
     run_shimmed "$dir/$kind"
     expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 2
     expect_clean ""
+done
+# What threads of ours do beside each other inside the loader is no race of the program's.  Whether the sanitizer sees it as one
+# depends on the length of the path of the library that they load, modulo 8.
+pad=''
+[ ! -x "$dir/thread" ] || while [ ${#pad} -lt 8 ]; do
+    pad=${pad}x
+    mkdir "$dir/sim$pad"
+    cp "$BUILD"/sim/*.so* "$dir/sim$pad"
+    LD_LIBRARY_PATH=$dir/sim$pad shimmed "$dir/thread"
+    [ "$status" = 0 ] || fail "exit status $status: a race in a program that has none, with $pad in the path"
 done
 [ "$tried" -gt 0 ] || skip "no sanitizer of gcc's runs here"
 
