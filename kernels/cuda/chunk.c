@@ -69,7 +69,7 @@ double lce_adding_seconds(double arithmetic, double traffic)
     return pow(pow(arithmetic, power) + pow(moving, power), 1 / power);
 }
 
-/* What the last classes, which the matrix library is not told of, add to a chunk. */
+/* What the last classes, which are not passed to the matrix library, add to a chunk. */
 static double tail_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
     return s->tail ? 57e-6 + 5.5e-12 * (double)n * (double)s->hidden : 0;

@@ -8,7 +8,7 @@
 
 enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGE_PRODUCT, IMAGES };
 
-/* Extents that matrix libraries are told are multiples of it: 16 bytes of the narrowest type. */
+/* Extents that are passed to matrix libraries are multiples of it: 16 bytes of the narrowest type. */
 enum { LCE_TAIL_UNIT = 8 };
 
 struct cuda_library {
@@ -147,7 +147,7 @@ struct cuda_run {
     float *loss; /* of each token, or NULL */
 };
 
-/* What the softmax is told for the rows from FIRST on. */
+/* The softmax's arguments for the rows from FIRST on. */
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
 /* naive.c: from the logits to g. */
 int cuda_naive_softmax(const struct cuda_run *run);

@@ -133,7 +133,7 @@ static int maps(const struct cuda_run *r, struct lce_own_args *a, const struct m
     return status || !out ? status : map(r, &a->out, out);
 }
 
-/* What all three are told. */
+/* The arguments that all three share. */
 static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     struct lce_own_args a;

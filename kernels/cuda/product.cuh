@@ -116,7 +116,7 @@ __device__ inline void produce(const lce_own_args &a, const OwnShape &s, const O
 
 template <int Cluster> __device__ inline void release(uint32_t empty)
 {
-    /* thread 0 of the warp group tells its own block, thread 1 the other */
+    /* thread 0 of the warp group signals its own block, thread 1 the other */
     if (threadIdx.x % 128 < Cluster)
         barrier_arrive(empty, Cluster == 1 ? 0 : threadIdx.x % 128);
 }

@@ -12,7 +12,7 @@ int64_t cuda_tail_of(const struct lce_problem *p, int mode)
     return mode == LCE_NAIVE || p->vocab < LCE_TAIL_UNIT * 8 ? 0 : p->vocab % LCE_TAIL_UNIT;
 }
 
-/* What all three are told: the tail's rows of the weight, its columns of g. */
+/* The arguments that all three share: the tail's rows of the weight, its columns of g. */
 static struct lce_tail_args arguments(const struct cuda_run *r, const struct cuda_slab *s, const void *g)
 {
     const struct cuda_plan *plan = r->plan;

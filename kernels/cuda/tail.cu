@@ -1,6 +1,6 @@
 /*
  * tail.cu - the last classes of the vocabulary, at most 7, whose share of the three products is no matrix
- * library's: an extent that is no multiple of 8 is told to nobody.
+ * library's: an extent that is no multiple of 8 is never passed to one.
  *
  *     |  0 .. V0 - 1: cuBLASLt, V0 = V - V mod 8  | V0 .. V - 1: here |
  *

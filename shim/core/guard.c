@@ -6,8 +6,8 @@
  * shared memory cannot do without a name (recover finds the one, readers the other), so they cannot be
  * sealed.
  *
- *      fault in a piece of ours      zeros are mapped over it, its owner is told, the access is made again
- *      any other SIGBUS              what the default would have done: the process dies of it, at the same
+ *      fault in a piece of ours      zeros are mapped over it, its owner is notified, the access is made
+ * again any other SIGBUS              what the default would have done: the process dies of it, at the same
  * instruction
  *
  * The handler is there only where the host's action is the default when the recording begins.  A host that
@@ -34,21 +34,21 @@
 struct piece {
     _Atomic uint32_t owner; /* 1: taken */
     _Atomic uintptr_t start, end;
-    void (*told)(void *context);
+    void (*notify)(void *context);
     void *context;
 };
 
 static struct piece pieces[PIECES];
 static _Atomic bool installed;
 
-void vs_guard_add(void *at, size_t n, void (*told)(void *context), void *context)
+void vs_guard_add(void *at, size_t n, void (*notify)(void *context), void *context)
 {
     for (int i = 0; i < PIECES; i++) {
         struct piece *p = &pieces[i];
         uint32_t nobody = 0;
         if (!atomic_compare_exchange_strong(&p->owner, &nobody, 1))
             continue;
-        p->told = told;
+        p->notify = notify;
         p->context = context;
         atomic_store_explicit(&p->start, (uintptr_t)at, memory_order_relaxed);
         atomic_store_explicit(&p->end, (uintptr_t)at + n, memory_order_release);
@@ -102,7 +102,7 @@ static void on_bus_error(int sig, siginfo_t *info, void *unused)
     int kept = errno;
     struct piece *p = info->si_code > 0 ? piece_at((uintptr_t)info->si_addr) : NULL;
     if (p && fill(p))
-        p->told(p->context);
+        p->notify(p->context);
     else
         as_by_default(sig, info);
     errno = kept;

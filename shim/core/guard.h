@@ -8,7 +8,7 @@
 /* Lets accesses to the N bytes at AT survive a truncation of the file behind them: they find zeros, and
  * TOLD(CONTEXT) is called, in a signal handler.  Where the handler is not in place, or there are too many
  * such pieces, nothing changes. */
-void vs_guard_add(void *at, size_t n, void (*told)(void *context), void *context);
+void vs_guard_add(void *at, size_t n, void (*notify)(void *context), void *context);
 void vs_guard_remove(const void *at); /* before it is unmapped */
 
 /* Puts the handler in place, if the host leaves SIGBUS to its default. */

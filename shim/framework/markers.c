@@ -3,8 +3,8 @@
  *
  * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* functions are what
  * the Python hook calls for the phases and moments that it finds by itself: same ranges, lowest precedence,
- * so that a program's own markers win; by vramscope_pool_use it says what libraries' pools told it.  They are
- * no part of the public header.
+ * so that a program's own markers win; by vramscope_pool_use it records what libraries' pools report.  They
+ * are no part of the public header.
  */
 #include "vramscope.h"
 

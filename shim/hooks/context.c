@@ -142,13 +142,13 @@ struct vs_primary vs_primary_look(CUdevice device, bool may_end)
     if (device < 0 || device >= DEVICES)
         return p;
     CUcontext seen = atomic_load_explicit(&primary_of[device], memory_order_relaxed);
-    CUcontext told = atomic_load_explicit(&reported_of[device], memory_order_relaxed);
+    CUcontext reported = atomic_load_explicit(&reported_of[device], memory_order_relaxed);
     p.active = active(device);
     if (p.active && may_end)
         p.context = primary(device);
-    if (!p.active) { /* what it was ended, maybe on a road that we do not see */
+    if (!p.active) { /* what was active has ended, maybe by a call that we do not see */
         become(&primary_of[device], seen, NULL);
-        become(&reported_of[device], told, NULL);
+        become(&reported_of[device], reported, NULL);
     }
     return p;
 }
@@ -172,7 +172,7 @@ void vs_after_primary(enum vs_api api, const struct vs_primary *before, uint64_t
         return;
     if (!now) {
         if (before->context == NULL || !become(&primary_of[before->device], before->context, NULL))
-            return; /* another thread's release has told it */
+            return; /* another thread's release has recorded it */
         atomic_store_explicit(&reported_of[before->device], NULL, memory_order_relaxed);
         ends(api, before->context, VS_CONTEXT_PRIMARY, before->device);
         forget_primary(before);
@@ -180,7 +180,7 @@ void vs_after_primary(enum vs_api api, const struct vs_primary *before, uint64_t
     }
     CUcontext context = query_primary(before->device);
     if (!become(&reported_of[before->device], NULL, context))
-        return; /* another thread's retain has told it */
+        return; /* another thread's retain has recorded it */
     atomic_store_explicit(&primary_of[before->device], context, memory_order_relaxed);
     bool known_device = vs_place_announced(before->device);
     vs_place_prepare(CUDA_SUCCESS);
@@ -205,7 +205,8 @@ void vs_after_primary_reset(const struct vs_primary *p, CUresult status)
         atomic_store_explicit(&reported_of[p->device], NULL, memory_order_relaxed);
         forget_primary(p);
     } else {
-        vs_pools_reset(p->device); /* nobody knows what a failed reset leaves: they are told anew */
+        vs_pools_reset(p->device); /* what a failed reset leaves is unknown: the next figures are recorded
+                                      even if they are the same */
     }
 }
 

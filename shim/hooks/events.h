@@ -20,7 +20,7 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
 /* the same where a provider may have served: what G says of the block goes before SPACE */
 void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given *g, uint64_t address,
                     uint64_t size, const void *caller, CUresult status);
-/* before the real call; returns the event's sequence.  SPACE as far as the function tells it. */
+/* before the real call; returns the event's sequence.  SPACE as far as the function determines it. */
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
                         uint64_t stream);
 /* after it: gives the bytes back where it failed, takes the sample that was asked for where it did not */

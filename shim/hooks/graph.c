@@ -143,7 +143,7 @@ void vs_graph_sample(int device)
                              .address = VS_GRAPH_POOL(device),
                              .size = now,
                              .arg0 = used};
-    if (vs_record(&event) == VS_SEQ_NONE) /* to be said once it can be */
+    if (vs_record(&event) == VS_SEQ_NONE) /* to be recorded at the next chance */
         atomic_store_explicit(&reserved[device], UINT64_MAX, memory_order_relaxed);
 }
 
@@ -216,11 +216,11 @@ static void allocated(const struct vs_launch *launch, const struct vs_graph_node
                              .arg0 = (uint64_t)(uintptr_t)launch->stream,
                              .arg1 = launch->api};
     vs_record(&event);
-    if (launch->exec->flags & AUTO_FREES) /* nobody else asks for it */
+    if (launch->exec->flags & AUTO_FREES) /* the set is needed for automatic frees alone */
         vs_graph_survives(node->address);
 }
 
-/* The launch found no memory for its nodes; for how much of it no call tells (size 0). */
+/* The launch found no memory for its nodes.  No call says how much they needed: the size is 0. */
 static void refused(const struct vs_launch *launch)
 {
     struct vs_place place = vs_place_stream(launch->stream, 0);

@@ -29,7 +29,7 @@ void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)
     record_import(api, address, size, status);
 }
 
-/* A buffer tells its size; a mapped texture does not, and counts 0. */
+/* The driver knows the size of a mapped buffer.  It does not say that of a mapped texture, which counts 0. */
 static uint64_t mapped_bytes(CUgraphicsResource resource)
 {
     CUdeviceptr address;

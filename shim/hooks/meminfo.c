@@ -53,7 +53,8 @@ static int sample_here(enum vs_sample_source source)
     return place.device;
 }
 
-/* Both figures of one moment, the device's and this process's: only so can the rest be told apart. */
+/* Samples the device's figure and this process's at one moment: only then is their difference what other
+ * processes hold. */
 static void sample_refused(void)
 {
     struct vs_used used;

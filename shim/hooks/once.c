@@ -6,9 +6,9 @@
  * are mixed of row, object and context, with the top bit set, which no address has.  Two different ones that
  * mix to the same are one in 2^63, and cost one measurement.
  *
- * Beside each key stands who owns it.  Which module a kernel is of is told by the calls that return kernels
- * (vs_once_belongs), and kept as a key of its own; a kernel that no such call returned may be of any module,
- * and is forgotten with each.
+ * Beside each key stands who owns it.  Which module a kernel is of is learnt from the calls that return
+ * kernels (vs_once_belongs), and kept as a key of its own; a kernel that no such call returned may be of any
+ * module, and is forgotten with each.
  */
 #include "once.h"
 
@@ -116,7 +116,7 @@ static vs_first claim(uint64_t key, uintptr_t owner)
             return place;
         }
     }
-    /* no room: told once */
+    /* no room: reported once */
     return atomic_exchange_explicit(&vs_once_full, 1, memory_order_relaxed) == 0 ? &vs_once_full : NULL;
 }
 

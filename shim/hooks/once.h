@@ -28,7 +28,7 @@ extern _Atomic bool vs_once_many_contexts;
 
 /* The place of a key that was just taken, to be given back by vs_once_again(). */
 typedef _Atomic uint64_t *vs_first;
-/* What stands for a place where there was none: the call is not measured, and that is told. */
+/* What stands for a place where there was none: the call is not measured, and an event says so. */
 extern _Atomic uint64_t vs_once_full;
 
 static inline uint32_t vs_once_hash(uint64_t key)

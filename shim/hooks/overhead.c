@@ -168,7 +168,7 @@ void vs_after_stream_destroy(void)
         ;
 }
 
-/* Where it is not asked for any more, that is told once of each graph. */
+/* Where no more queries are made, an event says so once for each graph. */
 void vs_after_instantiate(const struct vs_cost *cost, enum vs_api api, CUgraph graph, uint64_t exec,
                           uint64_t bytes)
 {

@@ -39,7 +39,7 @@ uint64_t vs_cost_end(const struct vs_cost *cost);
  * before it NVML did not list the process at all.  Waits for the sampler's thread to have NVML ready,
  * VS_FIRST_CONTEXT_MS at most in the whole process, beside the hundreds of milliseconds that a context takes
  * (a thread that makes it in a library's constructor has the loader's lock, which that thread may wait for).
- * VS_BYTES_UNKNOWN where NVML does not tell processes apart. */
+ * VS_BYTES_UNKNOWN where NVML does not distinguish processes. */
 uint64_t vs_cost_first_context(int device);
 #define VS_FIRST_CONTEXT_MS 250
 /* The same as an event, where the figure moved or was not asked for any more. */

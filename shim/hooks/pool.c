@@ -82,7 +82,7 @@ void vs_pool_current_changed(int device)
             atomic_store_explicit(&current_pool[i], NULL, memory_order_relaxed);
 }
 
-/* What a pool's memory is, told by the first allocation out of it: pools may lie on the host or be managed.
+/* What kind of memory a pool has, by the first allocation out of it: pools may lie on the host or be managed.
  */
 static struct pool_kind query_kind(CUdeviceptr address, int8_t otherwise)
 {
@@ -137,7 +137,7 @@ static void sample(CUmemoryPool pool, int8_t device)
     if (s != NULL && atomic_exchange_explicit(&s->reserved, reserved, memory_order_relaxed) == reserved)
         return;
     vs_drv_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-    if (!record_reserved(pool, device, reserved, used) && s != NULL) /* to be said once it can be */
+    if (!record_reserved(pool, device, reserved, used) && s != NULL) /* to be recorded at the next chance */
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
 }
 
@@ -250,7 +250,7 @@ void vs_pool_imported(CUmemoryPool pool)
         atomic_store_explicit(&s->kind, KNOWN | (uint32_t)VS_SPACE_IMPORTED << 8, memory_order_relaxed);
 }
 
-/* Their next figure is to be told whatever it is. */
+/* The next figure of the device's pools is recorded even if it is the same. */
 void vs_pools_reset(int device)
 {
     for (unsigned i = 0; i < SLOTS; i++) {

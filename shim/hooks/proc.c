@@ -4,7 +4,8 @@
  * The real function is asked first, with the caller's own arguments, and its return code and status stand. If
  * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row
  * takes its place: no guessing from names, versions or flags.  A pointer that we do not know passes
- * untouched; where it is a variant of a function that we hook, newer than we are, that is told.
+ * untouched; where it is a variant of a function that we hook, newer than we are, that is reported
+ * (uncovered.c).
  *
  * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and
  * what the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).

@@ -7,12 +7,12 @@
  * Before a block's event what the provider holds is reported, if it has changed since it was reported last.
  * So whenever a block is in the record, memory for it and all others is: what is reported was read after the
  * block was made, and blocks that are recorded as living do live.  Whether it changed is one comparison: the
- * provider counts its changes, and `told` is up to which of them is in the record.
+ * provider counts its changes, and `reported` is the last of them that is in the record.
  *
  * Figures are sampled by the threads that are served: after the provider's first request, the 2nd, the 4th,
- * then after each 32nd part more (4 requests at least, 4096 at most), so that any part of a run can be told
- * from another one by a few samples, and what a kill takes away is little.  A thread looks at such a pace of
- * its own whether one is due.
+ * then after each 32nd part more (4 requests at least, 4096 at most), so that any part of a run can be
+ * distinguished from another one by a few samples, and what a kill takes away is little.  A thread looks at
+ * such a pace of its own whether one is due.
  */
 #include "provided.h"
 
@@ -122,7 +122,8 @@ static void record_figures(struct recorded *r, int device, const uint64_t f[VS_F
 
 /* ---- when ---- */
 
-/* Where nothing is recorded there is nobody to tell, and whatever it is stays untold. */
+/* Whether the change is not in the record yet.  While nothing is recorded it need not be, and stays
+ * unreported. */
 static bool is_unreported(const struct recorded *r, uint64_t change)
 {
     /* acquire: pairs with the release in record_holding */
@@ -221,7 +222,7 @@ void vs_provided_leave(bool entered, const struct vs_given *g)
         vs_hook_leave();
 }
 
-/* A report tells that from a limit of the caller's own. */
+/* The event lets readers distinguish a refusal by the driver from a limit that the caller set itself. */
 void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult status)
 {
     struct vs_event event = {.op = VS_OP_ALLOC,

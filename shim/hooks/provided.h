@@ -18,7 +18,7 @@ extern __thread bool vs_provided_due;
 /* Notes what G says has changed. */
 void vs_provided_look(const struct vs_given *g);
 
-/* Records what has changed: before an allocation's event, so that no block is told before its memory, and
+/* Records what has changed: before an allocation's event, so that no block is recorded before its memory, and
  * after a free. */
 void vs_provided_report_now(void);
 static inline void vs_provided_report(void)

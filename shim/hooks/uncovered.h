@@ -8,7 +8,7 @@
 void vs_uncovered(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* FOUND, where it lies in a CUDA driver other than the one that was learnt. */
 void vs_uncovered_driver(const void *found);
-/* Hands a new journal what was told before. */
+/* Writes what was reported so far into a new journal. */
 void vs_uncovered_to_journal(void);
 
 #endif

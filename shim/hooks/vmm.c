@@ -125,7 +125,7 @@ int vs_device_of_address(CUdeviceptr address)
     return device;
 }
 
-/* MEMORY: a handle, or an address where memory is mapped: the ledger tells them apart. */
+/* MEMORY: a handle, or an address where memory is mapped: the ledger distinguishes them. */
 void vs_after_multicast_bind(uint64_t object, uint64_t offset, int device, uint64_t memory, uint64_t size,
                              CUresult status)
 {

@@ -25,7 +25,7 @@ static void vs_prepare_once(void)
 #define VS_EXPAND(shape, ...)     shape(__VA_ARGS__)
 #define VS_BODY(shape, call, ...) VS_EXPAND(shape, call, __VA_ARGS__)
 
-/* never inline: its frame tells who is the outermost (hook.h) */
+/* never inline: the outermost call is known by its frame (hook.h) */
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
     __attribute__((noinline)) CUresult vs_hook_##symbol VS_PARAMS_##n signature                              \
     {                                                                                                        \

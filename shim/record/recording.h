@@ -27,12 +27,12 @@ enum vs_recording_state { VS_RECORDING_NONE, VS_RECORDING_STARTING, VS_RECORDING
  * is not the process's last one; ends. */
 enum vs_look { VS_LOOK_ALWAYS, VS_LOOK_LAST, VS_LOOK_NEVER, VS_LOOK_END };
 
-#define VS_QUESTIONS 8 /* at once: see ask.c */
+#define VS_QUESTIONS 8 /* at once: see sample/query.c */
 struct vs_question {
     _Atomic uint32_t state;
     int32_t device;
     uint64_t process, whole; /* the answer: struct vs_used */
-    bool told;
+    bool answered;
 };
 
 #define VS_ALONE_DEVICES 64 /* by their ordinals */
@@ -56,15 +56,15 @@ struct vs_recording {
     _Atomic uint32_t late;               /* no drain thread any more: threads that record also drain */
     _Atomic uint32_t writing;            /* taken by the thread that drives the writer */
     _Atomic uint32_t has_thread;
-    _Atomic uint32_t threads;      /* of ours that run */
-    _Atomic uint32_t keeper;       /* the sampler's thread runs: the drain's need not be the last one */
-    _Atomic uint32_t alone;        /* the host's threads are gone: ours end, and with them the process */
-    _Atomic uint32_t nvml;         /* enum vs_nvml_state */
-    _Atomic uint32_t look;         /* enum vs_look; a futex that the sampler waits on at its end */
-    _Atomic uint32_t bell;         /* rung for the sampler; the futex that it waits on between two looks */
-    _Atomic uint64_t last_context; /* CUcontext of the thread that waits for the last look; 0: none */
-    _Atomic uint32_t unanswered;   /* questions in a row */
-    _Atomic uint64_t query_ns;    /* that the host's threads have waited for answers, all together */
+    _Atomic uint32_t threads;        /* of ours that run */
+    _Atomic uint32_t keeper;         /* the sampler's thread runs: the drain's need not be the last one */
+    _Atomic uint32_t alone;          /* the host's threads are gone: ours end, and with them the process */
+    _Atomic uint32_t nvml;           /* enum vs_nvml_state */
+    _Atomic uint32_t look;           /* enum vs_look; a futex that the sampler waits on at its end */
+    _Atomic uint32_t bell;           /* rung for the sampler; the futex that it waits on between two looks */
+    _Atomic uint64_t last_context;   /* CUcontext of the thread that waits for the last look; 0: none */
+    _Atomic uint32_t unanswered;     /* questions in a row */
+    _Atomic uint64_t query_ns;       /* that the host's threads have waited for answers, all together */
     _Atomic uint64_t first_query_ns; /* when the first question was asked */
     _Atomic uint64_t last_query_ns;  /* that the last one took */
     _Atomic uint64_t alone_ns[VS_ALONE_DEVICES]; /* NVML saw no other process there; 0: never */

@@ -80,10 +80,10 @@ static enum said add_list(list_function *list, vs_nvml_device device, uint64_t *
     for (unsigned i = 0; i < count && i < PROCESSES_MAX; i++) {
         if (process[i].pid != pid)
             continue;
-        bool told = process[i].used != NOT_AVAILABLE;
-        if (told)
+        bool answered = process[i].used != NOT_AVAILABLE;
+        if (answered)
             *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + process[i].used;
-        said = told || said == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
+        said = answered || said == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
     }
     return said;
 }
@@ -92,7 +92,7 @@ static enum said add_list(list_function *list, vs_nvml_device device, uint64_t *
 static enum said add_lists(vs_nvml_device device, struct vs_used *u)
 {
     enum said compute = add_list(nvml.compute, device, &u->process), graphics;
-    u->told = compute != NO_LIST;
+    u->answered = compute != NO_LIST;
     if (compute == WITH_BYTES)
         return compute;
     graphics = add_list(nvml.graphics, device, &u->process);

@@ -114,9 +114,9 @@ static bool ask(struct vs_recording *r, int device, uint64_t ns, struct vs_used 
         atomic_fetch_add_explicit(&r->unanswered, 1, memory_order_relaxed);
         return false;
     }
-    *used = (struct vs_used){q->process, q->whole, q->told};
+    *used = (struct vs_used){q->process, q->whole, q->answered};
     atomic_store_explicit(&q->state, FREE, memory_order_release);
-    return used->process != VS_BYTES_UNKNOWN || used->device != VS_BYTES_UNKNOWN || used->told;
+    return used->process != VS_BYTES_UNKNOWN || used->device != VS_BYTES_UNKNOWN || used->answered;
 }
 
 /* Relaxed loads: a stale one costs a question that is not asked, or one that waits in vain. */
@@ -172,7 +172,7 @@ bool vs_used_undecided(void)
 
 uint64_t vs_used_cost(const struct vs_used *before, const struct vs_used *after)
 {
-    if (!before->told || !after->told)
+    if (!before->answered || !after->answered)
         return VS_BYTES_UNKNOWN;
     if (after->process != VS_BYTES_UNKNOWN) /* not listed before: it had nothing on the device */
         return after->process - (before->process == VS_BYTES_UNKNOWN ? 0 : before->process);
@@ -222,7 +222,7 @@ void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device
         struct vs_used used = look(q->device);
         q->process = used.process;
         q->whole = used.device;
-        q->told = used.told;
+        q->answered = used.answered;
         if (!move(q, ANSWERING, ANSWERED))
             atomic_store_explicit(&q->state, FREE, memory_order_release); /* abandoned */
         syscall(SYS_futex, &q->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

@@ -72,7 +72,7 @@ static struct vs_used used_of(struct device *d)
 static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
 {
     d->around_ns = vs_clock_ns();
-    bool hidden = used.told && used.process == VS_BYTES_UNKNOWN && !d->listed;
+    bool hidden = used.answered && used.process == VS_BYTES_UNKNOWN && !d->listed;
     bool alone = hidden || (used.process != VS_BYTES_UNKNOWN && !vs_nvml_others(d->handle));
     if (ordinal >= 0 && ordinal < VS_ALONE_DEVICES)
         atomic_store_explicit(&vs_recording->alone_ns[ordinal], alone ? d->around_ns : 0,

@@ -31,8 +31,8 @@ struct vs_used {
     uint64_t process; /* NVML's of this pid; VS_BYTES_UNKNOWN: it does not list us */
     uint64_t device;  /* NVML's of the whole device; VS_BYTES_UNKNOWN: it can't say, or was not asked, as the
                          other one is known */
-    bool told;        /* NVML answered; where it did not list us then, we had no context on the device, or
-                         pids are hidden from us (containers) */
+    bool answered;    /* NVML answered; where it did not list us then, we had no context on the device, or
+                     pids are hidden from us (containers) */
 };
 
 /* What NVML says now of CUDA device DEVICE (an ordinal within the process; found by its UUID, so that

@@ -101,7 +101,7 @@ static _Atomic uint64_t loads_polled = 1; /* otherwise: how often vs_modules_ref
 
 uint64_t vs_module_loads(void)
 {
-    /* acquire: whoever runs code of a new object was told of it after the loader counted it */
+    /* acquire: a thread learns of a new object only after the loader has counted it */
     if (__builtin_expect(loads_word != NULL, 1))
         return __atomic_load_n(loads_word, __ATOMIC_ACQUIRE);
     return atomic_load_explicit(&loads_polled, memory_order_acquire);
@@ -238,7 +238,7 @@ static struct build_id find_build_id(const struct vs_object *object)
     struct build_id id = {NULL, 0};
     size_t count = 0;
     const ElfW(Phdr) *phdr = vs_image_phdrs(object->start, object->end - object->start, &count);
-    if (!phdr && !object->map->l_name[0]) { /* the main program's are told by the kernel */
+    if (!phdr && !object->map->l_name[0]) { /* the kernel passes the main program's */
         phdr = (const void *)getauxval(AT_PHDR);
         count = getauxval(AT_PHNUM);
     }

@@ -10,8 +10,8 @@
  *                     names and line copied into the journal                            (python_text.c)
  *
  * Every frame is walked over each time: a frame that lies where one lay before may have been left and entered
- * again by another line of its caller, and nothing in it would tell.  A frame's line is decoded once for each
- * (code object, instruction), when it is first seen, while the code object is surely alive.
+ * again by another line of its caller, and nothing in it would show that.  A frame's line is decoded once for
+ * each (code object, instruction), when it is first seen, while the code object is surely alive.
  *
  * Addresses of code objects come back as a rule when code is made and dropped.  From 3.12 on every code
  * object has a number of its own, which goes into the hash.  Before, what it points to has to do, and now and
@@ -21,7 +21,7 @@
  *   - the interpreter's end frees the states of other threads: nothing is read once it is finalizing.  A
  * daemon thread would have to be between that question and its last read, which is some 100 ns, while the
  *     interpreter goes through the microseconds from its own mark to the first free;
- *   - 3.10 to 3.12 tell each thread the main interpreter's state also inside a sub-interpreter: while there
+ *   - 3.10 to 3.12 give each thread the main interpreter's state also inside a sub-interpreter: while there
  * are several interpreters nothing is read;
  *   - in 3.11 and 3.12 a signal may interrupt the two instructions between which the innermost frame is not
  * set yet: that word is followed only where pages are readable and what they hold is a code object.
@@ -54,7 +54,7 @@
 static struct {
     struct vs_python layout;
     _Atomic uint32_t looking; /* vs_fork_number() of the process in which somebody looks for an interpreter */
-    _Atomic int told;
+    _Atomic int logged;       /* what was said last: 2 refused, 1 found */
     _Atomic bool refused;
     uint64_t loads; /* the loader's count at the last look */
     char why[160];
@@ -118,7 +118,7 @@ void vs_python_prepare(void)
         look();
     python.loads = loads;
     int say = python.refused ? 2 : vs_python_now() ? 1 : 0;
-    if (atomic_exchange(&python.told, say) != say)
+    if (atomic_exchange(&python.logged, say) != say)
         vs_log_verbose(say == 2 ? "no Python frames: %s" : "Python frames of CPython %s",
                        say == 2 ? python.why : python.layout.release);
     atomic_store_explicit(&python.looking, 0, memory_order_release);

@@ -25,7 +25,7 @@
 
 #include "block.h"
 
-/* How a version tells code objects apart (see vs_python_frame.identity). */
+/* How code objects of a version are distinguished (see vs_python_frame.identity). */
 enum vs_python_kind {
     VS_PYTHON_OBJECTS, /* 3.10: frames are objects; by what the code object points to */
     VS_PYTHON_STRUCTS, /* 3.11: likewise, frames are plain structures */
@@ -89,7 +89,7 @@ int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_
 uint32_t vs_python_line_310(const unsigned char *table, size_t length, int first, long unit);
 uint32_t vs_python_line_311(const unsigned char *table, size_t length, int first, long unit);
 
-/* The line that frame F is at, 0 where that cannot be told. */
+/* The line that frame F is at, 0 where that is unknown. */
 uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f);
 
 /* A str in UTF-8, cut at ROOM; bytes that Python smuggles as lone surrogates become themselves again.  0

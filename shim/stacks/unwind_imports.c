@@ -209,7 +209,7 @@ static int import_mutex_unlock(_Atomic unsigned *lock)
 
 static int import_mutex_init(_Atomic unsigned *lock, const void *attributes)
 {
-    atomic_store_explicit(lock, 0, memory_order_relaxed); /* nobody has been told of the mutex yet */
+    atomic_store_explicit(lock, 0, memory_order_relaxed); /* no other thread knows of the mutex yet */
     return 0;
 }
 

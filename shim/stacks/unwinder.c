@@ -143,7 +143,7 @@ void vs_unwinder_flush(void)
     unwinder.flush_cache(unwinder.address_space, 0, 0);
 }
 
-/* ---- self-test: a stack whose return addresses the compiler tells us ---- */
+/* ---- self-test: a stack whose return addresses we have from the compiler ---- */
 
 struct test_stack {
     void *inner_return, *outer_return;

@@ -17,8 +17,8 @@
 /* dlsym.S jumps through these two. */
 void *vs_dlsym_next, *vs_dlvsym_next;
 
-/* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can tell,
- * since all of them would come by here: the loader's list is read, of which only the part that the program
+/* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can find it,
+ * since every look-up leads here: the loader's list is read, of which only the part that the program
  * started with is walked.  AFTER_US false: whoever has it (we were loaded later than libc). */
 VS_NO_SANITIZE static void *walk_for_dlvsym(bool after_us)
 {

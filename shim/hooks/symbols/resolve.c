@@ -17,7 +17,7 @@
  * A look-up of a version finds nothing of ours, whose names carry none: where the driver is what it finds,
  * the wrapper is the answer, else the jump.
  *
- * A driver's function that we have no row for, but a name that we know with another suffix, is told
+ * A driver's function that we have no row for, but a name that we know with another suffix, is reported
  * (uncovered.c).
  *
  * Limits: dlerror() after a failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the

@@ -188,7 +188,7 @@ static void an_answer_is_of_the_device_that_was_asked_for(void **state)
     simulate(1000);
     errno = 77;
     assert_true(vs_used_now(3, &used));
-    assert_true(used.told && used.process == 3 << 10 && used.device == 3 << 20);
+    assert_true(used.answered && used.process == 3 << 10 && used.device == 3 << 20);
     assert_true(vs_nvml_used_bytes(5, &bytes, &source));
     assert_true(bytes == 5 << 10 && source == VS_SAMPLE_NVML_PROCESS);
     assert_int_equal(errno, 77);
@@ -211,7 +211,7 @@ static void nobody_waits_where_no_sampler_could_answer(void **state)
     recording.pid = getpid();
     inside = true;
     assert_true(milliseconds_of(&known, 0, &used) == 0 && !known);
-    assert_true(used.process == UNKNOWN_BYTES && used.device == UNKNOWN_BYTES && !used.told);
+    assert_true(used.process == UNKNOWN_BYTES && used.device == UNKNOWN_BYTES && !used.answered);
     assert_int_equal(recording.bell, 0);
     inside = false; /* and where one could, it does wait */
     assert_true(milliseconds_of(&known, 0, &used) == VS_QUERY_MS && !known);
