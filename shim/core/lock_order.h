@@ -20,13 +20,13 @@
 #define VS_LOCK_ORDER(X)                                                                                     \
     X(PROVIDED, "hooks/provided.c", "the provider: what it holds, to be recorded before anybody asks again") \
     X(IMPORTING, "arena/share/imports.c, changing", "another process and the driver, for memory of theirs")  \
-    X(ANSWERING, "arena/share/handover.c", "the system, for a socket and the thread that answers there")     \
+    X(ANSWERING, "arena/share/passing.c", "the system, for a socket and the thread that answers there")      \
     X(MAKING, "arena/device/served.c",                                                                       \
       "an arena that begins or ends, captures and exports that end with it")                                 \
     X(POOLS, "arena/torch/pools.c", "an arena: stream queues and blocks of a pool that ends")                \
     X(COUNTS, "arena/torch/counts.c",                                                                        \
       "an arena's figures, and the report of a block in the order of counting")                              \
-    X(STREAMS, "arena/cuda/streams.c", "an arena: the queue of a stream that ends")                          \
+    X(STREAMS, "arena/device/served.h", "an arena: the queue of a stream that ends")                         \
     X(EXPORTS, "arena/share/exports.c", "an arena: a block that is exported must not move on meanwhile")     \
     X(ARENA, "arena/core/state.h", "the backing: the driver, and which contexts reach the memory")           \
     X(CONTEXTS, "arena/cuda/contexts.c", "the driver, about primary contexts")                               \
