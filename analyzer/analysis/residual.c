@@ -37,8 +37,8 @@ static bool ends(const struct trace_cost *end, const struct trace_cost *c)
 /* What lives at a moment. */
 struct living {
     int64_t parts[RESIDUAL_PARTS];
-    int64_t untold;
-    bool contexts_told; /* a context lives, and the cost of each is known */
+    int64_t unmeasured;
+    bool contexts_measured; /* a context lives, and the cost of each is known */
 };
 
 static bool *alive_at(const struct trace_cost *costs, size_t n)
@@ -54,21 +54,21 @@ static bool *alive_at(const struct trace_cost *costs, size_t n)
 
 static struct living living_at(const struct trace_cost *costs, size_t n, int64_t t)
 {
-    struct living l = {.contexts_told = true};
+    struct living l = {.contexts_measured = true};
     size_t contexts = 0;
     while (n > 0 && costs[n - 1].t > t)
         n--;
     bool *alive = alive_at(costs, n);
     for (size_t i = 0; i < n; i++) {
-        bool told = costs[i].bytes != UNKNOWN;
+        bool measured = costs[i].bytes != UNKNOWN;
         if (!alive[i])
             continue;
         contexts += costs[i].kind == COST_CONTEXT;
-        l.contexts_told = l.contexts_told && (told || costs[i].kind != COST_CONTEXT);
-        l.untold += !told && costs[i].kind != COST_CONTEXT; /* that one is inferred */
-        l.parts[part_of(&costs[i])] += told ? costs[i].bytes : 0;
+        l.contexts_measured = l.contexts_measured && (measured || costs[i].kind != COST_CONTEXT);
+        l.unmeasured += !measured && costs[i].kind != COST_CONTEXT; /* that one is inferred */
+        l.parts[part_of(&costs[i])] += measured ? costs[i].bytes : 0;
     }
-    l.contexts_told = l.contexts_told && contexts > 0;
+    l.contexts_measured = l.contexts_measured && contexts > 0;
     free(alive);
     return l;
 }
@@ -118,14 +118,14 @@ static int64_t inferred_at(const struct trace_sample *first, const struct trace_
                            const struct trace_cost *costs, size_t n, const struct living *living)
 {
     struct living then = living_at(costs, n, first->t);
-    if (living->contexts_told || now->driver_used == 0)
+    if (living->contexts_measured || now->driver_used == 0)
         return UNKNOWN;
     int64_t rest = first->driver_used - first->reserved - sum_of(&then);
     return rest > 0 ? rest : 0;
 }
 
 static struct residual_moment moment_of(const struct trace_sample *s, const struct trace_sample *first,
-                                        const struct trace_cost *costs, size_t n, int64_t *untold)
+                                        const struct trace_cost *costs, size_t n, int64_t *unmeasured)
 {
     struct living l = living_at(costs, n, s->t);
     struct residual_moment m = {.t = s->t, .driver_used = s->driver_used, .reserved = s->reserved};
@@ -133,7 +133,7 @@ static struct residual_moment moment_of(const struct trace_sample *s, const stru
     memcpy(m.parts, l.parts, sizeof m.parts);
     m.inferred = inferred_at(first, s, costs, n, &l);
     m.unexplained = m.residual - sum_of(&l) - (m.inferred == UNKNOWN ? 0 : m.inferred);
-    *untold = l.untold;
+    *unmeasured = l.unmeasured;
     return m;
 }
 
@@ -163,8 +163,8 @@ struct residual residual_of(const struct trace_sample *samples, size_t n, const 
         return r;
     r.known = true;
     r.whole_device = strcmp(r.source, "nvml_process") != 0;
-    r.last = moment_of(last, first, costs, cost_count, &r.untold);
-    r.fullest = moment_of(fullest, first, costs, cost_count, &r.untold);
+    r.last = moment_of(last, first, costs, cost_count, &r.unmeasured);
+    r.fullest = moment_of(fullest, first, costs, cost_count, &r.unmeasured);
     return r;
 }
 

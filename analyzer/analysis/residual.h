@@ -43,7 +43,7 @@ struct residual {
     bool whole_device; /* the source counts every process on the device */
     const char *source;
     struct residual_moment fullest, last;
-    int64_t untold;      /* calls whose cost is not known: it is in unexplained */
+    int64_t unmeasured;  /* calls whose cost is not known: it is in unexplained */
     int64_t rss, pinned; /* greatest seen in any sample */
 };
 

@@ -105,11 +105,11 @@ static void print_notes(const struct residual *r, FILE *out)
         wrap_print(out, 4, 4,
                    "inferred: no context's cost was measured, so what the first sample shows beyond the rest "
                    "is taken for it");
-    if (r->untold > 0)
+    if (r->unmeasured > 0)
         wrap_print(out, 4, 4,
                    "%s could not be measured (other threads were at work, NVML did not answer, or asking had "
                    "taken its share of the time): in unexplained",
-                   units_count(r->untold, "call").s);
+                   units_count(r->unmeasured, "call").s);
     if (!r->whole_device && (r->fullest.residual < 0 || r->last.residual < 0))
         wrap_print(out, 4, 4,
                    "less used than reserved: in a container NVML's figure may be that of another process "
@@ -163,7 +163,7 @@ void report_residual_json(const struct residual *r, struct json *j)
     json_begin(j, "last", '{');
     moment_json(&r->last, j);
     json_end(j);
-    json_int(j, "calls_not_measured", r->known ? r->untold : UNKNOWN);
+    json_int(j, "calls_not_measured", r->known ? r->unmeasured : UNKNOWN);
     json_int(j, "host_rss_bytes", r->rss);
     json_int(j, "pinned_bytes", r->pinned);
     json_end(j);

@@ -104,7 +104,7 @@ static void measured_costs_have_rows_and_the_rest_is_unexplained(void **state)
     const int64_t *p = r.last.parts;
     assert_true(p[PART_CONTEXT] == 500 && p[PART_CODE] == 92 + 16 && p[PART_STREAM] == 70);
     assert_true(p[PART_GRAPH] == 7 && p[PART_PEER] == 3 && p[PART_LIMIT] == 200);
-    assert_true(r.last.unexplained == 1000 - 888 && r.last.inferred == UNKNOWN && r.untold == 0);
+    assert_true(r.last.unexplained == 1000 - 888 && r.last.inferred == UNKNOWN && r.unmeasured == 0);
     assert_whole(&r.last);
     assert_whole(&r.fullest);
 }
@@ -142,7 +142,7 @@ static void what_nobody_could_measure_is_said_and_never_guessed(void **state)
 {
     const struct trace_cost costs[] = {CONTEXT(1, CTX, 500), OVERHEAD(CODE, 20, UNKNOWN, CTX)};
     struct residual r = residual_of(two, 2, costs, 2);
-    assert_true(r.untold == 1 && r.last.parts[PART_CODE] == 0 && r.last.unexplained == 500);
+    assert_true(r.unmeasured == 1 && r.last.parts[PART_CODE] == 0 && r.last.unexplained == 500);
 }
 
 static void a_context_that_was_not_measured_is_inferred_from_the_first_sample(void **state)
@@ -150,7 +150,7 @@ static void a_context_that_was_not_measured_is_inferred_from_the_first_sample(vo
     const struct trace_cost costs[] = {CONTEXT(1, CTX, UNKNOWN), OVERHEAD(CODE, 5, 92, CTX),
                                        OVERHEAD(CODE, 20, 100, CTX)};
     struct residual r = residual_of(two, 2, costs, 3), old = without_costs(two, 2);
-    assert_true(r.untold == 0);
+    assert_true(r.unmeasured == 0);
     assert_true(r.last.inferred == 600 - 92 && r.last.parts[PART_CODE] == 192);
     assert_true(r.last.unexplained == 1000 - 508 - 192);
     assert_true(old.last.inferred == 600 && old.last.unexplained == 400); /* no such events at all */

@@ -27,7 +27,7 @@
 
 #define UNKNOWN_BYTES VS_BYTES_UNKNOWN
 
-/* ---- what ask.c needs of its neighbours ---- */
+/* ---- what query.c needs of its neighbours ---- */
 
 static struct vs_recording recording;
 struct vs_recording *_Atomic vs_recording = &recording;
