@@ -7,6 +7,7 @@
 #ifndef VS_CORE_ARCH_TAIL_JUMP_H
 #define VS_CORE_ARCH_TAIL_JUMP_H
 
+/* clang-format off: these are instructions */
 #if defined(__x86_64__)
 
         .macro  look_up name, ours, ask, next, arguments
