@@ -1,13 +1,14 @@
 /*
- * tail_jump.h - assembler only: look_up NAME, OURS, ASK, NEXT, ARGUMENTS makes the exported function NAME (also called
- * OURS), which calls ASK with its own 2 or 3 ARGUMENTS and, behind them, the address that it was called from.  ASK
- * comes back with two registers.  The second one says whether the first is the answer; if not, all is as it was at the
- * call, and NEXT, a pointer, is jumped to.
+ * tail_jump.h - assembler only: look_up NAME, OURS, ASK, NEXT, ARGUMENTS makes the exported function NAME
+ * (also called OURS), which calls ASK with its own 2 or 3 ARGUMENTS and, behind them, the address that it was
+ * called from.  ASK comes back with two registers.  The second one says whether the first is the answer; if
+ * not, all is as it was at the call, and NEXT, a pointer, is jumped to.
  */
 #ifndef VS_CORE_ARCH_TAIL_JUMP_H
 #define VS_CORE_ARCH_TAIL_JUMP_H
 
-/* clang-format off: these are instructions */
+/* These are instructions, which the formatter would read as C. */
+/* clang-format off */
 #if defined(__x86_64__)
 
         .macro  look_up name, ours, ask, next, arguments
