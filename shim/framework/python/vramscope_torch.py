@@ -51,6 +51,7 @@ _torch = None
 _graph_task = None  # -1 outside of the autograd engine
 _off = False
 _heads = vramscope_heads.heads
+_layers = vramscope_layers.indices
 _not_called_told = False
 _graphs_left = 32  # that are looked at for a cross-entropy
 
@@ -188,8 +189,10 @@ def _end_outermost(t, failed):
 
 
 def _wrap_call_in_layers(call):
-    """As _wrap_call, and says which module is open."""
-    indices, index = vramscope_layers.indices, vramscope_layers.index
+    """As _wrap_call, and says which module is open.
+
+    CALL is all that it closes over: Dynamo guards what a function closes over, whether it comes to use it or not.
+    """
 
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
@@ -205,8 +208,8 @@ def _wrap_call_in_layers(call):
             outermost = not _off and _guarded(_begin_outermost, self)
         cell = t.cell
         outer = cell[0]
-        number = indices.get(key)
-        cell[0] = index(self) if number is None else number
+        number = _layers.get(key)
+        cell[0] = vramscope_layers.index(self) if number is None else number
         failed = True
         try:
             result = call(self, *args, **kwargs)
@@ -514,7 +517,8 @@ def install(torch):
     for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_layers, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
-    vramscope_dynamo.skip(_guarded, all_within=True)  # all else that the wrappers call
+    for function in (_guarded, vramscope_layers.index, vramscope_layers.new_cell, _Thread.__init__):
+        vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)
 
