@@ -142,7 +142,7 @@ struct trace_live { /* bytes held at the device's allocated peak */
     const char *phase, *category, *owner;
     const char *line; /* "FILE:LINE FUNCTION", the program's own innermost; NULL without Python frames */
     const char *layer, *layer_type; /* path of modules or ranges, the module's class; NULL: none */
-    const char *role; /* what the block is for; NULL: it was not followed */
+    const char *role;               /* what the block is for; NULL: it was not followed */
 };
 
 struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */

@@ -21,7 +21,7 @@
  * `api` is the row of driver.def that made the event (enum vs_api), so that a list of events says which entry
  * point was called.  X(number, NAME, "name as the database shows it") */
 #define VS_OPS(X)                                                                                            \
-    /* driver memory with an address: address, size, arg0 = stream (0: none), arg1 = api | VS_CALLED_BY */                                                                                                          \
+    /* driver memory with an address: address, size, arg0 = stream (0: none), arg1 = api | VS_CALLED_BY */   \
     X(1, ALLOC, "alloc")                                                                                     \
     /* address, size 0 (the ledger pairs it), arg0 = stream, arg1 = api; appended BEFORE the real call    */ \
     X(2, FREE, "free")                                                                                       \

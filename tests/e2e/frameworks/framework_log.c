@@ -42,8 +42,8 @@ void vs_journal_lost_range(struct vs_journal *j) {}
 void vs_journal_lost_birth(struct vs_journal *j) {}
 struct vs_suppliers vs_suppliers; /* no stacks: nobody asks */
 
-uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function, uint32_t file,
-                                uint32_t line)
+uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
+                                uint32_t file, uint32_t line)
 {
     return 0;
 }
