@@ -85,6 +85,9 @@ static void futex_wake(_Atomic uint32_t *word)
 
 static void failed(struct drain *d, const char *why)
 {
+    size_t named = strlen(d->r->database);
+    if (strncmp(why, d->r->database, named) == 0 && strncmp(why + named, ": ", 2) == 0)
+        why += named + 2; /* what could not be opened is named in the reason already */
     if (!d->failure_said)
         vs_log(
             "can't write %s: %s; events stay in %s and are tried again; after the end: vramscope recover %s",

@@ -59,7 +59,7 @@ complete() {
 
 # the database's disk is full after a while: everything is in the journal, as far as that goes
 mkdir -p "$dir/journals"
-place database 256k
+place database 512k
 limit=60
 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/quiet.db" "$tests/prog_caching" native 20000 >"$dir/quiet" 2>/dev/null
 new_run
@@ -84,7 +84,7 @@ expect_sql "SELECT count(*) FROM loss WHERE code <> 'thinned'" 0
 
 # the same with a ring that is much too small for it: what did not fit is counted, and nobody waits for it
 umount "$place"
-place database 256k
+place database 512k
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)
 rm -f "$dir"/journals/*
 before=$(date +%s%N)
