@@ -61,8 +61,10 @@ class Tables:
         """Those about the file are of process 0, the others of a process that was recorded."""
         processes = {p.id for p in self.r.table("process")}
         for m in self.r.table("meta"):
-            if m.process not in ({0} if m.key in ("schema_version", "version") else processes):
+            if m.process not in ({0} if m.key in ("schema_version", "version", "named_frames") else processes):
                 self.complain(f"meta {m.key}: of process {m.process}")
+            if m.key == "named_frames" and not 0 <= m.value <= len(self.r.table("frame")):
+                self.complain(f"meta named_frames: {m.value} of {len(self.r.table('frame'))}")
         for p in self.r.table("process"):
             for what, least in (("pid", 1), ("rank", 0), ("local_rank", 0), ("world_size", 1)):
                 value = getattr(p, what)
