@@ -117,7 +117,8 @@ static void fold_numbered(struct member *m, size_t n)
         m[i].number = m[i].stem == 0 && m[i].place->name[0];
         m[i].folded = true;
     }
-    qsort(m, n, sizeof *m, by_row);
+    if (n > 0)
+        qsort(m, n, sizeof *m, by_row);
     for (size_t from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && !by_row(&m[from], &m[to]); to++) {
         }

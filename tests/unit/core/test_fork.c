@@ -60,7 +60,8 @@ static void all_threads_of_a_process_are_told_one_number(void **state)
 static int numbers_differ(pid_t (*make)(void), const uint32_t *seen, int n)
 {
     uint32_t now = vs_fork_number(), line[8];
-    memcpy(line, seen, (size_t)n * sizeof *seen);
+    for (int i = 0; i < n; i++)
+        line[i] = seen[i];
     for (int i = 0; i < n; i++)
         if (line[i] == now || now == 0)
             return 1;

@@ -76,14 +76,6 @@ static inline const char *standin_string(uint32_t id)
     return id ? standin.strings[id] : "";
 }
 
-static inline void *standin_keep(size_t size)
-{
-    void *p = malloc(size);
-    if (!p)
-        abort();
-    return p;
-}
-
 /* torch.c's: it is in the same archive */
 uint64_t vs_record(struct vs_event *event)
 {

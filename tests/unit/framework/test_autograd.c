@@ -197,9 +197,11 @@ static void a_node_is_called_by_the_last_word_of_its_type(void **state)
         {"4Node", "Node"},
         {"99Node", "99Node"}, /* no name at all: as it is */
         {"", "?"}};
+    static struct fake_type types[sizeof names / sizeof *names]; /* their addresses are remembered */
+    static struct fake_class classes[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct fake_type *type = standin_keep(sizeof *type);
-        struct fake_class *class = standin_keep(sizeof *class);
+        struct fake_type *type = &types[i];
+        struct fake_class *class = &classes[i];
         *type = (struct fake_type){NULL, names[i][0]};
         *class = (struct fake_class){type, {NULL}};
         struct fake_node n = {.table = class->functions, .number = UINT64_MAX};
