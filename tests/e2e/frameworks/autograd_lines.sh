@@ -8,7 +8,7 @@ python=${TEST_PYTHON:-python3}
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
 limit=120
-export TORCHINDUCTOR_CACHE_DIR=$dir/inductor
+export TORCHINDUCTOR_CACHE_DIR=$dir/inductor TMPDIR=$dir # the precompiled headers go into the latter
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
 plain_shim=$shim
 shim=$shim:$dir/cpu_blocks.so
