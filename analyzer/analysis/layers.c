@@ -117,8 +117,7 @@ static void fold_numbered(struct member *m, size_t n)
         m[i].number = m[i].stem == 0 && m[i].place->name[0];
         m[i].folded = true;
     }
-    if (n > 0)
-        qsort(m, n, sizeof *m, by_row);
+    qsort(m, n, sizeof *m, by_row);
     for (size_t from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && !by_row(&m[from], &m[to]); to++) {
         }
@@ -198,6 +197,8 @@ static struct group *groups_in(struct place *const *places, size_t n, const char
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < places[i]->n; k++)
             *PUSH(m, members) = (struct member){.place = places[i]->inside[k]};
+    if (members == 0)
+        return NULL;
     fold_numbered(m, members);
     for (size_t from = 0, to; from < members; from = to) {
         for (to = from + 1; to < members && !by_row(&m[from], &m[to]); to++) {
