@@ -18,13 +18,13 @@
 #include <sys/mman.h>
 
 #include "access/kernels.h"
+#include "handle_table.h"
 #include "graph_nodes.h"
 #include "record/record.h"
 
 #define EXECS     4096u
 #define PROBES    64u
 #define DEPTH_MAX 8
-#define GONE      1u
 #define FIRST     1024u /* words that a list has room for at first */
 
 /* enumerators of later headers, by number */
@@ -273,24 +273,11 @@ static void read_graph(struct reading *r, CUgraph graph, int depth)
     munmap(nodes, bytes);
 }
 
-/* ---- the table; as in graph.c ---- */
+/* ---- the table of executable graphs ---- */
 
 static struct slot *probe(CUgraphExec exec, bool claim)
 {
-    uintptr_t key = (uintptr_t)exec;
-    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < PROBES; i++, at++) {
-        struct slot *s = &execs[at % EXECS];
-        uintptr_t seen = atomic_load_explicit(&s->exec, memory_order_relaxed);
-        if (claim && (seen == 0 || seen == GONE) &&
-            atomic_compare_exchange_strong_explicit(&s->exec, &seen, key, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            return s;
-        if (seen == key)
-            return s;
-        if (!claim && seen == 0)
-            return NULL;
-    }
-    return NULL;
+    return vs_handle_slot(execs, sizeof *execs, EXECS, PROBES, exec, claim);
 }
 
 void vs_given_graph_gone(CUgraphExec exec)
@@ -299,7 +286,7 @@ void vs_given_graph_gone(CUgraphExec exec)
     if (s == NULL)
         return;
     struct list *l = atomic_exchange_explicit(&s->list, NULL, memory_order_acquire);
-    atomic_store_explicit(&s->exec, GONE, memory_order_relaxed);
+    atomic_store_explicit(&s->exec, VS_HANDLE_GONE, memory_order_relaxed);
     end_list(l);
 }
 

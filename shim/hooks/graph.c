@@ -29,12 +29,12 @@
 #include "events.h"
 #include "graph_nodes.h"
 #include "graph_read.h"
+#include "handle_table.h"
 #include "meminfo.h"
 #include "place.h"
 #include "record/record.h"
 #define EXECS      4096u
 #define PROBES     64u
-#define GONE       1u
 #define AUTO_FREES 1u /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
 
 struct vs_graph_exec {
@@ -58,21 +58,7 @@ static _Atomic uint64_t reserved[64]; /* by device, as last recorded */
 
 static struct slot *probe(CUgraphExec exec, bool claim)
 {
-    uintptr_t key = (uintptr_t)exec;
-    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < PROBES; i++, at++) {
-        struct slot *s = &execs[at % EXECS];
-        uintptr_t seen = atomic_load_explicit(&s->exec, memory_order_relaxed);
-        /* relaxed: the entry is published by its own pointer */
-        if (claim && (seen == 0 || seen == GONE) &&
-            atomic_compare_exchange_strong_explicit(&s->exec, &seen, key, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            return s;
-        if (seen == key)
-            return s;
-        if (!claim && seen == 0)
-            return NULL;
-    }
-    return NULL;
+    return vs_handle_slot(execs, sizeof *execs, EXECS, PROBES, exec, claim);
 }
 
 static struct vs_graph_exec *entry_of(CUgraphExec exec)
@@ -88,7 +74,7 @@ static void forget(CUgraphExec exec)
     if (s == NULL)
         return;
     struct vs_graph_exec *entry = atomic_exchange_explicit(&s->entry, NULL, memory_order_acquire);
-    atomic_store_explicit(&s->exec, GONE, memory_order_relaxed);
+    atomic_store_explicit(&s->exec, VS_HANDLE_GONE, memory_order_relaxed);
     if (entry != NULL)
         munmap(entry, entry->mapped);
 }

@@ -7,6 +7,7 @@
  * own (a fork's child) starts with an empty table.
  */
 #include "place.h"
+#include "handle_table.h"
 
 #include <string.h>
 
@@ -21,7 +22,6 @@ struct slot {
     _Atomic uint32_t value; /* KNOWN | (device + 1) << 8 | journal context id; 0: not yet */
 };
 #define KNOWN 0x80000000u
-#define GONE  1u /* a key that no context has: the slot of a destroyed one */
 
 static struct slot slots[SLOTS];
 static _Atomic uint64_t announced; /* bit per device ordinal */
@@ -44,24 +44,10 @@ static struct vs_journal *journal(void)
     return j;
 }
 
-/* The slot that holds CONTEXT, or with `claim` a free one made its own; NULL where there is none.  Relaxed
- * throughout: the value beside the key is complete in itself (one word), and 0 until it is stored. */
+/* The value beside the key is one word, and 0 until it is stored. */
 static struct slot *probe(CUcontext context, bool claim)
 {
-    uintptr_t key = (uintptr_t)context;
-    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
-        struct slot *s = &slots[at % SLOTS];
-        uintptr_t seen = atomic_load_explicit(&s->context, memory_order_relaxed);
-        if (claim && (seen == 0 || seen == GONE) &&
-            atomic_compare_exchange_strong_explicit(&s->context, &seen, key, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            return s;
-        if (seen == key) /* found, or claimed for the same context by another thread just now */
-            return s;
-        if (!claim && seen == 0)
-            return NULL;
-    }
-    return NULL;
+    return vs_handle_slot(slots, sizeof *slots, SLOTS, SLOTS, context, claim);
 }
 
 static struct slot *slot_of(CUcontext context)
@@ -146,7 +132,7 @@ void vs_place_forget(CUcontext context)
     while (context != NULL &&
            (s = probe(context, false)) != NULL) { /* two, where two threads claimed at once */
         atomic_store_explicit(&s->value, 0, memory_order_relaxed);
-        atomic_store_explicit(&s->context, GONE, memory_order_relaxed);
+        atomic_store_explicit(&s->context, VS_HANDLE_GONE, memory_order_relaxed);
     }
     vs_context_id_forget(context);
 }

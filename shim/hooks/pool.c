@@ -13,6 +13,7 @@
 #include "events.h"
 
 #include "graph_nodes.h"
+#include "handle_table.h"
 #include "meminfo.h"
 #include "place.h"
 #include "provided.h"
@@ -27,7 +28,6 @@ struct slot {
     _Atomic uint32_t kind;     /* KNOWN | space << 8 | (device + 1); 0: not yet */
 };
 #define KNOWN 0x80000000u
-#define GONE  1u /* a key that no pool has: the slot of a destroyed one */
 
 static struct slot slots[SLOTS];
 static _Atomic(CUmemoryPool) current_pool[64]; /* by device, NULL: ask */
@@ -38,25 +38,10 @@ struct pool_kind {
     int8_t device;
 };
 
-/* The slot that holds POOL, or with `claim` a free one made its own; NULL where there is none.  Relaxed
- * throughout: each field is one word, complete in itself, and `kind` is 0 until it is known.  Two threads
- * that claim at once may leave two slots for a pool: one is then never found again. */
+/* `kind` is 0 until it is known. */
 static struct slot *probe(CUmemoryPool pool, bool claim)
 {
-    uintptr_t key = (uintptr_t)pool;
-    for (uint32_t i = 0, at = (uint32_t)((key >> 4) * 2654435761u); i < SLOTS; i++, at++) {
-        struct slot *s = &slots[at % SLOTS];
-        uintptr_t seen = atomic_load_explicit(&s->pool, memory_order_relaxed);
-        if (claim && (seen == 0 || seen == GONE) &&
-            atomic_compare_exchange_strong_explicit(&s->pool, &seen, key, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            return s;
-        if (seen == key)
-            return s;
-        if (!claim && seen == 0)
-            return NULL;
-    }
-    return NULL;
+    return vs_handle_slot(slots, sizeof *slots, SLOTS, SLOTS, pool, claim);
 }
 
 static struct slot *slot_of(CUmemoryPool pool)
@@ -240,7 +225,7 @@ void vs_pool_destroyed(CUmemoryPool pool)
     if (atomic_exchange_explicit(&s->reserved, 0, memory_order_relaxed) != 0)
         record_reserved(pool, device, 0, 0);
     atomic_store_explicit(&s->kind, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->pool, GONE, memory_order_relaxed);
+    atomic_store_explicit(&s->pool, VS_HANDLE_GONE, memory_order_relaxed);
 }
 
 void vs_pool_imported(CUmemoryPool pool)

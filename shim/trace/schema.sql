@@ -522,7 +522,7 @@ CREATE VIEW allocation AS
 -- why the device may have used it without a use here, so that it is not known to have been idle: 'stored' its address was copied into device
 -- memory, 'reachable' work that finds addresses in memory (communication, batched and grouped products, what nobody can look into) ran while it lived,
 -- or the processor uses it too, 'partial' it was not followed all its life.  Where it is NULL, there was no use before first_use_ns, none after last_use_ns,
--- and none in between for idle_ns; what a kernel is given need not be an address, so there may have been less use than this
+-- and none in between for idle_ns, but for words that a stream writes or waits for (cuStreamWriteValue) and textures, which are not followed; what a kernel is given need not be an address, so there may have been less use than this
 CREATE VIEW block_use AS
   SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.device AS device,
     CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes, (SELECT name FROM phase WHERE id = e.phase) AS phase, e.stack AS stack,
