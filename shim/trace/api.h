@@ -1,7 +1,7 @@
 /*
  * api.h - the driver entry points that events name (event.h: `api`), expanded from driver.def.
  *
- * Knows no CUDA header: of each row only the number and the symbol are used here.
+ * This header needs no CUDA header: it uses only the number and the symbol of each row.
  */
 #ifndef VS_TRACE_API_H
 #define VS_TRACE_API_H

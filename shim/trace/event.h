@@ -1,5 +1,5 @@
 /*
- * event.h - the one fixed-size record that everything in vramscope is made from.
+ * event.h - the one record, of fixed size, that everything else is derived from.
  *
  * A hook, a framework report or a marker becomes one `struct vs_event` in the journal's ring; the ledger
  * turns the ordered events into curves; the store writes them as rows.  This header is shared by the shim,
@@ -25,7 +25,7 @@
     X(1, ALLOC, "alloc")                                                                                     \
     /* address, size 0 (the ledger pairs it), arg0 = stream, arg1 = api; appended BEFORE the real call    */ \
     X(2, FREE, "free")                                                                                       \
-    /* the free whose ring sequence is in arg0 failed with `status`: its bytes come back */                  \
+    /* the free whose ring sequence is in arg0 failed with `status`: its bytes count again */                \
     X(3, FREE_FAILED, "free_failed")                                                                         \
     /* physical VMM memory: address = handle, size, arg0 = location type << 32 | location id, arg1 = api |   \
      * VS_CALLED_BY */                                                                                       \
@@ -41,7 +41,7 @@
     X(9, VA_RESERVE, "va_reserve")  /* address, size, arg1 = api */                                          \
     X(10, VA_FREE, "va_free")       /* address, size, arg1 = api */                                          \
     X(11, SET_ACCESS, "set_access") /* address, size, arg0 = number of descriptors, arg1 = api */            \
-    /* a memory pool's reserved bytes as asked of the driver: address = pool handle, size = those bytes, */  \
+    /* a pool's reserved bytes, queried from the driver: address = pool handle, size = those bytes, */       \
     /* arg0 = bytes used.  A sample, and labelled so */                                                      \
     /* (a device's graph memory: address = VS_GRAPH_POOL of the device, space GRAPH) */                      \
     X(12, POOL_RESERVED, "pool_reserved")                                                                    \
@@ -49,12 +49,12 @@
      * free node), arg0 = graph or captured stream, arg1 = api */                                            \
     X(13, GRAPH_NODE, "graph_node")                                                                          \
     /* physical memory (arg0 = handle) bound into an object without an address: a sparse array or a          \
-     * multicast object.  address = the object, size, arg1 = where in it (a key that is equal for the same   \
+     * multicast object.  address = the object, size, arg1 = the place in it (a key, equal for the same      \
      * place).  Like a mapping it keeps the memory alive */                                                  \
     X(14, BIND, "bind")                                                                                      \
     X(15, UNBIND, "unbind") /* address = object, size, arg1 = key; appended before the real call */          \
     /* address = CUcontext, device, arg0 = enum vs_context_kind, arg1 = api, size = device bytes that its    \
-     * creation took, as the driver's own figure moved (VS_BYTES_UNKNOWN: nobody could say) */               \
+     * creation took, by the change of the driver's own figure (VS_BYTES_UNKNOWN: no figure) */              \
     X(16, CONTEXT_CREATE, "context_create")                                                                  \
     /* address = CUcontext, arg1 = api; appended before the real call, ends what the context owned */        \
     X(17, CONTEXT_DESTROY, "context_destroy")                                                                \
@@ -68,7 +68,7 @@
     /* own allocator's, and arg1 = stream */                                                                 \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
-    X(22, BLOCK_OOM, "oom") /* size = bytes asked for, arg0 / arg1 as above */                               \
+    X(22, BLOCK_OOM, "oom") /* size = bytes requested, arg0 / arg1 as above */                               \
     /* a limit of the context was set: address = CUlimit, arg0 = its new value, size = device bytes by which \
      * the driver's figure moved (two's complement; VS_BYTES_UNKNOWN as above), arg1 = api */                \
     X(23, LIMIT, "limit")                                                                                    \
@@ -97,8 +97,8 @@
     /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \
     /* address = pinned bytes */                                                                             \
     X(40, SAMPLE, "sample")                                                                                  \
-    /* what a library's own pool says of itself: address = id of the library's name, size = bytes in use,    \
-     * arg0 = the most so far (VS_BYTES_UNKNOWN: it does not say), arg1 = bytes that it holds (likewise).    \
+    /* a library's own pool as it reports itself: address = id of the library's name, size = bytes in use,   \
+     * arg0 = the most so far (VS_BYTES_UNKNOWN: not reported), arg1 = bytes that it holds (likewise).       \
      * No row of ev */                                                                                       \
     X(41, POOL_USE, "pool_use")                                                                              \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
@@ -106,9 +106,9 @@
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \
      * several); address = handle, size */                                                                   \
     X(51, PHYS_FREED, "phys_freed")                                                                          \
-    /* made by the ledger only: an address was handed out again, so its owner's free was not seen */         \
+    /* made by the ledger only: an address was handed out again, so the free of its last block was missed */ \
     X(52, FREE_MISSED, "free_missed")                                                                        \
-    /* made by the ledger only: its context was destroyed, and it with it; address, size */                  \
+    /* made by the ledger only: an allocation ended with its context; address, size */                       \
     X(53, CONTEXT_FREED, "context_freed")
 
 enum vs_op {
@@ -133,7 +133,7 @@ enum vs_op {
     X(10, GRAPH, "graph")          /* allocated by a graph's memory node, alive beyond its launch */         \
     X(11, MULTICAST,                                                                                         \
       "multicast")        /* a multicast object: an address for several devices' memory, none of its own */  \
-    X(12, ARENA, "arena") /* a block that our own allocator gave, out of memory that it holds */
+    X(12, ARENA, "arena") /* a block of the arena's, out of memory that it holds */
 
 enum vs_space {
 #define X(n, NAME, text) VS_SPACE_##NAME = n,
@@ -141,12 +141,13 @@ enum vs_space {
 #undef X
 };
 
-/* Whose code asked for driver memory, as far as the address that the call returns to shows it
- * (hooks/caller.c): in the upper bits of arg1, whose lower 16 are the api. */
+/* Whose code requested driver memory, as far as the call's return address shows it (hooks/caller.c): in the
+ * upper bits of arg1, whose lower 16 are the api. */
 enum vs_caller {
     VS_CALLER_UNKNOWN = 0,
-    VS_CALLER_CARVER = 1, /* a caching allocator that reports its blocks: everything it asks for is managed */
-    VS_CALLER_POOL = 2 /* a library whose pool reports nothing: what it holds is reserved, its use unknown */
+    VS_CALLER_CARVER = 1, /* a caching allocator that reports its blocks: all its requests are managed */
+    VS_CALLER_POOL = 2 /* a library whose pool reports nothing: its memory is reserved, how much of it is used
+                          is unknown */
 };
 #define VS_CALLED_BY(caller) ((uint64_t)(caller) << 16)
 #define VS_CALLER_OF(arg1)   ((enum vs_caller)((arg1) >> 16 & 0xff))
@@ -160,14 +161,14 @@ enum vs_sample_source {
     VS_SAMPLE_NVML_PROCESS = 1, /* NVML's figure for this pid */
     VS_SAMPLE_MEMINFO = 2,      /* cuMemGetInfo: total - free of the whole device, other processes included */
     VS_SAMPLE_NVML_DEVICE = 3,  /* NVML's figure for the whole device */
-    VS_SAMPLE_OOM = 4, /* cuMemGetInfo right after the driver refused memory, by the thread that was refused;
-                         address = what it had free.  A fact of that out-of-memory, not of the curve */
-    VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, asked right after VS_SAMPLE_OOM */
+    VS_SAMPLE_OOM = 4, /* cuMemGetInfo right after the driver refused memory, on the refused thread; address =
+                          free bytes.  It belongs to that out-of-memory, not to the curve */
+    VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, queried right after VS_SAMPLE_OOM */
 };
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
 
-/* What took device memory that nobody asked for.  X(number, NAME, "name as reports show it") */
+/* What took device memory that no call requested.  X(number, NAME, "name as reports show it") */
 #define VS_OVERHEADS(X)                                                                                      \
     X(1, CODE, "code")     /* kernels and static data loaded at first use, the kernels' local memory */      \
     X(2, STREAM, "stream") /* streams and their queues */                                                    \
@@ -180,7 +181,7 @@ enum vs_overhead {
 #undef X
 };
 
-/* What the arena of a device has done so far, and what it is like now.  X(NAME, column of the database) */
+/* What the arena of a device has done so far, and its present state.  X(NAME, column of the database) */
 #define VS_ARENA_FIGURES(X)                                                                                  \
     X(NUMBER, "number")                                                                                      \
     X(MALLOCS, "mallocs")                                                                                    \

@@ -1,9 +1,9 @@
 /*
- * loss.h - the kinds of row in table `loss`: what a recording lacks, each with a code that programs compare.
+ * loss.h - the kinds of row in table `loss`, which say what a recording lacks; programs compare their codes.
  *
- * A code is part of the format: it is never renamed or used again for something else.  The text beside it is
- * for people and may change with any version; nothing decides by it.  A list of X(NAME, code, text); text
- * NULL where the text of each row is its own.
+ * A code is part of the format: it is never renamed or reused for something else.  The text beside it is for
+ * people and may change with any version; no code compares it.  A list of X(NAME, code, text); text NULL
+ * where the text of each row is its own.
  */
 #ifndef VS_TRACE_LOSS_H
 #define VS_TRACE_LOSS_H
@@ -28,11 +28,11 @@
     X(HELD_LOG, "held_log",                                                                                  \
       "a reader kept a transaction open: until it ended the log beside the database (-wal) grew, past "      \
       "VRAMSCOPE_MAX_BYTES if need be")                                                                      \
-    /* no loss: left out on purpose, and counted */                                                          \
+    /* not lost: left out on purpose, and counted */                                                         \
     X(THINNED, "thinned",                                                                                    \
       "thinned, not lost: counted in every total and peak, but there was no room for its row "               \
       "(VRAMSCOPE_MAX_BYTES)")                                                                               \
-    /* a gap: calls may have gone past the recording, and nobody knows which */                              \
+    /* a gap: calls may have bypassed the recording, and it is not known which */                            \
     X(NOT_COVERED, "not_covered", NULL)                                                                      \
     X(JOURNAL_CUT, "journal_cut",                                                                            \
       "not covered: the journal was truncated by another program, and the recording ended there")

@@ -1,15 +1,16 @@
 /*
- * access.c - the rows that say when the device was given a block: handed out, and taken back.
+ * access.c - hands out the rows that record when the device was given a block, and takes them back.
  *
- * A row is its block's from its birth until what it says has been committed to the database: the free names
- * the row in its event (field `stack`), and the writer gives it back behind the commit.  So a process that is
- * killed leaves in its journal what is known of every block, living or freed and not yet written.
+ * A block keeps its row from its birth until the row's contents are committed to the database: the event of
+ * the free names the row (field `stack`), and the writer gives it back after the commit.  So the journal of
+ * a killed process still has the row of every block that lives, or was freed and is not written yet.
  *
  *      take() --> born, used, used, ... --> free, in the ring --> written, committed --> give()
  *
- * Vacant rows are a list through their `next`, with a count of changes in the upper half of its head, so that
- * a head that comes back is told from one that stayed (the list is the owner's, in private memory).  Rows
- * that were never taken are handed out in order.  No lock, no allocation; any thread and any signal handler.
+ * Vacant rows form a list through their `next`, whose head lies in the owner's private memory.  The upper
+ * half of the head counts changes, so that a compare-and-swap fails when the same row was taken and given
+ * back meanwhile (ABA).  Rows that were never taken are handed out in order.  No lock, no allocation; any
+ * thread and any signal handler.
  */
 #include "format.h"
 
@@ -35,7 +36,7 @@ uint32_t vs_journal_access_rows(const struct vs_journal *j)
 static uint32_t take_new(struct vs_journal *j)
 {
     _Atomic uint64_t *rows = &j->header->rows[VS_SEC_ACCESSES];
-    /* Relaxed: it hands out numbers.  It stops at the capacity, so that it never wraps. */
+    /* Relaxed: the counter only hands out numbers.  It stops at the capacity, so that it never wraps. */
     uint64_t id = atomic_load_explicit(rows, memory_order_relaxed);
     do {
         if (id >= j->capacity[VS_SEC_ACCESSES])
@@ -47,13 +48,13 @@ static uint32_t take_new(struct vs_journal *j)
 
 uint32_t vs_journal_access_take(struct vs_journal *j)
 {
-    /* Acquire: pairs with give(); what its last user read of the row was read before we write. */
+    /* Acquire, pairs with give(): the row's last user has finished reading it before we write to it. */
     uint64_t head = atomic_load_explicit(&j->vacant, memory_order_acquire);
     for (;;) {
         struct vs_access_row *row = vs_journal_access(j, (uint32_t)head);
         if (row == NULL)
             return take_new(j);
-        /* Of a row that another thread takes meanwhile this is any number, and the swap fails. */
+        /* If another thread takes the row meanwhile this may be any number; the swap then fails. */
         uint64_t next = __atomic_load_n(&row->next, __ATOMIC_RELAXED) | ((head >> 32) + 1) << 32;
         if (atomic_compare_exchange_weak_explicit(&j->vacant, &head, next, memory_order_acquire,
                                                   memory_order_acquire))
@@ -72,7 +73,7 @@ void vs_journal_access_give(struct vs_journal *j, uint32_t id)
     do {
         __atomic_store_n(&row->next, (uint32_t)head, __ATOMIC_RELAXED);
         now = id | ((head >> 32) + 1) << 32;
-        /* Release: what was read of the row was read before the next block's birth writes it. */
+        /* Release: our reads of the row come before the writes of its next user. */
     } while (!atomic_compare_exchange_weak_explicit(&j->vacant, &head, now, memory_order_release,
                                                     memory_order_relaxed));
 }

@@ -1,13 +1,13 @@
 /*
- * claim.h - a place in the ring for one event, as long as nothing is out of the ordinary.
+ * claim.h - claims a slot of the ring inline, in the usual case.
  *
  *      uint64_t seq;
  *      if (vs_ring_claim(ring, &seq)) { fill the slot; vs_ring_publish(ring, seq) }   else
  * vs_journal_append()
  *
- * What vs_journal_append does where there is room, nobody is in the way and no event was ever lost, inline
- * and with the slot to be filled by the caller, word by word and from registers.  All that it reads and
- * writes beside the slot is one line of the header.  ring.c has the picture and the rest.
+ * This is vs_journal_append for the case that there is room, no other producer interferes and no event was
+ * ever lost.  It is inline, and the caller fills the slot word by word from registers.  Beside the slot it
+ * touches one cache line of the header.  ring.c has the picture and the other cases.
  */
 #ifndef VS_TRACE_JOURNAL_CLAIM_H
 #define VS_TRACE_JOURNAL_CLAIM_H
@@ -29,12 +29,12 @@ static inline uint64_t vs_ring_lap(const struct vs_ring *r, uint64_t seq)
     return seq & ~r->mask;
 }
 
-/* True: *SEQ is the caller's, and no other event has it.  False: nothing was changed; the ring may be full,
- * lossy or fought over. Orders: the acquire load of `limit` pairs with the consumer's release store in
- * vs_journal_release: its copies of the old events are done, and the slots' state words are of our lap,
- * before our stores; the slots that it had killed before show in `doubt`, which is therefore read behind it.
- * The swap of `head` hands out numbers only; the slot's own state word carries all data, so it may be
- * relaxed. */
+/* True: the caller owns *SEQ.  False: nothing was changed; the ring may be full, may have lost events, or
+ * another producer won the race.  Orders: the acquire load of `limit` pairs with the consumer's release
+ * store in vs_journal_release: before our stores the consumer has copied the old events, and the slots'
+ * state words are of our lap.  Slots that it killed before that show in `doubt`, which is therefore read
+ * after `limit`.  The swap of `head` may be relaxed: it only hands out a number, and the slot's own state
+ * word publishes the data. */
 static inline bool vs_ring_claim(const struct vs_ring *r, uint64_t *seq)
 {
     struct vs_journal_header *h = r->header;
@@ -47,18 +47,18 @@ static inline bool vs_ring_claim(const struct vs_ring *r, uint64_t *seq)
                                                           memory_order_relaxed));
 }
 
-/* The slots' lines were last touched a lap ago, by another core: has them here before their turn.  The near
- * one is asked for again, for where so much happens between two events that a line does not stay for the far
- * one's time.  (At the ring's end they are the lines of the section behind it, and nothing is read.) */
+/* Prefetches slots ahead of their use: another core touched their lines a lap ago.  The near slot is
+ * prefetched a second time, for programs that do so much between two events that the first prefetch has been
+ * evicted by then.  (At the ring's end these are lines of the next section; prefetching them is harmless.) */
 static inline void vs_ring_fetch(const struct vs_slot *slot)
 {
     vs_fetch_to_write(slot + VS_FETCH_FAR);
     vs_fetch_to_write(slot + VS_FETCH_NEAR);
 }
 
-/* Publishes the filled slot of a claimed SEQ, unless slots were killed meanwhile: then false, and the caller
- * asks vs_ring_publish_doubtful().  The release store pairs with the consumer's acquire load: who sees
- * "published" sees the whole event. */
+/* Publishes the filled slot of a claimed SEQ.  False where slots were killed meanwhile: then the caller
+ * calls vs_ring_publish_doubtful().  The release store pairs with the consumer's acquire load: a consumer
+ * that sees "published" sees the whole event. */
 static inline bool vs_ring_publish(const struct vs_ring *r, uint64_t seq)
 {
     if (unlikely(atomic_load_explicit(&r->header->doubt, memory_order_relaxed)))
@@ -67,8 +67,8 @@ static inline bool vs_ring_publish(const struct vs_ring *r, uint64_t seq)
     return true;
 }
 
-/* What vs_ring_publish left undone for the claimed and filled SEQ: publishes it, or counts it as late, and
- * answers false, where its slot was killed. */
+/* The careful way of vs_ring_publish: publishes the claimed and filled SEQ or, where its slot was killed,
+ * counts the event as late and returns false. */
 bool vs_ring_publish_doubtful(const struct vs_ring *r, uint64_t seq);
 
 /* The ring of J. */

@@ -1,28 +1,30 @@
 /*
  * dropped.c - the addresses of allocations that the full ring dropped.
  *
- * The free of such an allocation says nothing to anybody: the ledger never counted the bytes.  In the ring it
- * would take the room of a free that does count.  So a dropped allocation leaves its address here, and its
- * free is dropped with it.  A program that allocates and frees in a loop while the ring is full then puts
- * nothing into it, and the last eighth of the ring, which is kept for ends, holds the ends of what was
- * recorded.
+ * The free of such an allocation is of no use: the ledger never counted its bytes, and in the ring it would
+ * take the room of a free that matters.  So a dropped allocation leaves its address here, and its free is
+ * dropped as well.  A program that allocates and frees in a loop while the ring is full thus adds nothing to
+ * it, and the last eighth of the ring, which is reserved for ends, is left to the ends of recorded
+ * allocations.
  *
  * A fixed table in the recording process's private memory: an address may lie in any of the 16 places that
- * its hash names, and is looked for in all of them, so that taking one out leaves no gap to step over.  Where
- * the 16 are taken the address is not remembered; its free is then recorded and the ledger does not know it.
+ * its hash selects.  A search looks at all 16, so a removal needs no tombstone.  Where all 16 are taken the
+ * address is not remembered; its free is then recorded, and the ledger counts it as the free of an unknown
+ * allocation.
  *
  * Thread-safety: any thread, any signal handler.  The memory of one address belongs to one owner at a time:
  * the driver (or framework) hands it out again only after its free.  So two threads never work on the same
  * key, and different keys meet only in the compare-and-swap for an empty place.  All orders are relaxed: a
- * place carries nothing but its key, and whoever frees an allocation has learned its address from whoever
- * made it, by a synchronization of the program's own.
+ * place carries nothing but its key, and the program itself synchronized the thread that frees with the
+ * thread that allocated.
  */
 #include "dropped.h"
 
 #define PLACES 16u
 
-/* What the event's address names; 0: nothing that is looked up here.  Addresses are below 2^57, so the kind
- * stands above them: a framework's block begins where the driver's allocation does. */
+/* The key of the event: its address, with the kind of allocation in the bits above (addresses are below
+ * 2^57), because a framework's block can begin at the address of the driver's allocation.  0: the event
+ * neither allocates nor frees. */
 static uint64_t key_of(const struct vs_event *event)
 {
     switch (event->op) {

@@ -11,14 +11,14 @@
 
 struct vs_dropped {
     _Atomic uint64_t *key;  /* VS_DROPPED_KEYS of them; 0: empty */
-    _Atomic uint32_t count; /* all that is read where nothing was dropped */
+    _Atomic uint32_t count; /* of remembered addresses; 0 in the usual case, in which nothing else is read */
 };
 
-/* The allocation EVENT was dropped: remembers it, where there is room and it is one that succeeded. */
+/* Remembers the dropped allocation EVENT, if there is room and the allocation succeeded. */
 void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event);
 
-/* EVENT is about to be recorded: whether it frees an allocation that was dropped.  Either way the address is
- * forgotten: a free ends it, and an allocation that is recorded takes its place. */
+/* Called before EVENT is recorded: whether it frees an allocation that was dropped.  Either way its address
+ * is forgotten, because a free ends the dropped allocation and a recorded allocation replaces it. */
 bool vs_dropped_take(struct vs_dropped *u, const struct vs_event *event);
 
 #endif

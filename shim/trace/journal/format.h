@@ -4,9 +4,9 @@
  *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks |
  *      accesses
  *
- * Private to journal*.c.  Sections begin at multiples of 4096.  Everything that a reader follows (offsets,
- * capacities) is copied into the handle when the file has been checked, so that a file changing under us
- * cannot lead a pointer astray.
+ * Only the files of this folder include it.  Sections begin at multiples of 4096.  Offsets and capacities
+ * are copied into the handle once the file has been checked, so that a file that changes later cannot make a
+ * pointer wrong.
  */
 #ifndef VS_TRACE_JOURNAL_FORMAT_H
 #define VS_TRACE_JOURNAL_FORMAT_H
@@ -65,17 +65,18 @@ struct vs_journal_header {
     char database[4096];
 
     /* Producers' line: all that a claim reads and writes, so that it touches no other.  The consumer writes
-     * here once a release.  From `doubt` on: zeros in older journals, and their owners' business alone. */
+     * here once a release.  The words from `doubt` on are zeros in older journals, and only the owner uses
+     * them. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint32_t dropping;
-    _Atomic uint32_t doubt; /* VS_DOUBT_*: a claim has more to look at; never taken back */
+    _Atomic uint32_t doubt; /* VS_DOUBT_*: why claims take the careful way; bits are never cleared */
     _Atomic uint64_t limit; /* sequences below may be claimed by any event; it moves with `freed` */
     /* The consumer's line.  Every slot of a sequence below `freed` has been handed back, so sequences up to
      * freed + slots - 1 may be claimed.  Moves once a release, behind `tail`. */
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t dead;
     _Atomic uint64_t freed;
-    /* rare; here because there is room, and older journals have zeros */
+    /* rarely used; here because there is room, and older journals have zeros */
     _Atomic uint64_t lost_ranges, lost_births;
     /* Rare counters. */
     _Alignas(64) _Atomic uint64_t lost;
@@ -83,7 +84,8 @@ struct vs_journal_header {
     _Atomic uint64_t table_full;
     _Atomic uint32_t next_range;
     _Atomic uint64_t untracked; /* from here to `rows`: zeros in older journals */
-    _Atomic uint64_t lost_ends; /* of `lost`: ends, and the places in the ring that they are missing at */
+    _Atomic uint64_t lost_ends; /* of `lost`: how many were ends, and the first and last sequence that they
+                                   are missing at */
     _Atomic uint64_t ends_first, ends_last;
     _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
 };
@@ -104,19 +106,19 @@ struct vs_journal {
     struct vs_journal_header *header;
     struct vs_slot *slot;
     uint64_t mask;             /* ring slots - 1 */
-    struct vs_dropped dropped; /* the owner's; elsewhere nobody appends */
-    /* That was one line: what every event reads. */
+    struct vs_dropped dropped; /* used by the owner, the only process that appends */
+    /* Up to here: one cache line, which every event reads. */
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
-    _Atomic uint64_t vacant; /* access.c; the owner's */
+    _Atomic uint64_t vacant; /* access.c; used by the owner only */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */
     uint64_t stuck_seq, stuck_ns, stuck_seen_ns;
 };
 
-/* Of SLOTS those that any event may fill; the rest is for ends. */
+/* How many of SLOTS any event may fill; the rest is reserved for ends. */
 static inline uint64_t vs_journal_room(uint64_t slots)
 {
     return slots - slots / 8;

@@ -98,7 +98,7 @@ static void lay_out(struct vs_journal_header *h, const struct vs_journal_config 
         [VS_SEC_MODULES] = or_default(c->modules, 8192),
         [VS_SEC_FRAMES] = or_default(c->frames, 1u << 17),
         [VS_SEC_STACKS] = or_default(c->stacks, 1u << 18),
-        [VS_SEC_ACCESSES] = or_default(c->accesses, 1), /* row 0 alone: there is nothing without them */
+        [VS_SEC_ACCESSES] = or_default(c->accesses, 1), /* row 0 only: accesses are not recorded */
     };
     uint64_t at = round_page(sizeof *h);
     for (int s = 0; s < VS_SECTIONS; s++) {
@@ -262,7 +262,7 @@ int vs_journal_create(struct vs_journal **out, const char *path, const struct vs
         unlink(path);
         return -ENOMEM;
     }
-    /* Page faults now rather than in the host's first lap; where the kernel can't, they come later. */
+    /* Takes the page faults now rather than in the host's first lap, where the kernel supports that. */
     madvise(j->slot, (size_t)(j->mask + 1) * sizeof *j->slot, MADV_POPULATE_WRITE);
     *out = j;
     return 0;
@@ -329,9 +329,9 @@ int vs_journal_open(struct vs_journal **out, const char *path, bool writable)
     return err;
 }
 
-void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *context)
+void vs_journal_guard(struct vs_journal *j, void (*notify)(void *context), void *context)
 {
-    vs_guard_add(j->header, j->file_bytes, told, context);
+    vs_guard_add(j->header, j->file_bytes, notify, context);
 }
 
 void vs_journal_close(struct vs_journal *j)

@@ -2,21 +2,21 @@
  * journal.h - the file-backed memory that events pass through, and that survives the process.
  *
  * One file, mapped MAP_SHARED, written by the recording process and read by its drain thread or, after a
- * SIGKILL, by `vramscope recover`.  What append() has returned for is in the file's pages: only the machine
- * itself going down can lose it.
+ * SIGKILL, by `vramscope recover`.  Once append() has returned, the event is in the file's pages: only a
+ * crash of the machine can lose it.
  *
  *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames |
  * stacks | accesses
  *
- * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state` word
- * says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is an
- * empty ring.  A producer claims sequence `head` by compare-and-swap only when its slot is free for that lap,
- * so a full ring consumes no sequence.  A slot claimed and not published within 100 ms
- * is killed by the consumer and never used again (a late writer may still scribble on it): both sides skip
- * it, and the lost event is counted.
+ * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state`
+ * word says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is
+ * an empty ring.  A producer claims sequence `head` by compare-and-swap only when its slot is free for that
+ * lap, so a full ring consumes no sequence.  The consumer kills a slot that is claimed and not published
+ * within 100 ms.  A killed slot is not used again, because its late writer may still write to it: producers
+ * and consumer skip it, and the lost event is counted.
  *
  * Tables.  Append-only, lock-free; an id once returned means the same row for ever.  Row 0 is reserved: id 0
- * always says "none".  Where a table is full the answer is 0 and `full` is counted in the header.
+ * always says "none".  Where a table is full the functions return 0 and count it in the header (`full`).
  *
  * Thread-safety: the append and intern functions may be called from any thread and from signal handlers, take
  * no lock, allocate nothing and make no system call, but for the bounded wait named below.  peek and release
@@ -73,8 +73,8 @@ enum vs_frame_kind {
     VS_FRAME_PYTHON = 2,  /* a place in Python code: a function, a file and a line */
     VS_FRAME_NODE = 3,    /* function: the name of the autograd node that runs.  Its callers are the frames
                              that made it in the forward, not those that run it */
-    VS_FRAME_LAYER = 4    /* function: the path of the module or the ranges that were open; file: the
-                             module's class.  The innermost frame of a stack, and no code */
+    VS_FRAME_LAYER = 4    /* function: the path of the module or the ranges that were open; file: the module's
+                             class.  It is the innermost frame of its stack and stands for no code */
 };
 
 struct vs_frame_row {
@@ -123,24 +123,25 @@ uint64_t vs_journal_process_start(int32_t pid);
 
 /* Opens another process's journal for reading (`writable` = may release what it consumed).  Every offset and
  * count in the file is checked against its size first: a truncated, foreign or damaged file is -EINVAL, a
- * newer format -EPROTO, an older one -ENOTSUP, and never a crash.  What another user wrote is -EPERM: a
- * journal says which file is to be written, and that is for its owner to say.  A symbolic link is not
- * followed (-EINVAL), a FIFO not waited for. */
+ * newer format -EPROTO, an older one -ENOTSUP, and never a crash.  A journal of another user is -EPERM: a
+ * journal names the file to be written, and only its owner may decide that.  A symbolic link is not followed
+ * (-EINVAL), a FIFO not waited for. */
 int vs_journal_open(struct vs_journal **out, const char *path, bool writable);
-/* The same of the file behind FD, which stays open. */
+/* Likewise with the open descriptor FD, which stays open. */
 int vs_journal_open_fd(struct vs_journal **out, int fd, bool writable);
 void vs_journal_close(struct vs_journal *j); /* unmaps; the file stays */
-/* Where somebody cuts the file short the journal turns into zeros, and TOLD(CONTEXT) is called once or more,
- * in a signal handler (guard.h).  Every call remains safe and finds nothing. */
-void vs_journal_guard(struct vs_journal *j, void (*told)(void *context), void *context);
+/* If another process truncates the file, the journal reads as zeros from then on, and NOTIFY(CONTEXT) is
+ * called at least once, in a signal handler (guard.h).  Every call stays safe and finds nothing. */
+void vs_journal_guard(struct vs_journal *j, void (*notify)(void *context), void *context);
 
 /* ---- producers ---- */
 
-/* Appends one event; `state` is ignored.  Returns its sequence number, or VS_SEQ_NONE when it was dropped:
- * a full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty.
- * Ends (frees, releases, pops) have the last eighth of the ring to themselves, and only beyond it are lost,
- * counted in `lost_ends` too.  The free of an allocation that was dropped is dropped with it, and is no lost
- * end.  A push or a pop that is dropped is not counted: its caller keeps it and tries again. */
+/* Appends one event; `state` is ignored.  Returns its sequence number, or VS_SEQ_NONE when it was dropped: a
+ * full ring is waited for at most 1 ms, once, and then drops (counted in `lost`) until it is half empty.  The
+ * last eighth of the ring is reserved for ends (frees, releases, pops); if that is full too an end is lost,
+ * and counted in `lost_ends` too.  The free of a dropped allocation is dropped with it and does not count as
+ * a lost end.  A dropped push or pop is not counted: its caller keeps it and
+ * tries again. */
 uint64_t vs_journal_append(struct vs_journal *j, const struct vs_event *event);
 
 /* The address of the words that every append reads and changes, to be prefetched (hot.h): this cache line and
@@ -153,8 +154,9 @@ uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *even
 /* Counts an event of kind OP as lost: a push or a pop that was dropped and could not be kept. */
 void vs_journal_count_lost(struct vs_journal *j, uint8_t op);
 
-/* Whether an event from sequence FROM on, before TO, is one that MATTERS, or is not known any more: it is not
- * published yet, or its slot holds a later lap's.  For looking back over a few events just recorded. */
+/* Whether MATTERS is true for one of the events from sequence FROM up to TO (exclusive), or one of them
+ * cannot be read: it is not published yet, or its slot was reused.  For looking back over a few events just
+ * recorded. */
 bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
                     bool (*matters)(uint8_t op, uint8_t space));
 
@@ -167,40 +169,41 @@ void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row);  
 uint32_t vs_journal_module(struct vs_journal *j, const struct vs_module_row *row); /* new row */
 uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
                           uint32_t module); /* interned by (address, module) */
-/* A frame that is no address, interned by all that is told of it.  FUNCTION and FILE are string ids; only
- * that of a node or a layer may be 0. */
+/* A frame that is not an address, interned by all its fields.  FUNCTION and FILE are string ids; only those
+ * of a node or a layer may be 0. */
 uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
                                 uint32_t file, uint32_t line);
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
 uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
-/* N memory nodes of graphs, or allocations by them, had no place in the hooks' tables. */
+/* Counts N memory nodes of graphs, or allocations by them, for which the hooks' tables had no room. */
 void vs_journal_untracked(struct vs_journal *j, uint64_t n);
-/* A range was opened that cannot be tracked: it is too deep, or on one thread too many. */
+/* Counts a range that cannot be tracked: it is nested too deeply, or too many threads have ranges. */
 void vs_journal_lost_range(struct vs_journal *j);
-/* A node of a framework's graph ran, and where it was made has been forgotten. */
+/* Counts a node of a framework's graph that ran after the record of its birth was overwritten. */
 void vs_journal_lost_birth(struct vs_journal *j);
 
-/* A vacant row of the table of accesses, or 0 where there is none.  It is as its last block left it. */
+/* Takes a vacant row of the table of accesses; 0 where there is none.  The row still has the values of its
+ * last block. */
 uint32_t vs_journal_access_take(struct vs_journal *j);
-/* Row ID is vacant.  By the process that owns the journal, any thread. */
+/* Makes row ID vacant.  Called by the process that owns the journal, on any thread. */
 void vs_journal_access_give(struct vs_journal *j, uint32_t id);
-/* Row ID, to be changed by its block's users; NULL where there is no such row. */
+/* Row ID, writable; NULL where there is no such row. */
 struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id);
-/* How often work was given to the device that may have reached any block (access/use.h): in row 0. */
+/* The counter, in row 0, of work given to the device that may have used any block (access/use.h). */
 _Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j);
-/* Ids of rows that were ever taken are below this. */
+/* One more than the highest id that was ever taken. */
 uint32_t vs_journal_access_rows(const struct vs_journal *j);
 
 /* ---- consumer ---- */
 
 /* Copies up to MAX published events, in ring order, to OUT and their sequences to SEQ, without handing the
- * slots back. Stops at the first slot that is claimed but not yet published (killing it once it is 100 ms
- * old; `final` kills at once: no producer is left).  Repeated calls give the same events until release(). */
+ * slots back. Stops at the first slot that is claimed but not yet published, and kills it once it is 100 ms
+ * old (at once if `final`: no producer is left).  Repeated calls give the same events until release(). */
 size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq, size_t max, bool final);
 
-/* Whether more ends were lost than *SEEN (which is brought up to date): then the totals may be too high from
- * sequence *FIRST on, and the last of these ends is missing at *LAST.  Asked after peek(), it knows of every
- * end that could show in what peek() gave. */
+/* Whether more ends were lost than *SEEN, which is updated.  If so, totals may be too high from sequence
+ * *FIRST on, and the last of these ends is missing at *LAST.  Called after peek(), it covers every lost end
+ * that can affect the events that peek() gave. */
 bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last);
 
 /* Hands back everything up to and including sequence SEQ: call after the database committed it. */
@@ -209,7 +212,7 @@ void vs_journal_release(struct vs_journal *j, uint64_t seq);
 struct vs_journal_stats {
     uint64_t head, tail;               /* next sequence to claim; first not yet released */
     uint64_t lost;                     /* events dropped because the ring was full */
-    uint64_t lost_ends;                /* of these: ends of something that is in the ring, or was */
+    uint64_t lost_ends;                /* of these: ends of something that was recorded */
     uint64_t dead;                     /* slots killed */
     uint64_t table_full;               /* rows refused by a full table */
     uint64_t late;                     /* events written too late into a killed slot */
@@ -220,8 +223,8 @@ struct vs_journal_stats {
 };
 void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out);
 const char *vs_journal_database(const struct vs_journal *j);
-/* Whether the process that created the journal still runs (pid and its start time, so a reused pid does not
- * fool us). */
+/* Whether the process that created the journal still runs (by pid and start time, because pids
+ * are reused). */
 bool vs_journal_owner_alive(const struct vs_journal *j);
 /* Whether it was written since this machine was booted. */
 bool vs_journal_this_boot(const struct vs_journal *j);
@@ -231,7 +234,7 @@ bool vs_journal_this_boot(const struct vs_journal *j);
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value);
 const char *vs_journal_fact(const struct vs_journal *j, const char *key); /* NULL = not set */
 
-/* Facts that are lines of table `loss` (the writer makes them so): numbered from 0. */
+/* Facts that the writer turns into rows of table `loss`: numbered from 0. */
 #define VS_UNCOVERED_FACT  "uncovered%d"
 #define VS_UNCOVERED_FACTS 8
 

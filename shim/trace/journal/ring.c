@@ -4,22 +4,23 @@
  * A sequence's slot goes through   free --(head moves: claimed)--> stores --> published --> free for next lap
  *                                            \--(100 ms, or nobody left)--> dead, for ever
  *
- * Claiming moves `head` by compare-and-swap and only when the slot there is free, so a full ring leaves no
- * hole.  The claim is the last thing before the stores: what can go wrong between the two is a few ns wide.
- * Publishing is a plain store, so that nothing waits for the slot's line to come from another core.  A writer
- * that comes back after its slot was killed finds out and its event is counted as late; where the kill comes
- * between that look and its store, the event is whole, and is taken (if the consumer has not passed yet) or
- * stays there.  Either way nobody writes into a slot that another may still write into: one that was killed
- * is used again only when its late writer has published, which is the last thing that a writer does.
+ * Claiming moves `head` by compare-and-swap, and only when the slot there is free, so a full ring consumes
+ * no sequence.  The claim is the last thing before the stores, so a writer is between the two for a few ns
+ * only.  Publishing is a plain store, so that it need not wait for the slot's cache line to come from
+ * another core.  A writer that comes back after its slot was killed notices that, and its event is counted
+ * as late.  If the kill comes between that check and the writer's store, the event is complete: the consumer
+ * takes it if it has not passed the slot yet, otherwise it stays there unread.  In no case do two writers
+ * use one slot: a killed slot is used again only when its late writer has published, which is the last thing
+ * that a writer does.
  *
- * What a full ring drops.  An allocation that is lost makes later totals too low, a free that is lost makes
- * them too high, and a peak that never was is the worse lie.  So the last eighth of the ring is for ends:
+ * What a full ring drops.  A lost allocation makes later totals too low, a lost free makes them too high; a
+ * false peak is the worse error.  So the last eighth of the ring is reserved for ends:
  *
  *      | everything                                        7/8 | ends only 8/8 |  then nothing
  *
- * The free of an allocation that was dropped is dropped as well (dropped.c).  What is left of
- * frees is at most what the ledger holds as living, and only where more than an eighth of the ring of those
- * is freed while the drain stands still does an end get lost.  The header counts these apart and says where.
+ * The free of a dropped allocation is dropped as well (dropped.c), so only recorded allocations can still be
+ * freed.  An end is lost only if more of these than an eighth of the ring are freed while the drain does not
+ * run.  The header counts lost ends separately and says where they are missing.
  */
 #include "format.h"
 
@@ -28,11 +29,11 @@
 #include "core/clock.h"
 
 #define WAIT_NS           1000000u   /* a full ring is waited for this long, once */
-#define KILL_NS           100000000u /* a claim this old belongs to a thread that will not finish it */
-#define STUCK_STEP_NS     25000000u  /* most that one observation adds: a stopped process ages nothing */
-#define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than one more round of the line */
+#define KILL_NS           100000000u /* a claim this old belongs to a thread that was stopped or killed */
+#define STUCK_STEP_NS     25000000u  /* added by one look at most: a stopped process does not age */
+#define BACKOFF_DOUBLINGS 3u /* at most 8 pauses, a few hundred ns: less than moving the line once more */
 
-/* `dropping`: what is not even tried until the ring has emptied a little. */
+/* `dropping`: the classes of events that are dropped without a try until the ring has room again. */
 enum { DROP_NOTHING, DROP_BEGINNINGS, DROP_ALL };
 
 #ifdef VS_JOURNAL_TESTING
@@ -56,7 +57,7 @@ static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
     return vs_ring_lap(&r, seq);
 }
 
-/* Whether the event ends something, or states a current figure: without it a total would stay too high. */
+/* Whether the event ends something, or gives a current figure: if it is lost a total stays too high. */
 static inline bool is_end(uint8_t op)
 {
     const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
@@ -76,21 +77,21 @@ static inline uint64_t room(const struct vs_journal *j, bool end)
     return end ? slots : vs_journal_room(slots);
 }
 
-/* How far behind `limit` they may go. */
+/* How far beyond `limit` they may go. */
 static inline uint64_t reserve(const struct vs_journal *j, bool end)
 {
     return room(j, end) - room(j, false);
 }
 
-/* Another producer was faster: waits for a moment, longer each time. */
+/* Waits a moment after a lost race, longer each time. */
 static __attribute__((noinline, cold)) void step_back(unsigned failures)
 {
     for (unsigned i = 0; i < 1u << (failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS); i++)
         vs_arch_relax();
 }
 
-/* Whether the slot of the claimed SEQ is not a dead one.  While none is dead the slot is not even looked at;
- * the acquire load of `limit` has made those deaths visible that happened before SEQ could be claimed. */
+/* Whether the slot of the claimed SEQ is alive.  While no slot is dead the slot itself is not read; the
+ * acquire load of `limit` has made visible all kills from before SEQ could be claimed. */
 static inline bool usable(const struct vs_ring *r, uint64_t seq)
 {
     return likely(!(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD)) ||
@@ -98,9 +99,9 @@ static inline bool usable(const struct vs_ring *r, uint64_t seq)
 }
 
 /* Claims the next free sequence, or VS_SEQ_NONE where there is no room for events of this class; *FAILURES
- * counts lost races.  Which slots are free is asked of one word that the consumer moves once a batch, not of
- * the slot: the slot's line comes from another core, and its journey would lie between the load of `head` and
- * the swap, where every other producer that passes makes the swap fail.  Orders: see vs_ring_claim. */
+ * counts lost races.  Whether the slot is free follows from one word that the consumer moves once a batch.
+ * The slot itself is not read: its cache line comes from another core, and while it comes, between the load
+ * of `head` and the swap, any other producer makes the swap fail.  Orders: see vs_ring_claim. */
 static inline uint64_t claim(struct vs_journal *j, bool end, unsigned *failures)
 {
     struct vs_journal_header *h = j->header;
@@ -122,9 +123,9 @@ static inline uint64_t claim(struct vs_journal *j, bool end, unsigned *failures)
     return VS_SEQ_NONE;
 }
 
-/* Copies EVENT field by field, each as wide as it was written: a wider load of what has just been stored in
- * pieces waits until the pieces have left the store buffer.  Atomic (relaxed: publishing orders them) so that
- * the compiler does not join them again. */
+/* Copies EVENT field by field, each as wide as it was written: a wider load over narrower recent stores must
+ * wait until they have left the store buffer.  The stores are atomic so that the compiler does not merge
+ * them, and relaxed because publishing orders them. */
 static inline void fill(struct vs_slot *slot, const struct vs_event *event)
 {
     struct vs_event *to = (struct vs_event *)(void *)slot;
@@ -168,14 +169,14 @@ static inline uint64_t publish(struct vs_journal *j, uint64_t seq, const struct 
     fill(slot, event);
     if (unlikely(!vs_ring_publish(&ring, seq)) && !vs_ring_publish_doubtful(&ring, seq))
         return VS_SEQ_NONE;
-    if (likely(alone)) /* where others record too the next lines are probably theirs */
+    if (likely(alone)) /* if other threads record too the next slots are probably theirs */
         vs_ring_fetch(slot);
     return seq;
 }
 
-/* The kind of event SEQ, which was published in its lap, whether or not the consumer has handed the slot back
- * since; false: nobody can say.  The acquire load pairs with publish(); the look at `head` after the
- * fence says that no writer of the next lap has come. */
+/* The kind of event SEQ, if it was published and no later lap has overwritten it (the consumer may have
+ * handed its slot back); else false.  The acquire load pairs with publish(); the check of `head` after the
+ * fence shows that no writer of the next lap has claimed the slot. */
 static bool kind_of(const struct vs_journal *j, uint64_t seq, uint8_t *op, uint8_t *space)
 {
     const struct vs_slot *slot = slot_of(j, seq);
@@ -200,10 +201,10 @@ bool vs_journal_any(const struct vs_journal *j, uint64_t from, uint64_t to,
     return false;
 }
 
-/* Notes that the end of something is lost, and from which sequence on that shows: what is claimed later, by
- * whoever learns of the freed memory, is at `head` or behind it.  `ends_first` is the first such place since
- * the consumer last asked, `ends_last` the last.  The count comes last, with release: who sees it (or an
- * event that its thread or one behind it has published since) sees the places. */
+/* Notes that an end is lost, and from which sequence on the totals show it: an event of a thread that reuses
+ * the freed memory is claimed later, at `head` or beyond.  `ends_first` is the first such sequence since the
+ * consumer last looked, `ends_last` the last.  The count is stored last, with release: a consumer that sees
+ * it, or an event that was published after it, sees both sequences. */
 static void note_lost_end(struct vs_journal_header *h)
 {
     uint64_t none = 0, at = atomic_load_explicit(&h->head, memory_order_relaxed);
@@ -233,9 +234,9 @@ static uint64_t drop(struct vs_journal *j, const struct vs_event *event)
     return VS_SEQ_NONE;
 }
 
-/* Dropping ends when the ring is half empty (of ends: when an eighth is free again): otherwise every single
- * freed slot would be fought over, and nothing but fragments recorded.  The word is a hint between producers
- * and guards no data: relaxed. */
+/* Dropping ends when the ring is half empty (for ends: when an eighth is free again).  Otherwise producers
+ * would compete for each freed slot and record only fragments.  Relaxed: the word is a hint between
+ * producers and guards no data. */
 static bool still_dropping(struct vs_journal *j, bool end)
 {
     struct vs_journal_header *h = j->header;
@@ -295,8 +296,8 @@ static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_jo
     return true;
 }
 
-/* Where vs_ring_claim() has refused: other producers are in the way, the ring is full, or something was lost.
- */
+/* Called after vs_ring_claim() failed: other producers interfere, the ring is full, or something
+ * was lost. */
 static __attribute__((noinline)) uint64_t append_carefully(struct vs_journal *j, const struct vs_event *event,
                                                            bool wait)
 {
@@ -348,8 +349,8 @@ uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *even
 
 /* ---- consumer ---- */
 
-/* Whether the unpublished slot at SEQ has been waited for long enough.  Time counts only while we look: a
- * process that was stopped finds its writers as alive as it left them. */
+/* Whether the consumer has waited long enough for the unpublished slot at SEQ.  Time counts only while the
+ * consumer looks, so that a process that was stopped (SIGSTOP) does not lose its writers' events. */
 static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
 {
     uint64_t now = vs_clock_ns();
@@ -364,9 +365,9 @@ static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
     return j->stuck_ns >= KILL_NS;
 }
 
-/* Marks the claimed slot of SEQ dead, unless its writer has just published; relaxed, as no data goes with it.
- * (A writer that publishes now wipes the mark out: counted as dead and yet taken, or in the way of nobody.)
- */
+/* Marks the claimed slot of SEQ dead, unless its writer has just published.  Relaxed: no data goes with the
+ * mark.  (A writer that publishes at this very moment overwrites the mark: the slot is counted as dead
+ * although its event may be taken, which is harmless.) */
 static void kill_slot(struct vs_journal *j, uint64_t seq)
 {
     uint64_t expected = lap_of(j, seq);
@@ -385,7 +386,7 @@ static enum slot_step look(struct vs_journal *j, uint64_t seq, bool final)
     uint64_t state = atomic_load_explicit(&slot_of(j, seq)->state, memory_order_acquire);
     if (state == lap_of(j, seq) + 1)
         return TAKE;
-    if (state != lap_of(j, seq)) /* dead; or damaged, which only a foreign file can be */
+    if (state != lap_of(j, seq)) /* dead; or, in another process's file, damaged */
         return SKIP;
     if (!final && !stuck_too_long(j, seq))
         return STOP;
@@ -395,8 +396,8 @@ static enum slot_step look(struct vs_journal *j, uint64_t seq, bool final)
     return AGAIN;
 }
 
-/* Acquire on the count pairs with note_lost_end.  What is noted between the two looks at `ends_first` and
- * `lost_ends` is told at once and, with the count, once more: an interval too many, never one too few. */
+/* The acquire load of the count pairs with note_lost_end.  A loss that is noted between the reads of
+ * `ends_first` and `lost_ends` is reported twice: one interval too many, never one too few. */
 bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first, uint64_t *last)
 {
     struct vs_journal_header *h = j->header;
@@ -410,8 +411,9 @@ bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first,
     return true;
 }
 
-/* The slots of sequences below FREED are free.  The last step of a release: its store to `limit` carries the
- * slots' new state words and orders our copies before the next writer's stores. */
+/* Lets producers claim the slots of sequences below FREED, as the last step of a release.  The store to
+ * `limit` publishes the slots' new state words and orders our copies of the events before the next writers'
+ * stores. */
 static void hand_back(struct vs_journal *j, uint64_t freed)
 {
     struct vs_journal_header *h = j->header;
@@ -424,7 +426,8 @@ size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq
     struct vs_journal_header *h = j->header;
     uint64_t first = atomic_load_explicit(&h->tail, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
-    /* Dead slots are passed without being handed back, hence the second lap; more is a damaged file. */
+    /* Dead slots are skipped and not handed back, so the loop may need a second lap; more laps mean a
+     * damaged file. */
     uint64_t span = head - first <= 2 * (j->mask + 1) ? head - first : 0;
     uint64_t at = first;
     size_t n = 0;
@@ -447,8 +450,8 @@ size_t vs_journal_peek(struct vs_journal *j, struct vs_event *out, uint64_t *seq
     return n;
 }
 
-/* `tail` moves first: a kill between the two leaves slots that are handed back to nobody, instead of slots
- * that look unread and are free. */
+/* `tail` moves first: a kill of the process between the two stores then leaves slots that cannot be claimed,
+ * rather than free slots that look unread. */
 void vs_journal_release(struct vs_journal *j, uint64_t seq)
 {
     struct vs_journal_header *h = j->header;

@@ -5,10 +5,11 @@
  * that is never 0 in a full row (a thread's tid, a frame's kind, a stack node's frame, a string's length + 1,
  * a `reserved` word elsewhere).  A reader that sees that word sees the row.
  *
- * Interning looks the key up in an open-addressing index of row ids, in private memory.  Who does not find it
- * makes a row and offers its id to the first empty place by compare-and-swap.  Who loses that race to the
- * same key answers with the winner's id, and its own row is wasted: readers may see it, nothing refers to it.
- * Nothing is ever removed, so a probe that ends at an empty place has seen all there is.
+ * Interning looks the key up in an open-addressing index of row ids, in private memory.  A thread that does
+ * not find the key makes a row and puts its id into the first empty place by compare-and-swap.  If it loses
+ * that race to the same key it returns the winner's id, and its own row is wasted: readers may see the row,
+ * but nothing refers to it.  Nothing is ever removed, so a probe that ends at an empty place has seen all
+ * there is.
  */
 #include "format.h"
 
@@ -36,8 +37,8 @@ size_t vs_journal_row_bytes(enum vs_section section)
 /* ---- rows ---- */
 
 /* Takes COUNT consecutive units of a table; 0 where it is full.  The counter never passes the capacity, so
- * that it cannot wrap however often a full table is asked.  Relaxed: it hands out numbers, the published word
- * carries the data. */
+ * it cannot wrap however often a full table is tried.  Relaxed: the counter only hands out numbers, and the
+ * published word publishes the data. */
 static uint64_t take(struct vs_journal *j, enum vs_section s, uint64_t count)
 {
     _Atomic uint64_t *next = &j->header->rows[s];
@@ -66,8 +67,9 @@ static _Atomic uint32_t *published_word(const struct vs_journal *j, enum vs_sect
     return (_Atomic uint32_t *)(j->section[s] + id * vs_journal_row_bytes(s) + at[s]);
 }
 
-/* Not memcpy: a program's ThreadSanitizer sees that one's writes, and not the release store that follows,
- * which is code of ours; it would take every reader for a race, and end the program with another status. */
+/* Not memcpy: in a program with ThreadSanitizer its writes are intercepted, but the release store after
+ * them, in our uninstrumented code, is not.  Every reader would be reported as a race, which changes the
+ * program's exit status. */
 static void put_bytes(void *to, const void *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -176,8 +178,8 @@ static uint32_t make(struct vs_journal *j, const struct key *k)
     return add_row(j, k->section, k->row, word);
 }
 
-/* Orders: the index holds ids of published rows; the release half of the swap and the acquire loads carry the
- * row from its maker to whoever finds it. */
+/* Orders: the index holds ids of published rows; the release half of the swap, paired with the acquire
+ * loads, makes the whole row visible to any thread that finds its id. */
 static uint32_t intern(struct vs_journal *j, const struct key *k)
 {
     struct vs_index *index = &j->index[k->section];

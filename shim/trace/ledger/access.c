@@ -1,8 +1,8 @@
 /*
- * access.c - which allocation the journal's rows about accesses belong to.
+ * access.c - finds the allocation that a row of the journal's table of accesses belongs to.
  *
- * The free of a block that was followed names its row (event.stack).  What lives is found by its address and
- * the time of its allocation, which together no two blocks have.
+ * The free of a tracked block names its row (event.stack).  A block that still lives is found by its address
+ * and the time of its allocation, a pair that is unique.
  */
 #include "internal.h"
 
@@ -13,19 +13,19 @@ void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct
     if (e->stack == 0 || l->restoring || !l->config.access_of ||
         !l->config.access_of(l->config.context, e->stack, &end.row))
         return;
-    l->follows = true;
+    l->has_accesses = true;
     if (l->level >= 2) /* its row of ev is not written either */
         end.alloc_seq = 0;
     vs_list_push(&l->out->accesses, l->out->no_memory, end);
 }
 
-/* A lives after all, and is not followed any more: what was said of it at the free that failed is no longer
- * all. */
+/* The free of A failed, so A lives on, but its accesses are no longer tracked: what was recorded at that
+ * free may be incomplete. */
 void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct vs_access_ended end = {
         .alloc_seq = a->seq, .t = a->t, .row = {.kinds = VS_ACCESS_PARTIAL, .op = a->op, .born_step = 1}};
-    if (!l->restoring && l->follows)
+    if (!l->restoring && l->has_accesses)
         vs_list_push(&l->out->accesses, l->out->no_memory, end);
 }
 

@@ -53,7 +53,7 @@ int vs_table_put(struct vs_table *t, uint64_t key, uint32_t value)
     return 0;
 }
 
-/* Closes the gap at cell I: whatever follows in the run and may stand there moves up. */
+/* Closes the gap at cell I: moves up those of the following cells that may stand there. */
 static void close_gap(struct vs_table *t, size_t gap)
 {
     for (size_t i = (gap + 1) & t->mask; t->cells[i].value != VS_TABLE_NONE; i = (i + 1) & t->mask) {

@@ -3,7 +3,7 @@
  */
 #include "internal.h"
 
-/* Direct so far, and a caching allocator may turn out to carve it. */
+/* Whether the allocation counts as direct so far and may turn out to be managed. */
 static bool carvable(const struct vs_alloc *a)
 {
     return (a->space == VS_SPACE_DEVICE || a->space == VS_SPACE_ARENA) && !a->managed;
@@ -130,8 +130,8 @@ void vs_alloc_drop(struct vs_ledger *l, uint32_t index)
     end_direct_span(l, a);
 }
 
-/* E, which ended with a call that failed or with its context, did not: unless its address was handed out
- * again. */
+/* Restores E, which had been ended by a call that failed or with its context, unless its address was handed
+ * out again meanwhile. */
 void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t)
 {
     if (vs_table_get(&l->allocs, e->a.address) != VS_TABLE_NONE)

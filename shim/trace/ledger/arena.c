@@ -1,10 +1,10 @@
 /*
- * arena.c - what our own allocator holds of the driver, and its figures.
+ * arena.c - the memory that the arena holds of the driver, and its figures.
  *
- * ARENA_RESERVED is told when the figure has changed, before the block that needed it, so that `allocated` is
- * never above `reserved`.  A sample of the figures comes in parts, one event each, which other threads'
- * events may lie between; a sample of which a part is missing (lost, or the process was killed in the middle)
- * is none.
+ * ARENA_RESERVED is recorded when the figure has changed, before the block that needed it, so that
+ * `allocated` is never above `reserved`.  A sample of the figures comes in parts, one event each, and other
+ * threads' events may lie between them.  An incomplete sample (a part was lost, or the process was killed in
+ * the middle) is discarded.
  */
 #include "internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * batch.c - the end of a batch, and of everything: what changed meanwhile goes to the output.
+ * batch.c - the end of a batch, or of the recording: puts everything that changed into the output.
  */
 #include "internal.h"
 
@@ -27,7 +27,7 @@ void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out)
 {
     vs_ledger_flush(l, out);
     vs_oom_finish(l);
-    if (l->doubt_from) /* the last ends of all were lost */
+    if (l->doubt_from) /* ends were lost after the last event */
         vs_doubt_begin(l);
     vs_ranges_finish(l);
     vs_ledger_end_batch(l, out);

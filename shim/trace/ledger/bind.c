@@ -1,8 +1,8 @@
 /*
  * bind.c - physical memory bound into objects that have no address: sparse arrays, multicast objects.
  *
- * A binding holds its physical memory alive as a mapping does, and is found again by (object, key).  Few
- * programs have any, so they are a plain list.
+ * A binding keeps its physical memory alive as a mapping does, and is found by (object, key).  Few programs
+ * have any, so a plain list is enough.
  *
  *      BIND    arg0 = handle of the memory, or an address where it is mapped (cuMulticastBindAddr)
  *      UNBIND  one binding ends; the end of the object ends all of its bindings
@@ -27,7 +27,8 @@ static void add(struct vs_ledger *l, uint64_t object, uint64_t key, uint32_t ind
         l->entries.at[index].maps++;
 }
 
-/* Binding I is no more; its memory may go with it.  U: where that is remembered, in case the call fails. */
+/* Removes binding I; its memory may end with it.  U, if not NULL, remembers what ended, in case the call
+ * fails. */
 static void drop(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, size_t i)
 {
     struct bound b = l->bound.at[i];

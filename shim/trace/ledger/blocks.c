@@ -2,9 +2,9 @@
  * blocks.c - a framework's blocks: pairing, the check against the framework's own totals, and the
  * discovery that a direct driver allocation is managed after all.
  *
- * Every report carries the framework's two totals.  Ours are compared with them at each one; a `mismatch` row
- * is written when the difference changes, back to none included.  Where the recording began late (the first
- * report's totals are more than ours) the missing bytes are adopted as a base, and a row says so.
+ * Every report carries the framework's two totals.  Ours are compared with them at each one; a `mismatch`
+ * row is written when the difference changes, back to none included.  Where the recording began late (the
+ * first report's totals are above ours) the missing bytes become the device's base, and a row says so.
  */
 #include "internal.h"
 
@@ -25,8 +25,8 @@ static void forget_direct_spans(struct vs_ledger *l, uint32_t index)
     }
 }
 
-/* A was part of what the framework called reserved when the recording took up its figure: as bytes from
- * before, because nothing said yet that A is managed.  It must not count twice. */
+/* Takes A out of the base.  When the base was taken from the framework's reserved total, A was part of that
+ * total but not yet known to be managed; without this it would count twice. */
 static void take_from_base(struct vs_ledger *l, const struct vs_alloc *a, const struct vs_row *r)
 {
     struct device *d = vs_device(l, a->device);
@@ -55,7 +55,7 @@ void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t i
     forget_direct_spans(l, index);
     vs_gone_remember(l, a);
     vs_account(l, a, false, r.seq, r.t);
-    take_from_base(l, a, &r); /* first: the sum of both was never there */
+    take_from_base(l, a, &r); /* first, because the sum of both never existed */
     a->managed = 1;
     vs_account(l, a, true, r.seq, r.t);
     vs_entry_dirty(l, index);
@@ -78,7 +78,7 @@ static void learn_from_block(struct vs_ledger *l, const struct vs_event *e)
 
 void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, uint64_t address)
 {
-    /* the set has no setter: the pointer is into our own nodes, and `value` is no part of its order */
+    /* casts const away: the span is one of our own nodes, and the tree is not ordered by `value` */
     struct vs_span *home = (struct vs_span *)vs_spans_at(&l->reservations, address);
     if (!home || home->value)
         return;
@@ -101,7 +101,7 @@ static void check_one(struct vs_ledger *l, const struct vs_row *r, int which, ui
     vs_mismatch(l, r, which ? VS_MISMATCH_RESERVED : VS_MISMATCH_ALLOCATED, ours, theirs);
 }
 
-static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve which, uint64_t theirs)
+static void set_base(struct vs_ledger *l, const struct vs_row *r, enum vs_curve which, uint64_t theirs)
 {
     struct device *d = vs_device(l, r->device);
     struct curve *c = &d->curve[which];
@@ -118,7 +118,7 @@ static void adopt(struct vs_ledger *l, const struct vs_row *r, enum vs_curve whi
     vs_curve_update(c, theirs, r->seq, r->t);
 }
 
-/* Not where the blocks are our own allocator's: it records itself what it holds. */
+/* Not for the arena's blocks: the arena records what it holds by itself. */
 static bool tells_reserved(const struct vs_event *e)
 {
     return e->space != VS_SPACE_ARENA;
@@ -131,9 +131,9 @@ static void check_totals(struct vs_ledger *l, const struct vs_event *e, const st
         return;
     vs_count(l, r->device, VS_COUNT_REPORTS);
     if (!d->reported || d->resync) {
-        adopt(l, r, VS_CURVE_FRAMEWORK, e->arg0);
+        set_base(l, r, VS_CURVE_FRAMEWORK, e->arg0);
         if (tells_reserved(e))
-            adopt(l, r, VS_CURVE_MANAGED, e->arg1);
+            set_base(l, r, VS_CURVE_MANAGED, e->arg1);
         d->reported = true;
         d->resync = false;
     }
@@ -171,7 +171,7 @@ static void block_alloc(struct vs_ledger *l, const struct vs_event *e)
     vs_row_end(l, &r);
 }
 
-/* A block from before the recording: its bytes are in the base, or were never counted. */
+/* The block is older than the recording: its bytes are in the base, or were never counted. */
 static void unknown_block_free(struct vs_ledger *l, struct vs_row *r)
 {
     struct device *d = vs_device(l, r->device);

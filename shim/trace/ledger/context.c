@@ -1,5 +1,5 @@
 /*
- * context.c - contexts, modules and limits, and what a context's end ends.
+ * context.c - contexts, modules and limits, and everything that ends with a context.
  *
  * A living context, module or library is an object: the row that ends it names the row that made it (mate)
  * and repeats its cost.  The costs are in no total: they are part of the residual.
@@ -8,11 +8,11 @@
  *
  * What belongs to a context (cuCtxDestroy's documentation: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged,
  * cuMemAllocHost, arrays, external memory, modules): every ALLOC made while it was current, the arena's
- * blocks among them, but for pools' and graphs' memory, which belong to the device.  Whether these go with
- * its primary context is the driver's to say, not ours (on an H200 with driver 580, a cuDevicePrimaryCtxReset
- * left both, 32 MiB each, in the process's figure): the hook asks for what they have reserved right after,
- * and a figure that fell to 0 ends them (vs_context_reserve_told).  Physical VMM memory, mappings and
- * reservations belong to no context; a framework's blocks end when the framework says so.
+ * blocks among them, but for pools' and graphs' memory, which belong to the device.  Whether these end with
+ * the primary context depends on the driver (on an H200 with driver 580, a cuDevicePrimaryCtxReset left
+ * both, 32 MiB each, in the process's figure).  So the hook queries right after how much they have reserved,
+ * and a figure of 0 ends them (vs_context_reserve_reported).  Physical VMM memory, mappings and reservations
+ * belong to no context; a framework's blocks end when the framework reports it.
  */
 #include "internal.h"
 
@@ -60,11 +60,11 @@ static struct entry as_entry(const struct object *o)
 
 /* ---- the end of a context ---- */
 
-/* What goes: the allocations of a context, or of a device's pools or graphs (space). */
+/* Which allocations end: those of a context, or of a device's pools or graphs (space). */
 struct ending {
     uint8_t context;
     int device;
-    uint8_t space; /* POOL or GRAPH; NONE: what the context owned */
+    uint8_t space; /* POOL or GRAPH; NONE: all that the context owned */
 };
 
 static bool of_device(uint8_t space)
@@ -152,7 +152,7 @@ static void end_context(struct vs_ledger *l, const struct vs_event *e, struct un
         doubt(l, e->device, true);
 }
 
-void vs_context_reserve_told(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before)
+void vs_context_reserve_reported(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before)
 {
     struct device *d = vs_device(l, device);
     bool graph = e->space == VS_SPACE_GRAPH, *in_doubt = graph ? &d->graphs_in_doubt : &d->pools_in_doubt;
@@ -261,5 +261,5 @@ void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
     p->bytes = e->size;
     r.device = (int8_t)device;
     vs_row_end(l, &r);
-    vs_context_reserve_told(l, e, device, old);
+    vs_context_reserve_reported(l, e, device, old);
 }

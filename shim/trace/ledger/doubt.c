@@ -1,22 +1,23 @@
 /*
  * doubt.c - from where to where a device's totals are upper bounds.
  *
- * The journal drops the end of something only where even the last eighth of its ring is full.  From the place
- * of such a loss on, what was ended there still counts as living.  Which allocation that was is not known, so
- * every part of a total that has living bytes is in doubt, until one of two things shows it right:
+ * The journal drops the end of something only where even the last eighth of its ring is full.  From the
+ * place of such a loss on, the allocation that ended there still counts as living.  It is not known which
+ * one that was, so every part of a total that has living bytes is in doubt, until one of two things shows
+ * that the part is right:
  *
  *      a framework's report whose own figure is not less than ours    framework's blocks, managed memory
  *      nothing of the part lives any more                             each part, direct memory as well
  *
- * Beginnings that were lost as well make a total too low, and may hide for a while that it is too high: so
- * after the first such loss every report is looked at, and one with less than ours brings the doubt back.
- * A total is in doubt while one of its parts is.  Each interval becomes a row of table upper_bound.
+ * Allocations that were lost as well make a total too low, and may hide for a while that it is too high.  So
+ * after the first loss every report is compared, and one whose figure is below ours brings the doubt back.  A
+ * total is in doubt while one of its parts is.  Each interval becomes a row of table upper_bound.
  *
  *      parts       framework   direct   managed
  *      allocated       x          x
  *      reserved                   x         x
  *
- * Device -1 stands for the memory that counts into no device's totals; all of it is one part, `direct`.
+ * Device -1 stands for memory that is in no device's totals; all of it is one part, `direct`.
  */
 #include "internal.h"
 
@@ -51,8 +52,8 @@ static void write_row(struct vs_ledger *l, const struct vs_doubt_row *row)
     vs_list_push(&l->out->doubts, l->out->no_memory, *row);
 }
 
-/* Brings the device's rows up to date with its PARTS in doubt; SEQ, T: the row from or up to which that is
- * so. */
+/* Sets the device's PARTS in doubt and begins or ends its rows of upper_bound; SEQ, T: the row at which that
+ * happens. */
 static void set_parts(struct vs_ledger *l, int index, unsigned parts, uint64_t seq, int64_t t)
 {
     struct device *d = &l->device[index];
@@ -77,7 +78,7 @@ void vs_doubt_begin(struct vs_ledger *l)
     l->doubt_from = 0;
 }
 
-/* Ends that were lost behind the present place would make a total that is right now too high again. */
+/* A loss further ahead would make a total that is right now too high again. */
 static bool too_early(const struct vs_ledger *l)
 {
     return l->restoring || l->current_ring_seq < l->doubt_to;
@@ -94,14 +95,14 @@ void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_man
 {
     int index = vs_device_index(r->device);
     const struct device *d = &l->device[index];
-    unsigned told = FRAMEWORK | (tells_managed ? MANAGED : 0), high = 0;
+    unsigned reported = FRAMEWORK | (tells_managed ? MANAGED : 0), high = 0;
     if (too_early(l))
         return;
     if (d->diff[0] > 0)
         high |= FRAMEWORK;
     if (d->diff[1] > 0)
         high |= MANAGED;
-    set_parts(l, index, (d->doubt & ~told) | (high & told), r->seq, r->t);
+    set_parts(l, index, (d->doubt & ~reported) | (high & reported), r->seq, r->t);
 }
 
 void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row)
@@ -112,6 +113,6 @@ void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row
             continue;
         d->doubt |= (uint8_t)totals[i].parts;
         d->doubt_row[i] = *row;
-        l->doubt_to = 1; /* in an earlier ring's numbers, or an earlier part of this one */
+        l->doubt_to = 1; /* the number is of an earlier ring, or lies behind us in this one */
     }
 }

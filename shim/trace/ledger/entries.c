@@ -1,9 +1,10 @@
 /*
  * entries.c - the living allocations, and what lived at the peak.
  *
- * What lived at the peak of `allocated` is kept without ever copying the live set: it is everything living
- * now that was there at the peak (seq <= peak_seq) plus everything that ended since (the list `gone`, emptied
- * at each new peak).  A steadily growing job so pays nothing, and any other one append per free.
+ * The set of allocations that lived at the peak of `allocated` is kept without ever copying the live set.  It
+ * is everything that lives now and was there at the peak (seq <= peak_seq), plus everything that was there
+ * and ended since (the list `gone`, emptied at each new peak).  So a job that grows steadily pays nothing,
+ * and any other job one append per free.
  */
 #include "internal.h"
 
@@ -44,8 +45,9 @@ static void give_entry(struct vs_ledger *l, uint32_t index)
 }
 
 /* Keeps E, which counts from row SINCE on, under its address in TABLE (whose old entry, if any, the caller
- * has ended).  One whose free failed was missing from the totals meanwhile, and so is no part of what lived
- * then; what lived before its free is still in the lists of what has gone since. */
+ * has ended).  After a failed free an allocation counts from the row that took the free back: between the
+ * two it was missing from the totals and so from any peak.  For peaks before the free it stays in the lists
+ * `gone`. */
 uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct entry *e, uint64_t since)
 {
     uint32_t index = take_entry(l);
@@ -65,7 +67,8 @@ uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct 
     return index;
 }
 
-/* Called before A leaves `allocated`.  (A replay also passes ends from before the peak: not those.) */
+/* Called before A leaves `allocated`.  (A replay also passes ends from before the peak; these are
+ * ignored.) */
 void vs_gone_remember(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct device *d = vs_device(l, a->device);
@@ -170,8 +173,8 @@ uint32_t vs_entry_living(const struct vs_ledger *l, uint8_t op, uint64_t address
     return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
 }
 
-/* Whether A, which counted at row SEQ, still counts as it did then.  One whose free failed later was missing
- * meanwhile, and counts anew since. */
+/* Whether A, which counted at row SEQ, has counted ever since.  After a free that failed it counts anew from
+ * a later row. */
 bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint64_t seq)
 {
     uint32_t index = vs_entry_living(l, a->op, a->address, a->seq);
@@ -182,8 +185,8 @@ bool vs_restored_lives(const struct vs_ledger *l, const struct vs_alloc *a, uint
 
 /* ---- a row of the ledger's own that ends one ---- */
 
-/* Ends entry INDEX with a row OP (FREE_MISSED, PHYS_FREED) in the name of CAUSE's thread.  The tables that
- * point at the entry are the caller's to clean. */
+/* Ends entry INDEX with a row OP (FREE_MISSED, PHYS_FREED) on CAUSE's thread.  The caller removes the entry
+ * from the tables that point at it. */
 void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, uint32_t index)
 {
     struct vs_alloc a = l->entries.at[index].a;

@@ -1,5 +1,5 @@
 /*
- * failed.c - a free that failed: what counted as ended since its event (undo.c) counts again.
+ * failed.c - a free that failed: everything that it had ended (undo.c) counts again.
  */
 #include "internal.h"
 
@@ -23,7 +23,7 @@ static void undo_known(struct vs_ledger *l, struct undo *u, struct vs_row *r)
         vs_vmm_undo_release(l, u);
 }
 
-/* The rows that ended something in the name of the call are not true either. */
+/* The rows of other things that ended with the call are void too. */
 static void amend(struct vs_ledger *l, const struct undo *u, const struct vs_row *r)
 {
     if (l->restoring)
@@ -61,7 +61,7 @@ static uint64_t bit_of(const struct entry *e)
     return e->a.device >= 0 && e->a.device < 64 ? 1ull << e->a.device : 0;
 }
 
-/* A bit per device on which something came back with U. */
+/* A bit per device on which U restores something. */
 static uint64_t devices_of(const struct undo *u)
 {
     uint64_t devices = 0;

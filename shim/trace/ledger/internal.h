@@ -2,7 +2,7 @@
  * internal.h - the ledger's state, shared by its files:
  *
  *   ledger.c   feeding events
- *   row.c      the rows' way out
+ *   row.c      beginning and ending rows
  *   batch.c    the end of a batch
  *   pending.c  the look-ahead queue: managed or direct
  *   totals.c   devices' totals, peaks
@@ -11,8 +11,8 @@
  *   undo.c     frees that may still fail; failed.c: one that did
  *   vmm.c      physical handles, mappings, reservations
  *   bind.c     physical memory bound into sparse arrays and multicast objects
- *   context.c  contexts, modules, limits, graph nodes: what has no bytes of its own here; pools' figures
- *   arena.c    what our own allocator holds, and its figures
+ *   context.c  contexts, modules, limits, graph nodes, none of which have bytes here; pools' figures
+ *   arena.c    what the arena holds, and its figures
  *   blocks.c   a framework's blocks, the check of its totals, reclassification
  *   ranges.c   ranges and their peaks
  *   phases.c   statistics per phase, zones
@@ -20,7 +20,7 @@
  *   stretch.c  stretches: the units of folding
  *   oom.c      what lived when memory ran out, and whether that reached the program
  *   restore.c  continuing a database
- *   resume.c   what that needs beside the tables of what happened
+ *   resume.c   the state that restoring needs beside the other tables
  */
 #ifndef VS_TRACE_LEDGER_INTERNAL_H
 #define VS_TRACE_LEDGER_INTERNAL_H
@@ -33,14 +33,14 @@
 #include "addresses.h"
 
 #define VS_QUEUE_MAX       65536                 /* events held back at most */
-#define VS_QUEUE_BLIND     1024                  /* while no framework was ever seen */
+#define VS_QUEUE_BLIND     1024                  /* the same, while no framework was ever seen */
 #define VS_PENDING_MAX     16384                 /* provisional allocations at most */
 #define VS_PENDING_NS      50000000u             /* age at which a provisional allocation is direct */
-#define VS_RUN_NS          UINT64_C(10000000000) /* no longer for what a thread goes on making piece by piece */
-#define VS_RUN_MAX         16384                 /* events held back for it at most */
-#define VS_MAKERS          64   /* threads whose work with physical memory is followed at once */
+#define VS_RUN_NS          UINT64_C(10000000000) /* age limit of a thread's run of pieces */
+#define VS_RUN_MAX         16384                 /* events held back for a run at most */
+#define VS_MAKERS          64   /* threads whose work with physical memory is tracked at once */
 #define VS_UNDO            4096 /* frees that may still turn out to have failed */
-#define VS_UNDO_CALL       64   /* of them by one call: the hooks record no more before it */
+#define VS_UNDO_CALL       64   /* of these by one call: the hooks record no more before it */
 #define VS_RANGES_OPEN_MAX 1024
 #define VS_RANGE_CACHE     4096 /* ids whose phase is remembered after their pop */
 #define VS_ZONE_EVENTS     1000
@@ -61,15 +61,15 @@ struct device {
     bool peak_restored;                      /* `gone` came from the database as a whole */
     struct vs_held held;                     /* of allocated, without `base` */
     uint64_t base, base_at_peak;             /* bytes that a framework held before the recording began */
-    uint64_t managed_base, managed_base_seq; /* the same of its reserved, and the row that said so */
+    uint64_t managed_base, managed_base_seq; /* the same of its reserved total, and the row that set it */
     uint64_t pool_live, pool_sampled, direct_driver;
-    uint64_t graph_live, graph_sampled;   /* as the pools', of graphs' memory */
+    uint64_t graph_live, graph_sampled;   /* like the pools' figures, of graphs' memory */
     uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
-    uint64_t arena_unknown_use;           /* and those of other libraries' pools */
+    uint64_t arena_unknown_use;           /* the arena's blocks that other libraries' pools carve */
     uint64_t arena_reserved;              /* what it holds, as last recorded */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
-    bool pools_in_doubt, graphs_in_doubt; /* the primary context went: the next figure says if they did */
+    bool pools_in_doubt, graphs_in_doubt; /* the primary context ended; the next figure says if they did */
     uint64_t run_allocated, run_reserved; /* maximum since the last range boundary */
     int64_t run_t;
     int64_t diff[2];                      /* mismatch last written: allocated, reserved */
@@ -78,7 +78,7 @@ struct device {
     uint32_t mismatches[VS_MISMATCH_END]; /* rows written */
     uint32_t last_phase, last_stat;       /* the phase_dev used last */
     uint32_t counts_dirty;                /* bit per counter */
-    uint8_t doubt;                        /* doubt.c: the parts that are too high, perhaps */
+    uint8_t doubt;                        /* doubt.c: the parts that may be too high */
     struct vs_doubt_row doubt_row[VS_DOUBTS];
 };
 
@@ -94,7 +94,7 @@ struct saved_map {
     struct entry phys;
 };
 
-struct undo { /* a free, as long as it may still be reported as failed */
+struct undo { /* a free that may still be reported as failed */
     uint64_t ring_seq, seq, address, end;
     uint64_t number; /* of its thread's ends */
     uint16_t thread;
@@ -102,17 +102,17 @@ struct undo { /* a free, as long as it may still be reported as failed */
     struct entry entry;
     struct saved_map *maps; /* of an UNMAP; else bindings: object and key stand for start and end */
     size_t n_maps;
-    struct ended *ended; /* what ended with it */
+    struct ended *ended; /* allocations and modules that ended with it */
     size_t n_ended;
 };
 
-struct passage {    /* what a thread has done: whether a free of it can still be under way */
+struct progress {   /* how far a thread has come: shows whether a free of its own may still be running */
     uint64_t other; /* ring sequence of its last event that ends nothing */
     uint64_t ends;  /* how many it has recorded */
 };
 
-struct ended { /* an allocation or module that went with its context, physical memory that went with what held
-                * it, and the row that said so; 0: none did */
+struct ended { /* an allocation or module that ended with its context, or physical memory that ended with its
+                  last mapping, and the row that ended it; 0: no row */
     struct entry entry;
     uint64_t seq;
 };
@@ -142,7 +142,7 @@ struct open_range {
 struct phase {
     uint64_t ranges;
     int64_t ns;
-    int64_t open_ns; /* what the outermost ranges that are open have had so far */
+    int64_t open_ns; /* time of the open outermost ranges so far */
     bool dirty;
 };
 
@@ -168,10 +168,10 @@ struct held {
 struct pending { /* a provisional allocation in the queue */
     uint64_t position, address, size, t_ns;
     uint16_t thread;
-    uint8_t context; /* that owns it, as in struct entry */
+    uint8_t context; /* the owner's, as in struct entry */
     bool phys, mapped;
-    bool released; /* physical memory that nothing had mapped: nobody can have used it */
-    bool let_go;   /* its handle is gone: only mappings hold it */
+    bool released;     /* physical memory that was never mapped, so nothing can have used it */
+    bool unreferenced; /* physical memory without a handle, which only its mappings keep alive */
     uint64_t map_start[4], map_end[4];
     int maps;
 };
@@ -190,15 +190,15 @@ struct oom { /* one out-of-memory in one role */
     uint64_t retry_address;
 };
 
-struct said { /* the last sample of a device, by kind: this process's, the whole device's */
+struct last_sample { /* of a device, by kind: this process's, the whole device's */
     uint64_t used;
     int64_t t;
 };
 
 struct ooms {
     VS_LIST(struct oom, at);
-    struct said said[VS_LEDGER_DEVICES][2];
-    unsigned open;    /* threads that were refused and have not shown yet what came of it */
+    struct last_sample last_sample[VS_LEDGER_DEVICES][2];
+    unsigned open;    /* threads that were refused and whose outcome is not known yet */
     uint64_t version; /* counts changes */
 };
 
@@ -207,17 +207,17 @@ struct vs_ledger {
     struct vs_output *out; /* of the call in progress */
     uint64_t seq, ring_seq, current_ring_seq;
     int64_t t;     /* of the last row */
-    bool finished; /* no event comes any more; what was open is closed, and its time kept */
+    bool finished; /* no more events come: what was open is closed, and its time is kept */
     uint64_t step;
     int level; /* of thinning */
     bool restoring, track_live, framework_seen;
-    bool follows; /* accesses were recorded */
+    bool has_accesses; /* accesses were recorded */
 
     struct device device[VS_LEDGER_DEVICES];
     int devices; /* highest index in use + 1 */
     struct curve space[VS_SPACES_MAX];
-    uint64_t doubt_from, doubt_to; /* ring sequences between which ends were lost; from 0: noted already */
-    uint64_t lost_to;              /* where anything was lost, the last time; 0: nothing yet */
+    uint64_t doubt_from, doubt_to; /* ring sequences between which ends were lost; doubt_from 0: dealt with */
+    uint64_t lost_to;              /* ring sequence of the last loss of anything; 0: none yet */
 
     VS_LIST(struct entry, entries);
     uint32_t vacant; /* free entries: index + 1, linked by a.next */
@@ -235,8 +235,8 @@ struct vs_ledger {
         pool);
     VS_LIST(struct bound, bound);
     VS_LIST(struct object, objects);
-    struct undo *undo;       /* ring of VS_UNDO */
-    struct passage *passage; /* by thread: pages that no thread touches are never there */
+    struct undo *undo;         /* ring of VS_UNDO */
+    struct progress *progress; /* by thread; pages that no thread touches take no memory */
     uint64_t undo_next;
 
     VS_LIST(struct held, queue); /* a ring: size is a power of two, n unused */
@@ -245,9 +245,9 @@ struct vs_ledger {
     struct maker maker[VS_MAKERS]; /* by thread */
     uint64_t newest_ns;
     struct {
-        uint64_t to; /* ring sequence up to which events have been in the queue of an earlier ledger */
-        bool again;  /* the present one was */
-        struct vs_table verdicts; /* ring sequence -> what that knew of it */
+        uint64_t to; /* up to this ring sequence events were already in the queue of an earlier ledger */
+        bool again;  /* the present event was */
+        struct vs_table verdicts; /* ring sequence -> that ledger's verdict */
     } resumed;
 
     VS_LIST(struct open_range, open);
@@ -272,10 +272,10 @@ void vs_mismatch(struct vs_ledger *l, const struct vs_row *r, enum vs_mismatch w
                  uint64_t theirs);
 
 /* pending.c */
-/* What is known of an event at its birth. */
+/* The verdict that the event itself carries. */
 enum verdict vs_verdict_at_birth(const struct vs_event *e);
-/* The time of the last event that could have decided the oldest provisional allocation.  There must be one.
- */
+/* The time of the last event that could have decided the oldest provisional allocation.  There must
+ * be one. */
 uint64_t vs_pending_since(const struct vs_ledger *l);
 bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e,
                      uint64_t ring_seq);  /* false: apply it now */
@@ -286,7 +286,7 @@ void vs_pending_each_resume(const struct vs_ledger *l,
 void vs_pending_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
 /* totals.c, entries.c */
-/* Whether the device has had memory of unknown use: then what is allocated on it is a lower bound. */
+/* Whether the device has had memory of unknown use, so that its allocated total is a lower bound. */
 static inline bool vs_use_unknown(const struct device *d)
 {
     return d->curve[VS_CURVE_UNKNOWN_USE].peak > 0;
@@ -343,9 +343,9 @@ void vs_apply_object(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_moved(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r); /* before the bindings */
-/* A pool's or the graphs' figure, which was BEFORE: the first one after a primary context's end says whether
- * their allocations went with it. */
-void vs_context_reserve_told(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before);
+/* A new figure of a pool or of the graphs, whose old one was BEFORE.  The first figure after a primary
+ * context's end shows whether their allocations ended with it. */
+void vs_context_reserve_reported(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before);
 void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t);
 void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
 
@@ -360,21 +360,22 @@ void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a);
 /* blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
 void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);
-/* ADDRESS is a caching allocator's: its reservation is, and all that is mapped there. */
+/* ADDRESS belongs to a caching allocator; so its whole reservation does, and everything that is mapped
+ * there. */
 void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, uint64_t address);
 
 /* oom.c */
 void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */
 void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember */
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
-void vs_oom_finish(struct vs_ledger *l); /* nothing more comes */
+void vs_oom_finish(struct vs_ledger *l); /* no more events come */
 void vs_oom_free(struct vs_ledger *l);
 void vs_oom_each_resume(const struct vs_ledger *l,
                         void (*each)(void *context, const struct vs_resume_row *row), void *context);
 void vs_oom_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row);
 
 /* doubt.c */
-void vs_doubt_begin(struct vs_ledger *l);                        /* the present place is past doubt_from */
+void vs_doubt_begin(struct vs_ledger *l); /* the present event is at or after doubt_from */
 void vs_doubt_look(struct vs_ledger *l, const struct vs_row *r); /* after a change of its device's totals */
 /* After the comparison with a framework's report (device.diff). */
 void vs_doubt_report(struct vs_ledger *l, const struct vs_row *r, bool tells_managed);

@@ -1,6 +1,6 @@
 /*
- * ledger.c - the ledger's front: takes events in, lets rows out.  The state and the other files are described
- * in internal.h, the rules in ledger.h.
+ * ledger.c - the ledger's entry points: takes events, gives rows.  The state and the other files are
+ * described in internal.h, the rules in ledger.h.
  */
 #include "internal.h"
 
@@ -11,10 +11,10 @@ struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
         return NULL;
     l->config = *config;
     l->undo = calloc(VS_UNDO, sizeof *l->undo);
-    l->passage = calloc(VS_THREAD_UNKNOWN + 1, sizeof *l->passage);
-    if (!l->undo || !l->passage) {
+    l->progress = calloc(VS_THREAD_UNKNOWN + 1, sizeof *l->progress);
+    if (!l->undo || !l->progress) {
         free(l->undo);
-        free(l->passage);
+        free(l->progress);
         free(l);
         return NULL;
     }
@@ -41,7 +41,7 @@ void vs_ledger_free(struct vs_ledger *l)
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
         vs_spans_free(spans[i]);
     void *lists[] = {l->entries.at, l->fresh.at, l->pool.at, l->queue.at, l->pending.at, l->open.at,
-                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at, l->passage};
+                     l->phase.at,   l->stat.at,  l->undo,    l->bound.at, l->objects.at, l->progress};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     vs_oom_free(l);
@@ -109,7 +109,7 @@ static void apply_other(struct vs_ledger *l, const struct vs_event *e)
     struct vs_row r;
     vs_row_begin(l, &r, e);
     if (e->op == VS_OP_RECORD_START)
-        for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* while nothing was recorded the framework went on */
+        for (int i = 0; i < VS_LEDGER_DEVICES; i++) /* the framework went on while nothing was recorded */
             l->device[i].resync = true;
     if (e->op == VS_OP_MARK && !l->restoring && l->level < 2)
         vs_list_push(&l->out->marks, l->out->no_memory,
@@ -124,8 +124,8 @@ static bool ends(uint8_t op)
            op == VS_OP_MODULE_UNLOAD;
 }
 
-/* Each kind of event has one function, which changes the totals and the live set and makes the event's row.
- */
+/* Each kind of event has one function, which changes the totals and the live set and makes the
+ * event's row. */
 static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
     switch (e->op) {
@@ -183,19 +183,19 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
     }
 }
 
-/* Applies E, the next in order.  VERDICT says of an allocation whose it is: by now that is decided
- * (pending.c). */
+/* Applies E, the next event in order.  VERDICT says whether an allocation is direct or managed, which
+ * pending.c has decided by now. */
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
-    /* ends are recorded before their call: whatever else the thread records shows that those calls are over
-     */
+    /* an end is recorded before its call: any other event of the thread shows that those calls
+     * have returned */
     if (!ends(e->op))
-        l->passage[e->thread].other = l->current_ring_seq;
-    /* from here on the end of something is missing: totals are upper bounds (doubt.c) */
+        l->progress[e->thread].other = l->current_ring_seq;
+    /* from here on an end is missing, so totals are upper bounds (doubt.c) */
     if (l->doubt_from && l->current_ring_seq >= l->doubt_from)
         vs_doubt_begin(l);
     apply_by_kind(l, e, verdict);
-    /* a refusal, or an event while one is being watched */
+    /* a refusal, or any event while the outcome of one is open */
     if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open)
         vs_oom_event(l, e, verdict);
 }
@@ -232,7 +232,7 @@ size_t vs_ledger_held(const struct vs_ledger *l)
 
 int64_t vs_ledger_held_since(const struct vs_ledger *l)
 {
-    /* the oldest provisional allocation stands before all events that are held back */
+    /* all events that are held back stand behind the oldest provisional allocation */
     return l->pending.n ? (int64_t)vs_pending_since(l) : INT64_MAX;
 }
 

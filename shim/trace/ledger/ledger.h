@@ -3,32 +3,32 @@
  *
  *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
  *
- * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain thread,
- * `vramscope recover` and the tests cannot disagree.  What it must know of names it asks through two
- * functions.
+ * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain
+ * thread, `vramscope recover` and the tests cannot disagree.  It looks names up through two functions of its
+ * configuration.
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
  * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
  * and blocks that the arena gave in the driver's place) that no caching allocator manages.  allocated is
  * their sum.  managed: driver allocations that a caching allocator carves.  unknown use: those of libraries
- * whose pools report nothing: of these allocated has nothing, so it is a lower bound.  reserved = managed +
+ * whose pools report nothing; allocated does not include them, so it is a lower bound.  reserved = managed +
  * unknown use + direct + what pools keep beyond their allocations: max(last sample of every pool, live pool
  * bytes), so an allocation that the last sample does not cover raises it and the next sample corrects it;
  * graphs' memory likewise. The arena's blocks lie in what the arena holds, which counts as reserved once,
- * managed blocks or not; it is told before the block that needed it, so max() with the blocks matters only
- * where that event was lost.
+ * managed blocks or not; the event comes before that of the block that needed it, so max() with the blocks
+ * matters only where that event was lost.
  *
  * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
- * are held back in a queue.  It becomes direct when nothing says otherwise: freed, 65,536 events or 50 ms
- * later (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical memory
- * that a framework's thread makes one after the other wait until it stops.  What an event says was asked for
- * by a caching allocator's own code (VS_CALLER_CARVER) is managed at once.
+ * are held back in a queue.  Without such a report it becomes direct when it is freed, after 65,536 events
+ * or 50 ms (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical
+ * memory that a framework's thread makes one after the other wait until the thread stops making them.  An
+ * allocation that a caching allocator's own code requested (VS_CALLER_CARVER) is managed at once.
  *
- * Sequence.  Rows are numbered from 1 as they come out.  RECLASSIFY, PHYS_FREED, FREE_MISSED and
- * CONTEXT_FREED are rows of the ledger's own making and take numbers as all others do.
+ * Sequence.  Rows are numbered from 1 as they come out.  The ledger itself makes the rows RECLASSIFY,
+ * PHYS_FREED, FREE_MISSED and CONTEXT_FREED, which take numbers like all others.
  *
- * Memory: where an allocation fails the event is counted (VS_COUNT_NO_MEMORY) and what it would have changed
- * is missing; nothing crashes.
+ * Memory: where malloc fails the event is counted (VS_COUNT_NO_MEMORY) and its effect is missing; nothing
+ * crashes.
  */
 #ifndef VS_TRACE_LEDGER_LEDGER_H
 #define VS_TRACE_LEDGER_LEDGER_H
@@ -43,7 +43,7 @@
 
 #define VS_LEDGER_DEVICES 65 /* 0 = unknown (and ordinals beyond 63), else ordinal + 1 */
 
-/* the first rows of table `phase`, known to both sides */
+/* the first rows of table `phase`, fixed numbers for ledger and store */
 enum {
     VS_PHASE_NONE,
     VS_PHASE_FORWARD,
@@ -57,29 +57,29 @@ struct vs_ledger;
 
 struct vs_ledger_config {
     int64_t start_ns; /* becomes time 0 */
-    void *context;    /* for the two functions; NULL functions answer "none" and "no" */
+    void *context;    /* for the two functions, either of which may be NULL: then it answers 0 or false */
     uint32_t (*phase_of)(void *context, uint32_t name); /* journal string -> phase id */
     bool (*is_autograd)(void *context, uint16_t thread);
-    /* what the journal's row ID says of a block that has ended; false: there is none */
+    /* copies the journal's row ID of a block that has ended; false: there is none */
     bool (*access_of)(void *context, uint32_t id, struct vs_access_row *out);
-    uint32_t stretch_min, stretch_max; /* events (stretch.c); 0 = as where there is room */
+    uint32_t stretch_min, stretch_max; /* events (stretch.c); 0 = the usual sizes */
 };
 
 /* ---- rows ---- */
 
-/* Whether an allocation is carved up by somebody else: kind.managed of the database. */
+/* Whether an allocation is carved into blocks: kind.managed of the database. */
 enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
 
 struct vs_row { /* one row of `ev` */
     uint64_t seq;
     int64_t t;
     uint64_t address, size, mate, framework, direct, reserved;
-    uint64_t stream; /* where there is none, the second number: column kind.stream in schema.sql */
+    uint64_t stream; /* or, of an event without one, its second number (kind.stream in schema.sql) */
     uint32_t phase, range, stack, kind;
     uint16_t api, thread, status;
     uint8_t op, space, context, managed;
     int8_t device;
-    bool dropped; /* thinned: counted everywhere, not written */
+    bool dropped; /* thinned: it counts, but is not written */
 };
 
 struct vs_range_row {
@@ -87,7 +87,7 @@ struct vs_range_row {
     uint16_t thread;
     uint8_t source;
     bool outermost, cross_thread; /* outermost: no open range around it has its phase */
-    bool lost;                    /* it was closed because its pop was lost */
+    bool lost;                    /* its pop was lost, so the ledger closed it */
     uint64_t first_seq;
     int64_t t_push, t_pop; /* t_pop -1: open, or its pop was not seen */
 };
@@ -99,8 +99,8 @@ struct vs_range_peak_row {
     int64_t t;
 };
 
-/* Who held a device's `allocated`: bytes by the phase that they were born in, blocks of a framework and
- * direct allocations.  Phases from VS_HELD_PHASES - 1 on share the last place. */
+/* Who held a device's `allocated`: bytes by the phase of their birth, separately for blocks of a framework
+ * and direct allocations.  Phases from VS_HELD_PHASES - 1 on share the last place. */
 #define VS_HELD_PHASES 16
 struct vs_held {
     uint64_t framework[VS_HELD_PHASES], direct[VS_HELD_PHASES];
@@ -117,13 +117,13 @@ struct vs_zone_row {
     struct vs_held held; /* when allocated was greatest */
 };
 
-struct vs_stretch_row { /* of the run: what is folded as one (stretch.c) */
+struct vs_stretch_row { /* a piece of the run that is folded as one (stretch.c) */
     uint64_t first_seq, last_seq;
     int64_t t_first, t_last;
     uint64_t first_step, last_step;  /* under way when it began and when it ended, from 1 */
-    uint64_t steps, ranges, samples; /* that ended in it; taken in it */
+    uint64_t steps, ranges, samples; /* how many ended (samples: were taken) in it */
     uint64_t unwritten;              /* events without a row from the start */
-    uint64_t bytes;                  /* that it takes in the file, about */
+    uint64_t bytes;                  /* about how much it takes in the file */
     bool open;                       /* more events come */
 };
 
@@ -141,7 +141,7 @@ struct vs_arena_row { /* a sample of the arena's figures */
     uint64_t figure[VS_FIGURE_END];
 };
 
-struct vs_pool_row { /* what a library's pool said of itself; VS_BYTES_UNKNOWN: it does not say */
+struct vs_pool_row { /* a library's pool as it reports itself; VS_BYTES_UNKNOWN: not reported */
     int64_t t;
     uint64_t used, peak, held;
     uint32_t name;
@@ -164,7 +164,7 @@ struct vs_mark_row {
 #define VS_MISMATCHES(X)                                                                                     \
     X(ALLOCATED, "allocated") /* framework's allocated total against ours; equal again: a row too */         \
     X(RESERVED, "reserved")   /* framework's reserved total against our managed reserved */                  \
-    X(LATE_ALLOCATED, "late_allocated") /* the framework had bytes before: adopted */                        \
+    X(LATE_ALLOCATED, "late_allocated") /* the framework had bytes before the recording: the base */         \
     X(LATE_RESERVED, "late_reserved")                                                                        \
     X(FREE_MISSED, "free_missed") /* an address handed out again while it lived */
 
@@ -182,7 +182,7 @@ struct vs_mismatch_row {
     enum vs_mismatch what;
 };
 
-struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY (an alloc), FREE_FAILED (a
+struct vs_amend_row { /* row `by` corrects row `seq`: op RECLASSIFY (of an allocation), FREE_FAILED (of a
                          free) */
     uint64_t seq, by;
     uint8_t op;
@@ -192,7 +192,7 @@ struct vs_amend_row { /* row seq is seen differently since row by: op RECLASSIFY
 struct vs_access_ended {
     uint64_t alloc_seq; /* 0: its allocation was not seen */
     int64_t t;          /* when it was allocated */
-    uint32_t id;        /* of the journal's row, which is free again once this is committed; 0: none */
+    uint32_t id;        /* of the journal's row, which becomes vacant once this is committed; 0: none */
     struct vs_access_row row;
 };
 
@@ -223,7 +223,7 @@ struct vs_peak_row { /* upsert of peak; curve < VS_CURVE_END, or VS_CURVE_END + 
     int device;
     int curve;
     uint64_t peak, seq, end; /* VS_BYTES_UNKNOWN: of allocated, where memory of unknown use was there */
-    uint64_t known;          /* what of peak is known then */
+    uint64_t known;          /* the known part of peak, where peak is unknown */
     int64_t t;
 };
 
@@ -240,8 +240,9 @@ struct vs_doubt_row { /* upsert of upper_bound; curve is ALLOCATED or RESERVED *
     X(BLOCK_ALLOCS, "framework_allocations")                                                                 \
     X(BLOCK_FREES, "framework_frees")                                                                        \
     X(MISMATCHED, "framework_reports_in_mismatch")                                                           \
-    X(UNKNOWN_FREE, "unknown_frees") /* of what was never seen: from before the recording, or a closed       \
-                                        window; no mismatch, and nothing where the driver refused them */    \
+    /* frees of allocations that were not recorded: from before the recording, or a closed window; no        \
+     * mismatch, and none where the driver refused the free */                                               \
+    X(UNKNOWN_FREE, "unknown_frees")                                                                         \
     X(FREE_MISSED, "missed_frees")                                                                           \
     X(FAILED_ALLOC, "failed_allocations")                                                                    \
     X(FAILED_FREE, "failed_frees")                                                                           \
@@ -271,7 +272,7 @@ enum {
     VS_OOM_FIRST = 1, /* of those of its device that reached the program */
     VS_OOM_LAST = 2,
     VS_OOM_LARGEST = 4,
-    VS_OOM_OPEN_FIRST = 8, /* the driver refused; whether a framework lives with that is not known yet: the */
+    VS_OOM_OPEN_FIRST = 8, /* the driver refused, and whether the framework recovers is not known yet: the */
     VS_OOM_OPEN_LAST = 16  /* first and the last refusal of a thread's row of them */
 };
 
@@ -279,12 +280,12 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     uint64_t seq, requested;
     uint64_t framework, direct, managed, reserved, base; /* base: as in vs_ledger_each_at_peak */
     uint64_t pinned, registered;
-    uint64_t refusals;     /* of the driver: this one and those right before it, for the same request */
-    uint64_t asked_driver; /* bytes that the driver refused; 0: it was not asked */
+    uint64_t refusals;     /* by the driver: this one and those right before it, of the same request */
+    uint64_t asked_driver; /* bytes that the driver refused; 0: no request reached the driver */
     uint64_t step;         /* under way, from 1 */
     uint64_t free_bytes, process_used, device_used; /* VS_BYTES_UNKNOWN: no figure */
     uint64_t unknown_use;                           /* of reserved: held by libraries' pools */
-    uint64_t reserved_then;                         /* of the moment when free_bytes was asked */
+    uint64_t reserved_then;                         /* at the moment when free_bytes was queried */
     int64_t t, free_t, process_used_t, device_used_t;
     uint32_t phase, range, stack;
     uint16_t api, thread;
@@ -292,8 +293,8 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     int device;
 };
 
-/* What a ledger that continues a database must know beside the other tables (resume.c): table resume.
- */
+/* What a ledger that continues a database must know beside the other tables (resume.c):
+ * table resume. */
 enum vs_resume {
     VS_RESUME_PLACE =
         1,            /* time of the last row, steps so far, newest time in the look-ahead, framework seen */
@@ -302,14 +303,14 @@ enum vs_resume {
     VS_RESUME_BASE, /* id: device + 1; held before the recording: allocated, at its peak, reserved, the row */
     VS_RESUME_ARENA,      /* id: device + 1; number of the sample of which some parts have come */
     VS_RESUME_ARENA_PART, /* id: (device + 1) << 8 | part; its figures */
-    VS_RESUME_RANGE,   /* id: range << 8 | device + 1; what is known of an unknown peak of allocated, when */
-    VS_RESUME_PHASE,   /* id: phase << 8 | device + 1; the same */
-    VS_RESUME_RANGES,  /* id: phase of which no device has statistics; its ranges, their time */
-    VS_RESUME_SAID,    /* id: (device + 1) << 1 | kind; the last figure of used memory, when */
-    VS_RESUME_RETRY,   /* id: thread; of an open refusal: the same request, granted: its row, address */
-    VS_RESUME_REFUSED, /* id: thread; size of the piece of physical memory that it was refused */
-    VS_RESUME_HELD,    /* ring sequence up to which events have been in the look-ahead */
-    VS_RESUME_VERDICT  /* id: ring sequence of an allocation in the look-ahead; what it is known to be */
+    VS_RESUME_RANGE,  /* id: range << 8 | device + 1; what is known of an unknown peak of allocated, when */
+    VS_RESUME_PHASE,  /* id: phase << 8 | device + 1; the same */
+    VS_RESUME_RANGES, /* id: phase of which no device has statistics; its ranges, their time */
+    VS_RESUME_LAST_SAMPLE, /* id: (device + 1) << 1 | kind; the last figure of used memory, when */
+    VS_RESUME_RETRY,       /* id: thread; of an open refusal: the same request, granted: its row, address */
+    VS_RESUME_REFUSED,     /* id: thread; size of the piece of physical memory that it was refused */
+    VS_RESUME_HELD,        /* ring sequence up to which events have been in the look-ahead */
+    VS_RESUME_VERDICT      /* id: ring sequence of an allocation in the look-ahead; what it is known to be */
 };
 
 struct vs_resume_row {

@@ -1,31 +1,31 @@
 /*
- * oom.c - out-of-memory: what lived at that moment, and whether it reached the program.
+ * oom.c - what lived when memory ran out, and whether the program noticed the failure.
  *
- * A framework's own report (BLOCK_OOM) always reached the program.  A refusal by the driver need not have:
- * PyTorch's allocator gives back what it caches, asks again for the same, and only then gives up.  It says
- * nothing else meanwhile, so what its thread does next tells:
+ * A framework's own report (BLOCK_OOM) always reached the program.  A refusal by the driver may not:
+ * PyTorch's allocator gives back what it caches, repeats the request, and only then gives up.  It reports
+ * nothing meanwhile, so the next event of its thread decides:
  *
  *      refused ... the same request granted, and its next block lies in that     absorbed
  *      refused ... BLOCK_OOM                                                     reported by the framework
  *      refused ... another request, a block elsewhere, a range, a step, the end  reached the program
  *
- * Until then it is open, as one row of refusals: the first and the last of them are kept.
+ * Until then the refusal is open.  Of several in a row the first and the last are kept.
  *
  * Of those that reached the program three are kept per device: the first, the last, and the one with the
- * largest request.  What lived then is never copied: it is what lives now and is as old, plus what ended
- * since (`gone`, as for peaks in totals.c).  So a program that runs out of memory in a loop pays
- * nothing for it, here or in the database.
+ * largest request.  The set of allocations that lived then is never copied: it is those that live now and
+ * are as old, plus those that ended since (`gone`, as for peaks in entries.c).  So a program that runs out
+ * of memory in a loop pays nothing for it, here or in the database.
  */
 #include "internal.h"
 
 #define NONE          SIZE_MAX
-#define OPEN_MAX      8 /* threads; a further one decides the oldest */
+#define OPEN_MAX      8 /* threads; one more closes the oldest */
 #define OPEN_ROLES    (VS_OOM_OPEN_FIRST | VS_OOM_OPEN_LAST)
 #define OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY */
 
 /* ---- the kept ones ---- */
 
-/* Open ones belong to a thread, the others to a device. */
+/* Open roles belong to a thread, the others to a device. */
 static size_t find(const struct vs_ledger *l, uint8_t role, int key)
 {
     for (size_t i = 0; i < l->oom.at.n; i++) {
@@ -36,7 +36,7 @@ static size_t find(const struct vs_ledger *l, uint8_t role, int key)
     return NONE;
 }
 
-/* Puts ROW into ROLE, with nothing gone since. */
+/* Puts ROW into ROLE, with an empty list `gone`. */
 static size_t put(struct vs_ledger *l, uint8_t role, const struct vs_oom_row *row)
 {
     uint64_t failed = 0;
@@ -60,7 +60,7 @@ static size_t put(struct vs_ledger *l, uint8_t role, const struct vs_oom_row *ro
     return i;
 }
 
-/* Copies FROM, and what is gone since, into ROLE. */
+/* Copies FROM and its list `gone` into ROLE. */
 static void keep(struct vs_ledger *l, uint8_t role, size_t from)
 {
     struct vs_oom_row row = l->oom.at.at[from].row;
@@ -76,7 +76,7 @@ static void keep(struct vs_ledger *l, uint8_t role, size_t from)
         vs_count(l, row.device, VS_COUNT_NO_MEMORY);
 }
 
-/* FIRST and LAST of a row of refusals (or twice the same one) reached the program. */
+/* FIRST and LAST, of a row of refusals (or the same one twice), reached the program. */
 static void reached(struct vs_ledger *l, size_t first, size_t last)
 {
     const struct vs_oom_row row = l->oom.at.at[last].row;
@@ -107,7 +107,7 @@ static void decide_reached(struct vs_ledger *l, size_t last)
     close_open(l, first, last);
 }
 
-/* The framework went on without it (WHAT = absorbed), or reported the failure itself (reported). */
+/* The framework got the memory after all (WHAT = absorbed), or reported the failure itself (reported). */
 static void decide_inner(struct vs_ledger *l, size_t last, enum vs_count what)
 {
     const struct vs_oom_row *row = &l->oom.at.at[last].row;
@@ -136,7 +136,7 @@ void vs_oom_finish(struct vs_ledger *l)
 
 /* ---- what happens ---- */
 
-/* Contexts, modules, limits and launches take memory, but their calls do not say how much. */
+/* Contexts, modules, limits and launches take memory too, but their calls have no size to compare. */
 static bool names_bytes(const struct vs_event *e)
 {
     return e->op < VS_OP_CONTEXT_CREATE || e->op == VS_OP_BLOCK_OOM;
@@ -146,7 +146,7 @@ static bool names_bytes(const struct vs_event *e)
 static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
 {
     const struct device *d = vs_device(l, e->device);
-    const struct said *said = l->oom.said[vs_device_index(e->device)];
+    const struct last_sample *last = l->oom.last_sample[vs_device_index(e->device)];
     return (struct vs_oom_row){
         .seq = l->seq,
         .requested = names_bytes(e) ? e->size : 0,
@@ -161,11 +161,11 @@ static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
         .step = l->step + 1,
         .free_bytes = VS_BYTES_UNKNOWN,
         .reserved_then = VS_BYTES_UNKNOWN,
-        .process_used = said[0].t ? said[0].used : VS_BYTES_UNKNOWN,
-        .device_used = said[1].t ? said[1].used : VS_BYTES_UNKNOWN,
+        .process_used = last[0].t ? last[0].used : VS_BYTES_UNKNOWN,
+        .device_used = last[1].t ? last[1].used : VS_BYTES_UNKNOWN,
         .t = (int64_t)e->t_ns - l->config.start_ns,
-        .process_used_t = said[0].t,
-        .device_used_t = said[1].t,
+        .process_used_t = last[0].t,
+        .device_used_t = last[1].t,
         .phase = vs_event_phase(l, e),
         .range = e->range,
         .stack = e->stack,
@@ -178,14 +178,14 @@ static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
     };
 }
 
-/* Frees carry no result, and one that failed has an event of its own. */
+/* Frees carry no result; a free that failed has an event of its own. */
 static bool is_refusal(const struct vs_event *e)
 {
     bool asks = e->op < VS_OP_BLOCK_ALLOC || e->op == VS_OP_LIMIT || e->op == VS_OP_OVERHEAD;
     return e->status == OUT_OF_MEMORY && asks && e->op != VS_OP_FREE_FAILED;
 }
 
-/* The arena asks the driver for what it cannot give, and gives itself what the driver refused before. */
+/* The arena requests what it lacks from the driver, and may itself serve what the driver refused before. */
 static bool same_space(uint8_t a, uint8_t b)
 {
     return a == b || a == VS_SPACE_ARENA || b == VS_SPACE_ARENA;
@@ -225,15 +225,15 @@ static void refused(struct vs_ledger *l, const struct vs_event *e)
     open_new(l, &row);
 }
 
-/* Whether the refusals before it were the framework's: it asks the driver for at least what it needs, or, for
- * expandable segments, piece by piece. */
+/* Whether the refusals before REPORT were the framework's own: it requests at least as much as it needs or,
+ * for expandable segments, piece by piece. */
 static bool reports(const struct vs_oom_row *refused, const struct vs_oom_row *report)
 {
     return refused->device == report->device &&
            (refused->op == VS_OP_PHYS_CREATE || refused->asked_driver >= report->requested);
 }
 
-/* What the driver said when it refused: all of it of one moment. */
+/* Copies the driver's figures at the refusal, all of one moment. */
 static void take_figures(struct vs_oom_row *row, const struct vs_oom_row *refused)
 {
     row->free_bytes = refused->free_bytes;
@@ -267,7 +267,8 @@ static void gave_up(struct vs_ledger *l, const struct vs_event *e)
         reached(l, at, at);
 }
 
-/* The same request as the refused one was granted on its thread: to the framework, or nobody knows yet. */
+/* The refused request was repeated on its thread and granted: to the framework, or to a caller not known
+ * yet. */
 static void granted(struct vs_ledger *l, size_t last, const struct vs_event *e, enum verdict verdict)
 {
     struct oom *o = &l->oom.at.at[last];
@@ -283,7 +284,8 @@ static void granted(struct vs_ledger *l, size_t last, const struct vs_event *e, 
     }
 }
 
-/* A block of the thread: of memory that was granted instead and only now is known to be the framework's? */
+/* A block of the thread: does it lie in memory that was granted on the second request?  Then that memory is
+ * the framework's. */
 static void block_elsewhere(struct vs_ledger *l, size_t last)
 {
     const struct oom *o = &l->oom.at.at[last];
@@ -337,11 +339,12 @@ void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict ve
 static void say(struct vs_ledger *l, int device, uint64_t source, uint64_t used, int64_t t)
 {
     if (source >= VS_SAMPLE_NVML_PROCESS && source <= VS_SAMPLE_OOM)
-        l->oom.said[vs_device_index(device)][source != VS_SAMPLE_NVML_PROCESS] = (struct said){used, t};
+        l->oom.last_sample[vs_device_index(device)][source != VS_SAMPLE_NVML_PROCESS] =
+            (struct last_sample){used, t};
 }
 
-/* The driver's answer to the thread that it has refused: its first one belongs to the refusal. */
-static void told_free(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
+/* The driver's free bytes, as the refused thread queried them: the first answer belongs to the refusal. */
+static void note_free_bytes(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
 {
     if (row->free_bytes != VS_BYTES_UNKNOWN)
         return;
@@ -352,7 +355,7 @@ static void told_free(struct vs_ledger *l, struct vs_oom_row *row, const struct 
     l->oom.version++;
 }
 
-static void told_process(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
+static void note_process_use(struct vs_ledger *l, struct vs_oom_row *row, const struct vs_event *e, int64_t t)
 {
     if (row->free_bytes == VS_BYTES_UNKNOWN || (row->process_used_t >= row->free_t && row->process_used_t))
         return;
@@ -371,13 +374,13 @@ void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t)
         struct vs_oom_row *row = &l->oom.at.at[i].row;
         if (!(row->roles & OPEN_ROLES) || row->thread != e->thread || row->device != e->device)
             continue;
-        (e->arg0 == VS_SAMPLE_OOM ? told_free : told_process)(l, row, e, t);
+        (e->arg0 == VS_SAMPLE_OOM ? note_free_bytes : note_process_use)(l, row, e, t);
     }
 }
 
 /* ---- what lived then ---- */
 
-/* At an out-of-memory of host memory, which is no device's, everything of no device counts. */
+/* Where host memory ran out, everything that belongs to no device counts. */
 static bool belongs(const struct vs_oom_row *row, const struct vs_alloc *a)
 {
     int index = vs_device_index(row->device);
@@ -473,13 +476,13 @@ static void restore_gone(struct vs_ledger *l, struct oom *o, const struct vs_all
 {
     uint64_t failed = 0;
     if (!o->restored)
-        o->gone.n = 0; /* the replay noticed some of them */
+        o->gone.n = 0; /* the replay found some of them */
     o->restored = true;
     if (a->op && !vs_restored_lives(l, a, o->row.seq))
         vs_list_push(&o->gone, failed, *a);
 }
 
-/* A row of oom_live, which has all of its set. */
+/* One row of oom_live, which has the whole set. */
 void vs_ledger_restore_at_oom(struct vs_ledger *l, uint64_t oom_seq, const struct vs_alloc *a)
 {
     for (size_t i = 0; i < l->oom.at.n; i++)
@@ -500,9 +503,10 @@ void vs_oom_each_resume(const struct vs_ledger *l,
 
 void vs_oom_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row)
 {
-    if (row->what == VS_RESUME_SAID && row->id >> 1 < VS_LEDGER_DEVICES) {
-        vs_device(l, (int)(row->id >> 1) - 1); /* in use, as it was */
-        l->oom.said[row->id >> 1][row->id & 1] = (struct said){row->value[0], (int64_t)row->value[1]};
+    if (row->what == VS_RESUME_LAST_SAMPLE && row->id >> 1 < VS_LEDGER_DEVICES) {
+        vs_device(l, (int)(row->id >> 1) - 1); /* marks the device as in use, as it was */
+        l->oom.last_sample[row->id >> 1][row->id & 1] =
+            (struct last_sample){row->value[0], (int64_t)row->value[1]};
         return;
     }
     size_t last = row->what == VS_RESUME_RETRY ? find(l, VS_OOM_OPEN_LAST, (int)row->id) : NONE;

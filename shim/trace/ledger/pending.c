@@ -2,23 +2,24 @@
  * pending.c - the look-ahead queue: was a driver allocation made by a caching allocator?
  *
  * A framework reports a block right after the driver allocation that it carves it from, on the same thread.
- * So a driver allocation waits, and everything behind it, until that thread reports:
+ * So a driver allocation, and every event behind it, waits until that thread reports:
  *
  *      alloc A (thread 1)    push    alloc B (thread 2)    block in A (thread 1)
  *      provisional ------------------------------------------> managed; A and the push go out
  *                                    provisional ... 50 ms ... -> direct
  *
- * What a caching allocator's own code asks for is known at its birth, by the address that the call returned
- * to (hooks/caller.c).  Where that is not known, physical memory that is given back before anything mapped it
- * goes with the pieces of the same size that its thread's next report is about: a framework that grows piece
- * by piece and is refused gives back what it has got, and either tries again or reports that it gives up.
+ * The requests of a caching allocator's own code are known at birth, by the call's return address
+ * (hooks/caller.c).  Where that is not known there is one more rule, for physical memory that is given back
+ * before anything mapped it: it is managed if its size is that of the pieces which its thread's next report
+ * is about.  For a framework that grows piece by piece and is refused gives back the pieces that it got, and
+ * then either tries again or reports that it gives up.
  *
  * Events enter at queue_tail and are applied at queue_head, in order, as soon as nothing provisional stands
  * before them.  With nothing provisional the queue is empty and an event is applied at once.
  */
 #include "internal.h"
 
-/* Device memory that the event gives, of which a caching allocator may carve blocks. */
+/* Whether the event allocates device memory that a caching allocator may carve. */
 static bool carvable(const struct vs_event *e)
 {
     if (e->status != 0)
@@ -56,8 +57,8 @@ static bool queue_grow(struct vs_ledger *l)
     return true;
 }
 
-/* What an allocation is that no report was about: direct; but where events were lost since, the report may be
- * one of them, and managed is the guess that makes no total too high. */
+/* The verdict on an allocation that no report claimed: direct.  But if events were lost since, the report
+ * may be among them, and managed is the choice that makes no total too high. */
 static enum verdict unclaimed(struct vs_ledger *l, const struct pending *p)
 {
     bool gap = l->lost_to >= held_at(l, p->position)->ring_seq;
@@ -78,8 +79,8 @@ static bool overlap(uint64_t start, uint64_t end, uint64_t other_start, uint64_t
     return start < other_end && other_start < end;
 }
 
-/* Whether the block belongs to the provisional allocation: inside it; for physical memory inside a range
- * that it is mapped to, or in the same reservation as such a range. */
+/* Whether the block belongs to the provisional allocation: it lies inside it or, for physical memory, inside
+ * a range that it is mapped to or in the same reservation as such a range. */
 static bool holds(struct vs_ledger *l, const struct pending *p, const struct vs_event *block)
 {
     uint64_t end = block->address + (block->size ? block->size : 1);
@@ -113,7 +114,7 @@ static void note_maker(struct vs_ledger *l, const struct vs_event *e)
         m->refused = e->size;
 }
 
-/* The size of the pieces that the framework made for what report E is about; 0: it made none. */
+/* The size of the pieces that the framework made before its report E; 0: it made none. */
 static uint64_t piece_of(struct vs_ledger *l, const struct vs_event *e)
 {
     if (e->op == VS_OP_BLOCK_OOM)
@@ -124,9 +125,9 @@ static uint64_t piece_of(struct vs_ledger *l, const struct vs_event *e)
     return 0;
 }
 
-/* What the report E says of the provisional allocation P: a block inside it makes it managed; any other
- * report of P's thread shows that the thread's framework did not make P, unless P was a piece that it had to
- * give back; PIECE is the size of the pieces that it makes.  Other threads' reports say nothing of P. */
+/* The verdict on the provisional allocation P after the report E.  A block inside P makes it managed.  Any
+ * other report of P's thread shows that the framework did not make P, unless P was a piece that it had to
+ * give back (PIECE is the size of its pieces).  Other reports of other threads leave P provisional. */
 static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending *p, const struct vs_event *e,
                                       uint64_t piece)
 {
@@ -137,8 +138,8 @@ static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending 
     return p->released && p->size == piece ? VERDICT_MANAGED : unclaimed(l, p);
 }
 
-/* Every provisional allocation gets its verdict, and those that the report says nothing of stay provisional.
- */
+/* Gives every provisional allocation its verdict; those that the report does not concern
+ * stay provisional. */
 static void decide_pending(struct vs_ledger *l, const struct vs_event *e)
 {
     uint64_t piece = piece_of(l, e);
@@ -153,9 +154,8 @@ static void decide_pending(struct vs_ledger *l, const struct vs_event *e)
     l->pending.n = kept;
 }
 
-/* E is a framework's report: it decides everything provisional of its thread and, being of a block, the
- * allocation that the block lies in, whosever that is.  A refusal that the thread's framework met before is
- * dealt with by that. */
+/* E is a framework's report.  It decides all provisional allocations of its thread and the one that its
+ * block lies in, which may be another thread's.  It also ends the wait after a refused piece. */
 static void decide_by_report(struct vs_ledger *l, const struct vs_event *e)
 {
     bool is_seen_again = l->resumed.again; /* after a recovery: an earlier ledger has decided */
@@ -168,7 +168,7 @@ static void note_map(struct vs_ledger *l, const struct vs_event *e)
 {
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (!p->phys || p->released || p->let_go || p->address != e->arg0)
+        if (!p->phys || p->released || p->unreferenced || p->address != e->arg0)
             continue;
         p->mapped = true;
         if (p->maps < 4) {
@@ -184,19 +184,19 @@ static void decide_freed(struct vs_ledger *l, const struct vs_event *e)
     bool phys = e->op == VS_OP_PHYS_RELEASE;
     for (size_t i = l->pending.n; i-- > 0;) {
         struct pending *p = &l->pending.at[i];
-        if (p->phys != phys || p->released || p->let_go || p->address != e->address)
+        if (p->phys != phys || p->released || p->unreferenced || p->address != e->address)
             continue;
         if (phys && !p->mapped)
             p->released = true;
         else if (!phys || p->maps == 0)
             decide(l, i, unclaimed(l, p));
         else
-            p->let_go = true;
+            p->unreferenced = true;
         return;
     }
 }
 
-/* Its mappings in the range of E are gone: what is reported there later lies in other memory. */
+/* Drops P's mappings in the range of E, because a block that is reported there later lies in other memory. */
 static void drop_maps(struct pending *p, const struct vs_event *e)
 {
     int kept = 0;
@@ -216,7 +216,7 @@ static void decide_unmapped(struct vs_ledger *l, const struct vs_event *e)
         if (!p->phys || p->maps == 0)
             continue;
         drop_maps(p, e);
-        if (p->maps == 0 && p->let_go)
+        if (p->maps == 0 && p->unreferenced)
             decide(l, i, unclaimed(l, p));
     }
 }
@@ -260,8 +260,9 @@ static void look(struct vs_ledger *l, const struct vs_event *e)
     }
 }
 
-/* Thousands of pieces take seconds to make: as long as a framework's thread goes on with them none is old. */
-static uint64_t heard_of(const struct vs_ledger *l, const struct pending *p)
+/* The time from which P's age counts.  A framework can take seconds to make thousands of pieces: while its
+ * thread goes on making them none of them gets old. */
+static uint64_t age_base(const struct vs_ledger *l, const struct pending *p)
 {
     const struct maker *m = &l->maker[p->thread % VS_MAKERS];
     bool run = l->framework_seen && p->phys && m->thread == p->thread && m->t_ns > p->t_ns &&
@@ -271,7 +272,7 @@ static uint64_t heard_of(const struct vs_ledger *l, const struct pending *p)
 
 uint64_t vs_pending_since(const struct vs_ledger *l)
 {
-    return heard_of(l, &l->pending.at[0]);
+    return age_base(l, &l->pending.at[0]);
 }
 
 static void decide_old(struct vs_ledger *l)
@@ -279,7 +280,7 @@ static void decide_old(struct vs_ledger *l)
     while (l->pending.n && !l->resumed.again) {
         const struct pending *p = &l->pending.at[0];
         size_t bound = l->framework_seen ? VS_QUEUE_MAX : VS_QUEUE_BLIND;
-        uint64_t since = heard_of(l, p);
+        uint64_t since = age_base(l, p);
         bool old = l->newest_ns > since && l->newest_ns - since > VS_PENDING_NS;
         if (!old && l->queue_tail - p->position <= bound && l->pending.n <= VS_PENDING_MAX)
             return;
@@ -302,10 +303,10 @@ static bool add_pending(struct vs_ledger *l, const struct vs_event *e)
     return l->pending.n > before;
 }
 
-/* What is known of an event when it comes: from its birth on, or to the ledger that was continued. */
+/* The verdict that an event has when it comes: its own, or that of the ledger which is continued. */
 static enum verdict known_of(struct vs_ledger *l, const struct vs_event *e, uint64_t ring_seq)
 {
-    /* no longer queue than there can have been: a damaged file may say anything */
+    /* bounded by the longest possible queue, because the file may be damaged */
     l->resumed.again = ring_seq <= l->resumed.to && l->queue_tail - l->queue_head <= VS_QUEUE_MAX;
     uint32_t before = l->resumed.again ? vs_table_remove(&l->resumed.verdicts, ring_seq) : VS_TABLE_NONE;
     return before == VS_TABLE_NONE ? vs_verdict_at_birth(e) : (enum verdict)before;
@@ -320,7 +321,7 @@ bool vs_pending_take(struct vs_ledger *l, const struct vs_event *e, uint64_t rin
         return false;
     }
     if (l->queue_tail - l->queue_head == l->queue.size && !queue_grow(l)) {
-        vs_pending_resolve_all(l); /* no memory to wait with */
+        vs_pending_resolve_all(l); /* without memory for the queue nothing can wait */
         vs_pending_run(l);
         return false;
     }
@@ -376,7 +377,7 @@ void vs_pending_each_resume(const struct vs_ledger *l,
         if (decided(h))
             each(context, &(struct vs_resume_row){VS_RESUME_VERDICT, h->ring_seq, {h->verdict}});
     }
-    const struct vs_table *later = &l->resumed.verdicts; /* of events that have not come again yet */
+    const struct vs_table *later = &l->resumed.verdicts; /* of events that have not been fed again yet */
     for (size_t i = 0; later->count && i <= later->mask; i++)
         if (later->cells[i].value != VS_TABLE_NONE)
             each(context,

@@ -1,13 +1,13 @@
 /*
- * phases.c - what is kept per device and phase: statistics (table phase_stat) and zones (table zone).
+ * phases.c - statistics (table phase_stat) and zones (table zone), per device and phase.
  *
- * A zone sums up consecutive rows of one device and phase: a plot or a report of ten million events reads ten
- * thousand zones.  It ends after 1000 rows, when 256 rows of other phases have come since its last, and with
- * its stretch.
+ * A zone sums up consecutive rows of one device and phase: a plot or a report of ten million events reads
+ * ten thousand zones.  A zone ends after 1000 rows, when 256 rows of other phases have come since its last
+ * row, or with its stretch.
  */
 #include "internal.h"
 
-/* More than any recording can have; a damaged database may say anything. */
+/* More than any recording has: a bound for damaged databases. */
 #define PHASES_MAX (1u << 20)
 
 struct phase *vs_phase(struct vs_ledger *l, uint32_t phase)
@@ -62,7 +62,7 @@ void vs_phase_peak(struct vs_ledger *l, int index, uint32_t phase, const struct 
     if (!s)
         return;
     s->dirty = true;
-    /* a range may have seen the same before the phase's own events did: the first one counts */
+    /* a range may have seen the same peak before the phase's own events did: the earlier time counts */
     if (p->allocated > s->row.allocated || (p->allocated == s->row.allocated && p->t < s->row.t_allocated)) {
         s->row.allocated = p->allocated;
         s->row.t_allocated = p->t;
@@ -161,7 +161,7 @@ void vs_phase_row(struct vs_ledger *l, const struct vs_row *r)
     }
     if (r->reserved > s->row.reserved)
         s->row.reserved = r->reserved;
-    if (l->phase.at[r->phase].ranges == 0) /* no range ever ends: the last event is the end */
+    if (l->phase.at[r->phase].ranges == 0) /* without ranges the last event is the end */
         s->row.end_allocated = allocated;
     zone_add(l, s, r);
 }

@@ -1,14 +1,14 @@
 /*
- * ranges.c - ranges and the peak of every device's totals while each was open.
+ * ranges.c - open ranges, and the peak of each device's totals during each of them.
  *
- * Events do not touch the ranges: each device keeps one running maximum since the last boundary, and every
- * push and pop folds it into all open ranges and starts it again at the present value.
+ * Events do not touch the ranges.  Each device keeps one running maximum since the last boundary; every push
+ * and pop merges it into all open ranges and restarts it at the present value.
  *
  *      allocated   1   4   2 | 3   9   5 | 6   1
  *      open        A         | A B       | A
  *      fold            A=4   |   A=B=9   |   A=9 (6)
  *
- * So nesting, threads and order of pops do not matter, and the cost is at boundaries alone.
+ * So nesting, threads and the order of pops do not matter, and only boundaries cost time.
  */
 #include "internal.h"
 
@@ -28,10 +28,11 @@ struct open_range *vs_range_find(struct vs_ledger *l, uint32_t id)
 
 bool vs_ledger_range_open(const struct vs_ledger *l, uint32_t id)
 {
-    return vs_range_find((struct vs_ledger *)l, id) != NULL; /* it changes nothing */
+    return vs_range_find((struct vs_ledger *)l, id) != NULL; /* the search changes nothing */
 }
 
-/* An event may name a range that another thread popped a moment ago: the last few thousand are remembered. */
+/* Remembers the last few thousand closed ranges, because an event may name one that another thread popped a
+ * moment ago. */
 uint32_t vs_range_phase(struct vs_ledger *l, uint32_t range)
 {
     bool known;
@@ -113,7 +114,7 @@ static void end_in_phase(struct vs_ledger *l, const struct open_range *o)
     }
 }
 
-/* Writes the range for the last time and takes it out of the open ones. */
+/* Writes the range's last row and removes it from the open ranges. */
 static void close_range(struct vs_ledger *l, struct open_range *o)
 {
     share_with_phase(l, o);
@@ -130,7 +131,7 @@ static void close_range(struct vs_ledger *l, struct open_range *o)
 
 static void close_lost(struct vs_ledger *l, uint32_t id, int64_t t)
 {
-    for (size_t i = 0; i < l->open.n;) { /* what was opened inside it is lost as well */
+    for (size_t i = 0; i < l->open.n;) { /* the pops of ranges inside it are lost as well */
         struct open_range *o = &l->open.at[i];
         if (o->row.parent == id && !o->row.cross_thread) {
             close_lost(l, o->row.id, t);
@@ -147,7 +148,8 @@ static void close_lost(struct vs_ledger *l, uint32_t id, int64_t t)
     }
 }
 
-/* Two ranges of one thread and source cannot be open with the same parent: the older one's pop was lost. */
+/* Two open ranges of one thread and source with the same parent cannot be: the pop of the older one was
+ * lost. */
 static void find_lost(struct vs_ledger *l, const struct vs_range_row *next)
 {
     if (next->cross_thread || next->thread == VS_THREAD_UNKNOWN)
@@ -183,7 +185,7 @@ struct open_range *vs_range_open_slot(struct vs_ledger *l)
     return o;
 }
 
-/* Of an unknown thread only the chain of parents is known, as far as those ranges are open. */
+/* Where the thread is unknown only the chain of parents can be searched, as far as those ranges are open. */
 static bool parent_of_phase(struct vs_ledger *l, const struct vs_range_row *row)
 {
     uint32_t id = row->parent;
@@ -198,8 +200,9 @@ static bool parent_of_phase(struct vs_ledger *l, const struct vs_range_row *row)
     return false;
 }
 
-/* Whether a range of the same phase is open around ROW on its thread.  Sources and domains interleave freely,
- * so a range in between may be closed already: the thread's open ranges are asked, not the chain of parents.
+/* Whether a range of the same phase is open around ROW on its thread.  Sources and domains interleave
+ * freely, so a range in between may be closed already: search the thread's open ranges, not the chain of
+ * parents.
  */
 static bool inside_its_phase(struct vs_ledger *l, const struct vs_range_row *row)
 {
@@ -227,7 +230,7 @@ static void start_peaks(struct vs_ledger *l, struct open_range *o)
     for (int i = 0; i < l->devices; i++)
         o->peak[i] = (struct range_peak){l->device[i].curve[VS_CURVE_ALLOCATED].now,
                                          l->device[i].curve[VS_CURVE_RESERVED].now, o->row.t_push};
-    for (int i = l->devices; i < VS_LEDGER_DEVICES; i++) /* they hold nothing yet */
+    for (int i = l->devices; i < VS_LEDGER_DEVICES; i++) /* these devices hold nothing yet */
         o->peak[i].t = o->row.t_push;
 }
 
@@ -299,7 +302,7 @@ void vs_apply_range(struct vs_ledger *l, const struct vs_event *e)
 
 /* ---- batches ---- */
 
-/* What is open has its time up to the last row. */
+/* Open ranges count up to the last row. */
 static void add_up_open(struct vs_ledger *l)
 {
     for (size_t i = 0; i < l->phase.n; i++) {

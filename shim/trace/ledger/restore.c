@@ -1,11 +1,11 @@
 /*
  * restore.c - a ledger that continues a database.
  *
- * Everything that adds up (totals, peaks, statistics, open ranges, counters) stands in the database's tables
- * as of its last commit, exactly, and is loaded.  What lives is found by replaying rows of `ev` with the
- * output shut off.  Folding takes out of `ev` only what has ended, with its end, so that the replay finds the
- * same living things.  Where rows were not written for lack of room, blocks come from table `live`, which is
- * then kept up to date with every commit.  The order:
+ * Sums (totals, peaks, statistics, open ranges, counters) are loaded from the database's tables, which have
+ * them exactly, as of the last commit.  The living allocations are found by replaying the rows of `ev` with
+ * the output discarded.  Folding removes only allocations that have ended, together with their ends, so the
+ * replay finds the same ones.  Where rows were not written for lack of room, blocks come from table `live`,
+ * which is then kept up to date with every commit.  The order:
  *
  *      restore_peak       (every row of peak)      so that the replay knows what ended after the peak
  *      restore_begin
@@ -14,7 +14,7 @@
  *      restore_totals     (every row of peak)
  *      restore_phase, _stretch, _zone, _range (by id), _range_peak, _count, _mismatch
  *      restore_end
- *      restore_resume     what none of these tell (resume.c)
+ *      restore_resume     the rest (resume.c)
  */
 #include "internal.h"
 
@@ -70,7 +70,7 @@ static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *
                              .status = row->status};
 }
 
-/* An import that was first seen when its handle was retained is known by that row. */
+/* An import that was first seen when its handle was retained begins with that row. */
 static bool is_phys(uint8_t op)
 {
     return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
@@ -81,7 +81,7 @@ static bool makes_alloc(uint8_t op)
     return op == VS_OP_ALLOC || is_phys(op) || op == VS_OP_BLOCK_ALLOC;
 }
 
-/* The phase stands in the row: the ranges that gave it may be long closed. */
+/* The row has its phase: the range that gave it may be closed and forgotten. */
 static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
 {
     struct vs_table *table = row->op == VS_OP_ALLOC ? &l->allocs
@@ -105,8 +105,8 @@ static bool restore_import(struct vs_ledger *l, const struct vs_row *row, const 
     return true;
 }
 
-/* An end of the ledger's own making.  The replay of its cause has made it already, unless the cause was
- * folded and the allocation, which lies in a stretch that was not, stayed. */
+/* An end that the ledger itself had made.  The replay of its cause has made it again, unless the cause was
+ * folded and the allocation, in a stretch that is not folded, stayed. */
 static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
 {
     static const uint8_t makers[] = {VS_OP_BLOCK_ALLOC, VS_OP_ALLOC, VS_OP_PHYS_CREATE};
@@ -176,13 +176,13 @@ void vs_ledger_restore_block(struct vs_ledger *l, const struct vs_alloc *block)
         vs_account(l, block, true, block->seq, block->t);
 }
 
-/* A row of peak_live, which has them all: what does not live any more ended since the peak. */
+/* A row of peak_live, which has the whole set: those that do not live any more ended since the peak. */
 void vs_ledger_restore_at_peak(struct vs_ledger *l, int device, const struct vs_alloc *a)
 {
     uint64_t failed = 0;
     struct device *d = vs_device(l, device);
     if (!d->peak_restored)
-        d->gone.n = 0; /* the replay noticed some of them */
+        d->gone.n = 0; /* the replay found some of them */
     d->peak_restored = true;
     if (!a->op)
         d->base_at_peak = a->size;
@@ -196,7 +196,7 @@ void vs_ledger_restore_totals(struct vs_ledger *l, const struct vs_peak_row *row
     if (!c)
         return;
     if (row->curve == VS_CURVE_FRAMEWORK && row->end > c->now)
-        vs_device(l, row->device)->base = row->end - c->now; /* what no living block explains */
+        vs_device(l, row->device)->base = row->end - c->now; /* bytes that no living block accounts for */
     if (row->curve == VS_CURVE_MANAGED && row->end > c->now)
         vs_device(l, row->device)->managed_base = row->end - c->now;
     c->now = row->end;
@@ -265,7 +265,7 @@ void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_ro
             (int64_t)(row->ours - row->theirs);
 }
 
-/* A base at the peak is what the allocations found there do not explain. */
+/* The base at the peak: the bytes that the allocations found there do not account for. */
 static void restore_base_at_peak(struct vs_ledger *l, int index)
 {
     struct device *d = &l->device[index];

@@ -1,13 +1,13 @@
 /*
- * resume.c - what a ledger that continues a database must know and no other table tells.
+ * resume.c - the state of a ledger that is in no other table and that continuing a database needs.
  *
- * Rows tell what happened.  A few things are known in between: a refusal that is being watched, a framework
- * whose next totals are to be taken up, the first parts of a sample.  These are rows of table resume, which
- * every commit brings up to date.
+ * Rows say what happened.  Some state exists only in between: a refusal whose outcome is open, a framework
+ * whose next totals become the base, the first parts of a sample.  It is kept in table resume, which every
+ * commit updates.
  *
- * The look-ahead queue is not kept: its events are still in the journal and are fed again.  What became of
- * them in the look-ahead may rest on events before them that are out of the queue, and so cannot be found
- * again.  So the verdicts are kept, and nothing is decided anew while events are fed again:
+ * The look-ahead queue is not kept: its events are still in the journal and are fed again.  But a verdict on
+ * one of them may depend on earlier events that have left the queue.  So the verdicts are kept, and nothing
+ * is decided anew while events are fed again:
  *
  *      committed | A provisional   B managed   free of A ... | C
  *                | fed again: B by its row, A waits          | from here on as ever
@@ -49,14 +49,14 @@ static void each_device(const struct vs_ledger *l, each_fn *each, void *context)
             EACH(context, VS_RESUME_ARENA, index, {d->arena_sample});
         each_arena_part(d, index, each, context);
         for (uint64_t kind = 0; kind < 2; kind++)
-            if (l->oom.said[i][kind].t)
-                EACH(context, VS_RESUME_SAID, index << 1 | kind,
-                     {l->oom.said[i][kind].used, (uint64_t)l->oom.said[i][kind].t});
+            if (l->oom.last_sample[i][kind].t)
+                EACH(context, VS_RESUME_LAST_SAMPLE, index << 1 | kind,
+                     {l->oom.last_sample[i][kind].used, (uint64_t)l->oom.last_sample[i][kind].t});
     }
 }
 
-/* Where the use of some memory is unknown the tables have no peak of allocated, but what is known of it goes
- * on to tell when that was greatest. */
+/* Where the use of some memory is unknown the tables have no peak of allocated, but the known part of it
+ * still decides when the peak was. */
 static void each_known_peak(const struct vs_ledger *l, each_fn *each, void *context)
 {
     for (size_t i = 0; i < l->open.n; i++)
@@ -81,7 +81,7 @@ static bool has_statistics(const struct vs_ledger *l, uint64_t phase)
     return false;
 }
 
-/* A phase whose ranges have seen nothing of any device so far has no row. */
+/* A phase whose ranges have not met any device's memory has no row. */
 static void each_quiet_phase(const struct vs_ledger *l, each_fn *each, void *context)
 {
     for (size_t i = 0; i < l->phase.n; i++)
@@ -103,7 +103,7 @@ void vs_ledger_each_resume(const struct vs_ledger *l, each_fn *each, void *conte
 
 /* ---- restoring ---- */
 
-/* In use from here on, as it was in the earlier ledger; NULL: there is none such. */
+/* The device, in use from here on as it was in the earlier ledger; NULL: there is no such device. */
 static struct device *device_at(struct vs_ledger *l, uint64_t index)
 {
     return index < VS_LEDGER_DEVICES ? vs_device(l, (int)index - 1) : NULL;
@@ -171,7 +171,7 @@ static void restore_quiet_phase(struct vs_ledger *l, const struct vs_resume_row 
     p->ns = (int64_t)row->value[1];
 }
 
-/* The file may be damaged: an id is looked at before it is an index. */
+/* The file may be damaged: an id is checked before it is used as an index. */
 void vs_ledger_restore_resume(struct vs_ledger *l, const struct vs_resume_row *row)
 {
     const uint64_t *v = row->value;
@@ -201,7 +201,7 @@ void vs_ledger_restore_resume(struct vs_ledger *l, const struct vs_resume_row *r
     case VS_RESUME_RANGES:
         restore_quiet_phase(l, row);
         break;
-    case VS_RESUME_SAID:
+    case VS_RESUME_LAST_SAMPLE:
     case VS_RESUME_RETRY:
         vs_oom_restore_resume(l, row);
         break;

@@ -1,5 +1,6 @@
 /*
- * row.c - a row of table ev: begun from its event, ended with the totals after it, and whether it is written.
+ * row.c - makes a row of table ev: begins it from its event, adds the totals after it, decides whether it is
+ * written.
  */
 #include "internal.h"
 
@@ -69,7 +70,7 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
     r->stream = second_number(e);
 }
 
-/* What a writer that continues the file cannot do without: the driver's events. */
+/* The rows that a writer which continues the file needs: the driver's events. */
 static bool essential(const struct vs_row *r)
 {
     if (r->op == VS_OP_FREE_MISSED)

@@ -1,20 +1,20 @@
 /*
- * stretch.c - the run cut into stretches, the units that the store folds when the file gets full.
+ * stretch.c - cuts the run into stretches, the units that the store folds when the file gets full.
  *
  *      events   ............S..............S.....................|.......S
  *      stretch  first          second        third (no step ends)  fourth
  *
  * A stretch ends with a training step (S) once it holds stretch_min events, and after stretch_max events at
- * the latest: steps of a few events share one, a long step has several, and a program that tells no steps is
- * cut all the same.  The cuts depend on the events alone, not on batches, so that a recovered file has the
- * same ones.  All zones end with their stretch: what they sum up lies in one stretch.
+ * the latest: short steps share a stretch, a long step has several, and a program that reports no steps is
+ * cut as well.  The cuts depend on the events alone, not on batches, so that a recovered file has the same
+ * ones.  All zones end with their stretch, so a zone sums up rows of one stretch only.
  */
 #include "internal.h"
 
 #define STRETCH_MIN 1024
 #define STRETCH_MAX 16384
 
-/* What a row takes in the file, about: itself, and its part of the tables beside `ev`. */
+/* About how many bytes a row takes in the file: itself, and its share of the tables beside `ev`. */
 static uint64_t bytes_of(const struct vs_ledger *l, const struct vs_row *r)
 {
     switch (r->op) {
@@ -48,7 +48,7 @@ static bool full(const struct vs_ledger *l, const struct vs_row *r)
     return events >= max || (r->op == VS_OP_STEP && events >= min);
 }
 
-/* A row is out; WRITTEN: it gets one in the file. */
+/* Called for each row; WRITTEN: it goes to the file. */
 void vs_stretch_row(struct vs_ledger *l, const struct vs_row *r, bool written)
 {
     struct vs_stretch_row *s = &l->stretch;
@@ -69,14 +69,14 @@ void vs_stretch_row(struct vs_ledger *l, const struct vs_row *r, bool written)
     vs_list_push(&l->out->stretches, l->out->no_memory, *s);
 }
 
-/* The one that is not full yet, so that a writer that continues the file goes on with it. */
+/* The stretch that is not full yet: a writer that continues the file goes on with it. */
 void vs_stretch_end_batch(struct vs_ledger *l)
 {
     if (l->stretch.open)
         vs_list_push(&l->out->stretches, l->out->no_memory, l->stretch);
 }
 
-/* Before the zones: those of earlier stretches are complete. */
+/* Called before the zones are closed: those of earlier stretches are complete. */
 void vs_ledger_restore_stretch(struct vs_ledger *l, const struct vs_stretch_row *row)
 {
     l->stretch = *row;

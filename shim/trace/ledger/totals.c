@@ -19,13 +19,13 @@ struct device *vs_device(struct vs_ledger *l, int ordinal)
 void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what)
 {
     struct device *d = vs_device(l, ordinal);
-    if (l->restoring) /* the database's own counters are loaded instead */
+    if (l->restoring) /* the database's counters are loaded instead */
         return;
     d->count[what]++;
     d->counts_dirty |= 1u << what;
 }
 
-/* Takes one back. */
+/* Counts one less. */
 void vs_uncount(struct vs_ledger *l, int ordinal, enum vs_count what)
 {
     struct device *d = vs_device(l, ordinal);
@@ -48,7 +48,7 @@ void vs_curve_update(struct curve *c, uint64_t now, uint64_t seq, int64_t t)
     }
 }
 
-/* Its first event: every curve gets a row, also those that stay 0. */
+/* The device's first event: every curve gets a row, also those that stay 0. */
 static void activate(struct device *d)
 {
     d->active = true;
@@ -66,8 +66,8 @@ struct totals {
 };
 
 /* What the device's allocations add up to.  A pool, a device's graphs and the arena hold memory that
- * allocations are carved from: it counts as reserved once, by the larger of what the driver (or the arena)
- * last said that they hold and what is allocated from it, which may have grown since. */
+ * allocations are carved from: it counts as reserved once, by the larger of two figures: what the driver (or
+ * the arena) last reported that they hold, and what is allocated from it, which may have grown since. */
 static inline struct totals totals_of(const struct device *d)
 {
     uint64_t pools = larger(d->pool_sampled, d->pool_live);
@@ -82,7 +82,7 @@ static inline struct totals totals_of(const struct device *d)
                                        pools + graphs + arena};
 }
 
-/* The highest totals since a range last began or ended: from these the peaks of the open ranges follow. */
+/* Keeps the highest totals since a range last began or ended, which ranges.c merges into the open ranges. */
 static inline void note_highest(struct device *d, uint64_t allocated, uint64_t reserved, int64_t t)
 {
     if (allocated > d->run_allocated) {
@@ -96,7 +96,7 @@ static inline void note_highest(struct device *d, uint64_t allocated, uint64_t r
     }
 }
 
-/* Brings the derived totals of the row's device up to date and writes them into the row. */
+/* Computes the derived totals of the row's device, updates its curves, and writes the totals into the row. */
 void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
 {
     struct device *d = vs_device(l, r->device);
@@ -111,7 +111,7 @@ void vs_device_totals(struct vs_ledger *l, struct vs_row *r)
     vs_curve_update(&d->curve[VS_CURVE_DIRECT], now.direct, r->seq, r->t);
     vs_curve_update(&d->curve[VS_CURVE_ALLOCATED], allocated, r->seq, r->t);
     vs_curve_update(&d->curve[VS_CURVE_RESERVED], now.reserved, r->seq, r->t);
-    if (is_peak) { /* nothing of what lives at this peak has ended yet */
+    if (is_peak) { /* so far nothing that lives at this peak has ended */
         d->gone.n = 0;
         d->base_at_peak = d->base;
     }
@@ -136,7 +136,7 @@ static uint64_t moved(uint64_t total, uint64_t size, bool add)
     return add ? total + size : total - (size < total ? size : total);
 }
 
-/* Keeps who holds `allocated`, by the phase of birth. */
+/* Updates who holds `allocated`, by the phase of birth. */
 void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add)
 {
     struct vs_held *h = &vs_device(l, a->device)->held;
@@ -145,7 +145,7 @@ void vs_held_add(struct vs_ledger *l, const struct vs_alloc *a, bool add)
     *bytes = moved(*bytes, a->size, add);
 }
 
-/* Adds the allocation to the totals that it belongs to, or takes it away. */
+/* Adds the allocation to the totals that it belongs to, or subtracts it. */
 void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_t seq, int64_t t)
 {
     struct device *d = vs_device(l, a->device);
@@ -175,5 +175,5 @@ void vs_account(struct vs_ledger *l, const struct vs_alloc *a, bool add, uint64_
     else if (a->space == VS_SPACE_ARENA && a->managed)
         d->arena_managed = moved(d->arena_managed, a->size, add);
     if (a->managed == VS_UNKNOWN_USE)
-        d->curve[VS_CURVE_ALLOCATED].dirty = true; /* its row says from here that it is unknown */
+        d->curve[VS_CURVE_ALLOCATED].dirty = true; /* from here on its row says "unknown" */
 }

@@ -1,21 +1,21 @@
 /*
  * undo.c - frees that may still turn out to have failed.
  *
- * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back (failed.c).  For
- * that the last VS_UNDO frees, and older ones whose call may be under way, are remembered whole, found by the
- * ring's sequence, or, across a recover, by row, or by address and thread.
+ * A free is recorded before the real call, so it counts at once; FREE_FAILED takes it back (failed.c).  So
+ * the last VS_UNDO frees, and older ones whose call may still run, are kept with all that they ended.  They
+ * are found by the ring's sequence or, after a recovery, by row or by address and thread.
  */
 #include "internal.h"
 
-/* Whether the call that U stands before may not have returned: its thread has recorded nothing since, or only
- * what the same call may end.  Another thread can free thousands meanwhile. */
+/* Whether the call of U may still run: its thread has recorded nothing since, or only other ends of the same
+ * call.  Meanwhile other threads can free thousands of allocations. */
 static bool under_way(const struct vs_ledger *l, const struct undo *u)
 {
-    const struct passage *p = &l->passage[u->thread];
+    const struct progress *p = &l->progress[u->thread];
     return u->op && u->ring_seq && u->ring_seq > p->other && p->ends - u->number < VS_UNDO_CALL;
 }
 
-/* The oldest that can be forgotten; where none can, the oldest. */
+/* The place to reuse: the oldest free whose call has returned, or else the oldest. */
 static struct undo *vacant_undo(struct vs_ledger *l)
 {
     for (int i = 0; i < VS_UNDO; i++) {
@@ -34,13 +34,13 @@ struct undo *vs_undo_add(struct vs_ledger *l, const struct vs_row *r, uint64_t a
     *u = (struct undo){.ring_seq = l->current_ring_seq,
                        .seq = r->seq,
                        .address = address,
-                       .number = ++l->passage[r->thread].ends,
+                       .number = ++l->progress[r->thread].ends,
                        .thread = r->thread,
                        .op = r->op};
     return u;
 }
 
-/* Remembers that ENTRY ended with U, and the row that said so: a failed call needs it. */
+/* Remembers that ENTRY ended with U, and in which row, in case the call fails. */
 void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entry, uint64_t seq)
 {
     struct ended *more = realloc(u->ended, (u->n_ended + 1) * sizeof *more);
@@ -52,7 +52,7 @@ void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entr
     u->ended[u->n_ended++] = (struct ended){*entry, seq};
 }
 
-/* The same of a mapping or binding of the physical memory PHYS. */
+/* Likewise for a mapping or binding of the physical memory PHYS. */
 void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys)
 {
     const struct entry *entry = &l->entries.at[phys];
@@ -72,13 +72,14 @@ static bool undo_matches(const struct undo *u, uint64_t ring_seq, uint64_t seq, 
         return false;
     if (seq)
         return u->seq == seq;
-    /* replayed frees (after a kill) have no ring sequence: the newest of that address on its thread is meant
+    /* replayed frees (after a kill) have no ring sequence: the newest free of that address on its thread is
+     * meant
      */
     return u->ring_seq ? u->ring_seq == ring_seq : u->address == address && u->thread == thread;
 }
 
-/* Newest first, but for those that were passed over while they were under way: of several by address the one
- * with the highest row is the newest. */
+/* Frees that were kept because their call was running are out of order, so among several of one address the
+ * one with the highest row is the newest. */
 struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, uint64_t address,
                           uint16_t thread)
 {
@@ -96,8 +97,9 @@ struct undo *vs_undo_find(struct vs_ledger *l, uint64_t ring_seq, uint64_t seq, 
     return found;
 }
 
-/* A free of what the ledger does not know: made before the recording or in a closed window, or nobody's at
- * all. The driver refuses the last kind, and then it was no free: remembered without an entry. */
+/* A free of an address that the ledger does not know: allocated before the recording, in a closed window, or
+ * never.  The driver refuses a free of the last kind, which then does not count; so it is remembered too,
+ * without an entry. */
 struct undo *vs_unknown_free(struct vs_ledger *l, struct vs_row *r, uint64_t address)
 {
     r->size = 0;

@@ -1,15 +1,15 @@
 /*
  * vmm.c - virtual memory management: physical handles, mappings, reservations.
  *
- * Physical memory is there from its creation until its last handle reference and its last mapping are gone:
+ * Physical memory lives from its creation until its last handle reference and its last mapping have ended:
  *
  *      create   refs 1                      reserved +size
  *      map      refs 1  maps 1
  *      release  refs 0  maps 1              still there
  *      unmap    refs 0  maps 0              reserved -size, row PHYS_FREED
  *
- * A PHYS_RELEASE row carries the bytes that it freed: 0 where a reference or a mapping is left.  The value of
- * a handle may be handed out again once refs is 0, so the look-up by handle ends there.
+ * A PHYS_RELEASE row has the bytes that it freed: 0 while a reference or a mapping is left.  The driver may
+ * reuse the value of a handle once refs is 0, so the entry leaves the look-up by handle then.
  */
 #include "internal.h"
 
@@ -50,7 +50,7 @@ static void end_missed(struct vs_ledger *l, const struct vs_event *e)
     if (old == VS_TABLE_NONE)
         return;
     struct entry *entry = entry_at(l, old);
-    if (entry->maps) { /* it lives on through its mappings, without a handle */
+    if (entry->maps) { /* its mappings keep it alive, without a handle */
         entry->refs = 0;
         return;
     }
@@ -79,8 +79,9 @@ static void apply_create(struct vs_ledger *l, const struct vs_event *e, enum vs_
     vs_row_end(l, &r);
 }
 
-/* Memory of another process, or made where we did not look: known from here on, counted nowhere. */
-static uint32_t adopt_import(struct vs_ledger *l, struct vs_row *r)
+/* Adds memory of another process, or memory whose creation was not recorded: known from here on, and in no
+ * total. */
+static uint32_t add_import(struct vs_ledger *l, struct vs_row *r)
 {
     struct entry entry;
     r->space = VS_SPACE_IMPORTED;
@@ -114,7 +115,7 @@ static void apply_retain(struct vs_ledger *l, const struct vs_event *e, uint64_t
         if (index == VS_TABLE_NONE)
             index = restored_mate ? vs_table_get(&l->phys_seq, restored_mate) : vs_phys_mapped_at(l, e->arg0);
         if (index == VS_TABLE_NONE) {
-            index = adopt_import(l, &r);
+            index = add_import(l, &r);
         } else {
             add_handle(l, index, e->address);
             entry_at(l, index)->refs++;
@@ -126,7 +127,7 @@ static void apply_retain(struct vs_ledger *l, const struct vs_event *e, uint64_t
     vs_row_end(l, &r);
 }
 
-/* Takes the entry out of every look-up; its totals are the caller's. */
+/* Removes the entry from every look-up; the caller updates the totals. */
 void vs_phys_drop(struct vs_ledger *l, uint32_t index)
 {
     forget_handles(l, index);
@@ -191,8 +192,8 @@ static bool managed(const struct entry *e)
     return e->a.space == VS_SPACE_DEVICE && e->a.managed == VS_MANAGED;
 }
 
-/* A reservation holds a caching allocator's memory alone, or none of it.  So one piece in it that holds the
- * allocator's blocks, or is known to be its own, decides for all that is mapped there. */
+/* A reservation holds either only memory of a caching allocator or none.  So one piece that is known to be
+ * the allocator's decides for everything that is mapped in the reservation. */
 static void learn_from_reservation(struct vs_ledger *l, const struct vs_event *e, uint32_t index)
 {
     const struct vs_span *home = vs_spans_at(&l->reservations, e->address);
@@ -225,7 +226,7 @@ static void apply_map(struct vs_ledger *l, const struct vs_event *e, uint64_t re
     vs_row_end(l, &r);
 }
 
-/* A mapping or binding of the entry ended.  U, where there is one, remembers what went with it. */
+/* A mapping or binding of the entry ended.  U, if not NULL, remembers whether the memory ended with it. */
 void vs_phys_unheld(struct vs_ledger *l, const struct vs_event *cause, struct undo *u, uint32_t index)
 {
     struct entry *entry = entry_at(l, index), was = *entry;
@@ -250,7 +251,7 @@ static void unmap_one(struct vs_ledger *l, const struct vs_event *e, struct undo
     vs_phys_unheld(l, e, u, index);
 }
 
-/* An unmap may cover several mappings, and ends each that lies in it. */
+/* An unmap ends every mapping that lies in its range. */
 static void apply_unmap(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
@@ -325,7 +326,7 @@ void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed
     apply(l, e, managed, 0);
 }
 
-/* The same from a row of the database, which names physical memory by the row that created it. */
+/* Likewise from a row of the database, which names physical memory by the row that created it. */
 void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row)
 {
     apply(l, e, row->managed, row->mate);
@@ -333,7 +334,7 @@ void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const 
 
 /* ---- calls that failed ---- */
 
-/* The entry as SAVED says, alive again if it had ended. */
+/* Restores the mapping SAVED; its entry lives again if it had ended. */
 uint32_t vs_phys_revive(struct vs_ledger *l, const struct entry *saved)
 {
     uint32_t index = vs_table_get(&l->phys_seq, saved->a.seq);

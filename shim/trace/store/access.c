@@ -1,9 +1,9 @@
 /*
- * access.c - what the device was given, and when: a row of `access` for each block that was followed.
+ * access.c - writes table `access`: when and how the device used each tracked block.
  *
- * A block that has ended has its row with the batch of its free.  Those that live are written with table
- * live, and so at the end: their rows in the journal are read as they stand then.  What many rows have in
- * common, the names of kernels and the phases, is a row of access_kind, so that a block takes some 25 bytes.
+ * The row of a block that has ended is written in the batch of its free.  Living blocks are written together
+ * with table live, from the journal's rows as they are then.  Names of kernels and phases, which many rows
+ * share, are a row of access_kind, so that a block takes some 25 bytes.
  */
 #include "internal.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shorter time between two uses is not written: it is no idling that could be made use of. */
+/* A shorter pause between two uses is not written: nobody could make use of it. */
 #define GAP_LEAST_NS 1000000
 
 #define ROW_BYTES 48 /* with room for pages that are not full */
@@ -37,7 +37,7 @@ static uint64_t key_of(const struct vs_access_key *k)
         (uint64_t)k->kinds << 8 | k->phases);
 }
 
-/* The id, from 1; equal keys of unequal kinds take the next key.  0: no memory. */
+/* The id of the kind, from 1; 0: no memory.  Different kinds whose keys collide take the next key. */
 static uint32_t find_kind(struct vs_store *s, const struct vs_access_key *k)
 {
     uint64_t key = key_of(k), failed = 0;
@@ -69,7 +69,7 @@ static int write_kinds(struct vs_store *s)
 
 /* ---- rows ---- */
 
-/* A - B where that is something, else -1, which stands for NULL. */
+/* A - B if positive, else -1, which is written as NULL. */
 static int64_t beyond(uint32_t a, uint32_t b)
 {
     return a > b ? (int64_t)(a - b) : -1;
@@ -81,7 +81,7 @@ static int64_t after(uint64_t a, uint64_t b)
     return a > b ? (int64_t)(a - b) : 0;
 }
 
-/* What R says of the block that ALLOC allocated. */
+/* Writes R as the row of the block that ALLOC allocated. */
 static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r)
 {
     bool used = r->uses != 0, idled = used && r->gap_ns >= GAP_LEAST_NS;
@@ -113,7 +113,7 @@ static int put_living(struct vs_store *s, const struct vs_commit *c)
         const struct vs_access_row *there = vs_journal_access(s->journal, id);
         if (there == NULL || __atomic_load_n(&there->address, __ATOMIC_RELAXED) == 0)
             continue;
-        struct vs_access_row r = *there; /* it may change under our hands: a use more or less */
+        struct vs_access_row r = *there; /* a copy: the row may change meanwhile, by a use more or less */
         if (r.reach != atomic_load_explicit(vs_journal_access_reached(s->journal), memory_order_relaxed))
             r.kinds |= VS_ACCESS_REACHABLE;
         int64_t t;
@@ -124,8 +124,8 @@ static int put_living(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* Table live need not be there for them: where the events tell what lives, these rows are missed all the
- * same. */
+/* Decided independently of table live: where live is left out because the events show what lives, these rows
+ * are still needed. */
 static bool has_room(struct vs_store *s, size_t living)
 {
     return !s->config.max_bytes || vs_store_used(s) + living * ROW_BYTES + 65536 <= s->config.max_bytes;

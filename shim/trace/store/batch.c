@@ -1,4 +1,4 @@
-/* batch.c - one batch, one transaction: names first, then what refers to them, the mark last. */
+/* batch.c - one batch, one transaction: names first, then the rows that refer to them, the mark last. */
 #include "internal.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ static int write_ranges(struct vs_store *s, const struct vs_output *out)
 
 #define HELD_TEXT (VS_HELD_PHASES * 64 + 4)
 
-/* [[phase, framework bytes, direct bytes], ...], phase -1 the rest; without what holds nothing. */
+/* [[phase, framework bytes, direct bytes], ...]; phase -1 is all further phases; phases with 0 bytes are
+ * left out. */
 static const char *held_text(const struct vs_held *h, char *text)
 {
     size_t at = 0;

@@ -1,24 +1,24 @@
 /*
- * fold.c - keeps the file below its limit: old stretches are folded, folded ones are joined.
+ * fold.c - keeps the file below its limit: folds old stretches, and joins folded ones.
  *
  *      start ───────────────────────────────────────────────────────────────────────▶ now
  *      [1 2 3] [   8   ][   8   ] [ 4 ][ 4 ] [ 2 ][ 2 ] [1][1] [peak] ........ in full ........
  *
- * At the end of each stretch (ledger/stretch.c), as long as what is written takes more than FOLD_SHARE of the
- * limit, the oldest stretch in full is folded: its events go but for what still matters (fold_rows.c),
- * and sums take their place (fold_sums.c).  Of each size (1, 2, 4, ... stretches) there are at most so
- * many; beyond that the oldest two neighbours become one of twice the size.  So the number of folded
- * stretches grows with the logarithm of the run's length, and each costs a bounded time, spread over the
- * events that filled a stretch.
+ * At the end of each stretch (ledger/stretch.c), as long as what is written takes more than FOLD_SHARE of
+ * the limit, the oldest stretch that is still in full is folded: its events are deleted except for those
+ * that are still needed (fold_rows.c), and sums replace them (fold_sums.c).  The number of folded stretches
+ * of each size (1, 2, 4, ... stretches) is bounded; beyond the bound the two oldest neighbours become one of
+ * twice the size.  So the number of folded stretches grows with the logarithm of the run's length, and each
+ * costs a bounded time, spread over the events that filled a stretch.
  *
- * The order in which detail goes: (1) stretches that nothing speaks for, the oldest first; (2) where the ones
- * below take more than half of the room, or nothing else is left: the first three steps; (3) then those
- * around an out-of-memory; (4) those of the peaks.  The last two stretches are never folded: a free in them
- * may still turn out to have failed.  Where all that does not help, rows are not written at all
+ * Detail is given up in this order: (1) stretches without special interest, the oldest first; (2) the first
+ * three steps, when these and the following take more than half of the room or nothing else is left; (3)
+ * stretches around an out-of-memory; (4) stretches of the peaks.  The last two stretches are never folded: a
+ * free in them may still turn out to have failed.  If that does not suffice, rows are not written at all
  * (vs_store_level).
  *
- * What is taken is what the ledger estimates for each stretch, so that the same events are folded alike
- * however they came in batches; only where the file itself comes too near to its limit is more folded.
+ * Decisions use the ledger's estimate of each stretch's size, so that they do not depend on how the events
+ * were batched; more is folded only if the file itself comes too close to its limit.
  */
 #include "fold.h"
 
@@ -48,7 +48,7 @@ static int64_t end_by_time(const struct vs_stretch *s)
     return s->t_last;
 }
 
-/* The first stretch whose END is not before KEY; NULL: there is none. */
+/* The first stretch whose END is at or after KEY; NULL: there is none. */
 static struct vs_stretch *first_ending(struct vs_fold *f, int64_t (*end)(const struct vs_stretch *),
                                        int64_t key)
 {
@@ -100,9 +100,9 @@ static int write_stretch(struct vs_store *s, const struct vs_stretch_row *r)
                       (int64_t)r->unwritten, (int64_t)r->bytes);
 }
 
-/* ---- which one is worth least ---- */
+/* ---- which stretch to fold ---- */
 
-struct wanted { /* what is in favour of keeping stretches in full, as of now */
+struct wanted { /* why stretches should stay in full, as of now */
     struct vs_peak_info peak[VS_LEDGER_DEVICES];
     size_t peaks;
 };
@@ -118,14 +118,14 @@ static bool has(const struct vs_stretch *a, uint64_t seq)
     return a->first_seq <= seq && seq <= a->last_seq;
 }
 
-/* Whether row SEQ is in the stretch or, with STEPS, in a step of which a part is in the stretch. */
+/* Whether row SEQ is in the stretch or, with STEPS, in a step that overlaps the stretch. */
 static bool in_step_of(struct vs_fold *f, const struct vs_stretch *a, uint64_t seq, bool steps)
 {
     const struct vs_stretch *b = has(a, seq) || !steps ? NULL : vs_fold_stretch_of(f, seq);
     return has(a, seq) || (b && a->first_step <= b->last_step && b->first_step <= a->last_step);
 }
 
-/* An out-of-memory in the stretch or in a neighbour. */
+/* Whether the stretch or a neighbour has an out-of-memory. */
 static bool near_oom(const struct vs_fold *f, size_t i)
 {
     for (size_t k = 0; k < f->oom_count; k++)
@@ -173,7 +173,8 @@ static size_t choose(struct vs_fold *f, const struct wanted *w, uint64_t limit)
 
 /* ---- one stretch ---- */
 
-/* From here on the events no longer show what lived at a peak or an out-of-memory before LAST_SEQ. */
+/* Writes out what lived at peaks and out-of-memory events before LAST_SEQ, which the events no longer show
+ * from here on. */
 static int write_sets(struct vs_store *s, const struct vs_commit *c, uint64_t last_seq)
 {
     int rc = vs_live_peaks_before(s, c, last_seq);
@@ -241,7 +242,8 @@ static void count_sizes(const struct vs_fold *f, size_t counts[SIZES])
             counts[size_class(f->at.at[i].folded)]++;
 }
 
-/* The first two neighbours of class SIZE, SIZES: of any; the number of stretches where there are none. */
+/* The first of two neighbours of class SIZE (SIZES: of any class); the number of stretches if there are
+ * none. */
 static size_t find_pair(const struct vs_fold *f, int size)
 {
     for (size_t i = 0; i + 1 < f->at.n; i++) {
@@ -253,7 +255,8 @@ static size_t find_pair(const struct vs_fold *f, int size)
     return f->at.n;
 }
 
-/* How many of each size: where there is room, fine enough to see each thousandth of the run. */
+/* How many folded stretches of each size there may be: with enough room, so many that each thousandth of the
+ * run stays visible. */
 static size_t allowed_of(const struct vs_store *s)
 {
     uint64_t n = s->config.max_bytes >> 19;
@@ -272,7 +275,7 @@ static int join_all(struct vs_store *s)
             rc = join(s, pair);
             counts[size_class(f->at.at[pair].folded)]++;
         }
-    /* phases and devices without number: what sums up must not fill the file itself */
+    /* with very many phases and devices the sums themselves must not fill the file */
     while (rc == 0 && f->run_rows * SUM_BYTES > s->config.max_bytes / 4 &&
            (pair = find_pair(f, SIZES)) < f->at.n)
         rc = join(s, pair);
@@ -311,7 +314,7 @@ static int make_room(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* Names, stacks and what lives are in no estimate. */
+/* The estimates leave out names, stacks and tables of living allocations. */
 static int make_more_room(struct vs_store *s, const struct vs_commit *c)
 {
     bool more = true;
@@ -324,7 +327,7 @@ static int make_more_room(struct vs_store *s, const struct vs_commit *c)
 
 /* ---- a batch ---- */
 
-/* No page may be added any more: the last folded stretch grows by one of which nothing is written. */
+/* The file may not grow at all: extends the last folded stretch by one of which nothing is written. */
 static int extend_last(struct vs_store *s, const struct vs_stretch_row *r)
 {
     struct vs_fold *f = s->fold;
@@ -363,7 +366,7 @@ static int take(struct vs_store *s, const struct vs_commit *c, const struct vs_s
     if (failed)
         return -ENOMEM;
     f->detail_bytes += r->bytes;
-    if (r->unwritten) /* it is not in full anyway */
+    if (r->unwritten) /* rows are missing anyway */
         rc = fold(s, c, f->at.n - 1);
     if (rc == 0 && r->unwritten)
         rc = join_all(s);
@@ -383,7 +386,7 @@ int vs_store_level(struct vs_store *s)
     uint64_t max = s->config.max_bytes;
     if (!max)
         return 0;
-    /* what the next batch may still take counts as taken */
+    /* counts the room that the next batch may take as taken */
     uint64_t used = vs_store_used(s) + vs_store_batch(s) * VS_EVENT_BYTES;
     if (used >= max / 100 * 98)
         return 3;

@@ -1,12 +1,12 @@
 /*
- * fold.h - the state of folding, shared by its files (see fold.c for what it is):
+ * fold.h - the state of folding, shared by its files (fold.c explains folding):
  *
  *   fold.c       which stretch is folded next, and which are joined
- *   fold_rows.c  the events of one stretch: what goes and what stays
- *   fold_sums.c  what sums it up: zones, ranges, samples
+ *   fold_rows.c  which events of one stretch are deleted
+ *   fold_sums.c  the sums that replace them: zones, ranges, samples
  *
- * All of it is derived from the database, so that a writer that continues a file, or that had to roll a
- * transaction back, reads it again (vs_fold_load).
+ * All of this state follows from the database.  A writer that continues a file, or had to roll a transaction
+ * back, loads it again (vs_fold_load).
  */
 #ifndef VS_TRACE_STORE_FOLD_H
 #define VS_TRACE_STORE_FOLD_H
@@ -21,12 +21,11 @@ struct vs_stretch { /* a complete one */
     uint32_t rows;   /* of zone, range_fold and sample that stand for it */
 };
 
-struct vs_pair { /* an end that stayed for its allocation's sake: that is in full, or lived at an
-                    out-of-memory */
+struct vs_pair { /* an end that was kept because its allocation is in full or lived at an out-of-memory */
     uint64_t alloc, end;
 };
 
-struct vs_node { /* a row that goes with something else */
+struct vs_node { /* a row that is deleted together with another */
     uint64_t seq;
     uint32_t next; /* node + 1, 0 none */
 };
@@ -34,43 +33,44 @@ struct vs_node { /* a row that goes with something else */
 struct vs_fold {
     bool loaded, stuck; /* stuck: nothing is left to fold */
     VS_LIST(struct vs_stretch, at);
-    uint64_t detail_bytes; /* of those in full */
-    uint64_t run_rows;     /* of those folded */
+    uint64_t detail_bytes; /* of the stretches in full */
+    uint64_t run_rows;     /* of the folded stretches */
     uint64_t kept;         /* rows of ev in folded stretches */
 
-    /* what stayed of folded stretches, by what will end it */
+    /* rows that were kept of folded stretches, by what will end them */
     VS_LIST(struct vs_pair, pairs);
     VS_LIST(struct vs_node, nodes);
     uint32_t vacant;                    /* node + 1 */
-    struct vs_table depends;            /* allocation -> node of the first row that says how it lives */
+    struct vs_table depends;            /* allocation -> node of the first row about it */
     struct vs_spans maps, reservations; /* -> node of the row */
     struct vs_table figures;            /* pool or arena -> node of the row with its last figure */
 
-    /* of the stretch that is being folded */
+    /* about the stretch that is being folded */
     uint64_t first;
-    bool skipped;               /* an older one is in full */
+    bool skipped;               /* an older stretch is in full */
     uint64_t ooms[VS_OOMS_MAX]; /* out-of-memory events that the file describes */
     size_t oom_count;
     VS_LIST(uint8_t, keep);
-    VS_LIST(uint64_t, gone);   /* older rows that go */
+    VS_LIST(uint64_t, gone);   /* older rows to be deleted */
     VS_LIST(uint64_t, pushed); /* ranges */
     VS_LIST(uint64_t, popped);
 };
 
 /* fold.c */
-struct vs_stretch *vs_fold_stretch_of(struct vs_fold *f, uint64_t seq); /* NULL: in none that is complete */
+struct vs_stretch *vs_fold_stretch_of(struct vs_fold *f, uint64_t seq); /* NULL: none has SEQ */
 bool vs_fold_in_full(struct vs_fold *f, uint64_t seq);
-bool vs_fold_at(struct vs_fold *f, int64_t t); /* moment T lies in a stretch that is folded */
-/* A statement that reads, its parameters bound; NULL: it cannot be made.  Reset it after the last row. */
+bool vs_fold_at(struct vs_fold *f, int64_t t); /* whether time T lies in a folded stretch */
+/* A reading statement with its parameters bound; NULL: an error.  The caller resets it after the last row. */
 sqlite3_stmt *vs_fold_query(struct vs_store *s, enum vs_statement which, int64_t a, int64_t b);
 
 /* fold_rows.c */
 int vs_fold_rows(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch);
-int vs_fold_pairs(struct vs_store *s); /* looks at each pair that stayed again */
+int vs_fold_pairs(struct vs_store *s); /* checks each kept pair again */
 int vs_fold_load_rows(struct vs_store *s, const struct vs_stretch *stretch);
 void vs_fold_forget_rows(struct vs_fold *f);
 
-/* fold_sums.c: of the rows from FIRST to LAST, which become stretch FIRST; *ROWS: how many are left */
+/* fold_sums.c: sums the rows from FIRST to LAST, which become stretch FIRST; *ROWS: how many rows that
+ * leaves */
 int vs_fold_sums(struct vs_store *s, uint64_t first, uint64_t last, uint32_t *rows);
 int vs_fold_ranges(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch);
 

@@ -1,10 +1,11 @@
 /*
- * fold_rows.c - the events of a stretch that is folded: which rows of `ev` go.
+ * fold_rows.c - deletes the rows of `ev` that a folded stretch no longer needs.
  *
- * What has ended goes, with its end: an allocation and its free, a mapping and its unmap.  What still lives
- * stays until its end is folded, and so do the rows that say how it lives (references, bindings, what it was
- * reclassified to).  Of a pool's and an arena's figures the last one stays.  So the rows that are left always
- * replay to what lives (ledger/restore.c), and the views that pair allocations with their ends stay right.
+ * Pairs are deleted together: an allocation and its free, a mapping and its unmap.  The row of something
+ * that still lives stays until its end is folded, and so do other rows about it (references, bindings,
+ * reclassifications).  The last figure of each pool and arena stays.  So replaying the rows that are left
+ * always gives the living allocations (ledger/restore.c), and the views that pair allocations with their
+ * ends stay right.
  *
  *      stretch 1 (folded)   stretch 2 (in full)   stretch 3, being folded
  *      A alloc              B alloc               free A: goes, and A with it
@@ -12,8 +13,8 @@
  *                                                 C alloc, free C: both go
  *                                                 D alloc: stays
  *
- * Also kept with its end is driver memory that lived at an out-of-memory of which the file tells: where the
- * holes lay then is found among these rows.
+ * Driver memory that lived at an out-of-memory which the file describes is kept, with its end: these rows
+ * show where the free extents lay then.
  */
 #include "fold.h"
 
@@ -46,7 +47,7 @@ static struct fold_row row_of(const struct vs_store *s, sqlite3_stmt *q)
                              .space = k ? k->space : 0};
 }
 
-/* ---- rows that go ---- */
+/* ---- rows to delete ---- */
 
 static uint64_t push(struct vs_fold *f, uint64_t seq)
 {
@@ -55,7 +56,7 @@ static uint64_t push(struct vs_fold *f, uint64_t seq)
     return failed;
 }
 
-/* A row of this stretch, or one that stayed of an older one. */
+/* Deletes a row of this stretch, or one that was kept of an older stretch. */
 static uint64_t drop(struct vs_fold *f, uint64_t seq)
 {
     if (seq < f->first)
@@ -65,7 +66,7 @@ static uint64_t drop(struct vs_fold *f, uint64_t seq)
     return 0;
 }
 
-/* ---- rows that are remembered ---- */
+/* ---- rows to keep ---- */
 
 /* The new node + 1; 0: no memory. */
 static uint32_t new_node(struct vs_fold *f, uint64_t seq, uint32_t next)
@@ -126,7 +127,7 @@ static bool is_block_end(uint8_t op)
     return op == VS_OP_BLOCK_FREE;
 }
 
-/* Whether the file describes an out-of-memory between the two. */
+/* Whether the file describes an out-of-memory between the two rows. */
 static bool spans_oom(const struct vs_fold *f, uint64_t alloc, uint64_t end)
 {
     for (size_t i = 0; i < f->oom_count; i++)
@@ -141,7 +142,7 @@ static bool stays(struct vs_fold *f, uint64_t alloc, uint64_t end, bool block)
            (!block && spans_oom(f, alloc, end));
 }
 
-/* The rows of an allocation and of its end go, and what table live may still say of it. */
+/* Deletes the rows of an allocation and of its end, and its row in table live if there is one. */
 static int end_pair(struct vs_store *s, uint64_t alloc, uint64_t end, bool block)
 {
     struct vs_fold *f = s->fold;
@@ -185,7 +186,7 @@ int vs_fold_pairs(struct vs_store *s)
     struct vs_fold *f = s->fold;
     size_t kept = 0;
     int rc = 0;
-    f->first = UINT64_MAX; /* they are all of older stretches */
+    f->first = UINT64_MAX; /* all of them are of older stretches */
     f->skipped = true;
     for (size_t i = 0; i < f->pairs.n; i++) {
         struct vs_pair p = f->pairs.at[i];
@@ -204,12 +205,12 @@ static uint64_t keep_span(struct vs_fold *f, struct vs_spans *spans, const struc
 {
     uint32_t node = new_node(f, r->seq, 0);
     if (node && vs_spans_insert(spans, r->address, r->address + r->size, node) < 0)
-        free_node(f, node); /* there is one already: the row just stays */
+        free_node(f, node); /* there is one already, so the row is just kept */
     return !node;
 }
 
-/* An unmap, or the end of a reservation: what of it is known goes, and the row too, unless it ends something
- * that is in full. */
+/* An unmap, or the end of a reservation: deletes the kept rows that it ends, and itself, unless it ends
+ * something that is in full. */
 static uint64_t end_spans(struct vs_fold *f, struct vs_spans *spans, const struct fold_row *r)
 {
     const struct vs_span *span;
@@ -303,7 +304,7 @@ static int fold_row(struct vs_store *s, const struct fold_row *r)
     case VS_OP_CONTEXT_CREATE ... VS_OP_MODULE_UNLOAD:
     case VS_OP_LIMIT:
     case VS_OP_OVERHEAD:
-        return 0; /* they stay: what the driver uses is explained by them */
+        return 0; /* kept: they explain the driver's own memory */
     case VS_OP_MAP:
     case VS_OP_VA_RESERVE:
     case VS_OP_PHYS_RETAIN:
@@ -361,7 +362,7 @@ static int read_rows(struct vs_store *s, const struct vs_stretch *stretch)
     return rc == 0 ? vs_sqlite_errno(s, sqlite3_reset(q)) : (sqlite3_reset(q), rc);
 }
 
-/* Deletes the stretch's rows between those that stay. */
+/* Deletes the stretch's rows between those that are kept. */
 static int delete_spans(struct vs_store *s)
 {
     struct vs_fold *f = s->fold;
@@ -393,7 +394,7 @@ int vs_fold_rows(struct vs_store *s, const struct vs_commit *c, const struct vs_
 
 /* ---- a file that is continued ---- */
 
-/* What stayed of a folded stretch: none of its rows goes, and they say what is to be remembered of it. */
+/* Reads the rows that were kept of a folded stretch; none of them is deleted. */
 int vs_fold_load_rows(struct vs_store *s, const struct vs_stretch *stretch)
 {
     struct vs_fold *f = s->fold;

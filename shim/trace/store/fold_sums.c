@@ -1,10 +1,9 @@
 /*
- * fold_sums.c - what stands for a folded stretch: one zone for each device and phase, the sums of its
- * ranges, the extremes of its samples.
+ * fold_sums.c - replaces the events of a folded stretch: one zone for each device and phase, sums of its
+ * ranges, extremes of its samples.
  *
- * Folding a stretch and joining two folded ones is the same here: the rows between two sequence numbers
- * become one set.  A greater figure takes its moment, and who held it, along; of equal ones the earlier
- * stays.
+ * Folding a stretch and joining two folded ones are the same here: the rows between two sequence numbers
+ * become one set.  A maximum keeps its time and its holders; of equal figures the earlier one is kept.
  */
 #include "fold.h"
 
@@ -264,7 +263,8 @@ static int sum_add(struct range_sums *sums, struct range_sum r)
     return 0;
 }
 
-/* What is unknown of one range is unknown of all: greater than any figure, and written as NULL again. */
+/* A figure that is unknown for one range is unknown for the sum: "unknown" is greater than any figure, and
+ * written as NULL again. */
 #define UNKNOWN_PEAK INT64_MAX
 
 static int64_t allocated_in(sqlite3_stmt *q, int column)
@@ -288,7 +288,7 @@ static int sums_read(struct vs_store *s, struct range_sums *sums, uint64_t first
     return rc;
 }
 
-/* In place of what is there from FIRST to LAST. */
+/* Replaces the rows from FIRST to LAST. */
 static int sums_write(struct vs_store *s, struct range_sums *sums, uint64_t first, uint64_t last)
 {
     int rc = vs_sql_run(s, VS_SQL_FOLD_RANGES_GONE, "ii", (int64_t)first, (int64_t)last);
@@ -304,7 +304,7 @@ static int sums_write(struct vs_store *s, struct range_sums *sums, uint64_t firs
     return rc;
 }
 
-/* A range whose rows go: into the sums, one device at a time. */
+/* Adds a range whose rows are deleted to the sums, one device at a time. */
 static int sum_range(struct vs_store *s, struct range_sums *sums, int64_t id, const struct range_sum *range)
 {
     int rc = sum_add(sums, *range), code;
@@ -325,7 +325,7 @@ static int sum_range(struct vs_store *s, struct range_sums *sums, int64_t id, co
     return rc == 0 ? vs_sql_run(s, VS_SQL_RANGE_PEAK_GONE, "i", id) : rc;
 }
 
-/* Its push and its pop are folded, or the pop was lost. */
+/* Whether its push and its pop are both folded, or the pop was lost. */
 static bool range_goes(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch,
                        int64_t id, uint64_t first_seq, int64_t t_pop, bool popped)
 {

@@ -1,7 +1,8 @@
 /*
  * frames.c - see frames.h.
  *
- * One short transaction: a reader, or a recording process, is never kept waiting for symbol tables.
+ * All names are written in one short transaction, so no reader and no recording process waits while symbol
+ * tables are read.
  */
 #include "frames.h"
 
@@ -48,7 +49,7 @@ int vs_frames_name(sqlite3 *db, const struct vs_frame_name *names, size_t count,
         named += names[i].function != NULL;
     }
     sqlite3_finalize(update);
-    if (code == SQLITE_OK && all) /* nobody asks again for what has no name */
+    if (code == SQLITE_OK && all) /* frames without a name are not looked up again */
         code = sqlite3_exec(db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id), 0 FROM frame",
                             NULL, NULL, NULL);
     if (code == SQLITE_OK && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)

@@ -1,6 +1,6 @@
 /*
- * frames.h - names for the frames of a finished database: whoever looks symbols up, later and elsewhere than
- * in the recording process, has them written here, so that all that writes a database is in this folder.
+ * frames.h - writes names of frames into a finished database.  Symbols are looked up later and elsewhere
+ * than in the recording process (analyzer/read), but only this folder writes databases.
  */
 #ifndef VS_TRACE_STORE_FRAMES_H
 #define VS_TRACE_STORE_FRAMES_H
@@ -17,12 +17,13 @@ struct vs_frame_name {
     int line;                    /* of FILE */
 };
 
-/* Opens the database PATH, which must exist, for vs_frames_name.  An SQLite code; *DB is to be closed in any
- * case.  The file may be somebody else's: nothing that it defines is run. */
+/* Opens the database PATH, which must exist, for vs_frames_name.  An SQLite code; the caller closes *DB in
+ * any case.  The file is not trusted: nothing that it defines is run. */
 int vs_frames_open(struct sqlite3 **db, const char *path);
 
-/* Writes the COUNT NAMES in one transaction; with ALL, that every other frame has been looked up in vain. The
- * number of frames that have a function now; 0 where the database can't be written: it keeps its offsets. */
+/* Writes the COUNT NAMES in one transaction; with ALL, also marks every other frame as looked up without
+ * success.  Returns the number of frames that have a function now; 0 if the database can't be written, which
+ * then keeps its offsets. */
 int vs_frames_name(struct sqlite3 *db, const struct vs_frame_name *names, size_t count, bool all);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * heap.c - SQLite's memory: taken from the system once, and kept.
+ * heap.c - SQLite's memory, taken from the system once and kept.
  *
  * malloc belongs to the host.  The C library's gives memory back and takes it again as the drain's thread
  * frees and allocates at the top of its arena (a hundred mprotect calls a second at 18,000 events), each of
@@ -10,11 +10,11 @@
  *      blocks   [size class, 8 bytes | what SQLite gets ...]
  *      chunks   4 MiB of anonymous memory each, cut from the front, never given back
  *
- * So the heap is as large as SQLite's need was at most, a few MiB.  What is larger than a MiB has a mapping
- * of its own.
+ * So the heap is as large as SQLite's largest need, a few MiB.  A block larger than 1 MiB has a mapping of
+ * its own.
  *
- * The state is wiped in a fork child, which begins with an empty heap; blocks of the parent's may be freed
- * there all the same.  The lock is for readers of the analyzer, which may be several threads.
+ * The kernel wipes the state in a fork child, which begins with an empty heap; freeing blocks of the
+ * parent's there is still safe.  The lock is for the analyzer's readers, which may be several threads.
  */
 #define _GNU_SOURCE
 #include "heap.h"
@@ -36,7 +36,7 @@
 
 struct block {
     uint64_t size;      /* of a class, or of a mapping; HEADER included */
-    struct block *next; /* of the same size, while it is free */
+    struct block *next; /* the next free block of the same size */
 };
 
 struct heap {
@@ -54,7 +54,7 @@ static void wipe(void)
 
 static void enter(void)
 {
-    /* acquire: the lists as the last holder left them */
+    /* acquire: sees the lists as the last holder left them */
     while (atomic_flag_test_and_set_explicit(&heap->busy, memory_order_acquire)) {
     }
 }
@@ -195,11 +195,11 @@ void vs_heap_install(void)
 {
     static const sqlite3_mem_methods methods = {heap_malloc,  heap_free, heap_realloc,  heap_size,
                                                 heap_roundup, heap_init, heap_shutdown, NULL};
-#ifndef __SANITIZE_ADDRESS__ /* which is to see SQLite's memory */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer should see SQLite's memory */
     if (heap == NULL)
         heap = vs_fork_wiped_memory(sizeof *heap, wipe);
     if (heap)
-        sqlite3_config(SQLITE_CONFIG_MALLOC, &methods); /* refused once SQLite has begun */
+        sqlite3_config(SQLITE_CONFIG_MALLOC, &methods); /* refused if SQLite is in use already */
 #else
     (void)methods;
     (void)wipe;

@@ -8,13 +8,13 @@
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
- *   access.c   what the device was given, and when
- *   live.c     what lives, what lived at the peak
- *   loss.c     what was lost or left out
- *   room.c     how much the file has
+ *   access.c   when the device used each block
+ *   live.c     living allocations, and those that lived at the peak
+ *   loss.c     rows about what was lost or left out
+ *   room.c     how much room the file has
  *   sql.c      statements, and SQLite's errors as ours
- *   oom.c      out-of-memory, and what lived then
- *   resume.c   what a ledger that continues it must know besides
+ *   oom.c      out-of-memory, and the allocations that lived then
+ *   resume.c   further state for continuing the database
  *   restore.c  a ledger that continues the database
  *   fold*.c    keeping the file below its limit (fold.h)
  */
@@ -30,8 +30,8 @@
 #define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
-#define VS_FILE_SHARE(max) ((max) / 100 * 82) /* of the limit: beyond it more is folded than estimated */
-#define VS_OOMS_MAX        256                /* kept: three a device, two a thread that was refused */
+#define VS_FILE_SHARE(max) ((max) / 100 * 82) /* of the limit; a larger file is folded more */
+#define VS_OOMS_MAX        256                /* kept: three per device, two per refused thread */
 #define VS_PHASES_MAX      1024               /* phases, VS_PHASE_REST among them */
 #define VS_PHASE_REST      "other phases"
 
@@ -52,8 +52,8 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     uint8_t phases;
 };
 
-/* The process that a store writes.  A recording has a file of its own: other numbers are given by who joins
- * files, and such a file is not written to as a recording any more. */
+/* The number of the process that a store writes.  A recording has a file of its own; other numbers appear
+ * only in joined files, which no recording writes to. */
 #define VS_PROCESS "1"
 
 #define VS_QUESTION(NAME, column) ",?"
@@ -168,9 +168,9 @@ struct vs_store_loss_row {
 struct vs_store {
     sqlite3 *db;
     struct vs_journal *journal;
-    struct vs_store_config config; /* its texts are not kept */
+    struct vs_store_config config; /* the texts in it are not copied */
     bool fresh, wal;
-    uint64_t log_bytes; /* where the WAL is folded in, if no reader is in the way */
+    uint64_t log_bytes; /* size at which the WAL is checkpointed, unless a reader holds it */
     sqlite3_stmt *sql[VS_SQL_END];
 
     const struct vs_row *run; /* what table `rows` shows: rows whose numbers follow each other */
@@ -214,7 +214,7 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
-sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which); /* NULL: it cannot be made */
+sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which); /* NULL: an error */
 /* One row of N integers. */
 int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
 

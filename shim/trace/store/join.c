@@ -1,10 +1,10 @@
 /*
  * join.c - whether a database and the journal that is to be merged into it belong together.
  *
- * A journal says which database it completes, and whoever finds the journal writes there.  So a database that
- * has been begun must say the same of the journal, and it must have been there when the journal's events were
- * last handed back: events that a copy or a backup lacks are in neither of the two, and what follows them
- * would be rows about memory that nobody allocated.
+ * A journal names the database that it completes, and a recovery writes there.  So a database that is not
+ * empty must name the journal too, and it must have all events that the journal has handed back.  An older
+ * copy or backup lacks some, which are then in neither of the two, and the rows that follow would be about
+ * allocations that the database does not have.
  */
 #include "internal.h"
 
@@ -25,8 +25,8 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The journal may have been moved, to be kept over a reboot: it keeps its name, which has pid and start time
- * of its process in it. */
+/* Compares file names only, because the journal may have been moved to survive a reboot.  The name contains
+ * pid and start time of its process. */
 static bool same_journal(const char *named, const char *path)
 {
     struct stat a, b;
@@ -49,7 +49,8 @@ static bool names_journal(sqlite3 *db, const char *journal)
     return same;
 }
 
-/* Whether what is merged into is a copy: the journal's own database is another file, and names it too. */
+/* Whether the database is a copy: then the journal's own database is another file, which also names the
+ * journal. */
 static bool is_copy(struct vs_store *s)
 {
     const char *original = vs_journal_database(s->journal);
@@ -64,7 +65,8 @@ static bool is_copy(struct vs_store *s)
     return copy;
 }
 
-/* Sequences before the ring's tail were committed somewhere, or belong to slots that died unread. */
+/* Sequences below the ring's tail were committed to some database, or belong to slots that were killed
+ * unread. */
 static bool older_than_journal(struct vs_store *s)
 {
     struct vs_journal_stats j;

@@ -1,10 +1,10 @@
 /*
- * live.c - the tables of what lives and of what lived at the peak.
+ * live.c - writes the living allocations (table live), and those that lived at the peak (peak_live).
  *
- * Table live is written anew now and then and at the end.  peak_live is written at the end, and before a
- * stretch that lies after the peak is folded (fold.c): until then the events tell what lived.  Where
- * there is no room for the two the events go on telling.  Once rows are left out for lack of room, every
- * commit changes table live by what was born and what died, because nothing else would tell after a kill.
+ * Table live is rewritten now and then and at the end.  peak_live is written at the end, and before a
+ * stretch after the peak is folded (fold.c): until then the events show what lived.  If there is no room for
+ * the two tables the events stay the only source.  Once rows of events are left out for lack of room, every
+ * commit updates table live by its births and deaths, because after a kill it is then the only source.
  */
 #include "internal.h"
 
@@ -57,7 +57,7 @@ static int write_changes(struct vs_store *s, const struct vs_output *out)
 static int write_peak(struct vs_store *s, const struct vs_commit *c, const struct vs_peak_info *peak)
 {
     struct each e = {.s = s, .peak = *peak};
-    if (s->access_kinds.n) /* what is kept for the sake of the former peak alone */
+    if (s->access_kinds.n) /* rows that were kept only for the former peak */
         e.rc = vs_sql_run(s, VS_SQL_ACCESS_PEAK_GONE, "i", (int64_t)peak->device);
     if (e.rc == 0)
         e.rc = vs_sql_run(s, VS_SQL_PEAK_LIVE_GONE, "i", (int64_t)peak->device);
@@ -65,7 +65,7 @@ static int write_peak(struct vs_store *s, const struct vs_commit *c, const struc
     return e.rc;
 }
 
-/* Of the peaks before row SEQ. */
+/* Writes the allocations that lived at peaks before row SEQ. */
 static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
 {
     struct vs_peak_info peaks[VS_LEDGER_DEVICES];
@@ -83,14 +83,14 @@ static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t s
     return 0;
 }
 
-/* Whether LIVING rows more might pass the limit: then these tables are given up, and meta.live_incomplete
- * says so. */
+/* Whether LIVING more rows might pass the limit.  If so these tables are not written any more, and
+ * meta.live_incomplete says so. */
 static bool no_room(struct vs_store *s, size_t living)
 {
     return s->config.max_bytes && vs_store_used(s) + living * ROW_BYTES + 65536 > s->config.max_bytes;
 }
 
-/* Nor is any detail folded to make room for rows that the events show as well. */
+/* No detail is folded to make room for them either, because the events have the same information. */
 static bool not_worth_it(struct vs_store *s, size_t living)
 {
     return s->config.max_bytes &&
@@ -128,7 +128,8 @@ int vs_live_write(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* Where there is no room for them what lived at the peak will not be known in full: the view shows less. */
+/* Without room for them the allocations that lived at the peak are not known in full: the view shows
+ * fewer. */
 int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
 {
     return no_room(s, vs_ledger_live_count(c->ledger)) ? 0 : write_peaks(s, c, seq);

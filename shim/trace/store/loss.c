@@ -1,5 +1,6 @@
 /*
- * loss.c - what was lost, and what was left out for lack of room: rows of table loss, with the next batch.
+ * loss.c - rows of table loss: what was lost, and what was left out for lack of room; written with the next
+ * batch.
  */
 #include "internal.h"
 

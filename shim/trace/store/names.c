@@ -1,9 +1,9 @@
 /*
  * names.c - the rows that other rows refer to, copied out of the journal's tables as they are needed.
  *
- * Strings and stacks (stacks.c) are written when something refers to them, threads, contexts, devices
- * and modules as they appear.  Ids are the journal's.  What is written is remembered in bit sets; after a
- * rollback these are forgotten and everything is written again, which INSERT OR IGNORE makes harmless.
+ * Strings and stacks (stacks.c) are written when something refers to them, threads, contexts, devices and
+ * modules as they appear.  Ids are the journal's.  Bit sets remember which rows are written.  After a
+ * rollback they are cleared and everything is written again, which INSERT OR IGNORE makes harmless.
  */
 #include "internal.h"
 #include "trace/api.h"
@@ -23,7 +23,7 @@ void vs_bits_add(struct vs_bits *b, uint64_t id)
         size_t n = (id / 64 + 1) * 2;
         uint64_t *words = realloc(b->words, n * sizeof *words);
         if (!words)
-            return; /* written again next time: only slower */
+            return; /* without memory it is written again next time, which is only slower */
         memset(words + b->n, 0, (n - b->n) * sizeof *words);
         b->words = words;
         b->n = n;
@@ -92,8 +92,8 @@ static uint32_t known_phase(const struct vs_store *s, const char *name)
     return i;
 }
 
-/* A program that puts a number into each range's name would make a phase an iteration, for days: everything
- * kept per phase has a bound, and what is beyond it is one phase. */
+/* A program that puts a running number into range names would make new phases for days.  So the number of
+ * phases is bounded, and all further names are one phase. */
 static uint32_t find_phase(struct vs_store *s, const char *name)
 {
     uint32_t i = known_phase(s, name);
@@ -125,7 +125,7 @@ uint32_t vs_store_phase(struct vs_store *s, uint32_t name)
     if (!text)
         return VS_PHASE_NONE;
     id = find_phase(s, text);
-    vs_table_put(&s->phase_ids, name, id); /* without memory: looked for again */
+    vs_table_put(&s->phase_ids, name, id); /* without memory the name is searched again next time */
     return id;
 }
 
@@ -223,7 +223,7 @@ static uint64_t kind_key(const struct vs_kind *k)
     return low ^ k->stream * 0x9E3779B97F4A7C15u;
 }
 
-/* The id of the row's kind, from 1; equal keys of unequal kinds take the next key. */
+/* The id of the row's kind, from 1.  Different kinds whose keys collide take the next key. */
 static uint32_t find_kind(struct vs_store *s, const struct vs_row *r)
 {
     struct vs_kind k = kind_of(r);
@@ -380,6 +380,7 @@ int vs_names_load(struct vs_store *s)
         s->next_string = VS_OWN_STRINGS;
     if (!s->fresh)
         vs_names_committed(s);
-    s->phases_written = 0; /* killed before its first commit, a database has not even the known ones */
+    /* a database of a process that was killed before its first commit lacks even the fixed phases */
+    s->phases_written = 0;
     return rc;
 }

@@ -1,9 +1,9 @@
 /*
- * oom.c - the out-of-memory events that the ledger keeps, and what lived then.
+ * oom.c - writes the out-of-memory events that the ledger keeps, and the allocations that lived then.
  *
- * The few rows of `oom` are written anew with each commit that brings another.  What lived is found among the
- * events as long as none after it is folded (view live_at_oom).  It is written out before that happens, at
- * the end, and, while rows are left out for lack of room, with the commit that brings the out-of-memory
+ * The few rows of `oom` are rewritten with each commit that adds one.  The allocations that lived then
+ * follow from the events until a later event is folded (view live_at_oom).  They are written out before that
+ * happens, at the end, and, while rows are left out for lack of room, with the commit of the out-of-memory
  * itself.
  */
 #include "internal.h"
@@ -41,7 +41,7 @@ static bool is_written(const struct vs_store *s, uint64_t seq)
     return false;
 }
 
-/* Its rows in oom_live, where there is room for them: else the row of `oom` says that they are not there. */
+/* Writes its rows of oom_live if there is room; otherwise its row of `oom` says that they are missing. */
 static int write_set(struct vs_store *s, const struct vs_ledger *l, uint64_t seq)
 {
     struct each e = {.s = s, .seq = seq};
@@ -68,7 +68,7 @@ static int put_oom(struct vs_store *s, const struct vs_oom_row *o)
                       (int64_t)o->device_used, o->device_used_t, (int64_t)is_written(s, o->seq));
 }
 
-/* Sets of what is no longer kept go. */
+/* Deletes the rows of out-of-memory events that are no longer kept. */
 static void forget_sets(struct vs_store *s, const struct vs_oom_row *rows, size_t n)
 {
     size_t kept = 0;
@@ -106,7 +106,7 @@ int vs_oom_write(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* Before a stretch that ends with row SEQ is folded. */
+/* Called before a stretch that ends with row SEQ is folded. */
 int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq)
 {
     struct vs_oom_row rows[VS_OOMS_MAX];

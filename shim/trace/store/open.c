@@ -1,10 +1,10 @@
 /*
  * open.c - opening, creating and closing the database.
  *
- * An existing file is looked at before anything is changed in it: the application id in its header and the
- * schema version in `meta` say whether it is ours.  Then WAL with synchronous=OFF (readers see whole batches
- * at any moment); on network file systems, where shared memory between machines is not to be had, an
- * exclusively locked file with a truncated rollback journal.  Closing turns it back into one plain file.
+ * An existing file is checked before anything is changed in it: the application id in its header and the
+ * schema version in `meta` say whether it is a recording of ours.  Then WAL with synchronous=OFF (readers
+ * see whole batches at any moment); on network file systems, which have no shared memory between machines,
+ * an exclusively locked file with a truncated rollback journal.  Closing leaves one plain file.
  */
 #include "internal.h"
 #include "schema.h"
@@ -104,9 +104,9 @@ static int settings(struct vs_store *s)
     int checkpoint = pages > 1000 ? 1000 : pages < 32 ? 32 : (int)pages;
     char sql[96];
     s->log_bytes = (uint64_t)checkpoint * 4096;
-    /* a reader that stays in one transaction makes the WAL grow, and thinning would not help: it saves rows,
-     * but writes table live with each commit.  It is reported (vs_store_log_held); when the reader has gone
-     * the file shrinks again */
+    /* a reader that stays in one transaction makes the WAL grow.  Thinning would not help, because it writes
+     * table live with each commit.  So the reader is only reported (vs_store_log_held), and the file shrinks
+     * when it has gone */
     snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint=%d; PRAGMA journal_size_limit=%d", checkpoint,
              checkpoint * 2 * 4096);
     return rc == 0 ? vs_store_exec(s, sql) : rc;
@@ -132,7 +132,7 @@ static int insert_process(struct vs_store *s)
 {
     const struct vs_store_config *c = &s->config;
     char pid[16], rank[16], local_rank[16], world_size[16];
-    number_or_null(c->pid > 0 ? c->pid : INT32_MIN, pid, sizeof pid); /* a journal may say anything */
+    number_or_null(c->pid > 0 ? c->pid : INT32_MIN, pid, sizeof pid); /* of a damaged journal, perhaps */
     number_or_null(c->rank, rank, sizeof rank);
     number_or_null(c->local_rank, local_rank, sizeof local_rank);
     number_or_null(c->world_size, world_size, sizeof world_size);
@@ -241,7 +241,7 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
         rc = vs_sqlite_errno(s, sqlite3_open_v2(config->path, &s->db,
                                                 flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, "unix"));
     if (rc == 0 && config->recovered_file && !vs_vfs_holds(config->recovered_file))
-        rc = -ESTALE; /* another file has its name by now */
+        rc = -ESTALE; /* the name leads to another file by now */
     if (rc < 0) {
         say(why, why_size, rc, config->path, strerror(-rc));
     } else {
@@ -278,6 +278,6 @@ int vs_store_close(struct vs_store *s, int64_t end_ns)
     int mode = s->wal ? vs_store_exec(s, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE")
                       : vs_store_exec(s, "PRAGMA journal_mode=DELETE; PRAGMA locking_mode=NORMAL");
     release(s);
-    /* a reader that still looks keeps the WAL: the last one to close folds it in */
+    /* the WAL stays if a reader is still there; the last one to close checkpoints it */
     return rc == 0 && mode != -EBUSY ? mode : rc;
 }

@@ -1,4 +1,4 @@
-/* restore.c - loads a ledger from the database, in the order that ledger/restore.c asks for. */
+/* restore.c - loads a ledger from the database, in the order that ledger/restore.c prescribes. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -302,7 +302,7 @@ static void load_resume(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q
     uint64_t failed = 0;
     struct vs_resume_row row = {
         (enum vs_resume)i64(q, 0), u64(q, 1), {u64(q, 2), u64(q, 3), u64(q, 4), u64(q, 5)}};
-    vs_list_push(&s->resume, failed, row); /* one that is missing here is only written again */
+    vs_list_push(&s->resume, failed, row); /* a row that is missing here is only written again */
     vs_ledger_restore_resume(l, &row);
 }
 

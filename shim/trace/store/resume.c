@@ -1,9 +1,8 @@
 /*
- * resume.c - table resume: what the next writer of the file must know and no other table tells.
+ * resume.c - table resume: state that the next writer of the file needs and that no other table has.
  *
- * The ledger says which rows there have to be (ledger/resume.c).  They are few, a few a device
- * (tens where ranges are open and libraries' pools hold memory of unknown use), and are written anew with
- * each commit that finds them changed.
+ * The ledger gives the rows (ledger/resume.c).  There are a few per device (tens if ranges are open and
+ * libraries' pools hold memory of unknown use).  Each commit after a change rewrites them.
  */
 #include "internal.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORT_OF_ROOM 64 /* rows, where the file is full: decisions that are lost are made again */
+#define SHORT_OF_ROOM 64 /* rows, if the file is full: lost verdicts are made anew */
 
 struct collected {
     struct vs_store *s;
@@ -40,7 +39,7 @@ int vs_resume_write(struct vs_store *s, const struct vs_commit *c)
 {
     struct collected found = {.s = s};
     s->resume_next.n = 0;
-    if (!c->merged) /* else nothing more comes; after a clean end threads that run on may still record */
+    if (!c->merged) /* more may come even after a clean end, from threads that run on */
         vs_ledger_each_resume(c->ledger, collect, &found);
     if (found.failed)
         return -ENOMEM;

@@ -1,5 +1,5 @@
 /*
- * room.c - how much the file has, and how large batches and stretches are where it may not have much.
+ * room.c - how much room the file has, and how large batches and stretches are in small files.
  */
 #include "internal.h"
 
@@ -18,7 +18,7 @@ static uint64_t file_bytes(const char *path)
     return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* By SQLite's own name for the log: the host may have changed its directory. */
+/* Uses SQLite's own name for the log, because the host may have changed its directory. */
 uint64_t vs_store_log_held(struct vs_store *s)
 {
     const char *file = s->wal ? sqlite3_db_filename(s->db, "main") : NULL;
@@ -32,7 +32,7 @@ size_t vs_store_batch(const struct vs_store *s)
     return !s->config.max_bytes || n > 4096 ? 4096 : n < 256 ? 256 : (size_t)n;
 }
 
-/* Small where the file is: folding is done in stretches of the events. */
+/* Small for small files, because folding works in whole stretches. */
 uint32_t vs_store_stretch(const struct vs_store *s)
 {
     uint64_t n = s->config.max_bytes / 4096;

@@ -3,10 +3,10 @@
  *
  *      rows (an array) <--callbacks-- table `rows` --INSERT INTO ev SELECT * FROM rows--> ev
  *
- * One statement takes a whole run of rows through SQLite's interface for tables that somebody else has (a
- * virtual table: https://sqlite.org/vtab.html), and makes the records itself.  An INSERT with bound values
- * for each row takes half as long again; records made by hand, which SQLite only copies, took half as long,
- * and needed its file's format and a schema changed behind its back.
+ * One statement inserts a whole run of rows from a virtual table (https://sqlite.org/vtab.html), and SQLite
+ * makes the records.  An INSERT with bound values per row takes half as long again.  Records made by hand,
+ * which SQLite only copied, took half as long, but needed SQLite's file format and a schema changed behind
+ * its back.
  */
 #include "internal.h"
 
@@ -19,7 +19,7 @@ int64_t vs_x512(uint64_t bytes)
     return bytes % 512 ? -(int64_t)bytes : (int64_t)(bytes / 512);
 }
 
-/* What nobody could say is NULL. */
+/* Unknown figures are NULL. */
 static bool size_unknown(const struct vs_row *row)
 {
     return row->size == VS_BYTES_UNKNOWN;
@@ -68,7 +68,7 @@ static int disconnect_table(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/* There is one way through the table. */
+/* The table can only be scanned from front to back. */
 static int choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     return SQLITE_OK;
@@ -112,8 +112,8 @@ static int is_behind_the_last(sqlite3_vtab_cursor *cursor)
     return c->row == c->end;
 }
 
-/* The first row of a run brings its number.  For the others that is left to SQLite, which finds the end of
- * the table sooner than a given number. */
+/* Only the first row of a run gives its rowid.  SQLite numbers the others, because it appends faster than it
+ * looks a given number up. */
 static int64_t value_of(const struct vs_row *row, int column)
 {
     switch (column) {
@@ -166,7 +166,8 @@ static int give_number(sqlite3_vtab_cursor *cursor, sqlite3_int64 *number)
 int vs_rows_open(struct vs_store *s)
 {
     static const sqlite3_module module = {.iVersion = 1,
-                                          .xConnect = connect_table, /* no xCreate: it is always there */
+                                          .xConnect =
+                                              connect_table, /* without xCreate the table always exists */
                                           .xDisconnect = disconnect_table,
                                           .xBestIndex = choose_index,
                                           .xOpen = open_cursor,
@@ -198,7 +199,7 @@ int vs_rows_write(struct vs_store *s, const struct vs_row *row, size_t n)
         if (rc < 0)
             return rc;
         if ((uint64_t)sqlite3_last_insert_rowid(s->db) != s->run[s->run_length - 1].seq)
-            return -EIO; /* somebody else wrote into ev: the numbers would no longer be right */
+            return -EIO; /* another program wrote into ev, so the numbers would be wrong */
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * schema.c - schema.sql as a string in the library: there is no file to be found, or lost, at run time.
- * VS_SCHEMA_FILE is its path, from the build.
+ * schema.c - schema.sql as a string in the library, so that no file is needed at run time. VS_SCHEMA_FILE is
+ * its path, from the build.
  */
 #include "schema.h"
 

@@ -1,5 +1,5 @@
 /*
- * sql.c - small calls: SQLite's codes as errno, and statements that are prepared once (VS_STATEMENTS).
+ * sql.c - helpers: SQLite's codes as errno, and statements that are prepared once (VS_STATEMENTS).
  */
 #include "internal.h"
 

@@ -2,7 +2,7 @@
  * store.h - the only writer of the database: batches of finished rows in, one transaction each.
  *
  * Everything is written inside one transaction per batch, the mark included, so a kill at any moment leaves
- * whole batches.  A commit that fails is rolled back and may be repeated with the same batch.
+ * whole batches.  A commit that fails is rolled back and can be repeated with the same batch.
  *
  * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
  * -EINVAL (not our file), -ESTALE (not this journal's).  Not thread-safe.
@@ -36,19 +36,19 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
 /* Loads what the database holds into a fresh ledger (nothing where it is new). */
 int vs_store_load(struct vs_store *s, struct vs_ledger *l);
 
-/* phase id of a name of the journal, made on first use */
+/* The phase id of a name of the journal, made at its first use. */
 uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
 
-/* How many events a batch should have: few where max_bytes is small, because a batch goes in whole. */
+/* How many events a batch should have: few if max_bytes is small, because a batch is written as a whole. */
 size_t vs_store_batch(const struct vs_store *s);
 
-/* Bytes of the write-ahead log where a reader's open transaction keeps it from being folded in, else 0. */
+/* Bytes of the write-ahead log if a reader's open transaction keeps it from being checkpointed, else 0. */
 uint64_t vs_store_log_held(struct vs_store *s);
 
 /* How many events a stretch has at most (ledger/stretch.c). */
 uint32_t vs_store_stretch(const struct vs_store *s);
 
-/* Which rows there is room for now (vs_ledger_set_thinning). */
+/* The level of thinning: which rows there is room for now (vs_ledger_set_thinning). */
 int vs_store_level(struct vs_store *s);
 
 /* A row of table loss, with the next batch.  WHY is copied; NULL: the kind's own text. */
@@ -67,7 +67,7 @@ struct vs_commit {
 };
 int vs_store_commit(struct vs_store *s, const struct vs_commit *c);
 
-/* END_NS: since the start; -1 = the process did not end in good order.  Frees S in every case. */
+/* END_NS: since the start; -1 = the process did not end regularly.  Frees S in every case. */
 int vs_store_close(struct vs_store *s, int64_t end_ns);
 
 #endif

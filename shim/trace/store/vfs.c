@@ -1,18 +1,19 @@
 /*
  * vfs.c - see vfs.h.
  *
- * SQLite keeps the number that open() gave it (the logical number); a slot remembers which file that is and
- * the number that holds it now (the actual one).  They are the same until the host took ours away.  Between
- * the check and the call the host could still close: a window of nanoseconds in our own thread, not closable
- * from here.  SQLite calls fsync directly, not through these: with synchronous=OFF it never does.
+ * SQLite keeps the number that open() gave it (the logical number).  `struct tracked` remembers which file
+ * that is and the number that it has now (the actual one).  The two are equal until the host closes our
+ * descriptor.  Between the check and the call the host could still close it: a window of nanoseconds that
+ * cannot be closed from here.  SQLite would call fsync directly, but with synchronous=OFF it never does.
  *
- * All this is for threads of the host's, and where the kernel or a filter refuses better: the drain's thread
- * has descriptors of its own (core/own_descriptors.h), which no host can touch, and all signals blocked. Once
- * it has said so (vs_vfs_alone) nothing is asked before a call there, neither whose the descriptor is nor
- * where the limit on file sizes lies.
+ * All this is needed on the host's threads, and where the kernel or a filter refuses the better way: the
+ * drain's thread has a descriptor table of its own (core/own_descriptors.h), which no host can touch, and
+ * all signals blocked.  Once it has called vs_vfs_alone, its calls check neither the descriptor nor the
+ * limit on file sizes.
  *
  * SQLite writes each frame of its log in two calls, 24 bytes and then the page behind them.  The 24 bytes
- * wait for the page here, and both go in one call; any other call on the file would write them first.
+ * are kept back here until the page comes, and both are written in one call; any other call on the file
+ * writes them first.
  */
 #define _GNU_SOURCE
 #include "vfs.h"
@@ -39,34 +40,34 @@
 #include "heap.h"
 #include "core/fork.h"
 
-#define SLOTS 64
+#define FILES 64
 #define LOCKS 16
 #define FRAME 24 /* bytes of a frame's header in SQLite's log */
 
 struct lock {
     off_t start, end;
-    short type; /* F_RDLCK, F_WRLCK; 0 cannot be told from F_RDLCK: `end` 0 = none */
+    short type; /* F_RDLCK (which is 0), F_WRLCK; `end` 0: no lock */
 };
 
-struct slot {
+struct tracked {
     bool used;
     int logical, actual, flags;
     dev_t dev;
     ino_t ino;
-    char path[PATH_MAX]; /* not malloc's: a checker of leaks would not find what points to it */
+    char path[PATH_MAX]; /* an array, because leak checkers would not find a pointer here */
     struct lock lock[LOCKS];
-    bool log;                   /* SQLite's */
+    bool log;                   /* the file is SQLite's log */
     off_t end;                  /* of the last write to it */
-    bool waits;                 /* the header of a frame, for the place `end` */
-    unsigned char frame[FRAME]; /* that one */
+    bool waits;                 /* a frame's header is kept back, to be written at `end` */
+    unsigned char frame[FRAME]; /* that header */
 };
 
-/* A fork child would inherit slots of files that are its parent's business: wiped there. */
+/* Wiped in a fork child, which must not use its parent's files. */
 static struct state {
-    /* Held for the look-ups only.  One thread writes databases; the analyzer's readers may be several. */
+    /* Held for look-ups only.  One thread writes databases; the analyzer may have several readers. */
     atomic_flag busy;
-    _Atomic bool gone; /* the shared memory was cut short under us: nothing more is read or written */
-    struct slot slot[SLOTS];
+    _Atomic bool gone; /* the shared memory was truncated: nothing more is read or written */
+    struct tracked file[FILES];
 } * state;
 
 static __thread bool alone __attribute__((tls_model("initial-exec")));
@@ -83,7 +84,7 @@ static void wipe(void)
 
 static void enter(void)
 {
-    /* acquire: the slots as the last holder left them */
+    /* acquire: sees the table as the last holder left it */
     while (atomic_flag_test_and_set_explicit(&state->busy, memory_order_acquire)) {
     }
 }
@@ -93,15 +94,15 @@ static void leave(void)
     atomic_flag_clear_explicit(&state->busy, memory_order_release); /* pairs with enter */
 }
 
-static struct slot *slot_of(int fd)
+static struct tracked *tracked_of(int fd)
 {
-    for (int i = 0; i < SLOTS; i++)
-        if (state->slot[i].used && state->slot[i].logical == fd)
-            return &state->slot[i];
+    for (int i = 0; i < FILES; i++)
+        if (state->file[i].used && state->file[i].logical == fd)
+            return &state->file[i];
     return NULL;
 }
 
-static bool still_ours(const struct slot *s)
+static bool still_ours(const struct tracked *s)
 {
     struct stat st;
     return alone || (fstat(s->actual, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino);
@@ -122,7 +123,7 @@ static int open_high(const char *path, int flags, int mode)
         return low;
     int from = lowest_number();
     int high = fcntl(low, F_DUPFD_CLOEXEC, from);
-    while (high >= 0 && slot_of(high)) { /* a number that SQLite knows as another file */
+    while (high >= 0 && tracked_of(high)) { /* SQLite knows the number as another file */
         int next = fcntl(low, F_DUPFD_CLOEXEC, high + 1);
         close(high);
         high = next;
@@ -144,18 +145,18 @@ static void remember(int fd, const char *path, int flags)
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return;
-    for (int i = 0; i < SLOTS; i++) {
-        if (state->slot[i].used)
+    for (int i = 0; i < FILES; i++) {
+        if (state->file[i].used)
             continue;
-        struct slot *s = &state->slot[i];
-        *s = (struct slot){.used = true,
-                           .logical = fd,
-                           .actual = fd,
-                           .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC),
-                           .dev = st.st_dev,
-                           .ino = st.st_ino,
-                           .log = is_log(path),
-                           .end = -1};
+        struct tracked *s = &state->file[i];
+        *s = (struct tracked){.used = true,
+                              .logical = fd,
+                              .actual = fd,
+                              .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC),
+                              .dev = st.st_dev,
+                              .ino = st.st_ino,
+                              .log = is_log(path),
+                              .end = -1};
         snprintf(s->path, sizeof s->path, "%s", path);
         return;
     }
@@ -165,9 +166,9 @@ bool vs_vfs_holds(const struct stat *file)
 {
     bool held = false;
     enter();
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < FILES; i++)
         held |=
-            state->slot[i].used && state->slot[i].dev == file->st_dev && state->slot[i].ino == file->st_ino;
+            state->file[i].used && state->file[i].dev == file->st_dev && state->file[i].ino == file->st_ino;
     leave();
     return held;
 }
@@ -192,7 +193,7 @@ static int set_lock(int fd, int command, short type, off_t start, off_t end)
     return fcntl(fd, command, &lock);
 }
 
-static void add_lock(struct slot *s, struct lock lock)
+static void add_lock(struct tracked *s, struct lock lock)
 {
     for (int i = 0; i < LOCKS && lock.start < lock.end; i++) {
         if (s->lock[i].end == 0) {
@@ -202,8 +203,8 @@ static void add_lock(struct slot *s, struct lock lock)
     }
 }
 
-/* Keeps the list of what is locked, so that it can be locked again on a new descriptor. */
-static void note_lock(struct slot *s, const struct flock *f)
+/* Keeps the list of locked ranges, so that they can be locked again on a new descriptor. */
+static void note_lock(struct tracked *s, const struct flock *f)
 {
     struct lock now = {f->l_start, f->l_start + f->l_len, f->l_type};
     for (int i = 0; i < LOCKS; i++) {
@@ -218,7 +219,7 @@ static void note_lock(struct slot *s, const struct flock *f)
         add_lock(s, now);
 }
 
-static bool lock_again(const struct slot *s, int fd)
+static bool lock_again(const struct tracked *s, int fd)
 {
     for (int i = 0; i < LOCKS; i++)
         if (s->lock[i].end &&
@@ -227,9 +228,9 @@ static bool lock_again(const struct slot *s, int fd)
     return true;
 }
 
-/* ---- the number that is used ---- */
+/* ---- the actual number ---- */
 
-static int open_again(struct slot *s)
+static int open_again(struct tracked *s)
 {
     struct stat st;
     int fd = open_high(s->path, s->flags, 0);
@@ -244,8 +245,8 @@ static int open_again(struct slot *s)
     return fd;
 }
 
-/* Writes a frame's header that still waits: its page has not come. */
-static bool write_waiting(struct slot *s, int actual)
+/* Writes a frame's header that was kept back and whose page has not come. */
+static bool write_waiting(struct tracked *s, int actual)
 {
     bool waited = s->waits;
     s->waits = false;
@@ -256,7 +257,7 @@ static bool write_waiting(struct slot *s, int actual)
 static int real(int fd)
 {
     enter();
-    struct slot *s = slot_of(fd);
+    struct tracked *s = tracked_of(fd);
     int actual = !s ? fd : still_ours(s) ? s->actual : open_again(s);
     if (s && actual >= 0 && !write_waiting(s, actual))
         actual = -1;
@@ -267,8 +268,8 @@ static int real(int fd)
 static bool any_used(void)
 {
     bool any = false;
-    for (int i = 0; i < SLOTS; i++)
-        any |= state->slot[i].used;
+    for (int i = 0; i < FILES; i++)
+        any |= state->file[i].used;
     return any;
 }
 
@@ -277,7 +278,7 @@ bool vs_vfs_gone(void)
     return state != NULL && atomic_load(&state->gone);
 }
 
-/* What is read and written while the shared memory is none: nothing, until SQLite has closed its files. */
+/* Fails every read and write after the shared memory was truncated, until SQLite has closed its files. */
 static int real_unless_gone(int fd)
 {
     if (!vs_vfs_gone())
@@ -289,7 +290,7 @@ static int real_unless_gone(int fd)
 static int vfs_close(int fd)
 {
     enter();
-    struct slot *s = slot_of(fd);
+    struct tracked *s = tracked_of(fd);
     int actual = !s ? fd : still_ours(s) ? s->actual : -1;
     if (s) {
         if (actual >= 0)
@@ -307,11 +308,11 @@ static int vfs_lock(int fd, int command, struct flock *lock)
     int actual = real(fd);
     if (actual < 0)
         return -1;
-    lock->l_pid = 0; /* what OFD locks ask for */
+    lock->l_pid = 0; /* OFD locks require it */
     int rc = fcntl(actual, command == F_GETLK ? F_OFD_GETLK : F_OFD_SETLK, lock);
     if (rc == 0 && command != F_GETLK) {
         enter();
-        struct slot *s = slot_of(fd);
+        struct tracked *s = tracked_of(fd);
         if (s)
             note_lock(s, lock);
         leave();
@@ -331,7 +332,7 @@ static int vfs_fcntl(int fd, int command, ...)
     return actual < 0 ? -1 : fcntl(actual, command, argument);
 }
 
-/* ---- the rest goes to the real number ---- */
+/* ---- calls that only translate the number ---- */
 
 #define WITH_REAL(call)                                                                                      \
     int actual = real(fd);                                                                                   \
@@ -342,8 +343,8 @@ static int vfs_fstat(int fd, struct stat *st)
     WITH_REAL(fstat(actual, st));
 }
 
-/* Beyond a `ulimit -f` the kernel's answer is a signal, which would wait for the host's thread where we work
- * on one.  On our own thread it is blocked, and taken back (limited). */
+/* A write beyond `ulimit -f` raises a signal.  On a thread of the host's it would stay pending for the host,
+ * so such a write is not tried.  On our own thread it is blocked and removed again (limited). */
 static bool beyond_limit(off_t end)
 {
     if (alone || (uint64_t)end <= vs_limit(VS_LIMIT_FILE_SIZE))
@@ -352,8 +353,8 @@ static bool beyond_limit(off_t end)
     return true;
 }
 
-/* The RESULT of a write.  The signal of one beyond the limit would come when our thread gives the host's
- * signals back; it is the thread's own, which is looked through first. */
+/* Removes the pending signal of a write beyond the limit, and returns RESULT.  The signal is directed at the
+ * thread, and such signals are taken before those of the process. */
 static ssize_t limited(ssize_t result)
 {
     if (!alone || result >= 0 || errno != EFBIG)
@@ -395,9 +396,9 @@ static ssize_t vfs_write(int fd, const void *from, size_t n)
     return limited(write(actual, from, n));
 }
 
-/* Takes the header of a frame that is appended to the log, to go with its page.  (A header that is written
- * anew, farther to the front, has no page behind it.) */
-static bool keep_header(struct slot *s, const void *from, size_t n, off_t offset)
+/* Keeps the header of a frame that is appended to the log, to be written with its page.  (A header that is
+ * rewritten nearer to the front is not followed by its page.) */
+static bool keep_header(struct tracked *s, const void *from, size_t n, off_t offset)
 {
     if (!s->log || s->waits || n != FRAME || offset != s->end)
         return false;
@@ -408,12 +409,13 @@ static bool keep_header(struct slot *s, const void *from, size_t n, off_t offset
 
 enum frame_step { PLAIN, KEPT, JOINED };
 
-/* What becomes of a write of SQLite's; JOINED: HEADER goes before it. */
+/* Decides what becomes of a write: it is made as it is (PLAIN), kept back as a frame's header (KEPT), or made
+ * together with the header that was kept back, which is copied to HEADER (JOINED). */
 static enum frame_step frame_step(int fd, const void *from, size_t n, off_t offset, unsigned char *header)
 {
     enum frame_step step = PLAIN;
     enter();
-    struct slot *s = slot_of(fd);
+    struct tracked *s = tracked_of(fd);
     if (s && keep_header(s, from, n, offset)) {
         step = KEPT;
     } else if (s && s->waits && offset == s->end + FRAME) {
@@ -431,7 +433,7 @@ static ssize_t write_frame(int actual, unsigned char *header, const void *page, 
 {
     struct iovec parts[2] = {{header, FRAME}, {(void *)(uintptr_t)page, n}};
     ssize_t got = pwritev(actual, parts, 2, offset - FRAME);
-    return got < 0 ? got : got > FRAME ? got - FRAME : 0; /* 0 is a full disk to SQLite */
+    return got < 0 ? got : got > FRAME ? got - FRAME : 0; /* SQLite takes 0 for a full disk */
 }
 
 static ssize_t vfs_pwrite(int fd, const void *from, size_t n, off_t offset)
@@ -496,8 +498,8 @@ int vs_vfs_install(void)
         CALL("fchown", vfs_fchown), CALL("mmap", vfs_mmap),           CALL("munmap", vfs_munmap),
 #undef CALL
     };
-    /* One thread uses this copy: no mutexes, so a fork in the middle leaves the child none that is locked for
-     * ever.  Refused, and not needed, where SQLite was in use before (the analyzer, tests). */
+    /* Only one thread uses this copy of SQLite, so it needs no mutexes, and a fork cannot leave the child a
+     * locked one.  Refused, and not needed, if SQLite was in use before (the analyzer, tests). */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     vs_heap_install();

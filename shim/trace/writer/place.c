@@ -1,17 +1,18 @@
 /*
  * place.c - see place.h.
  *
- * A journal is a file that says where to write, and files come from many places: out of an archive, off a
- * shared directory.  The journal's owner is the caller (vs_journal_open_fd); here the same is asked of the
- * database.  What is asked is asked of open descriptors, and the store compares the file that SQLite opens
- * with the one that was looked at, so that exchanging names in between leads to an error.
+ * A journal is a file that says where to write, and files come from many places: from an archive, from a
+ * shared directory.  vs_journal_open_fd has checked that the caller owns the journal; here the database is
+ * checked.  All checks are made on open descriptors, and the store compares the file that SQLite opens with
+ * the checked one, so that replacing a name in between leads to an error.
  *
  *      there, and not empty    a regular file of the caller's; what is in it is asked by store/join.c
  *      there, and empty        the same: the recording process took the name and was killed
  *      not there               made in a directory of the caller's, where it would follow no link
  *
- * Where nothing in the database can say that the journal is its own, the journal must be of this machine's
- * uptime, whose id cannot be guessed from elsewhere, or lie beside the database; unless the caller named it.
+ * If the database is empty or new, nothing in it names the journal.  Then the journal must have this boot's
+ * id, which cannot be guessed from elsewhere, or lie beside the database, unless the caller named the
+ * database.
  */
 #define _GNU_SOURCE
 #include "place.h"
@@ -29,7 +30,8 @@ static int say(char *why, size_t n, int rc, const char *path, const char *what)
     return rc;
 }
 
-/* DIRECTORY gets that of PATH, without links; the rest of PATH, or NULL with errno. */
+/* Puts the directory of PATH, with links resolved, into DIRECTORY; returns the rest of PATH, or NULL with
+ * errno. */
 static const char *split(const char *path, char directory[PATH_MAX])
 {
     char copy[PATH_MAX];
@@ -48,7 +50,7 @@ static bool beside(const char *journal, const char *directory)
     return split(journal, real) && strcmp(real, directory) == 0;
 }
 
-/* Makes NAME in DIRECTORY; its descriptor or a negative errno. */
+/* Creates NAME in DIRECTORY; returns its descriptor or a negative errno. */
 static int make(const char *directory, const char *name)
 {
     struct stat st;
@@ -74,7 +76,7 @@ static const char *unfit(const struct stat *st)
     return NULL;
 }
 
-/* Whether the journal has handed events back, that then are in a database. */
+/* Whether the journal has handed events back, which a database then has. */
 static bool begun(const struct vs_journal *j)
 {
     struct vs_journal_stats stats;
@@ -82,7 +84,7 @@ static bool begun(const struct vs_journal *j)
     return stats.tail > 1 + stats.dead;
 }
 
-/* What keeps a database that is not there from being made; NULL: nothing. */
+/* Why a missing database must not be made; NULL: it may. */
 static const char *unmakable(const struct vs_journal *j, bool vouched)
 {
     if (begun(j))

@@ -11,7 +11,7 @@
 
 struct recover_place {
     char path[PATH_MAX]; /* without symbolic links */
-    struct stat file;    /* what it led to */
+    struct stat file;    /* the file that the path led to */
 };
 
 /* The database that journal J, which lies at JOURNAL, is merged into: DATABASE, or NULL: the one that the

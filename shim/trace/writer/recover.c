@@ -1,12 +1,12 @@
 /*
  * recover.c - completes a database from the journal that a killed process left.
  *
- * The same writer as in the process itself continues after the database's mark; what the process row needs is
- * told by the journal's facts.  Two recoveries cannot meet: the journal file carries a lock, which the kernel
- * gives back however the holder ends.
+ * The same writer as in the process itself continues after the database's mark; the journal's facts give the
+ * columns of the `process` row.  Two recoveries cannot meet: the journal file carries a lock, which the
+ * kernel gives back however the holder ends.
  *
- * A recovery may itself be killed.  The journal loses nothing before the database has it, and the file stays
- * until the transaction is committed that says that everything is there; whoever comes next goes on.
+ * A recovery may itself be killed.  The journal keeps every event until the database has it, and the file
+ * stays until a transaction is committed that says so; the next recovery continues.
  */
 #define _GNU_SOURCE
 #include "place.h"
@@ -33,7 +33,7 @@ static int say(char *why, size_t n, int rc, const char *path, const char *what)
 
 /* ---- the journal ---- */
 
-/* Waits for another recovery, whose end is the end of this journal as well. */
+/* Waits for another recovery of the same journal to finish. */
 static int take_lock(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -161,7 +161,7 @@ static long merge(struct vs_journal *j, const char *journal, const struct recove
     vs_writer_set_simulated(w, config.simulated);
     long events = drain_all(w);
     if (events >= 0 && !empty(j))
-        events = -EIO; /* damaged: what is left can't be read */
+        events = -EIO; /* damaged: the rest can't be read */
     if (events < 0)
         say(why, n, (int)events, place->path, strerror((int)-events));
     else
@@ -191,7 +191,7 @@ long vs_recover(const char *journal_path, const char *database, char *why, size_
     if (fd < 0)
         return cannot_open(fd, journal_path, why, why_size);
     long events = -ENOENT;
-    if (realpath(journal_path, path)) /* the database gets a name that holds in every directory */
+    if (realpath(journal_path, path)) /* an absolute path for the database to name */
         events = recover(j, path, database, why, why_size);
     if ((events >= 0 || events == -ENODATA) && leads_to(path, fd))
         unlink(path);

@@ -1,10 +1,10 @@
 /*
  * writer.c - see writer.h.
  *
- * A round: peek, feed the ledger what it has not seen, commit what came out, release what is committed.
- * Events that the ledger still holds back stay in the ring too and are peeked again, so peeking starts by
- * skipping what was fed.  A batch that failed to commit is kept as it is and committed first next time; until
- * then nothing new is taken.
+ * A round: peek, feed new events to the ledger, commit the rows that come out, release the events that are
+ * committed.  Events that the ledger still holds back stay in the ring and are peeked again, so each round
+ * first skips events that were fed already.  A batch that failed to commit is kept and committed first next
+ * time; until then no new events are taken.
  */
 #include "writer.h"
 
@@ -46,22 +46,22 @@ struct vs_writer {
     struct vs_event *events;
     uint64_t *seqs;
     size_t room;
-    uint64_t fed;                              /* ring sequence of the last event given to the ledger */
-    long taken;                                /* events given to it since opening */
-    uint64_t live_seq;                         /* row at which table live was last rewritten */
-    uint64_t lost[LOSSES], lost_seen;          /* in rows; last seen */
-    uint64_t ends_seen, holes_seen, gaps_seen; /* that the ledger knows: ends, dead slots, any losses */
+    uint64_t fed;                             /* ring sequence of the last event given to the ledger */
+    long taken;                               /* events given to it since opening */
+    uint64_t live_seq;                        /* row at which table live was last rewritten */
+    uint64_t lost[LOSSES], lost_seen;         /* in rows; last seen */
+    uint64_t ends_seen, dead_seen, gaps_seen; /* losses that the ledger knows of: ends, dead slots, any */
     int64_t loss_t[LOSSES];
-    bool log_told;      /* a row says that a reader holds the log */
-    uint64_t log_limit; /* bytes of the log from which on that is reported, where LOG_TOLD is more */
-    int uncovered;      /* facts of that kind that have their rows */
+    bool log_reported;  /* a row says that a reader holds the log */
+    uint64_t log_limit; /* bytes of the log from which on that is reported */
+    int uncovered;      /* how many facts of that kind have their rows */
     int64_t start_ns, last_t;
     int level;
-    bool grown;  /* since the level was chosen; an idle round asks SQLite nothing */
+    bool grown;  /* since the level was chosen; idle rounds do not query SQLite */
     bool merged; /* see vs_writer_merged */
 };
 
-/* ---- what the ledger asks ---- */
+/* ---- the ledger's callbacks ---- */
 
 static uint32_t phase_of(void *context, uint32_t name)
 {
@@ -90,18 +90,18 @@ static const enum vs_loss loss_of[LOSSES] = {
     [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,
 };
 
-/* A database that is continued has rows of what was lost before. */
+/* A database that is continued has rows for earlier losses. */
 static void load_losses(struct vs_writer *w)
 {
     for (size_t i = 0; i < LOSSES; i++)
         w->lost[i] = vs_store_lost(w->store, loss_of[i]);
     w->ends_seen = w->lost[LOST_ENDS];
-    w->holes_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
-    w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->holes_seen;
+    w->dead_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
+    w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->dead_seen;
 }
 
-/* What went past the recording, each once; how much that was is not known.  (A database that is continued
- * gets the same rows again, which readers show as one.) */
+/* Notes what bypassed the recording, each thing once; how many calls is not known.  (A database that is
+ * continued gets the same rows again, which readers show as one.) */
 static void note_uncovered(struct vs_writer *w)
 {
     char key[24];
@@ -115,7 +115,7 @@ static void note_uncovered(struct vs_writer *w)
     }
 }
 
-/* No events: what is lacking is names. */
+/* Names are missing, and no events. */
 static void note_births(struct vs_writer *w, uint64_t n)
 {
     char why[200];
@@ -126,7 +126,7 @@ static void note_births(struct vs_writer *w, uint64_t n)
     vs_store_loss(w->store, w->last_t, 0, VS_LOSS_BIRTHS, why);
 }
 
-/* Rows for what was lost since the last look; at most one a second of each kind. */
+/* Writes rows for losses since the last call; at most one row a second of each kind. */
 static bool note_losses(struct vs_writer *w, bool now)
 {
     struct vs_journal_stats s;
@@ -144,7 +144,7 @@ static bool note_losses(struct vs_writer *w, bool now)
         if (i == LOST_BIRTHS)
             note_births(w, total[i] - w->lost[i]);
         else if (i != LOST_TABLE ||
-                 !w->lost[i]) /* that counts requests, the same name again and again: no events */
+                 !w->lost[i]) /* it counts requests, possibly for one name again and again, not events */
             vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
@@ -203,7 +203,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     w->live_seq = vs_ledger_seq(w->ledger);
     w->grown = true;
     load_losses(w);
-    if (w->fed) /* committed before the kill, not yet handed back */
+    if (w->fed) /* events that were committed before the kill but not handed back */
         vs_journal_release(w->journal, w->fed);
     return 0;
 }
@@ -254,21 +254,21 @@ static bool make_room(struct vs_writer *w, size_t room)
     return true;
 }
 
-/* Reports to the ledger what is missing among the events up to LAST, which it gets next.  An event that was
- * claimed and never published may have been an end: its kind is not known. */
-static void tell_losses(struct vs_writer *w, uint64_t last)
+/* Reports to the ledger what is missing among the events up to LAST, which it is fed next.  The kind of an
+ * event that was claimed and never published is unknown, so it may have been an end. */
+static void report_losses(struct vs_writer *w, uint64_t last)
 {
     struct vs_journal_stats s;
     uint64_t from, to;
     if (vs_journal_lost_ends(w->journal, &w->ends_seen, &from, &to))
         vs_ledger_lost_ends(w->ledger, from ? from : w->fed + 1, to);
     vs_journal_stats(w->journal, &s);
-    if (s.dead + s.late > w->holes_seen)
+    if (s.dead + s.late > w->dead_seen)
         vs_ledger_lost_ends(w->ledger, w->fed + 1, last);
-    w->holes_seen = s.dead + s.late;
-    if (s.lost + w->holes_seen > w->gaps_seen)
+    w->dead_seen = s.dead + s.late;
+    if (s.lost + w->dead_seen > w->gaps_seen)
         vs_ledger_lost(w->ledger, last);
-    w->gaps_seen = s.lost + w->holes_seen;
+    w->gaps_seen = s.lost + w->dead_seen;
 }
 
 static long feed(struct vs_writer *w, bool final)
@@ -279,7 +279,7 @@ static long feed(struct vs_writer *w, bool final)
     size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
     while (first < n && w->seqs[first] <= w->fed)
         first++;
-    tell_losses(w, n ? w->seqs[n - 1] : w->fed);
+    report_losses(w, n ? w->seqs[n - 1] : w->fed);
     for (size_t i = first; i < n; i++)
         vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
     if (n > first) {
@@ -297,12 +297,12 @@ static int64_t now_ns(void)
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* Whether what the ledger holds back has waited long enough. */
+/* Whether the events that the ledger holds back have waited long enough. */
 static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses)
 {
     if (!vs_ledger_held(w->ledger))
         return false;
-    if (losses) /* the ring is full of what is held back */
+    if (losses) /* the ring is full of events that are held back */
         return true;
     return fed == 0 && (final || now_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
 }
@@ -332,17 +332,18 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
     return 0;
 }
 
-/* Once, when it passes the limit of the whole: why there is a long log beside the database. */
+/* Adds a row, once, that explains a log which makes the whole larger than the limit. */
 static void note_held_log(struct vs_writer *w)
 {
-    uint64_t log = w->log_told ? 0 : vs_store_log_held(w->store);
+    uint64_t log = w->log_reported ? 0 : vs_store_log_held(w->store);
     if (log == 0 || log < (w->log_limit < LOG_TOLD ? w->log_limit : LOG_TOLD))
         return;
     vs_store_loss(w->store, w->last_t, 0, VS_LOSS_HELD_LOG, NULL);
-    w->log_told = true;
+    w->log_reported = true;
 }
 
-/* The level of thinning that the next events get.  Where it begins, table live is written once as a whole. */
+/* Chooses the level of thinning for the next events.  When thinning begins, table live is written once as a
+ * whole. */
 static bool choose_level(struct vs_writer *w)
 {
     if (!w->grown)
@@ -358,14 +359,14 @@ static bool choose_level(struct vs_writer *w)
     return begins;
 }
 
-/* The limit of the file, not the disk, is in the way: the batch goes in without its single rows. */
+/* The file's limit, not the disk, is the obstacle: the batch is written without its single rows. */
 static void thin_pending(struct vs_writer *w)
 {
     w->out.dropped += w->out.rows.n;
     w->out.rows.n = w->out.ranges.n = w->out.range_peaks.n = w->out.zones.n = 0;
     w->out.samples.n = w->out.pools.n = w->out.marks.n = w->out.steps.n = 0;
     for (size_t i = 0; i < w->out.stretches.n; i++)
-        w->out.stretches.at[i].unwritten += 1; /* of some, or all, of its events */
+        w->out.stretches.at[i].unwritten += 1; /* at least: some or all of its events */
     w->pending_level = 3;
 }
 
@@ -373,7 +374,8 @@ static int commit_pending(struct vs_writer *w)
 {
     if (!w->pending)
         return 0;
-    uint64_t living = vs_ledger_live_count(w->ledger); /* many: no oftener than they could all have changed */
+    uint64_t living =
+        vs_ledger_live_count(w->ledger); /* if there are many: not before all of them could have changed */
     bool live = vs_ledger_seq(w->ledger) - w->live_seq >= (living > LIVE_EVERY ? living : LIVE_EVERY) &&
                 w->level == 0;
     int rc = commit(w, live, false);
@@ -451,8 +453,8 @@ void vs_writer_merged(struct vs_writer *w)
     w->merged = true;
 }
 
-/* The ledger ends only where nothing more comes.  What an exit has no time for is written by another writer,
- * which needs what this one would need, as after a kill. */
+/* The ledger is finished only if no more events come.  If an exit has no time for the rest, another writer
+ * continues as after a kill. */
 static int write_rest(struct vs_writer *w, bool last)
 {
     int rc = commit_pending(w);

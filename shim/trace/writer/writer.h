@@ -33,8 +33,9 @@ struct vs_writer_config {
     int32_t pid, rank, local_rank, world_size;
     bool simulated;
     const char *journal_path; /* written to meta of a new database */
-    /* Of a recovery, else NULL: the file that PATH must lead to when it has been opened.  A database that has
-     * been begun must name the journal and be no older than it (store/join.c). */
+    /* Only for a recovery (else NULL): the file that PATH must lead to when it has been opened.  A database
+     * that is not empty must name the journal and have all events that the journal handed back
+     * (store/join.c). */
     const struct stat *recovered_file;
 };
 
@@ -43,17 +44,18 @@ struct vs_writer_config {
 int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
                    char *why, size_t why_size);
 
-/* Moves what the journal has into the database: at most one batch (a few thousand events, one transaction).
- * FINAL: no producer is left, nothing is waited for.  Returns the events taken, 0 = nothing there, or a
- * negative errno (the batch was rolled back and stays in the journal: calling again later repeats it). */
+/* Moves events from the journal to the database: at most one batch (a few thousand events, one transaction).
+ * FINAL: no producer is left, so there is nothing to wait for.  Returns the events taken, 0 = nothing there,
+ * or a negative errno (the batch was rolled back and stays in the journal: calling again later repeats
+ * it). */
 long vs_writer_drain(struct vs_writer *w, bool final);
 
-/* Whether the writer can write nothing more and is to be closed and opened again: see vs_vfs_gone.  What it
- * has not committed is still in the journal. */
+/* Whether the writer can no longer write and must be closed and opened again: see vs_vfs_gone.  Events that
+ * it has not committed are still in the journal. */
 bool vs_writer_broken(void);
 
-/* The calling thread has descriptors that nobody else opens or closes, and all signals blocked, for good:
- * there a write costs no other system call. */
+/* Declares that the calling thread has, for good, a descriptor table of its own and all signals blocked: its
+ * writes need no further system calls. */
 void vs_writer_alone(void);
 
 /* The events taken since it was opened. */
@@ -63,17 +65,17 @@ long vs_writer_taken(const struct vs_writer *w);
  * kind's own text. */
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why);
 
-/* Whether the process turned out to run on the simulated driver (known only after the driver was asked). */
+/* Sets whether the process runs on the simulated driver (known only after a query of the driver). */
 void vs_writer_set_simulated(struct vs_writer *w, bool simulated);
 
-/* Everything that the journal will ever hold has been drained: the transaction of vs_writer_close says so
+/* Declares that the journal is drained for good; the transaction of vs_writer_close records it
  * (meta.journal_merged). */
 void vs_writer_merged(struct vs_writer *w);
 
-/* CLEAN: the process ended in good order and the journal is empty (process.end_ns, meta.clean_end).  Then,
- * and after vs_writer_merged, what is still open is written as ended there.  Otherwise more events are to
- * come: the file is left as a kill would leave it, for the writer that goes on with the journal.  In every
- * case a checkpoint, back to journal_mode=DELETE: one file; and W is freed. */
+/* CLEAN: the process ended regularly and the journal is empty (process.end_ns, meta.clean_end).  In that
+ * case, and after vs_writer_merged, open ranges and refusals are written as ended there.  Otherwise more
+ * events may come: the file is left as after a kill, for the writer that continues with the journal.  In
+ * every case a checkpoint, back to journal_mode=DELETE: one file; and W is freed. */
 int vs_writer_close(struct vs_writer *w, bool clean);
 
 /* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the
@@ -82,7 +84,7 @@ int vs_writer_close(struct vs_writer *w, bool clean);
  *   -EBUSY, the recording process lives;
  *   -EAGAIN, another recovery holds the journal's lock, for seconds;
  *   -ENOENT, there is no such journal (any more);
- *   -EPERM, journal or database belong to another user, and nothing is written for anybody else;
+ *   -EPERM, journal or database belong to another user;
  *   -ESTALE, journal and database do not belong together;
  *   -ENODATA, no event was ever in it, and its database is gone: the journal has been removed.
  * It may be killed at any moment, or meet a full disk, and be repeated: the database names its journal from
