@@ -5,8 +5,9 @@
  * from the root on:
  *
  *      Llama                    20.1 GiB
- *        layers.* x32           18.0 GiB   576.0 MiB each     layers.0 to layers.31, with all that lies in
- * them mlp x32              12.0 GiB   384.0 MiB each     layers.0.mlp to layers.31.mlp lm_head 1.0 GiB
+ *        layers.* x32           18.0 GiB   576.0 MiB each     layers.0 to layers.31 and all layers in them
+ *          mlp x32              12.0 GiB   384.0 MiB each     layers.0.mlp to layers.31.mlp
+ *        lm_head                 1.0 GiB
  *
  * Siblings that are called by numbers are one row where they are of one kind: of one class, if nothing lies
  * in them.  So are more than four that are called alike but for a number at the end ("layer 7").  A node that

@@ -1,8 +1,11 @@
 /*
  * json.h - writes JSON as it goes: commas, quotes and indentation are its business, the order of calls yours.
  *
- *      json_open(&j, stdout); json_begin(&j, NULL, '{'); json_bytes(&j, "peak_bytes", n); json_end(&j);
- * json_close(&j);
+ *      json_open(&j, stdout);
+ *      json_begin(&j, NULL, '{');
+ *      json_bytes(&j, "peak_bytes", n);
+ *      json_end(&j);
+ *      json_close(&j);
  *
  * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are no UTF-8 (paths may hold any) become
  * U+FFFD.

@@ -1,8 +1,12 @@
 /*
  * table.h - aligned text tables for a terminal.
  *
- *      struct table t; table_init(&t, "PHASE", "<"); then per row table_row(&t), table_cell(&t, "…") for each
- * column table_print(&t, stdout, 2); table_free(&t);
+ *      struct table t;
+ *      table_init(&t, "PHASE", "<");
+ *      table_row(&t);              for each row, and in it
+ *      table_cell(&t, "…");        for each column
+ *      table_print(&t, stdout, 2);
+ *      table_free(&t);
  *
  * Columns are as wide as their widest cell, counted in characters as a terminal shows them.
  */

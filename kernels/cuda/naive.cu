@@ -1,8 +1,8 @@
 /*
  * naive.cu - the passes of the usual eager loss, each over a whole matrix of its own:
  *
- *     logits -> upcast (fp32) -> log_probability (fp32);   its gradient (fp32, over upcast) -> g (the logits'
- * type)
+ *     logits -> upcast (fp32) -> log_probability (fp32)
+ *     its gradient (fp32, over upcast) -> g (in the logits' type)
  *
  * One CTA a row.  Nothing here is meant to be clever: it is the baseline.
  */

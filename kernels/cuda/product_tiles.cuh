@@ -31,8 +31,8 @@ struct OwnShape {
  * many stints as there are clusters for.  Then each of these gives the last part of its k away: the clusters
  * that are left take BATCHES of such parts one after the other, while the others work at the first parts.
  *
- *     48 tiles, 66 clusters:     48 times  | 0 ............ 3/4 |    18 times  | 3/4 .. 1 | 3/4 .. 1 | 3/4 ..
- * 1 |
+ *     48 tiles, 66 clusters:    48 clusters   | 0 ............ 3/4 |
+ *                               18 clusters   | 3/4 .. 1 | 3/4 .. 1 | 3/4 .. 1 |
  *
  * So all work at few places of k at a time, and what they share they find in the L2 cache. */
 __device__ inline void split_rest(OwnShape &s, int32_t room)

@@ -1,15 +1,19 @@
 /*
  * run.c - one run on the GPU: everything is put on the stream, in order.
  *
- *     prepare     count tokens, find their states, their places
- *     per chunk   (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
+ *     prepare     count tokens, find their states and places
+ *
+ *     for each chunk of tokens, one of these:
+ *       plain     (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
  *                 dbias += column sums of g   dinput = g weight  (scatter)
- *     or in slabs (gather)  per slab: logits = x slab^T   scan;  then the loss is known, and again
- *                 per slab: logits = x slab^T   logits become g   the slab's dweight, dbias   dinput += g
- * slab
- *     or with borrowed rows of dweight: first as per chunk, but these rows; then of their classes
- *                 (gather)  per slab: logits = x slab^T   logits become g   the slab's dweight
- * at the end      dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ *       slabs     (gather)  for each slab: logits = x slab^T   scan
+ *                 now the loss is known, and again for each slab: logits = x slab^T   logits become g
+ *                 the slab's dweight and dbias   dinput += g slab
+ *       borrowed  as plain, without the rows of dweight that are borrowed for the logits; then, for the
+ *                 classes of these rows: (gather)  for each slab: logits = x slab^T   logits become g
+ *                 the slab's dweight
+ *
+ *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
 #include "cuda.h"
 

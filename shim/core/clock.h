@@ -2,7 +2,7 @@
  * clock.h - the one clock of all recorded times.
  *
  * CLOCK_MONOTONIC through the vDSO: no system call, ~20 ns, the same in every thread and process of a boot.
- * Events have a faster one that agrees with it to within a microsecond: event_clock.h.
+ * Events use a faster clock that agrees with this one to within a microsecond: event_clock.h.
  */
 #ifndef VS_CORE_CLOCK_H
 #define VS_CORE_CLOCK_H

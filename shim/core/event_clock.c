@@ -1,17 +1,17 @@
 /*
  * event_clock.c - see event_clock.h.
  *
- * The counter is used where the processor says that it is invariant (one rate, also while asleep), the kernel
- * itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the host's
- * scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at first and
- * then over a second each time, which follows NTP.
+ * The counter is used if the processor declares it invariant (a constant rate, also in sleep states), the
+ * kernel itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the
+ * host's scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at
+ * first and then over a second each time, and so follows NTP.
  *
  * The bound of 1 us: an anchor's two readings are taken within 1000 ticks, so they differ by 250 ns at most
  * at 2 GHz and usually by 20; it lives for 1 ms, in which the kernel's own limit for slewing (500 ppm) makes
- * 500 ns.  Each new anchor checks the one before it, when that is at most 8 ms old: off by more than the
- * bound, and a thousandth for its age beyond 1 ms, means a counter that runs differently here than there
- * (processors out of step, a machine moved to another).  Then the process goes back to clock_gettime for
- * good.
+ * 500 ns.  Each new anchor checks the previous one, if that is at most 8 ms old.  If the previous one is
+ * wrong by more than the bound plus a thousandth of its age beyond 1 ms, the counter does not run evenly
+ * (processors out of step, a virtual machine that was migrated), and the process uses clock_gettime from
+ * then on.
  */
 #define _GNU_SOURCE
 #include "event_clock.h"
@@ -24,9 +24,9 @@
 #include "core/arch/counter.h"
 #include "hot.h"
 
-/* Never less than the thread was given before.  (A signal handler between load and store: then the next
- * reading is compared with one older than the handler's, and is later than both by itself.) */
-static uint64_t told(uint64_t ns)
+/* Returns NS, but never less than the thread got before.  (If a signal handler runs between load and store,
+ * the next reading is compared with one from before the handler's; it is later than both anyway.) */
+static uint64_t monotonic(uint64_t ns)
 {
     volatile struct vs_event_clock *c = &vs_self.clock;
     if (ns < c->last)
@@ -48,12 +48,12 @@ struct reading {
 
 static _Atomic uint64_t rate; /* of new anchors, 0: the counter is not used */
 static _Atomic bool given_up = true;
-static struct reading base; /* the drain thread's, and prepare's before that starts */
+static struct reading base; /* used by the drain thread, and by prepare before that starts */
 
-/* Both clocks at one moment; false where something came between them. */
+/* Reads both clocks at one moment; false: the thread was interrupted between the two. */
 static bool read_both(struct reading *r)
 {
-    vs_arch_counter_fence(); /* neither reading of the counter may drift over the other clock's */
+    vs_arch_counter_fence(); /* keeps the readings of the counter on their sides of the other clock's */
     uint64_t before = vs_arch_counter();
     r->ns = vs_clock_ns();
     vs_arch_counter_fence();
@@ -62,7 +62,7 @@ static bool read_both(struct reading *r)
     return ticks < NEAR_TICKS;
 }
 
-/* The same with patience: code that has not run for a while is slow the first time. */
+/* Tries several times: code that has not run for a while is slow the first time. */
 static bool read_both_warm(struct reading *r)
 {
     for (int i = 0; i < 5; i++)
@@ -73,7 +73,7 @@ static bool read_both_warm(struct reading *r)
 
 static void give_up(void)
 {
-    /* Relaxed: each word says all by itself; anchors that are made already end within their millisecond. */
+    /* Relaxed: each word is complete by itself; existing anchors expire within their millisecond. */
     atomic_store_explicit(&given_up, true, memory_order_relaxed);
     atomic_store_explicit(&rate, 0, memory_order_relaxed);
 }
@@ -85,7 +85,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 
 /* ---- anchors ---- */
 
-/* Whether the old anchor gives the same time as NOW; one that is too old to compare says yes. */
+/* Whether the old anchor gives the same time as NOW; true if it is too old to compare. */
 static bool agrees(const volatile struct vs_event_clock *c, const struct reading *now)
 {
     uint64_t ticks = now->counter - c->counter;
@@ -95,8 +95,8 @@ static bool agrees(const volatile struct vs_event_clock *c, const struct reading
     return distance(c->ns + passed, now->ns) <= VS_EVENT_CLOCK_ERROR_NS + passed / 1000;
 }
 
-/* The anchor is good for nothing while the rest changes: a handler that comes now reads the real clock, and,
- * as it finds no anchor to renew, leaves this one alone. */
+/* The anchor is invalid while the other words change: a signal handler that runs now reads the real clock
+ * and does not renew the anchor. */
 static void make_anchor(volatile struct vs_event_clock *c, const struct reading *now, uint64_t new_rate)
 {
     uint64_t number = (c->anchor >> 32) + 1;
@@ -113,10 +113,10 @@ uint64_t vs_event_clock_slow(void)
     volatile struct vs_event_clock *c = &vs_self.clock;
     uint64_t now_rate = atomic_load_explicit(&rate, memory_order_relaxed);
     struct reading now;
-    /* Busy: we are a handler, and what we interrupted is making an anchor.  (One that leaves by longjmp
-     * leaves the thread with clock_gettime.) */
+    /* Busy: this is a signal handler, and the interrupted code is making an anchor.  (If the handler leaves
+     * by longjmp, the thread uses clock_gettime from then on.) */
     if (!now_rate || busy)
-        return told(vs_clock_ns());
+        return monotonic(vs_clock_ns());
     busy = true;
     if (!read_both(&now))
         now_rate = 0;
@@ -125,7 +125,7 @@ uint64_t vs_event_clock_slow(void)
     else
         make_anchor(c, &now, now_rate);
     busy = false;
-    return told(now.ns);
+    return monotonic(now.ns);
 }
 
 /* ---- the rate ---- */

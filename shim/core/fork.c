@@ -1,8 +1,8 @@
 /*
  * fork.c - see fork.h.
  *
- * MADV_WIPEONFORK is for private anonymous memory.  A page of uninitialised data of its own is that, in a
- * library as in a program, and is there before anything was called.
+ * MADV_WIPEONFORK requires private anonymous memory.  A page of uninitialised static data is such memory, in
+ * libraries and in programs, and it exists before any function is called.
  */
 #define _GNU_SOURCE
 #include "fork.h"
@@ -27,10 +27,11 @@ static void forget_number(void)
 uint32_t vs_fork_number_slow(void)
 {
     uint32_t none = 0;
-    /* A number is taken before it is shown: a child that is born between the two takes another one.  Of
-     * several threads that come at once one shows its number; those of the others are never used. */
+    /* A number is taken first and published second, so that a child that is forked between the two takes
+     * another one.  If several threads come at once only one publishes its number; the others' numbers stay
+     * unused. */
     uint32_t number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-    vs_fork_wipes(&vs_fork_page, sizeof vs_fork_page, forget_number); /* before it says anything */
+    vs_fork_wipes(&vs_fork_page, sizeof vs_fork_page, forget_number); /* before the page is written */
     return __atomic_compare_exchange_n(&vs_fork_page.number, &none, number, 0, __ATOMIC_RELAXED,
                                        __ATOMIC_RELAXED)
                ? number

@@ -1,19 +1,19 @@
 /*
  * fork.h - how the library finds out that it runs in a child of fork.
  *
- * A child has all of its parent's memory and none of its threads: a lock that another thread held stays held,
- * what it was changing is half changed, and a descriptor or a mapping leads to the parent's files.  Asking
- * for the pid at each event would cost a system call, and handlers of pthread_atfork do not see a raw clone.
- * So the kernel is asked to wipe memory in the child (MADV_WIPEONFORK), in two forms:
+ * A child has all of its parent's memory and none of its threads: a lock that another thread held stays
+ * held, data that it was changing are half changed, and descriptors and mappings lead to the parent's files.
+ * Comparing the pid at each event would cost a system call, and handlers of pthread_atfork do not see a raw
+ * clone.  So the kernel wipes memory in the child (MADV_WIPEONFORK), which is used in two ways:
  *
- *   - what a child must not go on with lies in wiped memory, and the child finds zeros;
- *   - who keeps something of its own beside that remembers the number of the process, and compares.
+ *   - state that a child must not use lies in wiped memory, and the child finds zeros;
+ *   - code with other state remembers the number of the process, and compares.
  *
- * Nothing else in the library looks for forks.  (A child of vfork shares its parent's memory, and is the
- * parent to both; the pid tells them apart where that matters: sample/query.c, record/drain.c.)
+ * Nothing else in the library detects forks.  (A child of vfork shares its parent's memory and has the same
+ * number; where that matters the pid is compared: sample/query.c, record/drain.c.)
  *
- * Before Linux 4.14 the kernel cannot wipe: then a handler of pthread_atfork does, where one is given, and a
- * raw clone is not seen.
+ * Before Linux 4.14 the kernel cannot wipe.  Then a handler of pthread_atfork does, if one is given, and a
+ * raw clone is not detected.
  */
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H
@@ -30,17 +30,18 @@ extern union vs_fork_page {
 } vs_fork_page;
 uint32_t vs_fork_number_slow(void);
 
-/* The number of this process among its ancestors: never 0, never an ancestor's, and as long as it lives the
- * same.  One load, but for the first call in each process; at any moment, in signal handlers too. */
+/* The number of this process: never 0, different from those of all its ancestors, and constant as long as it
+ * lives.  One load, except for the first call in each process.  May be called at any moment, in signal
+ * handlers too. */
 static inline uint32_t vs_fork_number(void)
 {
-    /* relaxed: the number says nothing about other memory, and a child begins with one thread */
+    /* relaxed: the number guards no other memory, and a child begins with one thread */
     uint32_t number = __atomic_load_n(&vs_fork_page.number, __ATOMIC_RELAXED);
     return __builtin_expect(number != 0, 1) ? number : vs_fork_number_slow();
 }
 
-/* Has the whole pages from PAGES on wiped in children.  WIPE is called in a child of fork where the kernel
- * cannot; NULL: the child then finds its parent's bytes.  Whether the kernel does it.  Keeps errno. */
+/* Has the pages from PAGES on wiped in children.  True: the kernel does it.  If it cannot, WIPE is called in
+ * children of fork; with WIPE NULL a child then finds its parent's bytes.  Keeps errno. */
 bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void));
 
 /* BYTES of zeros that a child finds as zeros again; NULL without memory. */

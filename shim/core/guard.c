@@ -1,22 +1,22 @@
 /*
- * guard.c - what happens when somebody cuts a file short that we have mapped.
+ * guard.c - survives the truncation of files that we have mapped.
  *
- * An access behind the new end is SIGBUS, and the default of that is the end of the host: for a file in
- * /dev/shm or beside a database, which any script of the same user may truncate.  The journal and SQLite's
- * shared memory cannot do without a name (recover finds the one, readers the other), so they cannot be
- * sealed.
+ * An access beyond the new end raises SIGBUS, which by default kills the host, although the file is only one
+ * in /dev/shm or beside a database that any script of the same user may truncate.  The journal and SQLite's
+ * shared memory need names (recover finds the one, readers the other), so they cannot be sealed memory
+ * files.
  *
- *      fault in a piece of ours      zeros are mapped over it, its owner is notified, the access is made
- * again any other SIGBUS              what the default would have done: the process dies of it, at the same
- * instruction
+ *      fault in a piece of ours      zeros are mapped over it, its owner is notified, and the access is
+ *                                    repeated
+ *      any other SIGBUS              the default action: the process dies, at the same instruction
  *
- * The handler is there only where the host's action is the default when the recording begins.  A host that
- * has its own keeps it, and one that installs its own later takes ours away: from then on such a fault is its
- * business, as before. A program that is executed begins with the default.
+ * The handler is installed only if the host's action is the default when the recording begins.  A host's own
+ * handler stays, and one that is installed later replaces ours; the host then handles such faults itself.  A
+ * program that is executed begins with the default.
  *
- * The pieces stand in a fixed table.  A place is taken by its `owner` word and shows once `end` is written,
- * the last (release; the handler's acquire load pairs with it).  Two threads may fault at once: both map
- * zeros.
+ * The pieces are in a fixed table.  A place is taken by its `owner` word and is visible once `end` is
+ * written, as the last word (release; the handler's acquire load pairs with it).  Two threads may fault at
+ * once: both map zeros.
  */
 #define _GNU_SOURCE
 #include "guard.h"
@@ -45,8 +45,8 @@ void vs_guard_add(void *at, size_t n, void (*notify)(void *context), void *conte
 {
     for (int i = 0; i < PIECES; i++) {
         struct piece *p = &pieces[i];
-        uint32_t nobody = 0;
-        if (!atomic_compare_exchange_strong(&p->owner, &nobody, 1))
+        uint32_t vacant = 0;
+        if (!atomic_compare_exchange_strong(&p->owner, &vacant, 1))
             continue;
         p->notify = notify;
         p->context = context;
@@ -78,7 +78,7 @@ static struct piece *piece_at(uintptr_t address)
     return NULL;
 }
 
-/* Fills the piece with zeros; false where even that fails. */
+/* Maps zeros over the piece; false: even that failed. */
 static bool fill(const struct piece *p)
 {
     uintptr_t start = atomic_load_explicit(&p->start, memory_order_relaxed);
@@ -87,8 +87,8 @@ static bool fill(const struct piece *p)
            MAP_FAILED;
 }
 
-/* The default again.  A fault comes back by itself; a signal that was sent is sent again, as it was, and
- * waits until we return. */
+/* Restores the default action.  A fault is raised again by itself; a signal that was sent is sent once more,
+ * unchanged, and stays pending until we return. */
 static void as_by_default(int sig, siginfo_t *info)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};

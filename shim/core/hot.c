@@ -1,7 +1,7 @@
 /*
  * hot.c - the two lines of hot.h, and the page of the first.
  *
- * The process's line leads to the parent's ring, so a fork child must never find it: its page is wiped
+ * The process's line points to the parent's ring, so a fork child must not see it: its page is wiped
  * (fork.h).
  */
 #define _GNU_SOURCE

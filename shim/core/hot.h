@@ -1,19 +1,19 @@
 /*
- * hot.h - how what every recorded event reads stays together in memory.
+ * hot.h - keeps the data that every recorded event reads together in memory.
  *
- * In a program's own loop an event costs what its instructions cost; between two events of a training step
- * the caches fill with other things, and an event costs as many journeys as it touches lines and pages, most
- * of all where one line says where the next one is.  So what the reports of a caching allocator, which are
- * nearly all events of a training step, read lies on two lines: one of the process (vs_hot) and one of the
- * thread (vs_self).  Behind them are the ring's own line and the slot (trace/journal/claim.h), and no other:
+ * In a tight loop an event costs its instructions.  But between two events of a training step the caches
+ * fill with the program's data, and an event costs a cache miss for each line and page that it touches,
+ * above all where one line has the address of the next.  Nearly all events of a training step are reports of
+ * a caching allocator.  So everything that these read lies on two cache lines: one of the process (vs_hot)
+ * and one of the thread (vs_self).  These lead to the ring's own line and the slot (trace/journal/claim.h),
+ * and to no other:
  *
  *      vs_self ─┐                    ┌─▶ head, limit, doubt
  *               ├─▶ record/block.h ──┤
  *      vs_hot ──┘                    └─▶ slot, asked for some events ago
  *
- * What the other events read beside these is of several files, and next to nobody writes it: those variables
- * lie side by side (VS_HOT).  Lines whose addresses are known are asked for before the first of them is
- * needed.
+ * Other events also read variables of several files that are hardly ever written; these lie side by side
+ * (VS_HOT).  Lines whose addresses are known are prefetched before the first of them is needed.
  */
 #ifndef VS_CORE_HOT_H
 #define VS_CORE_HOT_H
@@ -24,14 +24,14 @@
 #include "core/arch/cpu.h"
 #include "event_clock.h"
 
-/* The section's name is a C identifier, so every linker lays its parts side by side.  For what is written
- * rarely, if at all: a write takes the line away from every processor that records. */
+/* The section's name is a C identifier, so every linker puts its parts side by side.  Only for variables
+ * that are hardly ever written: a write takes the line away from every processor that records. */
 #define VS_HOT __attribute__((section("vs_hot")))
 
-/* Functions that every event passes begin at a line, and so touch none in vain. */
+/* For functions that every event executes: they begin at a cache line, and so touch no line needlessly. */
 #define VS_HOT_CODE __attribute__((aligned(64)))
 
-/* What a producer has to know of a ring (trace/journal/claim.h). */
+/* What a producer needs of a ring (trace/journal/claim.h). */
 struct vs_ring {
     struct vs_journal_header *header;
     struct vs_slot *slot;
@@ -40,26 +40,27 @@ struct vs_ring {
 
 /* ---- the process's line ---- */
 
-/* `careful`: why a block's report is no matter of course.  Above these the pushes and pops that wait. */
+/* `careful`: why a block's report must take the general way.  The bits above these count pushes and pops
+ * that wait. */
 #define VS_CAREFUL_WINDOW  UINT64_C(1) /* the record window is closed */
 #define VS_CAREFUL_STACKS  UINT64_C(2) /* blocks get their call stack */
-#define VS_CAREFUL_ACCESS  UINT64_C(4) /* the access ledger follows blocks */
+#define VS_CAREFUL_ACCESS  UINT64_C(4) /* the access ledger tracks blocks */
 #define VS_CAREFUL_PENDING 32u         /* pending.c: the bits from here on count */
 
-/* Read at every report of a block, written rarely.  The kernel wipes its page in a fork child (hot.c): that
- * finds no ring here, and so takes the way through vs_record. */
+/* Read at every report of a block, written rarely.  The kernel wipes its page in a fork child (hot.c), which
+ * finds no ring here and therefore calls vs_record. */
 struct vs_hot {
-    /* record.c: the ring, while a block's report may go straight into it; its header is NULL otherwise */
+    /* record.c: the ring, while reports of blocks may go straight into it; otherwise its header is NULL */
     struct vs_journal_header *_Atomic ring_header;
     struct vs_slot *ring_slot;
     uint64_t ring_mask;
     _Atomic uint64_t nudge_mask; /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint64_t careful;    /* VS_CAREFUL_* */
     _Atomic uint32_t generation; /* of the recording */
-    _Atomic uint32_t access;     /* not 0: what the device is given is followed (access/use.h) */
+    _Atomic uint32_t access;     /* not 0: accesses are recorded (access/use.h) */
     const uint32_t
-        *_Atomic lead; /* ranges.c: the current range of the thread that leads; NULL: nobody does */
-    void (*_Atomic profiler)(void); /* torch.c: the real function; NULL: to be looked for */
+        *_Atomic lead; /* ranges.c: the lead thread's current range; NULL: there is no lead thread */
+    void (*_Atomic profiler)(void); /* torch.c: the real function; NULL: not looked up yet */
 };
 _Static_assert(sizeof(struct vs_hot) == 64, "one line");
 
@@ -87,15 +88,15 @@ _Static_assert(sizeof(struct vs_self) == 64, "one line");
 
 extern __thread struct vs_self vs_self __attribute__((tls_model("initial-exec")));
 
-/* ---- asking for lines ---- */
+/* ---- prefetching ---- */
 
-/* Asks for the line at ADDRESS to be read. */
+/* Prefetches the line at ADDRESS for reading. */
 static inline void vs_fetch(const void *address)
 {
     __builtin_prefetch(address, 0);
 }
 
-/* Asks for the line at ADDRESS to be written. */
+/* Prefetches the line at ADDRESS for writing. */
 static inline void vs_fetch_to_write(const void *address)
 {
     vs_arch_fetch_to_write(address);

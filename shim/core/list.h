@@ -12,7 +12,7 @@
         size_t n, size;                                                                                      \
     } name
 
-/* Makes room for one more; false where there is no memory. */
+/* Makes room for one more element; false: no memory. */
 static inline bool vs_list_room(void **at, size_t n, size_t *size, size_t item)
 {
     if (n < *size)

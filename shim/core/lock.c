@@ -1,10 +1,10 @@
 /*
  * lock.c - the mutex where it is contended; see lock.h.
  *
- * Nobody sleeps on: who is about to sleep reads `wakes`, then counts himself in `state` while it is held, so
- * its holder will see him; who wakes him changes `wakes` first, and a sleep on the old number ends at once.
- * WAKING is taken back by the woken one, when he gets the lock, or while it is held, so that its holder wakes
- * the next.
+ * No wake-up is lost: a thread that is about to sleep first reads `wakes`, then counts itself in `state`
+ * while the lock is held, so that the holder will see it.  The thread that wakes it changes `wakes` first,
+ * and a futex wait on the old value ends at once.  The woken thread clears WAKING, either when it takes the
+ * lock or while another thread holds it, so that the holder wakes the next one.
  */
 #define _GNU_SOURCE
 #include "lock.h"
@@ -17,8 +17,8 @@
 
 #include "core/arch/cpu.h"
 
-#define ROUNDS 4 /* of spinning, each twice as long: some microseconds in all */
-#define FIRST  4 /* pauses; so long that the holder can give and take it a few times with its data at hand */
+#define ROUNDS 4 /* of spinning, each twice as long as the one before: some microseconds in all */
+#define FIRST  4 /* pauses: long enough for the holder to give and take the lock a few times */
 
 static void pause_a_moment(int n)
 {
@@ -32,7 +32,7 @@ static bool change(struct vs_lock *l, uint32_t *was, uint32_t to)
     return __atomic_compare_exchange_n(&l->state, was, to, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* LESS: what this thread has in the state, which goes when it takes the lock. */
+/* LESS: this thread's share of the state, which is subtracted when it takes the lock. */
 static bool spin(struct vs_lock *l, uint32_t less, uint32_t *state)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -68,16 +68,16 @@ static void wake(struct vs_lock *l, uint32_t state)
 {
     do
         if (state & (VS_LOCK_HELD | VS_LOCK_WAKING) || state < VS_LOCK_SLEEPER)
-            return; /* whoever holds it now will wake, or somebody is awake */
+            return; /* the present holder will wake a sleeper, or one is awake already */
     while (!change(l, &state, state | VS_LOCK_WAKING));
     int error = errno;
-    /* release: who sees it sees WAKING, and takes that back */
+    /* release: the woken thread sees WAKING, and clears it */
     __atomic_fetch_add(&l->wakes, 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &l->wakes, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
     errno = error;
 }
 
-/* No subtraction: in a child of fork the lock may have become free under whoever held it (internal.h). */
+/* Not a subtraction: in a child of fork the lock may have been wiped while it was held (internal.h). */
 void vs_lock_give_slow(struct vs_lock *l)
 {
     /* release: as in vs_lock_give */

@@ -1,10 +1,10 @@
 /*
- * lock.h - a mutex of two words: a compare-and-swap where nobody else wants it.
+ * lock.h - a mutex of two words; without contention it costs a compare-and-swap.
  *
- * Where somebody does he spins for a moment, since it is mostly held for some ten nanoseconds, and then
- * sleeps (lock.c).  Sleepers are counted, and woken one at a time: while one is on his way, whoever gives the
- * lock makes no system call.  So many threads at once cost little more than one.  It is not fair: a thread
- * that comes may go before one that wakes.
+ * A thread that finds it taken spins for a moment, because most holders keep it for some ten nanoseconds,
+ * and then sleeps (lock.c).  Sleepers are counted and woken one at a time: while one is waking up, giving
+ * the lock makes no system call.  So many threads cost little more than one.  The lock is not fair: a
+ * newcomer may take it before a thread that is waking up.
  *
  * Zero is free.  errno stays as it was.  The order in which locks are taken is in lock_order.h.
  */
@@ -18,11 +18,11 @@
 
 #define VS_LOCK_HELD    1u
 #define VS_LOCK_WAKING  2u /* a sleeper was woken and has neither taken it nor gone to sleep again */
-#define VS_LOCK_SLEEPER 4u /* one of them */
+#define VS_LOCK_SLEEPER 4u /* one sleeper, in the count */
 
 struct vs_lock {
     uint32_t state; /* HELD | WAKING | SLEEPER times how many sleep, or are about to or just woke */
-    uint32_t wakes; /* how often one was woken: what sleepers sleep on */
+    uint32_t wakes; /* how often a sleeper was woken; the futex that sleepers wait on */
 #ifdef VS_LOCK_CHECKS
     enum vs_lock_place place;
 #endif
@@ -50,7 +50,7 @@ static inline void vs_lock_take(struct vs_lock *l)
 {
     uint32_t was = 0;
     VS_LOCK_NOTE(check, l, l->place);
-    /* acquire: what the last holder wrote is seen */
+    /* acquire: sees what the last holder wrote */
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->state, &was, VS_LOCK_HELD, 0, __ATOMIC_ACQUIRE,
                                                       __ATOMIC_RELAXED),
                          0))
@@ -71,7 +71,7 @@ static inline void vs_lock_give(struct vs_lock *l)
 {
     uint32_t was = VS_LOCK_HELD;
     VS_LOCK_NOTE(given, l);
-    /* release: what was written is seen by who takes it next */
+    /* release: the next holder sees what was written */
     if (__builtin_expect(
             !__atomic_compare_exchange_n(&l->state, &was, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED), 0))
         vs_lock_give_slow(l);

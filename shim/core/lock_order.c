@@ -1,8 +1,8 @@
 /*
- * lock_order.c - what each thread holds, and whether it may take one more; see lock_order.h.
+ * lock_order.c - the locks that each thread holds, and whether it may take another; see lock_order.h.
  *
- * A lock that is tried is never waited for, so any order is right for it; what is taken while it is held is
- * not.
+ * A lock that is only tried is never waited for, so it may be tried in any order; locks that are taken while
+ * it is held must keep the order.
  */
 #include "lock_order.h"
 
@@ -15,14 +15,14 @@
 
 #include "fork.h"
 
-#define MOST 16 /* that a thread holds at once: there are fewer places */
+#define MOST 16 /* locks that a thread holds at once; there are fewer places */
 
 static __thread struct {
     const void *lock;
     enum vs_lock_place place;
 } held[MOST];
 static __thread unsigned count;
-static __thread uint32_t process; /* the one that took them; a child of fork holds nothing */
+static __thread uint32_t process; /* the process that took them; a child of fork holds none */
 
 static const char *name_of(enum vs_lock_place place)
 {

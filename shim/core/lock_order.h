@@ -1,22 +1,22 @@
 /*
  * lock_order.h - the locks of the library, in the order in which a thread may take them.
  *
- * A thread that holds a lock takes only locks that stand below it here, and none of the same kind: so no two
+ * A thread that holds a lock takes only locks that stand below it here, and none of the same kind, so no two
  * threads ever wait for each other.  Each lock is declared with its place, `static struct vs_lock lock =
- * VS_LOCK(POOLS)`.  Builds with VS_LOCK_CHECKS (CMake's Debug) hold every take against the list and end the
- * process at the first that breaks it, whether or not anybody would have waited this time; other builds have
- * neither the places nor the checks.
+ * VS_LOCK(POOLS)`.  Builds with VS_LOCK_CHECKS (CMake's Debug) check every take against the list and abort
+ * at the first violation, even if no thread would have waited this time; other builds have neither the
+ * places nor the checks.
  *
- * Who calls whom makes the order: what reports asks the provider, a provider's parts call arenas, an arena
- * calls its backing, and that asks about contexts.  Beside these there are only locks under which nothing is
- * called that could take another one: the heap of SQLite's (trace/store/heap.c), SQLite's own, and what
- * stands in for libunwind's mutexes (stacks/unwind_imports.c), which gives up instead of waiting for ever.
- * The hot path of recording takes none.
+ * The order follows the calls: reporting code calls the provider, a provider's parts call arenas, an arena
+ * calls its backing, and the backing queries contexts.  Beside these there are only locks under which no
+ * function is called that could take another one: that of SQLite's heap (trace/store/heap.c), SQLite's own,
+ * and the substitutes for libunwind's mutexes (stacks/unwind_imports.c), which give up instead of waiting
+ * for ever.  The hot path of recording takes none.
  */
 #ifndef VS_CORE_LOCK_ORDER_H
 #define VS_CORE_LOCK_ORDER_H
 
-/* X(place, whose it is, what may be called with it held), from the outermost on */
+/* X(place, the files that have it, what may be called with it held), from the outermost on */
 #define VS_LOCK_ORDER(X)                                                                                     \
     X(PROVIDED, "hooks/provided.c", "the provider: what it holds, to be recorded before anybody asks again") \
     X(IMPORTING, "arena/share/imports.c, changing", "another process and the driver, for memory of theirs")  \
@@ -34,8 +34,7 @@
     X(IMPORTS, "arena/share/imports.c", "nothing")                                                           \
     X(FOREIGN, "arena/torch/foreign.c", "nothing")
 
-/* 0 has no place: what a child of fork finds of a lock whose memory was wiped, and an object that only tests
- * have. */
+/* 0 is no place: a lock whose memory was wiped in a child of fork has it, and one that only tests make. */
 enum vs_lock_place {
     VS_LOCK_NOWHERE,
 #define X(NAME, file, calls) VS_LOCK_##NAME,
@@ -44,7 +43,7 @@ enum vs_lock_place {
 };
 
 #ifdef VS_LOCK_CHECKS
-/* Before a take that may wait; after any take; after a give.  LOCK tells locks apart. */
+/* Before a take that may wait; after any take; after a give.  LOCK identifies the lock. */
 void vs_lock_order_check(const void *lock, enum vs_lock_place place);
 void vs_lock_order_taken(const void *lock, enum vs_lock_place place);
 void vs_lock_order_given(const void *lock);

@@ -38,7 +38,7 @@ void vs_log_init(void)
     errno = kept;
 }
 
-/* Whether FD is still a place for our words, and takes them without waiting. */
+/* Whether FD still is the original stderr (or a terminal), and can be written to without waiting. */
 static bool usable(int fd)
 {
     struct stat st;
@@ -51,8 +51,8 @@ static bool usable(int fd)
     return poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
-/* A reader that has gone raises SIGPIPE in this thread: it is held back (all signals are) and taken off
- * again. */
+/* If the reader has gone, the write raises SIGPIPE in this thread.  It is blocked (all signals are) and
+ * removed again. */
 static void write_quietly(int fd, const char *line, size_t length)
 {
     struct timespec none = {0, 0};
@@ -71,7 +71,7 @@ void vs_log_from_afar(void)
     afar = true;
 }
 
-/* Opened anew from afar: appending, because the place in the file is not shared then. */
+/* Opened anew from the other table: with O_APPEND, because the two descriptors do not share an offset. */
 static void put(const char *line, size_t length)
 {
     int fd = STDERR_FILENO;

@@ -1,26 +1,25 @@
 /*
- * log.h - the few words that vramscope says: one line each, on stderr, or nothing.
+ * log.h - messages on stderr, one line each.
  *
- * The host's stderr is the host's.  A line goes out only while descriptor 2 is what it was when we were
- * loaded (or a terminal), so nothing of ours ends up in a file that the host opened under that number; it
- * never blocks, never raises SIGPIPE, and after 20 lines a process says no more.  errno is kept.
+ * stderr belongs to the host.  A line is written only while descriptor 2 is the file that it was when we
+ * were loaded (or a terminal), so that none ends up in a file which the host opened under that number.
+ * Writing never blocks and never raises SIGPIPE, and after 20 lines a process writes no more.  Keeps errno.
  */
 #ifndef VS_CORE_LOG_H
 #define VS_CORE_LOG_H
 
 #include <stdbool.h>
 
-/* Remembers what descriptor 2 is.  Called by the constructor. */
+/* Remembers which file descriptor 2 is.  Called by the constructor. */
 void vs_log_init(void);
 
-/* The calling thread has a table of descriptors of its own: its lines go to what is the process's
- * descriptor 2. */
+/* For a thread with a descriptor table of its own: its lines go to the process's descriptor 2. */
 void vs_log_from_afar(void);
 
 /* "vramscope: ..." - what, where, what to do. */
 void vs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same where VRAMSCOPE_VERBOSE asks for it. */
+/* Likewise, but only with VRAMSCOPE_VERBOSE. */
 void vs_log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Without the prefix and the limit: for the table of options. */

@@ -2,8 +2,8 @@
  * options.c - reads the options of options.def out of the environment.
  *
  * One table, expanded from options.def, drives everything: the parser of each type, the warnings, the help.
- * The limits are the help's own words: [a,b,c] are an ENUM's choices, "A to B" a COUNT's range, "power of
- * two" what it says.  So help and behaviour cannot disagree.
+ * Limits are parsed from the help texts: [a,b,c] are an ENUM's choices, "A to B" a COUNT's range, "power of
+ * two" a further condition.  So help and behaviour cannot disagree.
  */
 #include "options.h"
 
@@ -32,7 +32,7 @@ static const struct option table[] = {
 #define OPTIONS           (sizeof table / sizeof *table)
 #define VS_COMPLAINTS_MAX 16
 
-/* Names that other parts of vramscope read or set: no options, and no mistakes either. */
+/* Variables that other parts of vramscope read or set: not options, and not to be complained about. */
 static const char *const other_names[] = {
     "VRAMSCOPE_CLAIM",  "VRAMSCOPE_NVTX_CHAIN", "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
     "VRAMSCOPE_REEXEC", "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES"};
@@ -53,7 +53,7 @@ static const char *keep(const char *text)
     return copy;
 }
 
-/* ---- one parser a type: true where VALUE makes sense ---- */
+/* ---- one parser per type: true if VALUE is valid ---- */
 
 static bool parse_enum(const char *help, const char *value, unsigned *out)
 {
@@ -96,7 +96,7 @@ static bool parse_number(const char *value, uint64_t *out, const char **end)
     return p != value;
 }
 
-/* The range in HELP's words: "... 1 to 256 ...". */
+/* The range in the help text: "... 1 to 256 ...". */
 static bool in_range(const char *help, uint64_t n)
 {
     const char *to = strstr(help, " to "), *end;
@@ -148,7 +148,7 @@ static bool parse(const struct option *o, const char *value, struct vs_options *
     return false;
 }
 
-/* What may stand there, for the warning. */
+/* The valid values, for the warning. */
 static const char *allowed(const struct option *o)
 {
     switch (o->type) {
@@ -168,10 +168,11 @@ static const char *allowed(const struct option *o)
     return "one of its words";
 }
 
-/* Complaints wait for vs_options_complain: most processes that inherit the variables never record. */
+/* Complaints are kept for vs_options_complain, because most processes that inherit the variables never
+ * record. */
 static struct complaint {
     const struct option *option; /* NULL: no option has this name */
-    const char *lack;            /* what the build has not; NULL: the value makes no sense */
+    const char *lack;            /* the feature that this build lacks; NULL: the value is invalid */
     char text[80];               /* the value, or the name */
 } complaints[VS_COMPLAINTS_MAX];
 static int complaint_count;
@@ -242,8 +243,8 @@ static void take_entry(const char *entry)
         complain(NULL, entry, length);
 }
 
-/* Before anything is loaded the defaults hold, so that code which runs earlier than our constructor is safe.
- */
+/* The defaults hold before any value is read, so that code which runs before our constructor
+ * is safe. */
 void vs_options_load(char *const environment[])
 {
     text_used = 0;

@@ -24,20 +24,19 @@ enum { VS_STACKS_OFF, VS_STACKS_DRIVER, VS_STACKS_PYTHON, VS_STACKS_ALL }; /* va
 enum { VS_ALLOCATOR_OFF, VS_ALLOCATOR_ARENA };
 enum { VS_ARENA_FREE_AUTO, VS_ARENA_FREE_WAIT, VS_ARENA_FREE_DEFER };
 
-/* What the process runs with.  Filled by vs_options_load, all defaults before that. */
+/* The options of this process.  Set by vs_options_load; the defaults before that. */
 extern struct vs_options vs_options;
 
-/* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  Where a value
- * makes no sense the default is used.  Allocates nothing and says nothing: safe before libc's own
- * constructors. */
+/* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  An invalid value
+ * is replaced by the default.  Allocates nothing and prints nothing: safe before libc's own constructors. */
 void vs_options_load(char *const environment[]);
 
-/* NAME is VALUE, and this build has not what that asks for, as WHY says: the default is used, and
- * vs_options_complain says it.  All three live as long as the process. */
+/* Reports that NAME is VALUE but this build lacks the feature, as WHY explains: the default is used, and
+ * vs_options_complain prints it.  All three texts must live as long as the process. */
 void vs_options_lack(const char *name, const char *value, const char *why);
 
-/* One line on stderr for every value that made no sense, and for every VRAMSCOPE_ name that is no option.
- * Said when a recording starts, once: not by every process that inherits the variables. */
+/* Prints one line for every invalid value and for every VRAMSCOPE_ name that is not an option.  Called when
+ * a recording starts, once, so that processes which only inherit the variables print nothing. */
 void vs_options_complain(void);
 
 /* Prints the table of options to stderr. */

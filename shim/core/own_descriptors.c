@@ -1,10 +1,10 @@
 /*
  * own_descriptors.c - see own_descriptors.h.
  *
- * One call does it from Linux 5.9 on.  Before, the table is copied first, and the copies are closed one by
- * one, those that /proc lists: a copy of a pipe's end that stayed would keep the host from ever seeing the
- * end of the pipe.  Where a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is
- * tried: it may be one that kills who does.
+ * One call does it from Linux 5.9 on.  Before, the table is copied first, and then the copies that /proc
+ * lists are closed one by one: if a copy of a pipe's end stayed open, the host would never see the end of
+ * the pipe.  If a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is tried,
+ * because a filter may kill the process for it.
  */
 #define _GNU_SOURCE
 #include "own_descriptors.h"
@@ -30,7 +30,7 @@ struct entry { /* what getdents64 gives */
     char name[];
 };
 
-/* The number that TEXT is; -1: "." and "..". */
+/* The number in TEXT; -1: "." or "..". */
 static int number_of(const char *text)
 {
     int number = 0;
@@ -42,8 +42,8 @@ static int number_of(const char *text)
     return number;
 }
 
-/* Closes what one look at the open directory LIST shows, but for LIST itself; how many there were, -1 where
- * it cannot be read. */
+/* Closes the descriptors that one reading of the open directory LIST shows, except LIST itself.  Returns how
+ * many; -1: it cannot be read. */
 static int close_listed(int list)
 {
     _Alignas(struct entry) char buffer[4096];
@@ -58,7 +58,7 @@ static int close_listed(int list)
     return bytes < 0 ? -1 : closed;
 }
 
-/* Entries may be passed over while others go: so it is looked again until there is nothing left. */
+/* A reading may miss entries while others are removed, so it is repeated until nothing is left. */
 static bool close_by_list(void)
 {
     int list = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), closed = 1;

@@ -1,9 +1,9 @@
 /*
  * own_stack.c - see own_stack.h.
  *
- * Only the stack pointer is exchanged, around an ordinary call.  The C library's context functions would do,
- * but an address sanitizer in the host prints a warning about them.  Unwinders find their way: this file is
- * compiled with a frame pointer, so where the caller's frame is does not depend on the stack pointer.
+ * Only the stack pointer is exchanged, around an ordinary call.  The C library's context functions could do
+ * it, but an address sanitizer in the host prints a warning about them.  Unwinders can pass the call: this
+ * file is compiled with a frame pointer, so the caller's frame does not depend on the stack pointer.
  */
 #define _GNU_SOURCE
 #include "own_stack.h"

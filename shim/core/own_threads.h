@@ -1,12 +1,12 @@
 /*
- * own_threads.h - what each thread of ours does first and last.
+ * own_threads.h - what each thread of ours must do first and last.
  *
  * A program that was built with ThreadSanitizer has its runtime watch every thread of the process, ours too:
  * it sees our calls of the C library (strrchr, memcpy, malloc), but not the locks that the loader takes
- * inside dl_iterate_phdr and dlopen, and reports two threads of ours that read and make a library's name as a
- * race of the program.  The runtime has a switch for such threads.  The symbols are weak: without that
- * runtime they are absent, and nothing is called.  A build of ours with ThreadSanitizer is there to watch
- * these threads.
+ * inside dl_iterate_phdr and dlopen, and reports two threads of ours that read and make a library's name as
+ * a race of the program.  The runtime has a switch for such threads.  The symbols are weak: without that
+ * runtime they are absent, and nothing is called.  In a build of ours with ThreadSanitizer nothing is
+ * switched off, because it is there to watch these threads.
  */
 #ifndef VS_CORE_OWN_THREADS_H
 #define VS_CORE_OWN_THREADS_H
@@ -38,7 +38,7 @@ static inline void vs_own_thread_begin(void)
         __tsan_ignore_thread_begin();
 }
 
-/* Before the thread's function returns: the runtime reports a thread that ends without. */
+/* To be called before the thread's function returns: the runtime reports a thread that ends without it. */
 static inline void vs_own_thread_end(void)
 {
     if (__tsan_ignore_thread_end)

@@ -11,7 +11,7 @@
 
 __thread struct vs_presence *vs_presence_mine;
 static struct vs_presence places[VS_PRESENCES];
-static struct vs_presence crowd = {.shared = true}; /* of the threads that found no place */
+static struct vs_presence crowd = {.shared = true}; /* shared by the threads for which no place was left */
 static _Atomic unsigned used;                       /* places from here on were never claimed */
 
 static bool gone(pid_t thread)
@@ -24,7 +24,7 @@ bool vs_presence_gone(struct vs_presence *place)
     return gone(atomic_load_explicit(&place->thread, memory_order_relaxed));
 }
 
-/* Takes PLACE from OWNER (0: nobody).  Relaxed: the owner's word is all that is agreed on. */
+/* Takes PLACE from OWNER (0: it is free).  Relaxed: the word guards no other memory. */
 static bool take(struct vs_presence *place, pid_t owner, pid_t me)
 {
     if (!atomic_compare_exchange_strong_explicit(&place->thread, &owner, me, memory_order_relaxed,
@@ -43,7 +43,7 @@ static struct vs_presence *claim(pid_t me)
             return take(&places[n], 0, me) ? &places[n] : &crowd;
     for (unsigned i = 0; i < VS_PRESENCES; i++) {
         pid_t owner = atomic_load_explicit(&places[i].thread, memory_order_relaxed);
-        /* a thread that was ended inside never leaves */
+        /* the old owner may have ended inside, without leaving */
         bool left = atomic_load_explicit(&places[i].inside, memory_order_relaxed) == 0;
         if (owner != 0 && left && gone(owner) && take(&places[i], owner, me))
             return &places[i];

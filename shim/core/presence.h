@@ -1,11 +1,10 @@
 /*
- * presence.h - where each thread is, as far as another one must know: in a hooked call that may move a
- * device's memory (hooks/flight.h), inside what stands in the driver's place (arena/device/scope.c).
+ * presence.h - lets a thread see which calls other threads are in: a hooked call that may move a device's
+ * memory (hooks/flight.h), or a call into the provider (arena/device/scope.c).
  *
- * Each thread has a place of its own, claimed the first time that it goes anywhere, so that to come and to go
- * are two plain stores.  A place is not given back: where all are taken, those of threads that are gone are
- * claimed anew, and where there are none of those either, the thread shares one with all that found none. Any
- * thread, no lock.
+ * Each thread has a place of its own, claimed at its first such call, so that entering and leaving are plain
+ * stores.  A place is not given back.  When all are taken, those of threads that have ended are claimed
+ * anew; if there are none of these, the thread uses one place that is shared.  Any thread, no lock.
  */
 #ifndef VS_CORE_PRESENCE_H
 #define VS_CORE_PRESENCE_H
@@ -19,9 +18,9 @@
 
 struct vs_presence {
     _Alignas(64) _Atomic bool under_way; /* a hooked call */
-    _Atomic uint32_t inside; /* what stands in the driver's place; how many threads are, where it is shared */
-    _Atomic pid_t thread;    /* 0: nobody's */
-    bool shared;             /* by the threads that found none of their own */
+    _Atomic uint32_t inside;             /* the provider; in the shared place, how many threads are */
+    _Atomic pid_t thread;                /* the owner; 0: free */
+    bool shared;                         /* by all threads without a place of their own */
 };
 
 extern __thread struct vs_presence *vs_presence_mine; /* NULL: not claimed yet */

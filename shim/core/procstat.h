@@ -1,5 +1,5 @@
 /*
- * procstat.h - what /proc says of a process: PID/stat, self/statm.
+ * procstat.h - reads /proc/PID/stat and /proc/self/statm.
  */
 #ifndef VS_CORE_PROCSTAT_H
 #define VS_CORE_PROCSTAT_H
@@ -18,7 +18,7 @@ struct vs_procstat {
     uint64_t start; /* field 22: clock ticks since boot */
 };
 
-/* The fields are counted from behind the command name, which may hold anything. */
+/* Fields are counted from the end of the command name, which may contain anything. */
 static inline bool vs_procstat(int32_t pid, struct vs_procstat *out)
 {
     char path[64], text[1024];
@@ -41,7 +41,7 @@ static inline bool vs_procstat(int32_t pid, struct vs_procstat *out)
     return true;
 }
 
-/* This process's resident memory in bytes; 0 where /proc does not say. */
+/* This process's resident memory in bytes; 0: /proc is not readable. */
 static inline uint64_t vs_procstat_rss(void)
 {
     char text[128];

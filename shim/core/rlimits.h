@@ -1,8 +1,8 @@
 /*
- * rlimits.h - the limits of this process (ulimit), without asking for them by a system call of their own.
+ * rlimits.h - the limits of this process (ulimit), read without a system call of their own.
  *
- * A program that has shut itself in (seccomp) may be killed for prlimit64; /proc/self/limits is opened and
- * read like any file, and files we open anyway.
+ * Under a seccomp filter prlimit64 may kill the process; /proc/self/limits is opened and read like any file,
+ * which we do anyway.
  */
 #ifndef VS_CORE_RLIMITS_H
 #define VS_CORE_RLIMITS_H
@@ -22,18 +22,18 @@ struct vs_limit {
 #define VS_LIMIT_SPACE     ((struct vs_limit){RLIMIT_AS, "\nMax address space "})
 #define VS_LIMIT_FILES     ((struct vs_limit){RLIMIT_NOFILE, "\nMax open files "})
 
-/* The soft limit; UINT64_MAX: there is none.  Without /proc the kernel is asked after all. */
+/* The soft limit; UINT64_MAX: there is none.  Without /proc it calls getrlimit after all. */
 static inline uint64_t vs_limit(struct vs_limit what)
 {
     char text[4096];
-    struct rlimit asked;
+    struct rlimit limit;
     int fd = open("/proc/self/limits", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
     if (n <= 0)
-        return getrlimit(what.resource, &asked) != 0 || asked.rlim_cur == RLIM_INFINITY ? UINT64_MAX
-                                                                                        : asked.rlim_cur;
+        return getrlimit(what.resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+                                                                                        : limit.rlim_cur;
     text[n] = '\0';
     const char *line = strstr(text, what.line);
     const char *value = line ? line + strlen(what.line) : "unlimited";

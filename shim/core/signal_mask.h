@@ -1,12 +1,12 @@
 /*
- * signal_mask.h - blocks signals and cancellation for a piece of our own work on a host's thread: no signal
- * handler of the host interrupts it (and jumps out of it), no cancellation ends the thread in the middle of
- * it.
+ * signal_mask.h - blocks signals and cancellation during our own work on a host's thread, so that no signal
+ * handler of the host interrupts it (and jumps out of it) and no cancellation ends the thread in the middle
+ * of it.
  *
  *      struct vs_signal_mask s;
  *      vs_signal_mask_block(&s);  ...  vs_signal_mask_restore(&s);
  *
- * For the rare paths only (starting, late drains, words on stderr): four system calls.
+ * For rare paths only (starting, late drains, messages): it costs four system calls.
  */
 #ifndef VS_CORE_SIGNAL_MASK_H
 #define VS_CORE_SIGNAL_MASK_H
@@ -31,7 +31,7 @@ static inline void vs_signal_mask_block(struct vs_signal_mask *s)
     pthread_sigmask(SIG_SETMASK, &all, &s->signals);
 }
 
-/* The mask is restored last: the handler of a signal that was held back finds the thread as it was. */
+/* The mask is restored last, so that the handler of a blocked signal finds the thread as it was. */
 static inline void vs_signal_mask_restore(const struct vs_signal_mask *s)
 {
     pthread_setcancelstate(s->cancel, NULL);

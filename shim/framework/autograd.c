@@ -1,33 +1,34 @@
 /*
- * autograd.c - which line of the forward a block belongs to that is born in backward.
+ * autograd.c - finds the line of the forward to which a block that is born in backward belongs.
  *
- * In backward no code of the program's own runs, as a rule, that could be named: PyTorch's engine runs the
- * nodes of a graph, on threads of its own or on the one that called.  But each node was made by a call in the
- * forward.  It takes its number then from a function that libtorch_cpu, libtorch_python and libtorch_cuda
- * call through the linker, so a preloaded definition sees every birth, without Python and without `run`:
+ * As a rule no code of the program runs in backward: PyTorch's engine runs the nodes of a graph, on threads
+ * of its own or on the caller's.  But each node was made by a call in the forward.  At that time it takes a
+ * number from a function that libtorch_cpu, libtorch_python and libtorch_cuda call through the linker, so a
+ * preloaded definition sees every birth of a node, without Python and without `run`:
  *
  *      at::sequence_number::get_and_increment()      the next number of the calling thread
  *
  * Numbers are the thread's own, and a node keeps both its number and the thread (an id that torch counts
- * itself).  So each thread that makes nodes gets a ring of births, number -> call stack of that moment, and
- * what runs in backward is looked up there:
+ * itself).  So each thread that makes nodes gets a ring of births (number -> call stack at that time), in
+ * which the node that runs in backward is looked up:
  *
  *      birth      thread 1, number 7      call stack 12  ──▶  ring of thread 1, place 7
  *      backward   get_current_node() ──▶ its fields: thread 1, number 7  ──▶  call stack 12
  *
- * That backward runs is what the engine itself says (get_current_graph_task_id), not the thread's name: also
- * on the thread that called, in a backward inside of a backward, in a recomputation.  A node born in
- * backward (create_graph, a recomputation) has the stack that its birth had, so the way back goes on from it.
+ * The engine itself says whether backward runs (get_current_graph_task_id); the thread's name would not do,
+ * because backward also runs on the caller's thread, inside another backward, and in a recomputation.  A
+ * node born in backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to
+ * the forward in turn.
  *
- * Bounds: VS_RING_BIRTHS births a thread are kept, of RINGS threads; a birth that was overwritten before it
- * was asked for is counted as lost, and its blocks have the node's name alone.  So have those of nodes
- * without a number (AccumulateGrad), and of nodes that were born before the recording.  Where the fields of a
- * node lie was read from torch 1.8 to 2.11; number and thread are believed only where a birth of that thread
- * with that number was seen.
+ * Bounds: VS_RING_BIRTHS births a thread are kept, of RINGS threads; a birth that is overwritten before it
+ * is looked up counts as lost, and its blocks get only the node's name.  The same holds for nodes without a
+ * number (AccumulateGrad) and nodes that were born before the recording.  The offsets of a node's fields
+ * were read from torch 1.8 to 2.11; number and thread are trusted only if a birth of that thread with that
+ * number was seen.
  *
- * Nothing here takes a lock or allocates, but once a process (the real functions are looked up, as in
- * torch.c) and once a thread that makes nodes (its ring is mapped).  A fork child finds the rings wiped: the
- * ids in them are its parent's.
+ * Nothing here takes a lock or allocates, except once per process (the real functions are looked up, as in
+ * torch.c) and once per thread that makes nodes (its ring is mapped).  A fork child finds the rings wiped,
+ * because the ids in them are its parent's.
  */
 #define _GNU_SOURCE
 #include "autograd.h"
@@ -49,7 +50,7 @@ enum {
     RING_BIRTHS = 1 << 17, /* 1 MiB */
     RINGS = 64,
     NODE_TYPES = 1024,
-    NESTED = 7, /* nodes born in backward of nodes born in backward: torch.autograd.grad of grad of ... */
+    NESTED = 7, /* levels of backward of backward: torch.autograd.grad of grad of ... */
     NAME = 256
 };
 
@@ -62,8 +63,8 @@ enum {
 #define THREAD_AT    48
 #define USE_COUNT_AT 8 /* bytes into the control block of a std::shared_ptr */
 
-/* std::shared_ptr.  It is returned through a hidden pointer, which in C is how a structure of more than two
- * words is returned; only two are written. */
+/* std::shared_ptr.  C++ returns it through a hidden pointer; a C compiler does that for structures of more
+ * than two words, hence the third.  Only two are written. */
 struct shared_node {
     uintptr_t node, control, nothing;
 };
@@ -83,15 +84,15 @@ static struct {
 
 /* ---- births ---- */
 
-/* A birth is one word: the call stack, how many backwards it is nested in, and what tells it from another
- * birth that had the same place: the thread's id and how often the ring was gone round, both cut. */
+/* A birth is one word: the call stack, the number of backwards that it is nested in, and a mark that
+ * distinguishes it from other births in the same place: bits of the thread's id and of the ring's lap. */
 #define BIRTH_STACK(b)  ((uint32_t)(b))
 #define BIRTH_NESTED(b) ((unsigned)((b) >> 32 & 7))
 #define BIRTH_MARK(b)   ((uint32_t)((b) >> 35))
 
 struct ring {
-    _Atomic uint64_t thread; /* torch's id of the thread that it belongs to; 0: nobody's */
-    _Atomic uint64_t next;   /* the number behind the last birth */
+    _Atomic uint64_t thread; /* torch's id of the thread that it belongs to; 0: free */
+    _Atomic uint64_t next;   /* one more than the last birth's number */
     _Alignas(64) _Atomic uint64_t birth[RING_BIRTHS];
 };
 
@@ -106,7 +107,7 @@ static uint32_t mark_of(uint64_t thread, uint64_t number)
 
 static struct ring *map_ring(struct ring *_Atomic *place)
 {
-    /* Without wiping a fork child would take its parent's ids for its own. */
+    /* Without wiping, a fork child would take its parent's ids for its own. */
     struct ring *none = NULL, *made = vs_fork_wiped_or_none(sizeof *made);
     if (made == NULL)
         return NULL;
@@ -117,8 +118,8 @@ static struct ring *map_ring(struct ring *_Atomic *place)
     return none;
 }
 
-/* A ring that an older thread of the same place still writes to changes hands with each birth: no birth is
- * taken for another's, as its mark says. */
+/* Two threads may have the same place; then the ring's owner changes with each birth.  The marks keep their
+ * births apart. */
 static __attribute__((noinline, cold)) struct ring *claim(void)
 {
     own_id = real.thread();
@@ -134,42 +135,41 @@ static __attribute__((noinline, cold)) struct ring *claim(void)
 static inline struct ring *my_ring(void)
 {
     struct ring *r = own;
-    /* Relaxed: words by themselves, and this thread's own, as a rule. */
+    /* Relaxed: each word is complete by itself, and as a rule only this thread uses the ring. */
     if (__builtin_expect(r && atomic_load_explicit(&r->thread, memory_order_relaxed) == own_id, 1))
         return r;
     return claim();
 }
 
-/* The birth of NUMBER on THREAD; 0: not known. */
+/* The birth of the node with NUMBER on THREAD; 0: not known. */
 static uint64_t find_birth(struct vs_journal *j, uint64_t thread, uint64_t number)
 {
     struct ring *r = atomic_load_explicit(&rings[thread % RINGS], memory_order_acquire);
     if (number == NO_NUMBER || !r)
         return 0;
-    /* Relaxed: the engine handed the node over from the thread that made it, and with it what that thread
-     * wrote before. */
+    /* Relaxed: the engine passed the node on from the thread that made it, and synchronized the two. */
     bool same = atomic_load_explicit(&r->thread, memory_order_relaxed) == thread;
     if (same && number >= atomic_load_explicit(&r->next, memory_order_relaxed))
         return 0;
     uint64_t birth = atomic_load_explicit(&r->birth[number % RING_BIRTHS], memory_order_relaxed);
     if (birth && BIRTH_MARK(birth) == mark_of(thread, number))
         return birth;
-    if (same && birth) /* it had a birth, and another one took its place */
+    if (same && birth) /* its birth was overwritten by another */
         vs_journal_lost_birth(j);
     return 0;
 }
 
 /* ---- the node that runs ---- */
 
-/* Node types by the address of their virtual table, with the frames that name them; wiped in a fork child. */
+/* The frames that name node types, by the address of the type's virtual table; wiped in a fork child. */
 struct node_type {
     _Atomic uintptr_t table;
     _Atomic uint32_t frame;
 };
 static struct node_type *_Atomic types;
 
-/* The last word of a nested name, as N5torch8autograd10generated14AddmmBackward0E: and of a template its
- * argument's, as in CppNode<MyFunction>.  Where it reads otherwise, all of it. */
+/* The last component of a nested name, such as N5torch8autograd10generated14AddmmBackward0E, or, of a
+ * template such as CppNode<MyFunction>, of its argument.  A name of another form is copied whole. */
 static size_t last_word(const char *mangled, char *to, size_t room)
 {
     const char *at = mangled + (*mangled == '*'), *word = NULL, *argument = NULL;
@@ -202,7 +202,7 @@ static size_t last_word(const char *mangled, char *to, size_t room)
     return length + argument_length + 2;
 }
 
-/* The node's own name() is not asked: that of a node written in Python takes the GIL. */
+/* The node's own name() is not called, because that of a node written in Python takes the GIL. */
 static uint32_t make_type(struct vs_journal *j, uintptr_t table)
 {
     char name[NAME];
@@ -239,7 +239,8 @@ static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
                                                     memory_order_relaxed);
         if (there != 0 && there != table)
             continue;
-        /* Relaxed: the frame says all by itself; 0: nobody has made it yet, or just now another does. */
+        /* Relaxed: the frame's number is complete by itself; 0: not made yet, or another thread is making
+         * it. */
         uint32_t frame = atomic_load_explicit(&t->frame, memory_order_relaxed);
         if (!frame && (frame = make_type(j, table)))
             atomic_store_explicit(&t->frame, frame, memory_order_relaxed);
@@ -255,7 +256,7 @@ int vs_autograd_task(void)
     return task ? task() : -1;
 }
 
-/* Whether a node runs, the birth that it had, and the address of its virtual table. */
+/* Whether a node runs; gets its birth and the address of its virtual table. */
 static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
 {
     if (vs_autograd_task() == -1)
@@ -265,7 +266,7 @@ static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *tab
         return false;
     *table = *(const uintptr_t *)s.node;
     *birth = find_birth(j, *(const uint64_t *)(s.node + THREAD_AT), *(const uint64_t *)(s.node + NUMBER_AT));
-    /* The engine holds the node while it runs: ours is never the last reference. */
+    /* The engine holds the node while it runs, so ours is never the last reference. */
     if (s.control)
         __atomic_fetch_sub((int *)(s.control + USE_COUNT_AT), 1, __ATOMIC_ACQ_REL);
     return true;
@@ -282,7 +283,7 @@ bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out)
     return out->node != 0;
 }
 
-/* ---- the real ones ---- */
+/* ---- the real functions ---- */
 
 static void take_from(void *library)
 {
@@ -292,13 +293,13 @@ static void take_from(void *library)
         return;
     real.thread = (number_fn *)dlsym(library, THREAD);
     real.node = (node_fn *)dlsym(library, NODE);
-    /* Release: who sees `task` sees the two above. */
+    /* Release: a thread that sees `task` sees the two above. */
     if (real.thread && real.node && task)
         atomic_store_explicit(&real.task, task, memory_order_release);
     atomic_store_explicit(&real.number, number, memory_order_relaxed);
 }
 
-/* Where there is none (nobody has seen that) numbers still have to be given out. */
+/* If there is no real function (not seen in any version) numbers must still be given out. */
 static uint64_t count_ourselves(void)
 {
     static __thread uint64_t next;
@@ -311,7 +312,7 @@ static __attribute__((noinline, cold)) number_fn *look_up(void)
     void *library = vs_torch_library("libtorch_cpu");
     if (library)
         take_from(library); /* the handle is never closed: the pointers stay good */
-    dlerror();              /* the host must not find what we failed to find */
+    dlerror();              /* the host must not see the error of our search */
     number_fn *none = NULL;
     atomic_compare_exchange_strong_explicit(&real.number, &none, count_ourselves, memory_order_relaxed,
                                             memory_order_relaxed);

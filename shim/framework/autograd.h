@@ -1,6 +1,6 @@
 /*
- * autograd.h - what PyTorch's backward is doing on the calling thread, and which call of the forward it goes
- * back to.
+ * autograd.h - which node of PyTorch's backward the calling thread runs, and which call of the forward made
+ * that node.
  */
 #ifndef VS_FRAMEWORK_AUTOGRAD_H
 #define VS_FRAMEWORK_AUTOGRAD_H
@@ -16,10 +16,10 @@ struct vs_autograd_run {
 };
 
 /* Whether an autograd node runs on the calling thread, and which.  Any thread; no lock, no allocation.  Calls
- * two functions of torch that read a word of the thread's. */
+ * two functions of torch that read thread-local words. */
 bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out);
 
-/* The number of the backward that the calling thread is in; -1: in none. */
+/* The number of the backward that the calling thread runs; -1: none. */
 int vs_autograd_task(void);
 
 #endif

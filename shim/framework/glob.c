@@ -1,12 +1,13 @@
 /*
  * glob.c - shell patterns without malloc.
  *
- * One pass with one point to come back to: only the last `*` seen ever needs to take one character more, so
- * the cost is at most pattern times text and nothing recurses.
+ * One pass with one point to backtrack to: only the last `*` seen may ever have to match one more character,
+ * so the cost is at most pattern times text, without recursion.
  */
 #include "glob.h"
 
-/* Matches one [...] against C; *AT enters behind the '[' and leaves behind the ']'.  -1: no ']' follows. */
+/* Matches one [...] against C; *AT is behind the '[' at the call and behind the ']' after it.  -1: no ']'
+ * follows. */
 static int match_set(const char *pattern, size_t length, size_t *at, unsigned char c)
 {
     size_t i = *at;

@@ -1,11 +1,11 @@
 /*
  * layers.c - see layers.h.
  *
- * A table of layers that only grows: a module's has its text, a range's the layer that it opened in and its
- * name, so that opening a range makes no text.  Range layers are found by a hash of both; a layer is made
- * whole and then put into its slot by one compare-and-swap, as in names.c.  The text of a path is put
- * together when a journal has to be told it, and which frame that gave is kept, in memory that a fork child
- * finds wiped.
+ * A table of layers that only grows.  A module's layer has its text.  A range's layer has the layer that the
+ * range opened in and the range's name, so that opening a range builds no text; it is found by a hash of
+ * both.  A layer is completed and then published in the hash table by one compare-and-swap, as in names.c.
+ * The text of a path is built when a journal needs it; the number of the resulting frame is kept in memory
+ * that a fork child finds wiped.
  */
 #define _GNU_SOURCE
 #include "layers.h"
@@ -63,21 +63,21 @@ static __attribute__((noinline, cold)) struct layers *make_table(void)
     return none;
 }
 
-/* Acquire: who sees the table sees it mapped; zeros are an empty one. */
+/* Acquire: a thread that sees the pointer sees the mapping; zeros are an empty table. */
 static inline struct layers *table(void)
 {
     struct layers *t = atomic_load_explicit(&layers, memory_order_acquire);
     return __builtin_expect(t != NULL, 1) ? t : make_table();
 }
 
-/* N of what *COUNT counts; LIMIT: there is no room, and stays none. */
+/* Takes N units of *COUNT; LIMIT: there is no room, now or later. */
 static uint32_t take(_Atomic uint32_t *count, uint32_t n, uint32_t limit)
 {
     uint32_t old = atomic_load_explicit(count, memory_order_relaxed);
     do {
         if (limit - old < n)
             return limit;
-        /* Relaxed: the place is private until its number is given out. */
+        /* Relaxed: no other thread knows the place until its number is published. */
     } while (!atomic_compare_exchange_weak_explicit(count, &old, old + n, memory_order_relaxed,
                                                     memory_order_relaxed));
     return old;
@@ -99,7 +99,7 @@ uint32_t vs_layer_of_range(uint32_t outer, const struct vs_name *name)
         return outer;
     for (uint32_t tries = 0, at = hash(outer, name); tries < SLOTS; tries++, at++) {
         _Atomic uint32_t *slot = &t->slot[at % SLOTS];
-        /* Acquire pairs with the release below: who sees the number sees the layer whole. */
+        /* Acquire pairs with the release below: a thread that sees the number sees the complete layer. */
         uint32_t there = atomic_load_explicit(slot, memory_order_acquire);
         if (!there) {
             if (own == LAYERS && (own = take(&used, 1, LAYERS)) == LAYERS)
@@ -172,7 +172,7 @@ static __attribute__((noinline)) uint32_t make_frame(struct vs_journal *j, const
 uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
 {
     _Atomic uint32_t *kept = atomic_load_explicit(&frames, memory_order_acquire);
-    /* Relaxed: a frame's number says all by itself. */
+    /* Relaxed: a frame's number is complete by itself. */
     uint32_t frame = kept ? atomic_load_explicit(&kept[layer], memory_order_relaxed) : 0;
     if (__builtin_expect(frame != 0, 1))
         return frame;
@@ -189,15 +189,15 @@ uint32_t vs_layer_here(bool backward)
     uint32_t module = now->module;
     if (__builtin_expect((module | now->ranges) == 0, 1))
         return 0;
-    if (module >= LAYERS) /* nothing of ours: Python writes what it was given */
+    if (module >= LAYERS) /* not a number that we gave to Python */
         return 0;
-    /* a range that opened in another module's call, or before it, says nothing of this one */
+    /* ranges that opened outside this module's call are not part of its path */
     if (now->ranges && now->ranges_in == module && (!backward || now->task == vs_autograd_task()))
         return now->ranges;
     return module;
 }
 
-/* ---- the Python hook's ---- */
+/* ---- for the Python hook ---- */
 
 /* The number of a module's layer, to be written into the cell of the thread that calls it. */
 uint32_t vramscope_auto_layer(const char *path, const char *type)
@@ -205,7 +205,7 @@ uint32_t vramscope_auto_layer(const char *path, const char *type)
     return path && type ? vs_layer_of_module(path, type) : 0;
 }
 
-/* The calling thread's cell, for as long as the thread lives; NULL where no layer is recorded. */
+/* The calling thread's cell, valid as long as the thread lives; NULL if layers are not recorded. */
 uint32_t *vramscope_auto_cell(void)
 {
     return vs_options.stacks >= VS_STACKS_PYTHON ? &vs_layer_now.module : NULL;

@@ -1,10 +1,10 @@
 /*
- * markers.c - the functions of vramscope.h, and their automatic twins.
+ * markers.c - the functions of vramscope.h, and those that the Python hook calls instead of them.
  *
- * Names are copied before the call returns; errno stays as it was.  The vramscope_auto_* functions are what
- * the Python hook calls for the phases and moments that it finds by itself: same ranges, lowest precedence,
- * so that a program's own markers win; by vramscope_pool_use it records what libraries' pools report.  They
- * are no part of the public header.
+ * Names are copied before the call returns; errno stays as it was.  The Python hook calls the
+ * vramscope_auto_* functions for the phases and moments that it finds by itself.  They make the same ranges,
+ * with the lowest precedence, so that a program's own markers win.  By vramscope_pool_use it records what
+ * libraries' pools report.  None of these are in the public header.
  */
 #include "vramscope.h"
 
@@ -69,7 +69,7 @@ void vramscope_mark(const char *name)
     errno = saved;
 }
 
-/* 0, or -1 where nothing is recorded: the caller may try again later. */
+/* 0, or -1 while nothing is recorded: the caller may try again later. */
 int vramscope_auto_mark(const char *name)
 {
     int saved = errno;
@@ -79,17 +79,17 @@ int vramscope_auto_mark(const char *name)
     return recorded ? 0 : -1;
 }
 
-/* A step's number is its place in the ring: threads that step at the same time cannot be numbered in one
- * order and recorded in another.  The event says how many calls before it have no event of their own, because
- * nothing was recorded then, so that the number counts every call of the process: it is the program's own
- * iteration number. */
+/* Steps are numbered by their order in the ring, so that threads which step at the same time cannot be
+ * numbered in one order and recorded in another.  The event has the number of calls before it that have no
+ * event, because nothing was recorded then.  So the number counts every call in the process: it is the
+ * program's own iteration number. */
 static struct {
     uint64_t unrecorded; /* atomic: calls since the last one that was recorded */
     uint64_t recorded;   /* atomic: in the recording of `generation` */
-    uint32_t generation; /* atomic: the process, of a family of forks, that counted them */
+    uint32_t generation; /* atomic: of the process (vs_fork_number) that counted them */
 } steps;
 
-/* A fork child's recording has none of its parent's steps. */
+/* A fork child's recording does not count its parent's steps. */
 static void count_anew(uint32_t generation)
 {
     uint32_t seen = __atomic_load_n(&steps.generation, __ATOMIC_RELAXED);
@@ -106,7 +106,7 @@ void vramscope_step(void)
     struct vs_event event = {.op = VS_OP_STEP, .device = VS_DEVICE_UNKNOWN};
 
     count_anew(vs_range_lead());
-    /* Relaxed, all of them: each count is taken by one thread, and nothing is read through it. */
+    /* All are relaxed: each count is taken by one thread and guards no other memory. */
     event.arg0 = __atomic_exchange_n(&steps.unrecorded, 0, __ATOMIC_RELAXED);
     if (vs_record_enabled() && vs_record_journal() && vs_record(&event) != VS_SEQ_NONE)
         __atomic_fetch_add(&steps.recorded, 1, __ATOMIC_RELAXED);
@@ -115,9 +115,10 @@ void vramscope_step(void)
     errno = saved;
 }
 
-/* What the pool of a library says of itself: the Python hook asks it (framework/python/vramscope_pools.py).
- * PEAK and HELD may be UINT64_MAX: it does not say.  1 where a recording has begun, and so the driver is in
- * use: before that no library is to be asked.  POOL may be NULL: nothing is said. */
+/* Records the figures of a library's pool, which the Python hook queries
+ * (framework/python/vramscope_pools.py).  PEAK and HELD are UINT64_MAX where the library does not report
+ * them.  Returns 1 if a recording has begun, which shows that the driver is in use; before that the hook
+ * queries no library.  POOL NULL: only returns that. */
 int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak, uint64_t held)
 {
     int saved = errno;

@@ -1,9 +1,10 @@
 /*
  * names.c - the process's table of names.
  *
- * An open-addressing hash table of pointers; names and their text come from two static arrays that only grow.
- * A name is made whole and then put into its slot by one compare-and-swap; who loses that race uses the
- * winner's and leaves its own copy unused (a few bytes, bounded by the number of threads racing).
+ * An open-addressing hash table of pointers; names and their text come from two static arrays that only
+ * grow. A name is completed and then published in the hash table by one compare-and-swap; a thread that
+ * loses that race uses the winner's and leaves its own copy unused (a few bytes, bounded by the number of
+ * racing threads).
  */
 #include "names.h"
 
@@ -45,7 +46,7 @@ static inline uint64_t last_bytes(const char *text, size_t length)
     return (uint64_t)high << 32 | low;
 }
 
-/* Eight bytes at a time: a push must not cost more for a longer name than reading it does. */
+/* Eight bytes at a time, so that hashing a long name costs a push no more than reading it. */
 static uint32_t hash_text(const char *text, size_t length)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -65,13 +66,13 @@ static bool equal_ignoring_case(const char *a, size_t length, const char *lower)
     for (size_t i = 0; i < length; i++) {
         char c = a[i] >= 'A' && a[i] <= 'Z' ? (char)(a[i] + 'a' - 'A') : a[i];
 
-        if (c != lower[i]) /* also where LOWER ends first: its 0 is no letter of A */
+        if (c != lower[i]) /* also if LOWER ends first: its 0 is not in A */
             return false;
     }
     return lower[length] == 0;
 }
 
-/* The rules first (they are the user's word), then the four names in any case. */
+/* The user's rules first, then the four names in any case. */
 static struct vs_name *decide_phase(struct vs_name *n)
 {
     for (int i = 0; i < rule_count; i++)
@@ -97,7 +98,7 @@ struct vs_name *vs_name_phase(struct vs_name *name)
     return phase == &none ? NULL : phase;
 }
 
-/* Takes COUNT of a static array; what does not fit stays refused for ever. */
+/* Takes COUNT elements of a static array; once the array is full every further request fails. */
 static bool take(uint32_t *used, uint32_t count, uint32_t limit, uint32_t *at)
 {
     uint32_t old = __atomic_load_n(used, __ATOMIC_RELAXED);
@@ -105,7 +106,7 @@ static bool take(uint32_t *used, uint32_t count, uint32_t limit, uint32_t *at)
     do {
         if (limit - old < count)
             return false;
-        /* Relaxed: the space is private to us until the name's slot publishes it. */
+        /* Relaxed: no other thread knows the space until the name is published. */
     } while (!__atomic_compare_exchange_n(used, &old, old + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     *at = old;
     return true;
@@ -142,7 +143,7 @@ struct vs_name *vs_name_intern(const char *text, size_t length)
 
     for (uint32_t tries = 0; tries < SLOTS; tries++, at++) {
         struct vs_name **slot = &slots[at % SLOTS];
-        /* Acquire pairs with the release below: who sees the pointer sees the name whole. */
+        /* Acquire pairs with the release below: a thread that sees the pointer sees the complete name. */
         struct vs_name *n = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 
         if (!n) {
@@ -159,7 +160,7 @@ struct vs_name *vs_name_intern(const char *text, size_t length)
 
 uint32_t vs_name_id(struct vs_name *name)
 {
-    /* Relaxed: the word holds the id and what it belongs to together; nothing else is read through it. */
+    /* Relaxed: the word holds the id together with its generation, and guards no other memory. */
     uint64_t known = __atomic_load_n(&name->journal, __ATOMIC_RELAXED);
     uint32_t now = __atomic_load_n(&generation, __ATOMIC_RELAXED);
     struct vs_journal *j;
@@ -204,7 +205,7 @@ int vs_names_set_rules(const char *text)
         at += row + (at[row] == ',');
     }
     rule_count = count;
-    /* The names that must not fall to a full table later. */
+    /* Interns the names that must be there even if the table gets full later. */
     for (int i = 0; i < count; i++)
         vs_name_intern(rules[i].name, rules[i].name_length);
     for (size_t i = 0; i < sizeof(phases) / sizeof(*phases); i++)

@@ -1,9 +1,9 @@
 /*
  * names.h - names of ranges, phases and domains, interned once per process.
  *
- * A name is needed before there is a journal (a range opened before the first allocation) and in a fork child
- * with a journal of its own, so the process keeps its own copy, decides once which phase it names, and
- * remembers its string id in the journal of the moment.
+ * A name is needed before there is a journal (a range opened before the first allocation) and in a fork
+ * child with a journal of its own, so the process keeps its own copy, decides once which phase it names, and
+ * remembers its string id in the present journal.
  *
  * Thread-safety: any thread, any signal handler; no lock, no malloc.  A full table answers NULL, and callers
  * fall back to interning in the journal each time.
@@ -17,7 +17,7 @@
 struct vs_name {
     const char *text;
     uint32_t length;
-    uint32_t index;        /* from 1: the number by which domains are distinguished */
+    uint32_t index;        /* from 1: the number of a domain */
     struct vs_name *phase; /* private: vs_name_phase */
     uint64_t journal;      /* private: generation << 32 | string id */
 };
@@ -28,18 +28,18 @@ struct vs_name {
 /* TEXT need not end in 0. NULL: no text, or the table is full. */
 struct vs_name *vs_name_intern(const char *text, size_t length);
 
-/* The phase that an NVTX range of this name is, decided once; NULL: none. */
+/* The phase that NVTX ranges of this name stand for, decided once; NULL: none. */
 struct vs_name *vs_name_phase(struct vs_name *name);
 
 /* The name's string id in the journal that records now; 0 before there is one. */
 uint32_t vs_name_id(struct vs_name *name);
 
-/* Sets which NVTX ranges name phases, "name=pattern[,name=pattern...]", shell patterns; TEXT stays the
- * caller's and must live on.  Before the first name is interned: later calls change nothing that is decided.
- * Returns the number of rules, or -1 - (offset of the first thing that makes no sense). */
+/* Sets which NVTX ranges name phases: "name=pattern[,name=pattern...]", with shell patterns.  TEXT belongs
+ * to the caller and must stay valid.  Call it before the first name is interned, because decisions are not
+ * changed.  Returns the number of rules, or -1 - (offset of the first error). */
 int vs_names_set_rules(const char *text);
 
-/* A fork child records into a journal of its own: forget the parent's ids. */
+/* Forgets the parent's ids, because a fork child records into a journal of its own. */
 void vs_names_forget_journal(void);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * nvtx.c - the functions that a program's NVTX calls.
  *
- * Each records, and then calls the tool whose place we took, if there is one, with its own handles.  What a
- * range names is decided in ranges.c; here is only NVTX's manner of speaking.
+ * Each function records, and then calls the tool whose place we took, if there is one, with that tool's own
+ * handles.  This file only translates NVTX's calls; ranges.c decides which phase a range names.
  *
- * Returns: a push or pop answers the range's depth in its domain (0 = outermost).  Where nothing is recorded
- * or a pop finds nothing, it answers NVTX_NOT_TRACKED, unless the other tool knows better.
+ * A push or pop returns the range's depth in its domain (0 = outermost).  If nothing is recorded, or a pop
+ * finds no range, it returns NVTX_NOT_TRACKED or, if there is another tool, that tool's answer.
  */
 #include "nvtx.h"
 
@@ -35,7 +35,7 @@ static void *theirs(const struct nvtx_handle *h)
     return h ? h->theirs : NULL;
 }
 
-/* ---- structures that may carry one of our string handles, made fit for the other tool ---- */
+/* ---- translating structures that may have one of our string handles, for the other tool ---- */
 
 struct translated {
     union {
@@ -44,8 +44,8 @@ struct translated {
     };
 };
 
-/* Copies the SIZE bytes of FROM and puts the other tool's handle where ours stands; FROM itself where there
- * is nothing to change. */
+/* Copies the SIZE bytes of FROM and replaces our handle by the other tool's; returns FROM itself if there is
+ * nothing to replace. */
 static const void *translate(struct translated *to, const void *from, size_t size, size_t type_at,
                              size_t text_at)
 {
@@ -98,8 +98,8 @@ static void mark(const struct nvtx_words *words, const struct nvtx_handle *domai
     errno = saved;
 }
 
-/* Start and end: the program gets one id, the other tool has another.  A range is looked for from its own
- * place in a small table; one that finds no place is never ended for the other tool. */
+/* Start and end: the program has our id of a range, the other tool its own.  A small table maps the one to
+ * the other.  A range for which the table has no room is never ended for the other tool. */
 enum { STARTED = 4096, PROBES = 16 };
 static struct {
     uint64_t ours; /* atomic; 0 free, UINT64_MAX being filled */
@@ -115,7 +115,7 @@ static void remember(uint32_t ours, uint64_t their)
                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
         started[(ours + i) % STARTED].theirs = their;
-        /* Release: who finds the id finds the other one beside it. */
+        /* Release: a thread that sees our id sees the other tool's id beside it. */
         __atomic_store_n(&started[(ours + i) % STARTED].ours, ours, __ATOMIC_RELEASE);
         return;
     }
@@ -147,7 +147,7 @@ static uint32_t start(const struct nvtx_words *words, const struct nvtx_handle *
     return id;
 }
 
-/* The id that the program gets: ours, or the other tool's where we record nothing. */
+/* The id that the program gets: ours, or the other tool's if we record nothing. */
 static uint64_t give_out(uint32_t ours, uint64_t their)
 {
     if (!ours)
@@ -156,7 +156,7 @@ static uint64_t give_out(uint32_t ours, uint64_t their)
     return ours;
 }
 
-/* Ends the range and answers the other tool's id for it; 0: it has none. */
+/* Ends the range and returns the other tool's id for it; 0: it has none. */
 static uint64_t end(uint64_t id)
 {
     int saved = errno;
@@ -350,7 +350,7 @@ static int domain_pop(struct nvtx_handle *domain)
     return depth == NVTX_NOT_TRACKED ? their : depth;
 }
 
-/* ---- what only the other tool cares for ---- */
+/* ---- calls that only concern the other tool ---- */
 
 static void *resource_create(struct nvtx_handle *domain, const struct nvtx_resource *resource)
 {
@@ -376,7 +376,7 @@ static void *sync_create(struct nvtx_handle *domain, const struct nvtx_sync *syn
     return next ? next(theirs(domain), TRANSLATE(&t, sync, struct nvtx_sync)) : NULL;
 }
 
-/* ---- the tables; an empty slot belongs to the other tool or to none ---- */
+/* ---- the tables; entries that we leave empty get the other tool's function, if there is one ---- */
 
 #define F(f) (nvtx_function *)(void *)(f)
 nvtx_function *const nvtx_ours_core[CORE_SLOTS] = {

@@ -1,7 +1,7 @@
 /*
- * nvtx.h - between the three files of the NVTX injection library.
+ * nvtx.h - shared by the three files of the NVTX injection library.
  *
- *      nvtx.c          what NVTX calls: one function a table slot
+ *      nvtx.c          the functions that NVTX calls: one for each entry of the tables
  *      nvtx_init.c     fills the tables; loads the tool that we displaced
  *      nvtx_names.c    handles and texts in all their forms
  */
@@ -12,10 +12,11 @@
 #include "ranges.h"
 
 /* A domain or a registered string; its address is the handle that the program holds.  Never freed: programs
- * use handles after they destroyed the domain, which is harmless without a tool and must stay so. */
+ * use handles after they have destroyed the domain, which is harmless without a tool and must stay
+ * harmless. */
 struct nvtx_handle {
     struct vs_name *name;
-    const char *text; /* where the table of names was full: a copy */
+    const char *text; /* a copy, if the table of names was full */
     size_t length;
     void *theirs; /* the other tool's handle for it */
 };
@@ -23,16 +24,16 @@ struct nvtx_handle {
 /* ---- nvtx_names.c ---- */
 
 enum { NVTX_TEXT_BYTES = 1024 };
-struct nvtx_words { /* a text, made narrow */
+struct nvtx_words { /* a text, converted to UTF-8 */
     const char *text;
     size_t length;
-    const struct nvtx_handle *handle; /* where it was registered */
+    const struct nvtx_handle *handle; /* NULL: the text is not registered */
     char wide[NVTX_TEXT_BYTES];
 };
 
 void nvtx_from_ascii(struct nvtx_words *out, const char *text);
 void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text);
-/* The text of an event, "" where it has none: believes no more of ATTRIBUTES than its size covers. */
+/* The text of an event, "" if it has none; reads only as much of ATTRIBUTES as its size field covers. */
 void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *attributes);
 struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain);
 /* NULL: no memory. */
@@ -40,7 +41,7 @@ struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs
 
 /* ---- nvtx_init.c ---- */
 
-/* What the other tool put into a slot, or NULL. */
+/* The function that the other tool put into a table, or NULL. */
 extern nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS],
     *nvtx_chain_sync[SYNC_SLOTS];
 

@@ -1,14 +1,14 @@
 /*
  * nvtx_init.c - becoming a program's NVTX tool, without taking it from another.
  *
- * NVTX is header-only: every shared object that uses it has a copy of its own, and at its first NVTX call
- * loads the file that NVTX_INJECTION64_PATH names and hands it the way to its tables.  So the tables are
- * filled as often as we are called.
+ * NVTX is header-only: every shared object that uses it has a copy of its own.  At its first NVTX call the
+ * copy loads the library that NVTX_INJECTION64_PATH names and passes a function that gives its tables.  So
+ * we are called, and fill tables, once per shared object.
  *
- * Where the user had a tool there already, `vramscope run` keeps its path in VRAMSCOPE_NVTX_CHAIN.  That tool
- * is asked to fill tables of ours instead of the program's, and our functions call what it put there.  Slots
- * that we leave empty, and that carry no handle of ours, get the other tool's function as it is.  NVTX's
- * extensions (payload schemas, counters) are not passed on: they speak of handles that only we know.
+ * If the user had set a tool there already, `vramscope run` keeps its path in VRAMSCOPE_NVTX_CHAIN.  That
+ * tool fills tables of ours instead of the program's, and our functions call its functions.  Entries that we
+ * do not need, and whose arguments have no handle of ours, get the other tool's function directly.  NVTX's
+ * extensions (payload schemas, counters) are not passed on: their arguments have handles that only we know.
  *
  * Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of this kind.
  */
@@ -29,8 +29,8 @@ typedef int initialize_fn(nvtx_get_export_table *get);
 nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS], *nvtx_chain_sync[SYNC_SLOTS];
 static nvtx_function *chain_cuda[CUDA_SLOTS], *chain_opencl[OPENCL_SLOTS], *chain_cudart[CUDART_SLOTS];
 
-/* One row a module: our functions, the other tool's, and the table of addresses that the other tool is given.
- */
+/* One row a module: our functions, the other tool's, and the table of addresses that the other tool
+ * is given. */
 #define MODULES(X)                                                                                           \
     X(NVTX_CORE, CORE_SLOTS, nvtx_ours_core, nvtx_chain_core)                                                \
     X(NVTX_CUDA, CUDA_SLOTS, NULL, chain_cuda)                                                               \
@@ -90,14 +90,14 @@ static initialize_fn *load_chain(void)
     return f;
 }
 
-/* Once per shared object, as the tool would be without us; its answer decides nothing for us. */
+/* Initialises the other tool once per shared object, as NVTX would without us; its result is ignored. */
 static void initialize_chain(nvtx_get_export_table *get)
 {
     static int known; /* atomic: 1 looked, 2 found */
     static initialize_fn *chain;
 
     if (!__atomic_load_n(&known, __ATOMIC_ACQUIRE)) {
-        initialize_fn *found = load_chain(); /* twice at the same time finds the same twice */
+        initialize_fn *found = load_chain(); /* threads that come here at the same time find the same */
 
         __atomic_store_n(&chain, found, __ATOMIC_RELAXED);
         __atomic_store_n(&known, 1, __ATOMIC_RELEASE);
@@ -140,7 +140,7 @@ int InitializeInjectionNvtx2(nvtx_get_export_table *get)
     return 1;
 }
 
-/* 0 = not supported: NVTX turns the extension's functions into no-ops and keeps us loaded. */
+/* Returns 0, "not supported": NVTX turns the extension's functions into no-ops and keeps us loaded. */
 int InitializeInjectionNvtxExtension(void *module)
 {
     return 0;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* torch.autograd.profiler.emit_nvtx puts a running number behind each operator's name, so that every range
- * would be a name of its own and fill the tables in minutes: what follows the operator is left off. */
+/* torch.autograd.profiler.emit_nvtx appends a running number to each operator's name, so that every range
+ * would have a new name and the tables would be full within minutes.  The length of the operator's name
+ * alone. */
 static size_t without_numbers(const char *text, size_t length)
 {
     static const char *const tails[] = {", seq = ", ", op_id = "};
@@ -32,7 +33,7 @@ void nvtx_from_ascii(struct nvtx_words *out, const char *text)
     out->length = without_numbers(out->text, strlen(out->text));
 }
 
-/* Writes C as UTF-8 and returns the bytes used; what is no character becomes U+FFFD. */
+/* Writes C as UTF-8 and returns the bytes used; an invalid character becomes U+FFFD. */
 static size_t put_utf8(char *out, uint32_t c)
 {
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))

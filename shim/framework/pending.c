@@ -1,14 +1,15 @@
 /*
  * pending.c - a small table of waiting pushes and pops.
  *
- * Each slot's state word is ticket << 2 | state, so that taking back and writing race for one
- * compare-and-swap and a reused slot is never mistaken for the one before:
+ * Each entry's state word is ticket << 2 | state.  So taking back and writing compete by one
+ * compare-and-swap, and a reused entry is never mistaken for its previous use:
  *
  *      FREE -> BUSY (being filled) -> READY -> BUSY (being written) -> FREE
  *                                       `--> FREE (taken back)
  *
- * One thread writes at a time.  Others wait for it a little, so that their own events come behind the pushes
- * that they belong to, but never for ever: it may be the very thread that a signal handler interrupted.
+ * One thread writes at a time.  Others wait for it a little, so that their own events come after the pushes
+ * that they belong to.  The wait is bounded, because the writer may be the very thread that a signal handler
+ * interrupted.
  */
 #include "pending.h"
 #include "core/arch/cpu.h"
@@ -20,16 +21,16 @@ enum { FREE = 0, BUSY = 1, READY = 2, SLOTS = 256, SPINS = 2000, TEXT_KEPT = 64 
 struct slot {
     uint64_t state;
     struct vs_range_event event;
-    char text[TEXT_KEPT]; /* where the table of names was full: a copy, cut */
+    char text[TEXT_KEPT]; /* a truncated copy, if the table of names was full */
 };
 
-#define ONE (UINT64_C(1) << VS_CAREFUL_PENDING) /* more event that waits, in vs_hot.careful */
+#define ONE (UINT64_C(1) << VS_CAREFUL_PENDING) /* one waiting event, in the count in vs_hot.careful */
 
 static struct slot slots[SLOTS];
 static uint64_t last_ticket;
 static const void *writer; /* the thread that flushes */
 
-/* Outside the record window nothing is lost. */
+/* An event outside the record window does not count as lost. */
 static void count_lost(const struct vs_range_event *event)
 {
     struct vs_journal *j = vs_record_journal();
@@ -44,7 +45,7 @@ uint64_t vs_pending_keep(const struct vs_range_event *event)
         struct slot *s = &slots[i];
         uint64_t old = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
 
-        /* Acquire: what the slot's last user wrote is over before we fill it. */
+        /* Acquire: the entry's last user has finished before we fill it. */
         if ((old & 3) != FREE || !__atomic_compare_exchange_n(&s->state, &old, old | BUSY, false,
                                                               __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
@@ -58,9 +59,9 @@ uint64_t vs_pending_keep(const struct vs_range_event *event)
             s->event.names.text = s->text;
             s->event.names.length = length;
         }
-        /* Counted before it can be seen, so that whoever takes it out never counts below 0. */
+        /* Counted before it is visible, so that a thread which takes it out never counts below 0. */
         atomic_fetch_add_explicit(&vs_hot.careful, ONE, memory_order_relaxed);
-        /* Release: who finds it READY finds it filled. */
+        /* Release: a thread that sees READY sees the filled entry. */
         __atomic_store_n(&s->state, ticket << 2 | READY, __ATOMIC_RELEASE);
         return ticket;
     }
@@ -90,7 +91,7 @@ bool vs_pending_cancel_id(uint32_t id)
     for (uint32_t i = 0; i < SLOTS; i++) {
         uint64_t state = __atomic_load_n(&slots[i].state, __ATOMIC_ACQUIRE);
 
-        /* A slot reused between the two looks has another state, and the swap fails. */
+        /* If the entry was reused between the two reads its state differs, and the swap fails. */
         if ((state & 3) == READY && slots[i].event.id == id && slots[i].event.op == VS_OP_RANGE_PUSH)
             return free_slot(&slots[i], state);
     }
@@ -149,12 +150,12 @@ static void wait_for_writer(const void *self)
 
 void vs_pending_flush_slow(void)
 {
-    const void *nobody = NULL, *self = vs_range_self();
+    const void *none = NULL, *self = vs_range_self();
 
     if (!vs_record_journal())
         return;
-    /* Acquire and release on `writer` make one flush see the slots as the one before left them. */
-    if (!__atomic_compare_exchange_n(&writer, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    /* Acquire and release on `writer`: each flush sees the entries as the previous one left them. */
+    if (!__atomic_compare_exchange_n(&writer, &none, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         wait_for_writer(self);
         return;
     }

@@ -2,8 +2,8 @@
  * pending.h - pushes and pops that could not be written yet.
  *
  * A range may open before the recording has started, while the record window is closed, or while the ring is
- * full.  Its push waits here and is written, in the order of the pushes, by the first thread that gets
- * something through.  A pop that finds its push still waiting takes it out again: neither is ever written.
+ * full.  Its push waits here and is written, in the order of the pushes, by the first thread that can write
+ * to the ring.  A pop that finds its push still waiting takes it out again: neither is ever written.
  *
  * Thread-safety: any thread, any signal handler; no lock, no malloc.
  */
@@ -24,12 +24,12 @@ struct vs_range_event {
     const void *owner; /* the thread that it happened on, as vs_range_self gives it */
 };
 
-/* Something that differs between threads that live at the same time. */
+/* A value that differs between all threads that live at the same time. */
 const void *vs_range_self(void);
 
-/* Takes a waiting event back: true where it will never be written. */
+/* Takes a waiting event back; true: it will never be written. */
 bool vs_pending_cancel(uint64_t ticket);
-/* Likewise by range id, for ranges that no thread's stack remembers. */
+/* Likewise by range id, for ranges that are on no thread's stack. */
 bool vs_pending_cancel_id(uint32_t id);
 
 /* How many events wait. */
@@ -38,16 +38,16 @@ static inline uint32_t vs_pending_count(void)
     return (uint32_t)(atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) >> VS_CAREFUL_PENDING);
 }
 
-/* Writes what waits, if anything does and can be written now. */
+/* Writes the waiting events, as far as that is possible now. */
 void vs_pending_flush_slow(void);
 static inline void vs_pending_flush(void)
 {
-    /* Relaxed: a stale 0 only means that the next event flushes; a thread always sees its own. */
+    /* Relaxed: after a stale 0 the next event flushes; a thread always sees its own changes. */
     if (__builtin_expect(vs_pending_count() != 0, 0))
         vs_pending_flush_slow();
 }
 
-/* Whether EVENT went into the ring; FOREIGN: the calling thread writes it for another. */
+/* Writes EVENT into the ring; true: it succeeded.  FOREIGN: the calling thread writes it for another. */
 static inline bool vs_range_event_write(const struct vs_range_event *e, bool foreign)
 {
     struct vs_journal *j = vs_record_journal();
@@ -78,18 +78,18 @@ static inline bool vs_range_event_write(const struct vs_range_event *e, bool for
 
 uint64_t vs_pending_keep(const struct vs_range_event *event);
 
-/* Writes EVENT of the calling thread now, or keeps it. Returns a ticket to take it back with, 0 where it is
- * written (or can't be kept).  Inline, so that the usual case fills the event from registers. */
+/* Writes EVENT of the calling thread now, or keeps it.  Returns a ticket with which to take it back; 0: it
+ * is written (or can't be kept).  Inline, so that the usual case fills the event from registers. */
 static inline uint64_t vs_pending_write(const struct vs_range_event *event)
 {
     vs_pending_flush();
-    /* What still waits is older and is recorded first, unless another thread is to do it. */
+    /* Waiting events are older and are recorded first, unless another thread is doing that. */
     if (__builtin_expect(vs_pending_count() == 0, 1) && vs_range_event_write(event, false))
         return 0;
     return vs_pending_keep(event);
 }
 
-/* In a fork child: everything that waits is the parent's. */
+/* In a fork child: drops the waiting events, all of which are the parent's. */
 void vs_pending_forget(void);
 
 #endif

@@ -1,22 +1,23 @@
 /*
  * ranges.c - which range an event belongs to.
  *
- * Every thread that opens a range gets a block with its stack of open ranges; its pointer is all that stands
- * in thread-local storage, so that the shim can also be loaded late.  Entries remember source and domain:
- * NVTX domains interleave freely, so a pop takes out the innermost entry of its own kind, wherever it stands.
+ * Every thread that opens a range gets a block with its stack of open ranges; only the pointer to the block
+ * is in thread-local storage, so that the shim can also be loaded late.  Entries remember source and domain:
+ * NVTX domains interleave freely, so a pop removes the innermost entry of its own kind, which need not be
+ * the last one.
  *
  *      thread block:  [forward, automatic] [conv1, NVTX "torch"] [logits, marker]      current = logits
- *      lead:          the block of who last opened a phase or ended a step; its `current` is that of threads
- * without
+ *      lead:          the block of the thread that last opened a phase or ended a step; threads without a
+ *                     phase use its `current`
  *
- * `current` is worked out at push and pop, so that an event costs one or two loads.  What a block's report
- * needs of it stands where that finds it without coming here (hot.h): vs_self.range, vs_hot.lead.
+ * `current` is computed at push and pop, so that an event costs one or two loads.  Reports of blocks read
+ * copies, vs_self.range and vs_hot.lead (hot.h), and do not call this file.
  *
- * A signal handler may push and pop at any point of a push or a pop that it interrupts, as long as it leaves
- * the stack as it found it: an entry is claimed by count and shows only once its key is written.
+ * A signal handler may interrupt a push or a pop at any point and push and pop itself, as long as its pushes
+ * and pops are balanced: an entry is claimed by the count and becomes visible only when its key is written.
  *
- * A fork child finds another number of the process than the one that it remembers (core/fork.h) and starts
- * over: the forking thread's open ranges stay open and are written again into the child's own recording.
+ * A fork child notices that the number of the process has changed (core/fork.h) and starts over: the ranges
+ * that are open on the forking thread stay open and are written again into the child's own recording.
  */
 #include "ranges.h"
 
@@ -38,41 +39,41 @@
 enum { DEPTH = 64, THREADS = 1024, KINDS_OVER = 8 };
 
 struct entry {
-    uint32_t key; /* source << 28 | domain index; 0: nothing here */
+    uint32_t key; /* source << 28 | domain index; 0: an empty entry */
     uint32_t id, parent, flags;
     uint32_t depth; /* open ranges of the same key below it */
     struct vs_name *name, *domain;
-    uint64_t ticket; /* of the push while it waits */
-    uint32_t layer;  /* the path of ranges from the outermost to this one (layers.h); 0: it is in none */
-    uint32_t module; /* whose call was open when it opened */
-    int32_t task;    /* and the backward that ran */
+    uint64_t ticket; /* of the push, while it waits (pending.h) */
+    uint32_t layer;  /* the path of ranges from the outermost to this one (layers.h); 0: none */
+    uint32_t module; /* the module whose call was open when it opened */
+    int32_t task;    /* the backward that ran then */
 };
 
 struct block {
     _Alignas(64) uint32_t used; /* atomic: taken by a thread */
     uint32_t generation;        /* of the process that the entries belong to */
     uint32_t count;
-    uint32_t current; /* atomic: what vs_range_current answers; 0: nothing of our own */
+    uint32_t current; /* atomic: the result of vs_range_current; 0: this thread has none of its own */
     uint32_t over_total;
     struct entry entries[DEPTH];
     struct {
         uint32_t key, count;
-    } over[KINDS_OVER]; /* pushes that found the stack full, by kind: `over_total` all together */
+    } over[KINDS_OVER]; /* pushes that found the stack full, by kind; `over_total` is their sum */
 };
 
-/* THREADS of them, mapped for the first one and never unmapped: a program without ranges does not pay for
- * them in address space, which may be limited (ulimit -v). */
+/* THREADS blocks, mapped at the first use and never unmapped, so that a program without ranges does not
+ * spend address space, which may be limited (ulimit -v). */
 static struct block *blocks; /* atomic */
-/* On a line of its own: every push writes it, and every event reads what would lie beside it. */
+/* On a cache line of its own, because every push writes it and every event reads its neighbours. */
 static _Alignas(64) struct {
     uint32_t last_id; /* atomic */
     char rest[60];
 } ids;
 static __thread struct block *own;
-/* The block of threads that found none: their ranges are lost, and their events have no phase, not even that
- * of the thread that leads. */
+/* The block of threads for which no block was left: their ranges are lost, and their events have no phase,
+ * not even the lead thread's. */
 static struct block none_left;
-static VS_HOT uint32_t generation; /* atomic: vs_fork_number() of the process that all this is of */
+static VS_HOT uint32_t generation; /* atomic: vs_fork_number() of the process that this state belongs to */
 static pthread_key_t exit_key;
 static bool have_exit_key;
 
@@ -89,8 +90,8 @@ void vs_ranges_init(const char *rules)
 {
     int bad = vs_names_set_rules(rules);
 
-    /* Made this early the key is one of the first 32, whose values pthread_setspecific keeps in the thread
-     * itself: no malloc, also in a signal handler. */
+    /* A key made this early is one of the first 32, whose values pthread_setspecific keeps in the thread
+     * itself, so setting it calls no malloc, also in a signal handler. */
     have_exit_key = pthread_key_create(&exit_key, thread_exit) == 0;
     if (bad < 0)
         vs_log("VRAMSCOPE_PHASES: \"%s\" is no name=pattern; no NVTX range is a phase by rule",
@@ -100,7 +101,7 @@ void vs_ranges_init(const char *rules)
 
 static __attribute__((noinline)) void become_child(uint32_t now)
 {
-    /* a child begins with one thread: there is no race */
+    /* a child begins with one thread, so there is no race */
     vs_pending_forget();
     vs_names_forget_journal();
     atomic_store_explicit(&vs_hot.lead, NULL, memory_order_relaxed);
@@ -120,13 +121,14 @@ static uint32_t current_generation(void)
 
 static void set_lead(const struct block *b)
 {
-    /* Relaxed: nothing is read through it but a block, and blocks stay where they are. */
+    /* Relaxed: the pointer only leads to a block, and blocks are never unmapped. */
     if (atomic_load_explicit(&vs_hot.lead, memory_order_relaxed) != &b->current)
         atomic_store_explicit(&vs_hot.lead, &b->current, memory_order_relaxed);
 }
 
-/* What the calling thread's block B (NULL: none) means for its events. */
-static void tell_self(const struct block *b)
+/* Copies the current range of the calling thread's block B (NULL: none) to where reports of blocks read
+ * it. */
+static void update_self(const struct block *b)
 {
     uint32_t range = b ? b->current : 0;
 
@@ -135,13 +137,13 @@ static void tell_self(const struct block *b)
 
 static void set_current(struct block *b, uint32_t range)
 {
-    /* Atomic for those whom this thread leads; relaxed: the id says all by itself. */
+    /* Atomic, because threads that this one leads read it; relaxed, because the id is complete by itself. */
     __atomic_store_n(&b->current, range, __ATOMIC_RELAXED);
-    tell_self(b);
+    update_self(b);
 }
 
-/* E's words come as arguments: read back from E they would be joined into wider loads, which wait for the
- * stores that made them. */
+/* E's words come as arguments: if they were read back from E the compiler would merge the loads, and a wider
+ * load has to wait for the narrower stores before it. */
 static inline uint64_t write_push(uint32_t id, uint32_t parent, uint32_t flags, struct vs_range_names names)
 {
     struct vs_range_event event = {
@@ -158,8 +160,8 @@ static void write_pop(uint32_t id, uint64_t ticket)
         vs_pending_write(&event);
 }
 
-/* After a fork: what the forking thread had open is open in the child's recording as well. */
-static __attribute__((noinline)) void adopt(struct block *b, uint32_t now)
+/* After a fork: writes the ranges that the forking thread had open into the child's recording. */
+static __attribute__((noinline)) void reopen(struct block *b, uint32_t now)
 {
     b->generation = now;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -190,7 +192,7 @@ static struct block *all_blocks(void)
     if (__atomic_compare_exchange_n(&blocks, &none, all, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return all;
     munmap(all, bytes);
-    return none; /* another thread's, which was faster */
+    return none; /* another thread was faster */
 }
 
 static __attribute__((noinline)) struct block *claim(uint32_t now)
@@ -200,7 +202,7 @@ static __attribute__((noinline)) struct block *claim(uint32_t now)
     for (uint32_t i = 0; all && i < THREADS; i++) {
         uint32_t unused = 0;
 
-        /* Acquire pairs with the release in thread_exit: the block's last user is done with it. */
+        /* Acquire pairs with the release in thread_exit: the block's last user has finished. */
         if (__atomic_load_n(&all[i].used, __ATOMIC_RELAXED) ||
             !__atomic_compare_exchange_n(&all[i].used, &unused, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
@@ -215,7 +217,7 @@ static __attribute__((noinline)) struct block *claim(uint32_t now)
     return NULL;
 }
 
-/* The calling thread's block, NULL where it has none (and can't get one, when MAKE). */
+/* The calling thread's block; NULL: it has none (and, if MAKE, can't get one). */
 static struct block *my_block(bool make)
 {
     uint32_t now = current_generation();
@@ -226,7 +228,7 @@ static struct block *my_block(bool make)
     if (__builtin_expect(b == &none_left, 0))
         return NULL;
     if (__builtin_expect(b->generation != now, 0))
-        adopt(b, now);
+        reopen(b, now);
     return b;
 }
 
@@ -263,21 +265,21 @@ static void thread_exit(void *block)
     const uint32_t *mine = &b->current;
 
     set_current(b, 0);
-    /* The block's next thread does not lead because this one did. */
+    /* The block's next thread must not lead just because this one did. */
     atomic_compare_exchange_strong_explicit(&vs_hot.lead, &mine, NULL, memory_order_relaxed,
                                             memory_order_relaxed);
     memset(b->over, 0, sizeof(b->over));
     b->over_total = 0;
     vs_layer_now.ranges = 0;
     own = NULL;
-    tell_self(NULL);
+    update_self(NULL);
     __atomic_store_n(&b->used, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- layers ---- */
 
-/* What the innermost range that is part of a path means for the calling thread's allocations. */
-static void tell_layer(const struct block *b)
+/* Copies the layer of the innermost range that has one to where the calling thread's allocations read it. */
+static void update_layer(const struct block *b)
 {
     for (uint32_t i = b->count; i-- > 0;) {
         const struct entry *e = &b->entries[i];
@@ -292,7 +294,7 @@ static void tell_layer(const struct block *b)
     vs_layer_now.ranges = 0;
 }
 
-/* Automatic ranges are phases alone. */
+/* Automatic ranges are phases and have no layer. */
 static void open_layer(const struct block *b, struct entry *e, enum vs_range_source source)
 {
     const struct vs_layer_now *now = &vs_layer_now;
@@ -328,7 +330,7 @@ static uint32_t new_id(void)
     return __atomic_add_fetch(&ids.last_id, 1, __ATOMIC_RELAXED);
 }
 
-/* The next place on the stack, empty until its key is written; NULL: full. */
+/* The next entry of the stack, empty until its key is written; NULL: the stack is full. */
 static struct entry *reserve(struct block *b)
 {
     uint32_t i = b->count;
@@ -337,7 +339,7 @@ static struct entry *reserve(struct block *b)
         return NULL;
     b->entries[i].key = 0;
     b->count = i + 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler from here on uses the place above */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* from here on a signal handler uses the entry above */
     return &b->entries[i];
 }
 
@@ -349,7 +351,7 @@ static const struct entry *below(const struct block *b, const struct entry *e, u
     return NULL;
 }
 
-/* The count of pushes beyond the stack's depth for KEY, NULL where none can be kept. */
+/* The count of KEY's pushes beyond the stack's depth; NULL: there is no room for a count. */
 static uint32_t *over(struct block *b, uint32_t key, bool make)
 {
     for (int i = 0; i < KINDS_OVER; i++) {
@@ -370,7 +372,7 @@ static int push_beyond(struct block *b, uint32_t key)
     if (count) {
         ++*count;
         b->over_total++;
-        tell_self(b);
+        update_self(b);
     }
     return depth;
 }
@@ -379,7 +381,7 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
 {
     struct block *b = my_block(true);
     uint32_t key = key_of(names->domain, source);
-    bool beyond = b && b->over_total && over(b, key, false); /* still inside one that is only counted */
+    bool beyond = b && b->over_total && over(b, key, false); /* inside a range that is only counted */
     struct entry *e = b && !beyond ? reserve(b) : NULL;
 
     if (!e) {
@@ -406,7 +408,7 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     e->key = key;
     if (e->layer)
-        tell_layer(b);
+        update_layer(b);
     if (id && (flags & VS_RANGE_NAMES_PHASE)) {
         set_current(b, find_current(b));
         set_lead(b);
@@ -414,7 +416,7 @@ uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source 
     return id;
 }
 
-/* Takes entry AT out of the stack; those above it (other domains' ranges) move down. */
+/* Removes entry AT from the stack; the entries above it (ranges of other domains) move down. */
 static void remove_entry(struct block *b, struct entry *at)
 {
     struct entry *end = &b->entries[b->count];
@@ -437,20 +439,20 @@ int vs_range_close(const struct vs_name *domain, enum vs_range_source source)
     e = (struct entry *)below(b, b->entries + b->count, key);
     if (b->over_total && (beyond = over(b, key, false))) {
         b->over_total--;
-        tell_self(b);
+        update_self(b);
         return (e ? (int)e->depth + 1 : 0) + (int)--*beyond;
     }
     if (!e)
         return -1;
-    /* Word by word: a copy of the entry, as wide as the processor likes, would wait for the push's stores. */
+    /* Word by word: wider loads of the entry would have to wait for the push's narrower stores. */
     uint32_t id = e->id, depth = e->depth;
     uint64_t ticket = e->ticket;
     bool layer = e->layer != 0;
 
     remove_entry(b, e);
     if (layer)
-        tell_layer(b);
-    if (id && id == b->current) /* before the pop: no event may name a range behind its end */
+        update_layer(b);
+    if (id && id == b->current) /* before the pop: no event may name a range after its end */
         set_current(b, find_current(b));
     if (id)
         write_pop(id, ticket);
@@ -529,7 +531,7 @@ uint32_t vs_range_current(void)
     if (b && b->current)
         return b->current;
     if (__builtin_expect(b ? b->over_total != 0 : own == &none_left, 0))
-        return 0; /* inside a range of its own that is lost: no other thread's is any nearer */
+        return 0; /* its own innermost range is lost, and another thread's would be wrong */
     const uint32_t *leader = atomic_load_explicit(&vs_hot.lead, memory_order_relaxed);
 
     return leader ? __atomic_load_n(leader, __ATOMIC_RELAXED) : 0;

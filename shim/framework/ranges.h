@@ -1,5 +1,5 @@
 /*
- * ranges.h - ranges: opening and closing them, and which one an event belongs to.
+ * ranges.h - opens and closes ranges, and finds the range that an event belongs to.
  */
 #ifndef VS_FRAMEWORK_RANGES_H
 #define VS_FRAMEWORK_RANGES_H
@@ -10,8 +10,8 @@
 #include "names.h"
 #include "record/record.h"
 
-/* Once, from the library's constructor: before any thread can fork, and early enough for a low-numbered key.
- * RULES is VRAMSCOPE_PHASES and must live on. */
+/* Called once, from the library's constructor: before any thread can fork, and early enough to get a
+ * low-numbered key.  RULES is VRAMSCOPE_PHASES and must stay valid. */
 void vs_ranges_init(const char *rules);
 
 struct vs_range_names {
@@ -26,28 +26,29 @@ uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_sourc
 /* Closes the innermost open range of this SOURCE and DOMAIN on the calling thread; unbalanced pops are
  * ignored. Returns depth or -1 */
 int vs_range_pop(const char *domain, enum vs_range_source source);
-/* The range that an event on the calling thread belongs to now: the thread's own innermost phase-naming range
- * by precedence marker > NVTX > automatic, else the lead thread's.  Writes what waited.  One load or two. */
+/* The range that an event on the calling thread belongs to now: the thread's own innermost phase-naming
+ * range by precedence marker > NVTX > automatic, else the lead thread's.  Writes waiting events first.  One
+ * load or two. */
 uint32_t vs_range_current(void);
 
-/* As vs_range_push.  *DEPTH gets the number of ranges of the same source and domain that were open on the
- * thread; it is kept also where nothing is recorded (answer 0), so that pops stay balanced. */
+/* Like vs_range_push.  *DEPTH gets the number of ranges of the same source and domain that were open on the
+ * thread.  Depths are kept even if nothing is recorded (result 0), so that pops stay balanced. */
 uint32_t vs_range_open(const struct vs_range_names *names, enum vs_range_source source, int *depth);
 
-/* As vs_range_pop: the depth of the range that closed, or -1 where none of that source and domain was open.
- */
+/* Like vs_range_pop: the depth of the range that was closed; -1: none of that source and domain
+ * was open. */
 int vs_range_close(const struct vs_name *domain, enum vs_range_source source);
 
 /* A range on no thread's stack, closed from any thread. 0 = not recorded. */
 uint32_t vs_range_start(const struct vs_range_names *names, enum vs_range_source source);
-/* False where ID was never given out. */
+/* False if ID was never given out. */
 bool vs_range_end(uint32_t id);
 
 /* A named moment; false: dropped, because nothing is recorded yet. */
 bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum vs_range_source source);
 
-/* The calling thread leads from here: its innermost phase is that of threads without one.  Returns a number
- * that is another one in every fork child. */
+/* Makes the calling thread the lead thread: threads without a phase take its innermost one.  Returns a
+ * number that differs in every fork child. */
 uint32_t vs_range_lead(void);
 
 #endif

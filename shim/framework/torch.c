@@ -1,19 +1,21 @@
 /*
- * torch.c - PyTorch's caching allocator, block by block.
+ * torch.c - records every block of PyTorch's caching allocator.
  *
- * libc10_cuda.so reports every block that it hands out and takes back to two functions of libc10.so, which
- * feed torch's own profiler.  It calls them through its PLT, so a preloaded definition of the same names sees
- * them all, in an unmodified process and without Python.  Ours record, then call the real ones.
+ * libc10_cuda.so reports every block that it hands out or takes back to two functions of libc10.so, which
+ * feed torch's own profiler.  It calls them through its PLT, so preloaded definitions of the same names see
+ * all reports, in an unmodified process and without Python.  Ours record, then call the real functions.
  *
  *      c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved, Device)
  *      c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device)
  *
- * A free comes as a negative size, when the program asks for it (blocks that another stream still uses are
- * really free later; PyTorch's counter falls now as well).  All run inside the allocator's mutex: no GIL, no
- * lock, no malloc; but once, at the first report, the loader's lock, to find the real ones.  That adds no new
- * order of locks: the cudaMalloc behind the first block loads modules and libraries inside the same mutex.
+ * A free is reported with a negative size, when the program requests it.  (Blocks that another stream still
+ * uses become free later, but PyTorch's counter also falls at the request.)  All reports run inside the
+ * allocator's mutex, so they take no GIL and no lock and call no malloc.  The one exception is the loader's
+ * lock, at the first report, to find the real functions.  That adds no new order of locks: the cudaMalloc
+ * behind the first block loads modules and libraries inside the same mutex.
  *
- * RTLD_NEXT alone would not do: Python loads torch RTLD_LOCAL, and then libc10 is in nobody's global scope.
+ * RTLD_NEXT alone does not suffice: Python loads torch RTLD_LOCAL, and then libc10 is not in the global
+ * scope.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +29,8 @@
 #include "record/block.h"
 #include "record/record.h"
 
-/* c10::Device is trivially copyable: two bytes, type and index, in one integer register, as this is. */
+/* c10::Device is trivially copyable: two bytes, type and index, passed in one integer register, like this
+ * structure. */
 typedef uint16_t c10_device;
 enum { C10_CUDA = 1 };
 
@@ -59,7 +62,7 @@ static struct {
     int done; /* atomic; 1: all three are final */
 } real;
 
-/* ---- the real ones ---- */
+/* ---- the real functions ---- */
 
 static void *symbol(void *library, const char *name, void *ours)
 {
@@ -68,7 +71,8 @@ static void *symbol(void *library, const char *name, void *ours)
     return found == ours ? NULL : found;
 }
 
-/* Takes what LIBRARY has; true where it is libc10.  The handle is never closed: the pointers stay good. */
+/* Takes the functions that LIBRARY has; true: it is libc10.  The handle is never closed, so the pointers
+ * stay valid. */
 static bool take_from(void *library)
 {
     usage_fn *usage = (usage_fn *)symbol(library, USAGE, (void *)vs_c10_usage);
@@ -77,7 +81,7 @@ static bool take_from(void *library)
         return false;
     real.oom_l = (oom_fn *)symbol(library, OOM_L, (void *)vs_c10_oom_l);
     real.oom_m = (oom_fn *)symbol(library, OOM_M, (void *)vs_c10_oom_m);
-    /* Relaxed: code says all by itself, and the other two are read behind `done`. */
+    /* Relaxed: a pointer to code needs no ordering, and the other two are read after `done`. */
     __atomic_store_n(&real.usage, usage, __ATOMIC_RELAXED);
     return true;
 }
@@ -130,11 +134,11 @@ static __attribute__((noinline)) void look_up_once(void)
 {
     int saved = errno;
 
-    /* Threads that come here together find the same.  One that finds nothing ends the search: the caller is
-     * libc10_cuda, so libc10 was loaded before it. */
+    /* Threads that come here at the same time find the same.  If nothing is found the search ends for good:
+     * the caller is libc10_cuda, so libc10 is loaded already. */
     look_up();
-    dlerror(); /* the host must not find what we failed to find */
-    /* Release: who sees `done` sees the pointers. */
+    dlerror(); /* the host must not see the error of our search */
+    /* Release: a thread that sees `done` sees the pointers. */
     __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
     errno = saved;
 }
@@ -145,7 +149,7 @@ static void need_real(void)
         look_up_once();
 }
 
-/* Not found yet, or in a fork child, whose vs_hot was wiped. */
+/* The pointer is not there yet, or this is a fork child, whose vs_hot was wiped. */
 static __attribute__((noinline, cold)) usage_fn *find_usage(void)
 {
     need_real();
@@ -156,8 +160,8 @@ static __attribute__((noinline, cold)) usage_fn *find_usage(void)
     return usage;
 }
 
-static inline void tell_profiler(void *ptr, int64_t size, size_t allocated, size_t reserved,
-                                 c10_device device)
+static inline void report_to_profiler(void *ptr, int64_t size, size_t allocated, size_t reserved,
+                                      c10_device device)
 {
     usage_fn *usage = (usage_fn *)atomic_load_explicit(&vs_hot.profiler, memory_order_relaxed);
 
@@ -184,7 +188,7 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
         vs_record(&event);
 }
 
-/* Every report that does not go straight into the ring. */
+/* Records every report that does not go straight into the ring. */
 static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t size, size_t allocated,
                                                           size_t reserved, c10_device device)
 {
@@ -192,20 +196,20 @@ static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t siz
 
     if (size != 0 && vs_record_enabled())
         record(op, ptr, size > 0 ? (uint64_t)size : 0 - (uint64_t)size, allocated, reserved, device);
-    tell_profiler(ptr, size, allocated, reserved, device);
+    report_to_profiler(ptr, size, allocated, reserved, device);
 }
 
 _Static_assert(VS_OP_BLOCK_FREE == VS_OP_BLOCK_ALLOC + 1, "the sign's bit tells them apart");
 
 VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
-    /* Without a branch: which of the two it is nobody can predict. */
+    /* Without a branch, because allocations and frees come in no predictable order. */
     uint64_t negative = (uint64_t)size >> 63, bytes = ((uint64_t)size ^ -negative) + negative;
     uint8_t op = (uint8_t)(VS_OP_BLOCK_ALLOC + negative);
 
     if (__builtin_expect(type_of(device) == C10_CUDA && size != 0, 1) &&
         vs_record_block(op, VS_SPACE_DEVICE, index_of(device), (uintptr_t)ptr, bytes, allocated, reserved))
-        tell_profiler(ptr, size, allocated, reserved, device);
+        report_to_profiler(ptr, size, allocated, reserved, device);
     else
         report_slowly(ptr, size, allocated, reserved, device);
 }
@@ -234,10 +238,10 @@ void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device de
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
 
-/* ---- blocks of our own allocator (arena/torch/torch.c) ---- */
+/* ---- blocks of the arena (arena/torch/torch.c) ---- */
 
-/* No reserved total is recorded with them, since the arena records its own.  The stream stands in its place.
- */
+/* The arena records its own reserved total, so the event has the stream in
+ * its place. */
 static void record_own(uint8_t op, const void *ptr, uint64_t size, uint64_t allocated, uint64_t stream,
                        int device)
 {
@@ -270,5 +274,5 @@ void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t rese
 {
     c10_device cuda = (c10_device)(C10_CUDA | (uint8_t)device << 8);
 
-    tell_profiler(ptr, size, allocated, reserved, cuda);
+    report_to_profiler(ptr, size, allocated, reserved, cuda);
 }

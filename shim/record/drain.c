@@ -2,8 +2,9 @@
  * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
  *
  *      every 100 ms (200 ms when idle), or when a quarter of the ring has been filled:
- *          what suppliers.h has for a round (the loader is followed) | drain until nothing is left | the
- * host's memory
+ *          the suppliers' work of a round, such as noting newly loaded objects (suppliers.h)
+ *          drain until nothing is left
+ *          sample the host's memory
  *
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
  * database can't be written it says so once, keeps everything in the journal and tries again with growing
@@ -320,8 +321,8 @@ static long one_round(struct drain *d)
 
 /* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
  * last thread to call exit, and that must not wait for us for ever.  We end then; the sampler's thread, which
- * shares the host's descriptors, ends last, so that what the host has still to write at exit can be written.
- */
+ * shares the host's descriptors, ends last, so that what the host has still to write at exit can
+ * be written. */
 static bool alone(struct drain *d, long moved)
 {
     struct vs_procstat s;

@@ -8,8 +8,10 @@
  * Units: bytes, nanoseconds of CLOCK_MONOTONIC.  All fields little endian, as the machine has them: a journal
  * is read on the machine that wrote it.
  *
- *      0        8       16        24     32      40      48     52     56      58   59     60      61 62 |
- * state  | t_ns  | address | size | arg0  | arg1  | stack| range| thread| op | space| device| context| status
+ *      0       8      16        24     32     40     48
+ *      | state | t_ns | address | size | arg0 | arg1 | ...
+ *      48      52      56       58   59      60       61        62       64
+ *      | stack | range | thread | op | space | device | context | status |
  */
 #ifndef VS_TRACE_EVENT_H
 #define VS_TRACE_EVENT_H

@@ -15,8 +15,9 @@
  *      frees           carries frees out, at once or once others are done           deferred.c
  *      waiting         waits for streams and the device                             synchronize.c, pace.c
  *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
- * surplus.c, alias_build.c policy          chooses which of these serves a request policy.c arena has the
- * functions of arena.h                                 arena.c, queues.c
+ *                                                                                   surplus.c, alias_build.c
+ *      policy          chooses which of these serves a request                      policy.c
+ *      arena           has the functions of arena.h                                 arena.c, queues.c
  *
  * Beside them are the books: meta.c (their memory), blocks.c (live blocks by address).
  *
@@ -92,8 +93,8 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk,
 
 /* ---- aliases.c ---- */
 
-/* The shortest open one of at least COUNT chunks, the oldest of equal ones; AFTER: the next one after that.
- */
+/* The shortest open one of at least COUNT chunks, the oldest of equal ones; AFTER: the next one
+ * after that. */
 uint32_t vs_alias_find(const struct vs_arena *a, uint32_t count, uint32_t after);
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
@@ -130,8 +131,8 @@ int vs_order_record(struct vs_arena *a, uint32_t queue);
 void vs_order_look(struct vs_arena *a, uint32_t queue);               /* at all events; QUEUE is short */
 void vs_order_done(struct vs_arena *a, uint32_t queue, uint64_t seq); /* is complete */
 void vs_order_all_done(struct vs_arena *a, uint64_t seq);             /* of each queue */
-/* The stream of QUEUE waits for the frees of each queue q up to need[q], where they are not complete by now.
- */
+/* The stream of QUEUE waits for the frees of each queue q up to need[q], where they are not complete
+ * by now. */
 int vs_order_wait(struct vs_arena *a, uint32_t queue, const uint64_t need[QUEUES]);
 bool vs_order_await_event(struct vs_arena *a); /* for the oldest of the device; whether there was one */
 
@@ -203,8 +204,8 @@ int vs_policy_place(struct vs_arena *a, uint32_t queue, uint64_t size, bool sync
  * below. */
 uint32_t vs_free_extent_take(struct vs_arena *a, uint32_t free_extent, uint64_t size);
 void vs_free_extent_free(struct vs_arena *a, uint32_t extent, uint32_t queue); /* a block becomes one */
-/* Free extents that were left to their queues become all queues': those whose last free was KEEP frees ago.
- */
+/* Free extents that were left to their queues become all queues': those whose last free was KEEP
+ * frees ago. */
 void vs_free_extents_share(struct vs_arena *a, uint64_t keep);
 /* The free extent that QUEUE takes for SIZE bytes, waits included; NIL where none fits or none can be waited
  * for. */

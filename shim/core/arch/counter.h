@@ -1,5 +1,5 @@
 /*
- * counter.h - whether the processor's counter (cpu.h) may be read as a clock, and how to read it in order.
+ * counter.h - tells whether the processor's counter (cpu.h) may serve as a clock, and orders its readings.
  */
 #ifndef VS_CORE_ARCH_COUNTER_H
 #define VS_CORE_ARCH_COUNTER_H
@@ -16,13 +16,13 @@
 /* The kernel's names for a clock that is this counter, each with its newline. */
 #define VS_ARCH_COUNTER_SOURCES "tsc\n", "kvm-clock\n"
 
-/* Neither reading of the counter may drift over what stands on the other side. */
+/* Keeps readings of the counter and other loads in program order across this point. */
 static inline void vs_arch_counter_fence(void)
 {
     __builtin_ia32_lfence();
 }
 
-/* It runs at one rate, and reading it raises no signal. */
+/* Whether it runs at a constant rate, and reading it raises no signal. */
 static inline bool vs_arch_counter_is_clock(void)
 {
     unsigned a, b, c, d = 0;
@@ -40,7 +40,7 @@ static inline void vs_arch_counter_fence(void)
     __asm__ volatile("isb" ::: "memory");
 }
 
-/* Always, by the architecture; where the kernel keeps programs from it, its clock is another one. */
+/* Always true, by the architecture; a kernel that denies programs the counter uses another clock source. */
 static inline bool vs_arch_counter_is_clock(void)
 {
     return true;

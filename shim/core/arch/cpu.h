@@ -1,12 +1,12 @@
 /*
- * cpu.h - what the library asks of the processor in its inner loops, for each processor that it knows.
+ * cpu.h - the instructions that inner loops need, for each supported processor.
  *
- * What depends on the processor lies in this folder and nowhere else, one file a topic, the processors beside
- * each other in each: cpu.h (here), counter.h (may its counter be a clock?), stack.h (a call on another
- * stack), elf.h (relocations, names of libunwind's) and tail_jump.h (the look-ups in assembly).  A new
- * processor is a branch in each of them; until it has all, it does not compile.  x86-64 is what is tested and
- * supported; aarch64 is only known to compile (tests/full/cross.sh).  Beside them the public header
- * (vramscope.h), which is installed alone, has a line for x86-64.
+ * What depends on the processor lies in this folder and nowhere else, one file a topic, the processors
+ * beside each other in each: cpu.h (here), counter.h (may its counter be a clock?), stack.h (a call on
+ * another stack), elf.h (relocations, names of libunwind's) and tail_jump.h (the look-ups in assembly).  A
+ * new processor needs a branch in each of them; until it has all of them, it does not compile.  x86-64 is
+ * tested and supported; aarch64 is only known to compile (tests/full/cross.sh).  The one exception is the
+ * public header (vramscope.h), which is installed alone and has a line for x86-64.
  */
 #ifndef VS_CORE_ARCH_CPU_H
 #define VS_CORE_ARCH_CPU_H
@@ -24,15 +24,15 @@ static inline void vs_arch_relax(void)
     __builtin_ia32_pause();
 }
 
-/* Asks for the line at ADDRESS to be written: with a plain prefetch it comes as a copy, and the first store
- * has to wait until the other copies are gone.  The compiler's builtin means this instruction only where it
- * may suppose a newer processor than we do; those without it take it for a no-operation. */
+/* Prefetches the line at ADDRESS for writing: a plain prefetch fetches a shared copy, and the first store
+ * then has to wait until the other copies are invalidated.  The compiler's builtin emits this instruction
+ * only for newer processors than we require; older ones execute it as a no-op. */
 static inline void vs_arch_fetch_to_write(const void *address)
 {
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
 }
 
-/* The processor's counter, which loads and stores may pass. */
+/* Reads the processor's counter, not ordered with loads and stores. */
 static inline uint64_t vs_arch_counter(void)
 {
     return __builtin_ia32_rdtsc();
@@ -43,7 +43,7 @@ static inline uint64_t vs_arch_counter(void)
 #define VS_ARCH_NAME "aarch64"
 #define VS_ARCH_PAGE 65536
 
-/* "yield" is a no-operation on most of them; this waits for some ten cycles. */
+/* "yield" is a no-op on most of these processors; this waits for some ten cycles. */
 static inline void vs_arch_relax(void)
 {
     __asm__ volatile("isb" ::: "memory");

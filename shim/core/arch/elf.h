@@ -1,5 +1,5 @@
 /*
- * elf.h - the relocations of a loaded object that name a function, and what libunwind calls its own for this
+ * elf.h - the types of relocation that refer to functions, and the prefix of libunwind's symbols, for each
  * processor.
  */
 #ifndef VS_CORE_ARCH_ELF_H

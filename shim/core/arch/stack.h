@@ -1,8 +1,8 @@
 /*
  * stack.h - an ordinary call on another stack: only the stack pointer is exchanged around it.
  *
- * The caller has to be compiled with a frame pointer, and not inlined: then where its frame is does not
- * depend on the stack pointer, and unwinders find their way.
+ * The caller must be compiled with a frame pointer and not be inlined: then its frame does not depend on the
+ * stack pointer, and unwinders can pass it.
  */
 #ifndef VS_CORE_ARCH_STACK_H
 #define VS_CORE_ARCH_STACK_H
@@ -11,7 +11,7 @@
 static __attribute__((noinline)) void vs_arch_call_on(char *top, void (*function)(void *), void *argument)
 {
 #if defined(__x86_64__)
-    /* The call may use all registers that a call may; the stack pointer waits in one that it keeps. */
+    /* The call clobbers every caller-saved register; the old stack pointer is kept in a callee-saved one. */
     __asm__ volatile("movq %%rsp, %%rbx\n\t"
                      "movq %[top], %%rsp\n\t"
                      "call *%[function]\n\t"

@@ -1,8 +1,8 @@
 /*
  * tail_jump.h - assembler only: look_up NAME, OURS, ASK, NEXT, ARGUMENTS makes the exported function NAME
- * (also called OURS), which calls ASK with its own 2 or 3 ARGUMENTS and, behind them, the address that it was
- * called from.  ASK comes back with two registers.  The second one says whether the first is the answer; if
- * not, all is as it was at the call, and NEXT, a pointer, is jumped to.
+ * (also called OURS), which calls ASK with its own 2 or 3 ARGUMENTS and, behind them, the address that it
+ * was called from.  ASK returns two registers.  The second says whether the first is the result.  If not,
+ * all registers and the stack are restored as they were at the call, and the code jumps to the pointer NEXT.
  */
 #ifndef VS_CORE_ARCH_TAIL_JUMP_H
 #define VS_CORE_ARCH_TAIL_JUMP_H
@@ -29,7 +29,7 @@
         pushq   %rsi
         .if \arguments == 3
         pushq   %rdx
-        pushq   %rdx                    /* of no meaning */
+        pushq   %rdx                    /* padding */
         movq    8(%rbp), %rcx           /* who called us */
         .else
         movq    8(%rbp), %rdx

@@ -2,8 +2,8 @@
  * claim.h - claims a slot of the ring inline, in the usual case.
  *
  *      uint64_t seq;
- *      if (vs_ring_claim(ring, &seq)) { fill the slot; vs_ring_publish(ring, seq) }   else
- * vs_journal_append()
+ *      if (vs_ring_claim(ring, &seq)) { fill the slot; vs_ring_publish(ring, seq); }
+ *      else vs_journal_append();
  *
  * This is vs_journal_append for the case that there is room, no other producer interferes and no event was
  * ever lost.  It is inline, and the caller fills the slot word by word from registers.  Beside the slot it

@@ -5,8 +5,8 @@
  * SIGKILL, by `vramscope recover`.  Once append() has returned, the event is in the file's pages: only a
  * crash of the machine can lose it.
  *
- *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames |
- * stacks | accesses
+ *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames
+ *             | stacks | accesses
  *
  * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state`
  * word says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is

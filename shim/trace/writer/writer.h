@@ -1,8 +1,7 @@
 /*
  * writer.h - ledger and store together: takes events out of a journal and makes database rows of them.
  *
- *      journal --peek--> ledger (totals, pairing, peaks) --rows--> store (SQLite) --commit--> release -->
- * journal
+ *      journal --peek--> ledger (totals, pairing, peaks) --rows--> store (SQLite) --commit--> release
  *
  * The drain thread of a recording process and `vramscope recover` run exactly this code, so a recovered file
  * cannot differ from one that ended well.  An event is handed back to the ring only after its row is
