@@ -1,7 +1,7 @@
 /*
- * internal.h - what the back ends share: the table through which api.c reaches them, errors, sizes.
+ * internal.h - shared by the back ends: the table through which api.c calls them, errors, sizes.
  *
- * A library and a plan begin with the structs here; each back end puts its own behind them.
+ * A library and a plan begin with the structs here; each back end appends its own fields.
  */
 #ifndef LCE_INTERNAL_H
 #define LCE_INTERNAL_H
@@ -11,7 +11,7 @@
 
 struct lce_operations {
     void (*close)(struct lce *library);
-    /* fills plan->info; CHUNK is 0 where it is to be chosen */
+    /* fills plan->info; CHUNK 0: the back end chooses */
     int (*plan_create)(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                        uint64_t budget, struct lce_plan **plan);
     void (*plan_destroy)(struct lce_plan *plan);
@@ -30,7 +30,7 @@ struct lce_plan {
 };
 
 int lce_cpu_open(struct lce **library);
-int lce_cuda_open(struct lce **library); /* cuda/, or no_cuda.c where there was no nvcc */
+int lce_cuda_open(struct lce **library); /* in cuda/, or in no_cuda.c if there was no nvcc */
 
 /* Writes the line of lce_message() and returns STATUS. */
 int lce_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -41,8 +41,8 @@ int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *buf
 bool lce_wants_gradients(const struct lce_problem *problem);
 size_t lce_dtype_size(int dtype);
 
-/* The share of the workspace that begins at *TOTAL and has COUNT * SIZE bytes: moves *TOTAL on, to a multiple
-   of 256.  Returns where it begins. */
+/* Reserves COUNT * SIZE bytes of the workspace at *TOTAL and moves *TOTAL to the next multiple of 256.
+ * Returns where the part begins. */
 size_t lce_part(size_t *total, size_t count, size_t size);
 
 #endif

@@ -49,7 +49,7 @@ static int64_t mode_default(int mode)
     return mode == LCE_LEAN ? INT64_C(16) << 20 : INT64_C(64) << 20;
 }
 
-/* The largest chunk whose workspace is within BUDGET; 0 where not even one token's is. */
+/* The largest chunk whose workspace fits BUDGET; 0: not even one token does. */
 static int64_t chunk_within(const struct lce_problem *p, uint64_t budget)
 {
     struct cpu_layout l;
@@ -129,7 +129,8 @@ static int64_t gather(const struct cpu_run *r, int64_t *token)
     return count;
 }
 
-/* Rows of the weight from BEGIN on, as fp32: [rows, H], or where TRANSPOSED [H, BLOCK].  Returns how many. */
+/* Converts rows of the weight from BEGIN on to fp32: [rows, H] or, if TRANSPOSED, [H, BLOCK].  Returns how
+ * many. */
 static int64_t widen(const struct cpu_run *r, int64_t begin, bool transposed)
 {
     const struct lce_problem *p = r->p;
@@ -183,7 +184,7 @@ static void make_dinput(const struct cpu_run *r, int64_t count)
                       r->dx[i * p->hidden + h]);
 }
 
-/* What the row of dweight holds before this chunk. */
+/* Loads the value of the row of dweight from before this chunk. */
 static void load_dweight(const struct cpu_run *r, int64_t row, float *sum, bool first)
 {
     const struct lce_problem *p = r->p;
@@ -245,8 +246,8 @@ static void make_dbias(const struct cpu_run *r, int64_t count, bool first, bool 
         lce_store(r->b->grad_bias, p->grad_weight_dtype, c, r->dbias[c]);
 }
 
-/* Rows of dinput that no chunk wrote: 0 where ignored, NaN where the label is out of range. */
-static void settle(const struct cpu_run *r)
+/* Writes the rows of dinput that no chunk has written: 0 for ignored tokens, NaN for labels out of range. */
+static void blank(const struct cpu_run *r)
 {
     const struct lce_problem *p = r->p;
     for (int64_t i = 0; i < p->tokens; i++) {
@@ -296,13 +297,13 @@ static int run(const struct lce_plan *base, const struct lce_buffers *b, void *s
     cpu_count(&r);
     int64_t token = 0, left = sums.counted;
     bool first = true;
-    do { /* once also where nothing counts: the gradients of nothing are to be written */
+    do { /* at least once, because gradients must be written even if no token counts */
         int64_t count = gather(&r, &token);
         left -= count;
         run_chunk(&r, count, first, left == 0);
         first = false;
     } while (left > 0);
-    settle(&r);
+    blank(&r);
     if (base->problem.wants & LCE_WANT_LOSS && base->problem.reduction != LCE_NONE)
         *b->loss = cpu_reduced(&r);
     return LCE_OK;

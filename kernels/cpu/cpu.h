@@ -34,9 +34,9 @@ struct cpu_run {
     float *accumulator;      /* [V, H] */
 };
 
-/* Fills the states and what sums can be had before the logits; sets the error flag. */
+/* Fills the states and those sums that need no logits; sets the error flag. */
 void cpu_count(const struct cpu_run *r);
-/* The loss of COUNT rows of logits, which become their own gradients. */
+/* Computes the loss of COUNT rows of logits and overwrites the logits with their gradients. */
 void cpu_softmax(const struct cpu_run *r, int64_t count);
 float cpu_reduced(const struct cpu_run *r);
 

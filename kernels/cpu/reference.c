@@ -1,8 +1,8 @@
 /*
  * reference.c - the loss and its gradients in double precision, straight from the formulas of the header.
  *
- * Slow and obviously right: tokens one after the other, one row of logits, no trick but the subtraction of
- * the largest logit.  Everything else is held against this.
+ * Slow and obviously right: one token after the other, one row of logits, and no trick except subtracting
+ * the largest logit.  Every back end is compared with this.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void count(struct reference *r)
     }
 }
 
-/* Fills r->z with the token's logits and returns their log-sum-exp. */
+/* Fills r->z with the logits of the token and returns their log-sum-exp. */
 static double logits(const struct reference *r, int64_t token)
 {
     const struct lce_problem *p = r->p;
@@ -88,7 +88,7 @@ static double upstream(const struct reference *r, int64_t token)
     return (double)r->b->grad_output[r->p->reduction == LCE_NONE ? token : 0];
 }
 
-/* Adds the gradient G of logit C to what is wanted. */
+/* Adds the contribution of G, the gradient of logit C, to the gradients that are wanted. */
 static void add_gradient(const struct reference *r, int64_t token, int64_t c, double g)
 {
     const struct lce_problem *p = r->p;

@@ -1,7 +1,7 @@
 /*
- * softmax.c - from a row of logits to its loss and, in place, its gradient.  Exponentials in fp32, sums in
- * double.  The label's logit stays out of the sum, so that 1 - p of a label that is nearly certain is a sum
- * of small numbers and no difference of large ones.
+ * softmax.c - computes the loss of a row of logits and, in place, its gradient.  Exponentials in fp32, sums
+ * in double.  The label's logit is not part of the sum.  So 1 - p of a label that is nearly certain is a sum
+ * of small numbers, not a difference of large ones.
  */
 #include <math.h>
 
@@ -42,7 +42,7 @@ void cpu_count(const struct cpu_run *r)
     }
 }
 
-/* The products leave logits in fp32: makes them what the input's type can hold. */
+/* Rounds logits, which the product leaves in fp32, to the input's type. */
 static void round_logits(const struct lce_problem *p, float *z)
 {
     if (p->dtype == LCE_F32 || p->flags & LCE_F32_LOGITS)
@@ -76,7 +76,7 @@ static struct row finish_logits(const struct cpu_run *r, float *z, int64_t label
     const double sum = row.others + (double)expf(z[label] - most);
     row.inverse = 1 / sum;
     row.lse = (double)most + log(sum);
-    const double odds = (double)(most - z[label]) + log(row.others); /* the others', as a logarithm */
+    const double odds = (double)(most - z[label]) + log(row.others); /* log odds of the other classes */
     row.cross_entropy = (odds > 0 ? odds : 0) + log1p(exp(-fabs(odds)));
     return row;
 }
@@ -106,7 +106,7 @@ static void gradient(const struct cpu_run *r, float *z, int64_t token, int64_t l
         float e = expf(z[c] - row->largest), g = c == label ? rest_factor * e - others : factor * e;
         if (soft != 0)
             g -= (float)(soft * class_weight(r, c));
-        z[c] = cap > 0 ? g * (1 - z[c] * cap * (z[c] * cap)) : g; /* -inf times 0 is none */
+        z[c] = cap > 0 ? g * (1 - z[c] * cap * (z[c] * cap)) : g; /* -inf times 0 would be NaN */
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * args.h - what the host code hands to the kernels: plain structs, the same in C and in CUDA C++.
+ * args.h - the kernels' arguments: plain structs, the same in C and in CUDA C++.
  */
 #ifndef LCE_CUDA_ARGS_H
 #define LCE_CUDA_ARGS_H
@@ -8,18 +8,18 @@
 
 enum { LCE_COUNTED = 0, LCE_IGNORED = 1, LCE_INVALID = 2 }; /* a token's state */
 
-/* What is known of all tokens before the logits; in device memory. */
+/* Sums over all tokens that are known before the logits; in device memory. */
 struct lce_stats {
     double weights;     /* of the counted tokens' labels: D */
     double all_weights; /* of all classes */
     int64_t counted;    /* n */
-    /* For fp16: probabilities over D would vanish, so there g is kept LCE_F16_SCALE times as large as it
-       would be with an upstream gradient of 1 and no division, and the products multiply by alpha. */
+    /* In fp16 probabilities divided by D would underflow.  So there g is LCE_F16_SCALE times the gradient
+     * for an upstream gradient of 1 and no division, and the products multiply by alpha. */
     float alpha;
     float u_ce,
-        u_zl; /* g's factors that all tokens share: the mean's division, an upstream gradient for all */
-    float loss_ce, loss_zl; /* the loss's: the mean's division */
-    float zero, one, beta;  /* factors of what is there already, beside alpha in device memory */
+        u_zl; /* factors of g that all tokens share: the mean's division, a common upstream gradient */
+    float loss_ce, loss_zl; /* factors of the loss: the mean's division */
+    float zero, one, beta;  /* factors of the old output, in device memory like alpha */
 };
 #define LCE_F16_SCALE 1024.0f
 
@@ -46,11 +46,11 @@ struct lce_prepare_args {
     int32_t scaled; /* u_ce is LCE_F16_SCALE */
 };
 
-/* What is known of a row of logits of which some classes were seen. */
+/* Partial sums of a row of logits, over the classes that were processed so far. */
 struct lce_slab_row {
-    float largest, sum; /* of those that are not the label's: the largest, the sum of exp(z - largest) */
+    float largest, sum; /* over all classes but the label: the largest logit, the sum of exp(z - largest) */
     float weighed;      /* the sum of w z */
-    float target;       /* the label's, where it was among them */
+    float target;       /* the label's logit, if it was among them */
 };
 
 struct lce_softmax_args {
@@ -68,8 +68,8 @@ struct lce_softmax_args {
     float smoothing, z_loss, softcap;
     int32_t reduction;
     int32_t gradients;          /* whether g is wanted */
-    int32_t skips;              /* whether rows without a token are left as they are, see device.cuh */
-    struct lce_slab_row *known; /* of row 0 and the rest: what the row's sums are to be kept in; or NULL */
+    int32_t skips;              /* whether rows without a token are not written, see device.cuh */
+    struct lce_slab_row *known; /* from row 0 on: where to keep each row's sums; or NULL */
 };
 
 struct lce_slab_args {
@@ -78,7 +78,7 @@ struct lce_slab_args {
     int32_t begin, columns;          /* classes of the slab */
 };
 
-/* Rows of BYTES from here to there, by way of an index. */
+/* Copies rows between two matrices, by an index. */
 struct lce_rows_args {
     void *to;
     const void *from;
@@ -88,24 +88,24 @@ struct lce_rows_args {
     int32_t skips;                  /* see lce_softmax_args */
 };
 
-struct lce_settle_args {
+struct lce_blank_args {
     void *matrix; /* [N, H] dinput */
     int64_t stride, hidden;
     const uint8_t *state;
-    int32_t zero_ignored; /* else only NaN for the invalid */
+    int32_t zero_ignored; /* otherwise only invalid tokens' rows are written, with NaN */
 };
 
 struct lce_sum_args {
     const void *g; /* [rows, V] */
     int64_t stride;
     float *sums;                   /* [V] */
-    const struct lce_stats *stats; /* NULL: all ROWS; else those that count, which are numbered from FIRST */
+    const struct lce_stats *stats; /* NULL: all ROWS; otherwise counted rows, numbered from FIRST */
     int64_t first;
     int32_t rows, vocab;
-    int32_t add; /* to what is there */
+    int32_t add; /* add to the old value */
 };
 
-/* to = beta to + alpha from, over rows by columns; row r of `from` goes to row index[r], to none if that is
+/* to = beta to + alpha from, over rows by columns; row r of `from` goes to row index[r], nowhere if that is
  * -1 */
 struct lce_store_args {
     void *to;
@@ -116,7 +116,7 @@ struct lce_store_args {
     int64_t columns;
     uint32_t blocks; /* of 256 threads, for a row */
     float beta;
-    int32_t scaled; /* from is to be multiplied by stats->alpha */
+    int32_t scaled; /* multiply from by stats->alpha */
 };
 
 /* The last classes of the vocabulary: rows of weight and of dweight, columns of logits and of g. */
@@ -129,7 +129,7 @@ struct lce_tail_args {
     int32_t classes;
     uint32_t blocks; /* dinput: of 256 threads, for a row */
     float beta;
-    int32_t scaled; /* the sum is to be multiplied by stats->alpha */
+    int32_t scaled; /* multiply the sum by stats->alpha */
 };
 
 struct lce_reduce_args {
@@ -142,7 +142,7 @@ struct lce_reduce_args {
 
 /* The four matrices of the naive loss, each [N, V], and a number a token. */
 struct lce_naive_args {
-    struct lce_softmax_args softmax; /* logits, and all that says how */
+    struct lce_softmax_args softmax; /* the logits and the options */
     float *upcast;                   /* the logits in fp32, then their gradient */
     float *log_probability;
     void *g;    /* the gradient in the type of the logits */

@@ -1,16 +1,17 @@
 /*
- * borrow.c - logits in the caller's own buffer for dweight, where that is not to be added to.
+ * borrow.c - keeps logits in the caller's buffer for dweight, if the old contents of that are not needed.
  *
- * Until a row of dweight has its first sums nobody asks what is in it.  So the last rows of the buffer can
- * hold a chunk's logits, and the workspace next to nothing:
+ * Until a row of dweight gets its first sums its contents do not matter.  So the last rows of the buffer can
+ * hold a chunk's logits, and the workspace can be very small:
  *
  *     dweight:  | rows that every chunk adds to ............ | logits of the chunk under way |
  *                                                            ^ vocab - borrowed
  *
- * The classes of the borrowed rows take part in every chunk's softmax and dinput; their dweight comes when
- * all chunks are done and nothing else needs the rows: their logits once more, a slab of them at a time in
- * the workspace, by the sums of each row, which were kept.  Three products, and a fourth for the share of the
- * vocabulary that is borrowed: chunk / H of it in 16 bits.  Slabs alone (slab.c) cost a fourth for all of it.
+ * The classes of the borrowed rows take part in every chunk's softmax and dinput.  Their dweight is computed
+ * when all chunks are done and the rows are free again: their logits are computed once more, a slab at a
+ * time in the workspace, with the sums of each row that were kept.  That makes three products, and a fourth
+ * for the borrowed share of the vocabulary, which is chunk / H in 16 bits.  Slabs alone (slab.c) need a
+ * fourth product for the whole vocabulary.
  */
 #include "cuda.h"
 #include "slab.h"
@@ -18,7 +19,7 @@
 enum {
     MOST_CHUNK = 2048,
     LEAST_CHUNK = 64,
-    MOST_REST = 1 << 23 /* logits of rest's slab: wider ones gain next to nothing */
+    MOST_REST = 1 << 23 /* logits of a slab of the rest: wider slabs gain next to nothing */
 };
 
 bool cuda_may_borrow(const struct cuda_plan *plan)
@@ -39,7 +40,7 @@ int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, size_t *offse
     return head >= p->vocab / 4 && head > 0 ? p->vocab - head : 0;
 }
 
-/* Slabs of the borrowed classes that fit, all about as wide; 0 where none does. */
+/* The width of slabs of the borrowed classes, about equal and fitting; 0: none fits. */
 static int64_t rest_columns(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     const int64_t unit = LCE_SLAB_UNIT, forced = (int64_t)(plan->base.problem.proposals >> 16) * unit;

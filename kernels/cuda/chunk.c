@@ -1,15 +1,17 @@
 /*
- * chunk.c - estimates the time of a chunk size, and chooses.
+ * chunk.c - estimates the time of each chunk size, and chooses the size.
  *
- * Three things make chunks differ.  A product's output is cut into tiles, a multiprocessor each: when the
- * tiles do not fill a whole number of rounds over the GPU, the last round idles; dinput [chunk, H] has few
- * tiles and feels it most, unless its sums are split, which takes scratch. dweight [V, H] is read and written
- * once a chunk, whatever the chunk's size: that hides behind the arithmetic the better the longer the
- * arithmetic is, and nothing does where it is shorter.  The softmax pass moves the same bytes in any case.
+ * Three things make chunks differ.  First, a product's output is cut into tiles, one per multiprocessor.  If
+ * the tiles do not fill a whole number of rounds over the GPU, multiprocessors idle in the last round.  That
+ * matters most for dinput [chunk, H], which has few tiles, unless its sums are split, which takes scratch.
+ * Second, dweight [V, H] is read and written once a chunk, whatever the chunk's size; the longer the chunk's
+ * arithmetic, the better that traffic overlaps with it.  Third, the softmax pass moves the same bytes in any
+ * case.
  *
- * Products of ours (product.cu) have larger tiles, so more of a last round idles, and a tile's end stands
- * beside no arithmetic: measured, that is some time a chunk, which grows with the vocabulary, whatever the
- * chunk and the hidden size.  It weighs much where these are small.  In return they have no tail.
+ * Our own products (product.cu) have larger tiles, so more multiprocessors idle in the last round, and the
+ * writing of a tile does not overlap with arithmetic.  By measurement that costs a time per chunk which
+ * grows with the vocabulary and does not depend on the chunk and the hidden size, so it matters most where
+ * these are small.  In return they have no tail.
  *
  * Rates are those of an H200 in bf16; only their proportions matter.  They are fitted to measured sweeps
  * (tests/data/cross_entropy_sweep.tsv; three shapes in more chunks in the unit test).
@@ -18,7 +20,7 @@
 
 #include <math.h>
 
-enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 2048, SPLITS = 8 }; /* no larger chunk was faster */
+enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 2048, SPLITS = 8 }; /* MOST: no larger chunk was faster */
 
 static const double flops = 830e12, bytes = 4.0e12, pass_bytes = 2.7e12; /* per second */
 
@@ -32,7 +34,8 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors)
     return 3 * above(m, 128) * above(n, 256) <= processors;
 }
 
-/* All rounds of tiles of the shape A x B, the sum over k split.  A small tile loads more for each operation.
+/* Seconds of all rounds of tiles of A x B, with the sum over k split.  Small tiles load more for each
+ * operation.
  */
 static double tiled(int processors, int64_t m, int64_t n, int64_t k, int64_t split, int a, int b)
 {
@@ -45,7 +48,7 @@ static double tiled(int processors, int64_t m, int64_t n, int64_t k, int64_t spl
     return seconds * 1.02 + 8.0 * (double)(m * n * split) / bytes; /* partial sums, written and read */
 }
 
-/* With the best of the tiles that matrix libraries have. */
+/* Likewise, with the best of the tiles that matrix libraries have. */
 double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch)
 {
     double best = 1e30;
@@ -62,20 +65,20 @@ double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint
     return best;
 }
 
-/* What is added to is read and written tile by tile, in no long runs: slower than BYTES. */
+/* Output that is added to is read and written tile by tile, in short runs, which is slower than BYTES. */
 double lce_adding_seconds(double arithmetic, double traffic)
 {
     const double power = 2.5, moving = traffic / 2.5e12;
     return pow(pow(arithmetic, power) + pow(moving, power), 1 / power);
 }
 
-/* What the last classes, which are not passed to the matrix library, add to a chunk. */
+/* The time that the last classes, which the matrix library does not process, add to a chunk. */
 static double tail_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
     return s->tail ? 57e-6 + 5.5e-12 * (double)n * (double)s->hidden : 0;
 }
 
-/* The FIRST chunk only writes dweight. */
+/* Seconds of a chunk; the FIRST one only writes dweight. */
 static double one_chunk(const struct lce_chunk_shape *s, int64_t n, bool first, uint64_t scratch)
 {
     const double launches = 26e-6, h = (double)s->hidden, v = (double)s->vocab, part = (double)n * v;
@@ -120,7 +123,7 @@ int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
     return above(above(s->tokens, chunks), COARSE) * COARSE;
 }
 
-/* The largest chunk to be considered that is at most MOST >= LEAST. */
+/* The largest candidate that is at most MOST (MOST >= LEAST). */
 static int64_t round_down(int64_t most)
 {
     if (most < COARSE)

@@ -1,4 +1,4 @@
-/* chunk.h - how many tokens to take at a time. */
+/* chunk.h - chooses the number of tokens in a chunk. */
 #ifndef LCE_CUDA_CHUNK_H
 #define LCE_CUDA_CHUNK_H
 
@@ -10,38 +10,40 @@
 struct lce_chunk_shape {
     int64_t tokens, hidden, vocab;
     int element;      /* bytes of an element of the logits */
-    int grad_element; /* bytes of an element of dweight as it is accumulated; 0 where there is none */
+    int grad_element; /* bytes of an element of dweight as it is accumulated; 0: dweight is not wanted */
     int grad_input;   /* whether dinput is wanted */
     int processors;   /* multiprocessors of the GPU */
-    bool tail;        /* whether some classes go past the matrix library: tail.c */
+    bool tail;        /* whether some classes do not go through the matrix library: tail.c */
     uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
-    uint64_t token;   /* bytes of a chunk's token */
+    uint64_t token;   /* bytes for each token of a chunk */
 };
 
-/* Whether a product of m x n sums is so small that the GPU is only filled when each sum is split over several
- * multiprocessors; partial sums need scratch.  What is larger gained at most 2.1 % of the whole by scratch.
- */
+/* Whether a product of m x n sums is so small that it fills the GPU only if each sum is split over several
+ * multiprocessors, which needs scratch for partial sums.  Larger products gained at most 2.1 % of the whole
+ *
+ * by scratch. */
 bool lce_worth_splitting(int64_t m, int64_t n, int processors);
 
 /* Seconds of a product [m, n] over k in bf16, with SCRATCH bytes for partial sums. */
 double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch);
 
-/* Seconds of a product that takes ARITHMETIC seconds and adds to what it reads and writes, TRAFFIC bytes. */
+/* Seconds of a product that takes ARITHMETIC seconds and adds to its old output, moving TRAFFIC bytes. */
 double lce_adding_seconds(double arithmetic, double traffic);
 
-/* Seconds that all chunks of CHUNK tokens are estimated to take: good for comparing chunks, for nothing else.
- */
+/* The estimated seconds of all chunks of CHUNK tokens: good only for
+ * comparing chunks. */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* The same with the products of product.cu where all tokens count; only these two can be compared. */
+/* Likewise with the products of product.cu, if all tokens count; the two estimates can be compared with each
+ * other only. */
 double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* For those products, the chunk of at most MOST tokens: as few as can be, as even as tiles let them. */
+/* The chunk for those products, of at most MOST tokens: as few chunks as possible, as even as tiles allow. */
 int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);
 
-/* The fastest chunk of at most MOST tokens; of equals the smallest.  Considered are powers of two and halves
- * more, 256, 384, 512 to 2048, as they were measured, and all tokens, where these are no more.  Where MOST is
- * below 256, multiples of 16; below 128, MOST alone. */
+/* The fastest chunk of at most MOST tokens; of equals the smallest.  Candidates are the sizes that were
+ * measured (256, 384, 512, ... to 2048: powers of two and one and a half times these), and all tokens if
+ * there are no more than MOST.  If MOST is below 256 they are multiples of 16; below 128 only MOST itself. */
 int64_t lce_chunk_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * cuda.c - opens the CUDA back end: driver, cuBLASLt, the kernels' code, in the context that is current.
+ * cuda.c - opens the CUDA back end (driver, cuBLASLt, the kernels' code) in the current context.
  */
 #include <stdlib.h>
 

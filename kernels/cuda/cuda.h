@@ -8,7 +8,7 @@
 
 enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGE_PRODUCT, IMAGES };
 
-/* Extents that are passed to matrix libraries are multiples of it: 16 bytes of the narrowest type. */
+/* Extents that are passed to matrix libraries are multiples of this: 16 bytes of the narrowest type. */
 enum { LCE_TAIL_UNIT = 8 };
 
 struct cuda_library {
@@ -17,7 +17,7 @@ struct cuda_library {
     struct lce_blas blas;
     cublasLtHandle_t handle;
     CUcontext context;
-    CUlibrary images[IMAGES]; /* that of the products only where the device can run them */
+    CUlibrary images[IMAGES]; /* the image of our products only if the device can run them */
     int processors;
     int major; /* of the compute capability */
 };
@@ -45,7 +45,7 @@ struct cuda_own_kernels {
 
 struct cuda_kernels {
     struct cuda_own_kernels own;
-    CUfunction prepare, gather, scatter, reduce, settle, column_sum, store;
+    CUfunction prepare, gather, scatter, reduce, blank, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
     CUfunction tail_logits, tail_dinput, tail_dweight;
@@ -56,22 +56,23 @@ struct cuda_plan {
     struct lce_plan base;
     struct cuda_layout layout;
     struct cuda_kernels kernels;
-    /* [of the last chunk, where it is shorter][of the last slab, where it is] */
+    /* [1 for a shorter last chunk][1 for a narrower last slab] */
     struct cuda_products products[2][2];
     int64_t rows;             /* tokens that go through: all, or max_counted */
     int64_t chunk, last;      /* rows of a chunk, of the last chunk */
-    int64_t columns;          /* classes of a slab; all of them where the logits are not cut in slabs */
-    int64_t tail;             /* of the last classes, those that are not cuBLASLt's: tail.cu */
-    int64_t stride, g_stride; /* of the logits, of their gradient; in elements of each */
-    /* Classes at the end whose rows of dweight, in the caller's buffer, hold the logits until `rest`, the
-     * plan of these classes alone, computes the logits again for them: borrow.c.  0 where the workspace does.
-     */
+    int64_t columns;          /* classes of a slab; all classes if the logits are not cut into slabs */
+    int64_t tail;             /* how many of the last classes do not go through cuBLASLt: tail.cu */
+    int64_t stride, g_stride; /* of the logits and of their gradient, in elements of each */
+    /* How many of the last classes lend their rows of dweight, in the caller's buffer, to the logits
+     * (borrow.c); 0: the workspace holds the logits.  At the end `rest`, a plan of these classes alone,
+     * computes their
+     * logits again. */
     int64_t borrowed;
     int64_t rest_columns; /* of rest's slabs */
     struct cuda_plan *rest;
-    int64_t begin;    /* the first class: 0, but for rest */
-    bool own;         /* products of product.cu, not cuBLASLt's: they know which rows count */
-    bool compacts;    /* rows go by index */
+    int64_t begin; /* the first class: 0, except in `rest` */
+    bool own;      /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
+    bool compacts; /* rows go by index */
     bool accumulates; /* dweight is summed in the workspace */
     bool scaled;      /* fp16: see struct lce_stats */
     bool wide;        /* logits in fp32 under gradients of 16 bits */
@@ -92,20 +93,20 @@ static inline size_t cuda_logit_size(const struct cuda_plan *plan)
     return plan->wide ? sizeof(float) : lce_dtype_size(plan->base.problem.dtype);
 }
 
-/* Whether the logits' buffer has less than all classes at a time. */
+/* Whether the logits' buffer holds fewer than all classes at a time. */
 static inline bool cuda_sliced(const struct cuda_plan *plan)
 {
     return plan->columns < plan->base.problem.vocab;
 }
 
-/* Whether the sums of every row are kept, not only those of the block under way. */
+/* Whether the sums of every row are kept, and not only those of the present block. */
 static inline bool cuda_knows_all(const struct cuda_plan *plan)
 {
     return plan->borrowed > 0 || plan->begin > 0;
 }
 
-/* Whether dinput is a sum of several parts, slabs or the tail, which is made in the workspace, in fp32: the
- * result's type would round each of them, its place may not be the caller's. */
+/* Whether dinput is a sum of several parts (slabs, or the tail).  It is then made in fp32 in the workspace,
+ * because the result's type would round each part. */
 static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -118,7 +119,7 @@ static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                      uint64_t budget, struct lce_plan **plan);
 void cuda_plan_destroy(struct lce_plan *plan);
-/* Bytes of the workspace but for cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
+/* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
 /* find.c */
 int cuda_find_kernels(struct cuda_plan *plan);
@@ -136,7 +137,7 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
                         bool given, uint64_t budget, double before);
 void cuda_borrow_rest(const struct cuda_plan *plan, struct cuda_plan *rest);
 
-/* One run under way. */
+/* One run. */
 struct cuda_run {
     const struct cuda_plan *plan;
     const struct lce_buffers *buffers;
@@ -147,24 +148,24 @@ struct cuda_run {
     float *loss; /* of each token, or NULL */
 };
 
-/* The softmax's arguments for the rows from FIRST on. */
+/* The arguments of the softmax for the rows from FIRST on. */
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
 /* naive.c: from the logits to g. */
 int cuda_naive_softmax(const struct cuda_run *run);
 
-/* The part of the vocabulary that the logits' buffer has, and the products of its shape. */
+/* The classes that the logits' buffer holds, and the products of their shape. */
 struct cuda_slab {
     int64_t begin, columns;
-    int64_t tail; /* of the columns, the last, of which the products know nothing */
+    int64_t tail; /* how many of the last columns the products leave out */
     const struct cuda_products *products;
 };
-/* slabs.c: adds the slab to what is known of the rows from FIRST on; makes its logits g; at the end of a
-   block, where its dinput is a sum in the workspace, puts that in its place. */
+/* slabs.c: adds the slab to the sums of the rows from FIRST on; turns its logits into g; at the end of a
+ * block copies its dinput, if that is a sum in the workspace, to the caller's buffer. */
 int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
 
-/* tail.c: how many of the last classes are not cuBLASLt's; and what these add to each product. */
+/* tail.c: how many of the last classes do not go through cuBLASLt, and their share of each product. */
 struct cuda_sum { /* out = beta out + ... */
     void *out;
     int64_t stride;
@@ -177,10 +178,10 @@ int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, c
 int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, const void *x,
                       int64_t rows, const struct cuda_sum *sum);
 
-/* product.c: the products that skip what does not count; they stand for cuBLASLt's where they fit. */
+/* product.c: our own products, which skip ignored tokens and replace cuBLASLt's where they fit. */
 int cuda_own_open(struct cuda_library *library, const char *image);
-bool cuda_own_fits(const struct cuda_plan *plan);   /* what the problem asks */
-bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring, whatever is estimated */
+bool cuda_own_fits(const struct cuda_plan *plan);   /* whether they can solve the problem */
+bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
 size_t cuda_own_scratch(const struct cuda_plan *plan);
 int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, int64_t first, int64_t rows);
@@ -201,7 +202,7 @@ static inline void *cuda_at(const struct cuda_run *run, size_t offset)
     return (char *)run->buffers->workspace + offset;
 }
 
-/* Where the logits of the chunk under way are. */
+/* The address of the present chunk's logits. */
 static inline void *cuda_logits(const struct cuda_run *run)
 {
     const struct cuda_plan *plan = run->plan;

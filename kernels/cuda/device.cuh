@@ -1,4 +1,4 @@
-/* device.cuh - what the kernels share: the three types, 16 bytes of them at a time, sums in a fixed order. */
+/* device.cuh - shared by the kernels: the three types, vectors of 16 bytes of them, sums in a fixed order. */
 #ifndef LCE_CUDA_DEVICE_CUH
 #define LCE_CUDA_DEVICE_CUH
 
@@ -7,7 +7,7 @@
 
 #include "args.h"
 
-/* A variable in the block's shared memory; tests/emulated, where there is none, has its own. */
+/* A variable in the block's shared memory; tests/emulated has its own definition. */
 #ifdef __CUDACC__
 #define LCE_SHARED(type, name) __shared__ type name
 #endif
@@ -43,7 +43,7 @@ template <> __device__ inline __nv_bfloat16 from_float(float value)
     return __float2bfloat16_rn(value);
 }
 
-/* 16 bytes of a row: kept as words, so that no 16-bit number is ever taken out and put back by itself */
+/* 16 bytes of a row, kept as words, so that the compiler does not extract and insert single 16-bit numbers */
 template <typename T> struct Pack {
     static constexpr int count = 16 / sizeof(T), per_word = 4 / sizeof(T);
     uint32_t word[4];
@@ -97,8 +97,8 @@ template <typename T> __device__ inline uint4 narrow(const float (&in)[Pack<T>::
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* Whether nobody reads what is in ROW of a chunk: it has no token, and lies beyond the last 64 rows that a
- * product multiplies. */
+/* Whether no product reads ROW of a chunk: it has no token, and lies beyond the last 64 rows that a product
+ * multiplies. */
 __device__ inline bool skipped(const int32_t *index, int64_t row)
 {
     return index[row / 64 * 64] < 0;
@@ -110,13 +110,13 @@ __device__ inline int64_t label_of(const lce_labels &l, int64_t token)
                   : static_cast<const int32_t *>(l.labels)[token];
 }
 
-/* Sum over a block of up to 1024 threads, the same bits always; valid in every thread. */
+/* The sum over a block of up to 1024 threads, always with the same bits; valid in every thread. */
 template <typename T> __device__ inline T block_sum(T value)
 {
     LCE_SHARED(PerWarp<T>, part);
     for (int step = 16; step > 0; step /= 2)
         value += __shfl_down_sync(~0u, value, step);
-    __syncthreads(); /* the last call's readers are done */
+    __syncthreads(); /* the readers of the previous call are done */
     if (threadIdx.x % 32 == 0)
         part[threadIdx.x / 32] = value;
     __syncthreads();

@@ -1,5 +1,6 @@
 /*
- * find.c - the kernels of a plan, by name: its types, and for rows that stay in registers their length.
+ * find.c - finds the kernels of a plan by name, from its types and, for rows that stay in registers, their
+ * length.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,14 +21,14 @@ static int find_typed(struct cuda_plan *plan, int image, const char *name, int d
     return cuda_find(cuda_of(plan), image, full, function);
 }
 
-/* How the kernels of softmax.cu are named: by the types of logits and gradient. */
+/* The names of the kernels of softmax.cu contain the types of logits and gradient. */
 static const char *softmax_types(const struct cuda_plan *plan)
 {
     const int dtype = plan->base.problem.dtype;
     return !plan->wide ? type_name(dtype) : dtype == LCE_F16 ? "wide_f16" : "wide_bf16";
 }
 
-/* The number of vectors a thread that there is a kernel for: at least EACH, or 0. */
+/* The smallest number of vectors per thread, at least EACH, for which there is a kernel; 0: none. */
 static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
 {
     if (each <= MANY_VECTORS)
@@ -37,8 +38,8 @@ static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
     return general || each > 12 ? 16 : 12;
 }
 
-/* The smallest cluster whose registers hold a row, MOST vectors a thread unless it is the largest cluster;
- * `loop` where none does. */
+/* Finds the smallest cluster whose registers hold a row with at most MOST vectors per thread (the largest
+ * cluster may have more); `loop` if there is none. */
 static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
 {
     const int64_t vectors = plan->stride * (int64_t)cuda_logit_size(plan) / 16;
@@ -61,7 +62,8 @@ static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, 
     return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
 }
 
-/* For measuring: keeping the exponentials of 16-bit logits, where a thread's share is small enough. */
+/* For measuring: the pass that keeps the exponentials of 16-bit logits, if a thread's share is small
+ * enough. */
 static int find_plain(struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -132,7 +134,7 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status)
         status = cuda_find(l, IMAGE_TOKENS, "lce_reduce", &k->reduce);
     if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "settle", p->dtype, &k->settle);
+        status = find_typed(plan, IMAGE_TOKENS, "blank", p->dtype, &k->blank);
     if (!status)
         status = find_typed(plan, IMAGE_TOKENS, "column_sum", p->dtype, &k->column_sum);
     if (!status)

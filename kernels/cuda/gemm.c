@@ -1,18 +1,18 @@
 /*
  * gemm.c - a row-major product through cuBLASLt, which is column-major: out^T = b^T a^T, the same memory.
  *
- * The algorithm is one that cuBLASLt's heuristic proposes for this shape, asked once, when the plan is made:
- * it depends on shape, types, strides, alignment, GPU and version, so the bits are the same wherever those
- * are.  Nothing is timed.  Split sums that are added up in the order in which blocks happen to finish are
- * excluded.
+ * The algorithm is one that cuBLASLt's heuristic proposes for this shape when the plan is made.  It depends
+ * on shape, types, strides, alignment, GPU and version only, because nothing is timed; so with the same of
+ * these the results have the same bits.  Algorithms that add partial sums in the order in which blocks
+ * happen to finish are excluded.
  *
  * Which one.  The heuristic's first choice on Hopper has tiles as large as a multiprocessor can hold.  That
- * is best where sums are long; but logits have short sums and a huge output, dweight also reads what it adds
- * to, and all that stands still while a tile is written.  With tiles of half the size two are at work in
- * turn, the arithmetic of one beside the writing of the other.  Measured on an H200 (three shapes, 512 to
- * 2048 tokens, power cap active, bf16): 3 to 11 % less time for logits in tiles of 144 to 176 by 128, 9 to
- * 29 % for dweight in tiles of 128 by 160.  So these are taken where they are among the first proposals; on
- * other GPUs, and for fp32, the first is.
+ * is best for long sums.  But logits have short sums and a huge output, dweight also reads its old values,
+ * and arithmetic stops while a tile is written.  Two tiles of half the size can share a multiprocessor, so
+ * that the arithmetic of one overlaps with the writing of the other.  Measured on an H200 (three shapes, 512
+ * to 2048 tokens, power cap active, bf16): 3 to 11 % less time for logits in tiles of 144 to 176 by 128, 9
+ * to 29 % for dweight in tiles of 128 by 160.  So these are taken if they are among the first proposals; on
+ * other GPUs, and for fp32, the first proposal is taken.
  */
 #include <string.h>
 
@@ -84,9 +84,9 @@ static cublasStatus_t prefer(const struct lce_blas *blas, cublasLtMatmulPreferen
 
 /* ---- which of the proposals ---- */
 
-enum { PROPOSALS = 8, MANY_TILES = 8 /* to a multiprocessor: the last round weighs little */ };
+enum { PROPOSALS = 8, MANY_TILES = 8 /* per multiprocessor: then the last round matters little */ };
 
-/* The tiles that do well, best first, ended by 0.  First and second extent are cuBLASLt's, column-major. */
+/* The tiles that do well, best first, ended by 0.  The extents are cuBLASLt's, column-major. */
 static const int *good_tiles(enum lce_role role)
 {
     static const int logits[] = {CUBLASLT_MATMUL_TILE_144x128, CUBLASLT_MATMUL_TILE_168x128,
@@ -168,7 +168,7 @@ int lce_gemm_run(const struct lce_blas *blas, cublasLtHandle_t handle, const str
                  const void *a, const void *b, const struct lce_factors *factors, void *scratch,
                  CUstream stream)
 {
-    if (!gemm->desc) /* of an empty shape: nothing is added, and beta is the caller's */
+    if (!gemm->desc) /* an empty product adds nothing, and the caller applies beta */
         return LCE_OK;
     cublasStatus_t s = blas->matmul(handle, gemm->desc, factors->alpha, b, gemm->a, a, gemm->b, factors->beta,
                                     out, gemm->out, out, gemm->out, &gemm->algorithm, scratch,

@@ -1,22 +1,22 @@
 /*
- * gemm.h - one matrix product of a fixed shape: described, its algorithm chosen, when the plan is made.
+ * gemm.h - one matrix product of a fixed shape, described and its algorithm chosen when the plan is made.
  */
 #ifndef LCE_CUDA_GEMM_H
 #define LCE_CUDA_GEMM_H
 
 #include "libraries.h"
 
-/* Of which products better is known than cuBLASLt's first choice, see gemm.c. */
+/* Products for which a better algorithm than cuBLASLt's first choice is known, see gemm.c. */
 enum lce_role { LCE_ANY, LCE_LOGITS, LCE_DWEIGHT };
 
-/* out[m, n] = a[m, k] b[k, n], all row-major; a may be stored as [k, m], b as [n, k].  Strides in elements.
- */
+/* out[m, n] = a[m, k] b[k, n], all row-major; a may be stored as [k, m], b as [n, k].  Strides
+ * in elements. */
 struct lce_product {
     int64_t m, n, k;
     int64_t out_stride, a_stride, b_stride;
-    unsigned int proposal; /* which of cuBLASLt's, 1 .. 15; 0: the one that does best here, see gemm.c */
+    unsigned int proposal; /* which of cuBLASLt's, 1 .. 15; 0: the best by the rules in gemm.c */
     enum lce_role role;
-    int dtype, out_dtype; /* enum lce_dtype of a and b, of out */
+    int dtype, out_dtype; /* enum lce_dtype of a and b, and of out */
     uint32_t alignment;   /* bytes that the addresses of all three are multiples of */
     bool transpose_a, transpose_b;
     bool tf32;
@@ -34,8 +34,8 @@ struct lce_factors {
     const void *alpha, *beta; /* float */
 };
 
-/* Chooses the algorithm with at most SCRATCH bytes of scratch memory.  A gemm of zeros is the empty product,
-   which runs as nothing. */
+/* Chooses the algorithm with at most SCRATCH bytes of scratch memory.  A gemm of zeros is the empty product;
+ * running it does nothing. */
 int lce_gemm_create(const struct lce_blas *blas, cublasLtHandle_t handle, const struct lce_product *product,
                     size_t scratch, struct lce_gemm *gemm);
 void lce_gemm_destroy(const struct lce_blas *blas, struct lce_gemm *gemm);

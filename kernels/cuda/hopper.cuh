@@ -1,6 +1,6 @@
 /*
- * hopper.cuh - the instructions of compute capability 9.0 that C++ has no name for: barriers in shared memory
- * that count bytes, bulk copies of tiles, products of a warp group.
+ * hopper.cuh - wraps instructions of compute capability 9.0 that CUDA C++ does not offer: barriers in shared
+ * memory that count bytes, bulk copies of tiles, products of a warp group.
  *
  * Shared addresses are 32-bit.  A tile in shared memory is made of boxes of 64 x 64 numbers of 16 bits, 128
  * bytes a row and 8 rows an atom of 1024 bytes, in which the eight 16-byte parts of row r are permuted by an
@@ -95,7 +95,7 @@ __device__ inline void tile_load(uint32_t to, const CUtensorMap *map, int32_t x,
                  "l"(map), "r"(x), "r"(y), "r"(barrier)
                  : "memory");
 }
-/* The same into both blocks of the cluster, at the same place, and to the barrier of each. */
+/* Likewise into both blocks of the cluster, at the same address and with the barrier of each. */
 __device__ inline void tile_load_both(uint32_t to, const CUtensorMap *map, int32_t x, int32_t y,
                                       uint32_t barrier)
 {
@@ -115,7 +115,7 @@ __device__ inline void stores_commit()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/* Until shared memory that was stored from may be written again. */
+/* Waits until the shared memory that was stored from may be written again. */
 __device__ inline void stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -161,7 +161,7 @@ template <int Left> __device__ inline void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
 
-/* Keeps the compiler from reading sums before they are waited for. */
+/* Keeps the compiler from reading the sums before the wait. */
 __device__ inline void wgmma_sums(float (&d)[128])
 {
 #pragma unroll
@@ -169,14 +169,14 @@ __device__ inline void wgmma_sums(float (&d)[128])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/* Where an operand lies.  Rows of it along k: 8 rows an atom.  Else, where rows lie across k, boxes of 64
- * numbers stand 8192 bytes apart. */
+/* Describes where an operand lies.  If its rows lie along k an atom has 8 rows; if they lie across k, boxes
+ * of 64 numbers are 8192 bytes apart. */
 __device__ inline uint64_t wgmma_descriptor(uint32_t address)
 {
     constexpr uint64_t swizzle = 1ull << 62, atoms = 1024 >> 4, boxes = 8192 >> 4;
     return (address & 0x3ffff) >> 4 | boxes << 16 | atoms << 32 | swizzle;
 }
-/* How much further k + 16 is in the descriptor. */
+/* The distance from k to k + 16 in the descriptor. */
 template <int Transposed> constexpr uint64_t wgmma_step = (Transposed ? 2048 : 32) >> 4;
 
 template <int TransposeA, int TransposeB>

@@ -1,11 +1,11 @@
-/* launch.c - finds kernels and puts them on the stream. */
+/* launch.c - looks kernels up and puts them on the stream. */
 #include "cuda.h"
 
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function)
 {
     CUkernel kernel;
     CUresult status = library->driver.library_kernel(&kernel, library->images[image], name);
-    if (!status) /* loads its code: not to be done while running */
+    if (!status) /* also loads its code, which must not happen during a run */
         status = library->driver.kernel_function(function, kernel);
     return status ? lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: kernel %s: %s", name,
                              lce_driver_error(&library->driver, status))
@@ -55,7 +55,7 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
     return launch(run, softmax->function, &config, arguments);
 }
 
-/* As many clusters as the device runs at once; each takes tiles until there are none left. */
+/* Launches as many clusters as the device runs at once; each takes tiles until there are none left. */
 int cuda_launch_product(const struct cuda_run *run, CUfunction function, const struct lce_own_args *arguments)
 {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};

@@ -1,10 +1,10 @@
 /*
  * libraries.c - opens libcuda.so.1 and cuBLASLt.
  *
- * cuBLASLt comes with the CUDA toolkit or with PyTorch's wheels, and has no fixed place: what the process has
- * loaded already is taken first (so that PyTorch and we use one copy), then what the loader finds, by soname,
- * newest first. LCE_CUBLASLT names a file that goes before all.  Nothing is closed again: both keep threads
- * and handlers alive.
+ * cuBLASLt comes with the CUDA toolkit or with PyTorch's wheels, and has no fixed place.  LCE_CUBLASLT may
+ * name the file.  Otherwise a copy that the process has loaded already is used (so that PyTorch and we share
+ * one), then the one that the loader finds by soname, newest first.  Neither library is closed again,
+ * because both keep threads and handlers alive.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

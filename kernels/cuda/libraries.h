@@ -1,7 +1,7 @@
 /*
- * libraries.h - the functions of the CUDA driver and of cuBLASLt that are called, found at run time.
+ * libraries.h - the functions of the CUDA driver and of cuBLASLt that we call, looked up at run time.
  *
- * The library links to nothing of CUDA, so it loads on a machine without.  Each row is one function: its
+ * This library does not link to CUDA, so it loads on machines without it.  Each row is one function: its
  * name, its field here, its parameters.
  */
 #ifndef LCE_CUDA_LIBRARIES_H
@@ -26,7 +26,7 @@
     X(cuLaunchKernelEx, launch,                                                                              \
       (const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra))
 
-/* NULL where the driver has none */
+/* NULL if the driver lacks it */
 #define LCE_DRIVER_OPTIONAL(X)                                                                               \
     X(cuFuncSetAttribute, function_set, (CUfunction function, CUfunction_attribute attribute, int value))    \
     X(cuTensorMapEncodeTiled, encode_map,                                                                    \
@@ -86,7 +86,7 @@ struct lce_blas {
 int lce_driver_open(struct lce_driver *driver);
 int lce_blas_open(struct lce_blas *blas);
 
-/* What a refused call is called, as "CUDA_ERROR_INVALID_VALUE". */
+/* The name of an error, such as "CUDA_ERROR_INVALID_VALUE". */
 const char *lce_driver_error(const struct lce_driver *driver, CUresult status);
 
 #endif

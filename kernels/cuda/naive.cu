@@ -4,7 +4,7 @@
  *     logits -> upcast (fp32) -> log_probability (fp32)
  *     its gradient (fp32, over upcast) -> g (in the logits' type)
  *
- * One CTA a row.  Nothing here is meant to be clever: it is the baseline.
+ * One CTA per row.  Deliberately simple: it is the baseline.
  */
 #include <math_constants.h>
 
@@ -79,10 +79,10 @@ extern "C" __global__ void lce_naive_log_softmax(const lce_naive_args n)
         sum += expf(z[c] - largest);
     const float log_sum = logf(lce::block_sum(sum)), lse = largest + log_sum;
     for (int64_t c = threadIdx.x; c < a.labels.vocab; c += blockDim.x) {
-        out[c] = z[c] - largest - log_sum; /* in this order, as PyTorch's does */
+        out[c] = z[c] - largest - log_sum; /* in this order, as in PyTorch */
         weighed += a.smoothing > 0 ? lce::naive_weight(a, c) * out[c] : 0;
     }
-    weighed = lce::block_sum(weighed); /* a barrier too: out is written */
+    weighed = lce::block_sum(weighed); /* also a barrier: out is written */
     if (threadIdx.x == 0) {
         n.lse[r.row] = lse;
         if (a.loss && r.counted)

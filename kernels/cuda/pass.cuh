@@ -1,5 +1,5 @@
-/* pass.cuh - what every pass over rows of logits does: loads that end with the vocabulary, parts of a row put
- * together over a CTA, the end of a row, stores in the gradient's type. */
+/* pass.cuh - shared by all passes over rows of logits: loads that stop at the end of the vocabulary,
+ * combining parts of a row over a CTA, the end of a row, stores in the gradient's type. */
 #ifndef LCE_CUDA_PASS_CUH
 #define LCE_CUDA_PASS_CUH
 
@@ -24,7 +24,7 @@ template <int Threads> __device__ inline Part block_combine(Part part, Shared<Th
     return warp_combine(part);
 }
 
-/* What lies beyond the vocabulary becomes -inf, which adds nothing and has gradient 0: COUNT numbers are
+/* Replaces numbers beyond the vocabulary by -inf, which adds nothing and has gradient 0; COUNT numbers are
  * inside. */
 template <typename T> __device__ inline void cut(Pack<T> &v, int32_t count)
 {
@@ -51,7 +51,7 @@ template <typename T> __device__ inline Pack<T> load(const uint4 *line, int32_t 
     return v;
 }
 
-/* The row's loss, by one thread of the row; then what its gradient needs, in every thread. */
+/* Writes the row's loss, in one thread of the row; then computes the gradient's factors, in every thread. */
 __device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part &all, float target,
                                   bool writer)
 {
@@ -62,7 +62,7 @@ __device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part 
         row_factors(a, r);
 }
 
-/* Writes the gradients of VECTOR's logits, as wide as they are in T. */
+/* Writes the gradients of VECTOR's logits as numbers of type T. */
 template <typename T, int Count> __device__ inline void store(T *row, int32_t vector, const float (&g)[Count])
 {
     if constexpr (Count == Pack<T>::count)

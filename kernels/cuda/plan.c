@@ -1,6 +1,6 @@
 /*
- * plan.c - a plan for the GPU: tokens and classes at a time, where everything lies in the workspace, the
- * products' algorithms.
+ * plan.c - makes a plan for the GPU: the numbers of tokens and classes at a time, the workspace's layout,
+ * the products' algorithms.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static size_t lay_out_naive(struct cuda_plan *plan, size_t total)
     return total;
 }
 
-/* All but cuBLASLt's scratch, which comes last. */
+/* The layout of all parts but cuBLASLt's scratch, which comes last. */
 static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -58,7 +58,7 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     return total;
 }
 
-/* What a chunk's token takes of that. */
+/* The bytes of that for each token of a chunk. */
 static uint64_t token_size(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -67,14 +67,15 @@ static uint64_t token_size(const struct cuda_plan *plan)
     return (size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * (row + sum);
 }
 
-/* dweight over several chunks, and the caller wants it rounded once: over one chunk it is anyway. */
+/* Whether dweight is summed over several chunks and the caller wants it rounded once (with one chunk it is
+ * rounded once anyway). */
 static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows)
 {
     return p->flags & LCE_F32_ACCUMULATE && p->wants & LCE_WANT_GRAD_WEIGHT &&
            p->grad_weight_dtype != LCE_F32 && chunk < rows;
 }
 
-/* COLUMNS of the logits at a time; rows begin at whole cache lines. */
+/* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
 static void slice(struct cuda_plan *plan, int64_t columns)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -94,7 +95,7 @@ size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk)
 static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
 {
     int64_t low = 0, high = plan->rows > 0 ? plan->rows : 1;
-    if (cuda_size_with(plan, high) <= budget) /* one chunk may need less than two: no accumulator */
+    if (cuda_size_with(plan, high) <= budget) /* without an accumulator one chunk may need less than two */
         return high;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
@@ -106,7 +107,7 @@ static int64_t largest_within(struct cuda_plan *plan, uint64_t budget)
     return low;
 }
 
-/* As the estimates want it, with room for MOST tokens within BUDGET. */
+/* The shape for the estimates, with room for MOST tokens within BUDGET. */
 static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, uint64_t budget)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -127,11 +128,11 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
 
 static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
 {
-    int64_t most = largest_within(plan, budget - budget / 64); /* something for cuBLASLt */
+    int64_t most = largest_within(plan, budget - budget / 64); /* leaves some scratch for cuBLASLt */
     if (most == 0)
         most = largest_within(plan, budget);
     if (!given && most < 128)
-        most = 128; /* the default was too small for a problem this large */
+        most = 128; /* the default budget is too small for a problem this large */
     if (most == 0)
         return 0;
     const struct lce_chunk_shape shape = chunk_shape(plan, most, budget);
@@ -142,7 +143,7 @@ static uint64_t default_budget(const struct cuda_plan *plan)
 {
     if (plan->base.info.mode == LCE_LEAN)
         return 128 * MIB;
-    return (plan->own ? 576 : 512) * MIB; /* the chunk's rows, and parts of dinput */
+    return (plan->own ? 576 : 512) * MIB; /* includes the chunk's rows and parts of dinput */
 }
 
 /* ---- slabs ---- */
@@ -175,9 +176,9 @@ static struct lce_slab_shape slab_shape(const struct cuda_plan *plan)
     };
 }
 
-/* What can be had without slabs is kept unless they are estimated to gain 5 %.  *CHUNK is 0 where nothing
- * fits either way. */
-static void settle_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+/* Chooses slabs if they are estimated to gain 5 % over the plan without them, or if only they fit.  *CHUNK
+ * is 0 if nothing fits. */
+static void choose_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
 {
     const struct lce_slab_shape shape = slab_shape(plan);
     const int64_t vocab = plan->base.problem.vocab;
@@ -192,8 +193,8 @@ static void settle_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uin
     *chunk = slabs.block;
 }
 
-/* What borrows rows of dweight is taken where it is estimated to gain 5 %, or all that fits. */
-static void settle_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+/* Chooses to borrow rows of dweight if that is estimated to gain 5 %, or if only that fits. */
+static void choose_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
 {
     const bool forced = plan->base.problem.proposals >> 15 & 1;
     const struct lce_slab_shape shape = slab_shape(plan);
@@ -222,8 +223,8 @@ static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
 
 /* ---- tokens and classes at a time ---- */
 
-/* The tokens; sets the columns. */
-static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+/* Chooses the number of tokens at a time; sets the columns. */
+static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool given = chunk > 0;
@@ -240,17 +241,17 @@ static int64_t settle_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
     if (!(p->proposals >> 16) && (budget || !given))
-        settle_slabs(plan, &chunk, given, within);
+        choose_slabs(plan, &chunk, given, within);
     if (!cut)
-        settle_borrowed(plan, &chunk, given, within);
+        choose_borrowed(plan, &chunk, given, within);
     return chunk;
 }
 
-/* Sets chunk, last, columns, layout and *SCRATCH: how much of the budget cuBLASLt may have. */
-static int settle(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
+/* Sets chunk, last, columns, layout and *SCRATCH, the share of the budget that is left for cuBLASLt. */
+static int choose_sizes(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
-    chunk = settle_shape(plan, chunk, budget);
+    chunk = choose_shape(plan, chunk, budget);
     size_t size = chunk > 0 ? cuda_size_with(plan, chunk) : SIZE_MAX;
     if (budget && size > budget)
         return too_small(plan, budget, chunk);
@@ -266,7 +267,7 @@ static int settle(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t
 
 /* ---- products ---- */
 
-/* Rows of CHUNK times STRIDE elements lie one after the other: what their addresses are multiples of. */
+/* The alignment in bytes of blocks of CHUNK rows of STRIDE elements that lie one after the other. */
 static uint32_t alignment_of(const struct lce_problem *p, int64_t chunk, int64_t stride)
 {
     const uint64_t step = (uint64_t)chunk * (uint64_t)stride * lce_dtype_size(p->dtype);
@@ -276,7 +277,7 @@ static uint32_t alignment_of(const struct lce_problem *p, int64_t chunk, int64_t
     return alignment;
 }
 
-/* Scratch is memory that others may need: none where it would gain next to nothing. */
+/* No scratch where it would gain next to nothing, because the program may need the memory. */
 static int make_product(const struct cuda_plan *plan, const struct lce_product *product, size_t scratch,
                         struct lce_gemm *out)
 {
@@ -285,7 +286,7 @@ static int make_product(const struct cuda_plan *plan, const struct lce_product *
     return lce_gemm_create(&l->blas, l->handle, product, needs ? scratch : 0, out);
 }
 
-/* Of N tokens by COLUMNS classes, of which there may be none. */
+/* Creates the products of N tokens by COLUMNS classes, of which there may be none. */
 static int make_products(const struct cuda_plan *plan, int64_t n, int64_t columns, size_t scratch,
                          struct cuda_products *out)
 {
@@ -296,7 +297,7 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
                   dx = plan->compacts || cuda_sums_dinput(plan) ? p->hidden : p->grad_input_stride;
     struct lce_product common = {.dtype = p->dtype, .out_dtype = p->dtype, .tf32 = p->flags & LCE_ALLOW_TF32};
     struct lce_product logits = common, dinput = common, dweight = common;
-    if (cuda_of(plan)->major == 9 && p->dtype != LCE_F32) /* nothing else was measured */
+    if (cuda_of(plan)->major == 9 && p->dtype != LCE_F32) /* no other case was measured */
         logits.role = LCE_LOGITS, dweight.role = LCE_DWEIGHT;
     logits.m = n, logits.n = columns, logits.k = p->hidden;
     logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;
@@ -326,7 +327,8 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
     return status;
 }
 
-/* Of every shape that a run has: the last chunk may be shorter, the last slab narrower. */
+/* Creates the products of every shape that a run has: the last chunk may be shorter, the last slab
+ * narrower. */
 static int make_all_products(struct cuda_plan *plan, size_t scratch)
 {
     const int64_t narrow = (plan->base.problem.vocab - plan->begin - 1) % plan->columns + 1;
@@ -355,7 +357,7 @@ static void drop_products(const struct cuda_library *l, struct cuda_products *pr
 
 /* ---- all of it ---- */
 
-/* The most scratch that any of the plan's products takes. */
+/* The largest scratch of the plan's products. */
 static size_t most_scratch(const struct cuda_plan *plan)
 {
     size_t most = 0;
@@ -366,7 +368,8 @@ static size_t most_scratch(const struct cuda_plan *plan)
     return most;
 }
 
-/* The plan of the classes whose rows of dweight were borrowed; returns what its products take in *USED. */
+/* Makes the plan of the classes whose rows of dweight are borrowed; *USED gets the scratch of its
+ * products. */
 static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
 {
     plan->rest = malloc(sizeof *plan->rest);
@@ -383,7 +386,7 @@ static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
 static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     size_t scratch = 0, used = 0;
-    int status = settle(plan, chunk, budget, &scratch);
+    int status = choose_sizes(plan, chunk, budget, &scratch);
     if (!status)
         status = make_all_products(plan, scratch);
     if (!status)
@@ -414,7 +417,7 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
-/* Of the shape that was settled on. */
+/* Creates the products of the shape that was chosen. */
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
@@ -430,7 +433,7 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
     return plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_chunk_seconds(&shape, plan->chunk);
 }
 
-/* How rows go, and through whose products. */
+/* Chooses whether rows are compacted, and whose products are used. */
 static void decide(struct cuda_plan *plan, bool own)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -441,8 +444,9 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
 }
 
-/* Products of ours cost nothing for tokens that are ignored, but where all count more than cuBLASLt's.  How
- * many count is not known here: an estimated price of 5.5 % is accepted, which as many ignored tokens pay. */
+/* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
+ * number of ignored tokens is not known here, so an estimated loss of up to 5.5 % is accepted; they pay off
+ * if that share of the tokens is ignored. */
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     const double price = 1.055;
@@ -450,11 +454,11 @@ static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     if (!cuda_own_fits(plan))
         return false;
     decide(plan, true);
-    if (settle(plan, chunk, budget, &scratch) || cuda_sliced(plan))
+    if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
         return false;
     const double own = seconds_of(plan, budget);
     decide(plan, false);
-    return cuda_own_forced(plan) || settle(plan, chunk, budget, &scratch) ||
+    return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
            own <= price * seconds_of(plan, budget);
 }
 

@@ -1,8 +1,8 @@
 /*
- * product.c - puts the products of product.cu on the stream, which multiply only as many tokens as count.
+ * product.c - puts the products of product.cu, which multiply counted tokens only, on the stream.
  *
- * The tokens that count were gathered into the chunk's own rows, in order.  How many that are the device
- * finds out, so one that is ignored costs nothing, and a chunk beyond the last costs its launches.
+ * The counted tokens were gathered into the chunk's own rows, in order.  Only the device knows how many they
+ * are.  So an ignored token costs nothing, and a chunk without tokens costs its launches only.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +31,8 @@ bool cuda_own_forced(const struct cuda_plan *plan)
     return plan->base.problem.proposals >> 14 & 1;
 }
 
-/* Copies of tiles want rows that begin at multiples of 16 bytes.  Of fewer tokens the products are bound by
- * memory, and tiles of 256 rows go half empty. */
+/* Copies of tiles require rows that begin at multiples of 16 bytes.  With fewer tokens the products are
+ * bound by memory, and tiles of 256 rows would be half empty. */
 enum { LEAST_TOKENS = 512 };
 
 bool cuda_own_fits(const struct cuda_plan *plan)
@@ -57,7 +57,7 @@ static int32_t clusters_of(const struct cuda_plan *plan)
     return cuda_of(plan)->processors / LCE_PRODUCT_CLUSTER;
 }
 
-/* For the parts of dinput's split tiles. */
+/* The memory for parts of dinput's split tiles. */
 size_t cuda_own_scratch(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -100,7 +100,7 @@ int cuda_own_find(struct cuda_plan *plan)
     return status;
 }
 
-/* A matrix of 16-bit numbers, fetched in boxes of 64 columns by BOX rows. */
+/* Describes a matrix of 16-bit numbers that is fetched in boxes of 64 columns by BOX rows. */
 struct matrix {
     const void *address;
     int64_t columns, rows, stride;
@@ -133,7 +133,7 @@ static int maps(const struct cuda_run *r, struct lce_own_args *a, const struct m
     return status || !out ? status : map(r, &a->out, out);
 }
 
-/* The arguments that all three share. */
+/* The arguments that all three products share. */
 static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     struct lce_own_args a;
@@ -192,12 +192,12 @@ int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, cons
     a.beta = sum->beta;
     a.alpha = plan->scaled ? &r->stats->alpha : NULL;
     a.group = 2;
-    a.pause = sum->beta != 0 ? 20 : 0; /* measured: 10 to 55 are equally good, none costs 2 % */
+    a.pause = sum->beta != 0 ? 20 : 0; /* by measurement 10 to 55 are equally good, and no pause costs 2 % */
     int status = maps(r, &a, &g, &x, plan->accumulates || p->grad_weight_dtype == LCE_F32 ? NULL : &out);
     return status ? status : cuda_launch_product(r, plan->kernels.own.dweight, &a);
 }
 
-/* Writes over the gathered rows, then puts them where the caller wants them. */
+/* Overwrites the gathered rows with dinput, then copies them to the caller's rows. */
 int cuda_own_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;

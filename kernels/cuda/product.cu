@@ -3,8 +3,9 @@
  *
  *     logits   [tokens, V] = x weight^T         dinput [tokens, H] = g weight        dweight [V, H] += g^T x
  *
- * logits and dinput have long sums, so four stages; dweight writes more for what it multiplies, and adds to
- * what is there, so three stages and staging for a whole tile.  `wide` has a result of 32 bits.
+ * logits and dinput have long sums and get four stages.  dweight writes more in proportion to its
+ * arithmetic, and adds to its old values, so it gets three stages and staging for a whole tile.  `wide` has
+ * a result of 32 bits.
  */
 #include "product.cuh"
 

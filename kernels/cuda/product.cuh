@@ -1,25 +1,25 @@
 /*
- * product.cuh - a matrix product of the loss on Hopper's matrix units, whose number of tokens is known to the
- * device alone.
+ * product.cuh - a matrix product of the loss on Hopper's matrix units, of a number of tokens that only the
+ * device knows.
  *
  *     out[m, n] = beta out + alpha a[m, k] b[k, n]
  *
- * The grid has as many blocks as the GPU runs at once, two to a cluster, and each cluster takes every so many
- * a tile of 256 x 256: a block 128 rows of it.  How many tiles there are, the blocks find out from the count
- * of tokens: those that are ignored were compacted away, and cost nothing.
+ * The grid has as many blocks as the GPU runs at once, two to a cluster.  Each cluster takes tiles of 256 x
+ * 256 in turns with the others, and each of its blocks computes 128 rows of the tile.  The blocks compute
+ * the number of tiles from the count of tokens; ignored tokens were compacted away and cost nothing.
  *
  *     producer (one thread): for each tile, for each 64 of k: waits until a stage is free in both blocks,
  *         fetches its own rows of a, and half of b, which goes to both blocks
  *     two consumers (a warp group each): 64 rows x 256 sums in registers; wait for a stage, multiply, free it
- *         in both blocks; at the end of a tile put it in the type of out, and store it while the producer
+ *         in both blocks; at the end of a tile convert it to the type of out, and store it while the producer
  *         has long begun the next tile
  *
  * An operand whose k is not contiguous (AcrossA: a is stored as [k, m]; AcrossB: b as [k, n]) is fetched in
- * boxes of 64 x 64 and transposed by the matrix units themselves.  What lies beyond an operand's extents is
- * fetched as 0, and not stored.  A consumer whose 64 rows are all beyond the tokens multiplies nothing.
+ * boxes of 64 x 64 and transposed by the matrix units themselves.  Elements beyond an operand's extents are
+ * fetched as 0 and not stored.  A consumer whose 64 rows are all beyond the tokens does not multiply.
  *
- * Which tiles there are, and in what order, is product_tiles.cuh's.  Where k of the last ones is split, sums
- * of each part go to memory of their own, in fp32, and are added up by another kernel, in order.
+ * product_tiles.cuh determines the tiles and their order.  If k of the last tiles is split, each part's sums
+ * are stored in fp32 in memory of their own, and another kernel adds them up, in a fixed order.
  */
 #ifndef LCE_CUDA_PRODUCT_CUH
 #define LCE_CUDA_PRODUCT_CUH
@@ -55,8 +55,8 @@ template <int Stages> struct Turn {
 
 struct OwnShared {
     uint32_t stages, staging; /* addresses */
-    uint32_t full, empty;     /* a barrier of 8 bytes for each stage */
-    uint32_t ready, staged;   /* for each consumer: its staging can be filled, was filled */
+    uint32_t full, empty;     /* addresses of barriers, 8 bytes for each stage */
+    uint32_t ready, staged;   /* barriers of each consumer: its staging may be filled, is filled */
 };
 
 /* ---- the producer ---- */
@@ -138,7 +138,7 @@ __device__ inline void multiply_stage(float (&d)[128], uint32_t stage, int consu
     wgmma_commit();
 }
 
-/* Frees the stages of a tile of which this consumer has no rows. */
+/* Frees the stages of a tile in which this consumer has no rows. */
 template <int Stages, int Cluster>
 __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn<Stages> &at, int consumer)
 {
@@ -148,11 +148,12 @@ __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn
         release<Cluster>(shared.empty + 8 * here.stage);
         here.next();
     }
-    group_barrier(1 + consumer); /* or a warp could be a round ahead of what it waits for */
+    group_barrier(1 + consumer); /* otherwise a warp could get a whole round ahead */
     at.skip(t.k_end - t.k_begin);
 }
 
-/* All of a tile's k.  The products of a step are waited for when the next one's are under way. */
+/* Multiplies over all of a tile's k.  Waits for the products of a step only when those of the next are
+ * running. */
 template <bool F16, bool AcrossA, bool AcrossB, int Stages, int Cluster>
 __device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const OwnShared &shared,
                                      Turn<Stages> &at, int consumer)
@@ -174,8 +175,8 @@ __device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const Ow
     wgmma_sums(d);
 }
 
-/* 32-bit sums, straight to memory: four threads fill 32 bytes.  OUT is the first of this consumer's rows and
- * columns; of both so many are inside. */
+/* Stores 32-bit sums straight to memory; four threads fill 32 bytes.  OUT points to this consumer's first
+ * row and column; ROWS and COLUMNS of them are inside the matrix. */
 __device__ inline void store_sums(float *out, int64_t stride, int32_t rows, int32_t columns, float beta,
                                   const float (&d)[128], float alpha)
 {
@@ -213,7 +214,7 @@ template <bool F16> __device__ inline float2 unpack(uint32_t word)
         return widen_word(word, __nv_bfloat16());
 }
 
-/* What becomes of sums on their way out: as they are, added to what is there, or with both factors. */
+/* How sums are stored: unchanged, added to the old values, or with both factors. */
 enum Ending { AS_IS, ADDED, FACTORS };
 
 __device__ inline Ending ending_of(const lce_own_args &a)
@@ -223,9 +224,9 @@ __device__ inline Ending ending_of(const lce_own_args &a)
     return a.beta == 1 ? ADDED : AS_IS;
 }
 
-/* 16-bit sums, through shared memory, Columns at a time.  What was in out was fetched to the same place
- * before, where beta is not 0.  No arithmetic of the matrix units stands beside this, so it is as short as it
- * can be: no factor of 1 is multiplied by, and four matrices' loads are under way together. */
+/* Stores 16-bit sums through shared memory, Columns at a time.  If beta is not 0 the old values were fetched
+ * to the same place before.  This does not overlap with arithmetic of the matrix units, so it is kept short:
+ * factors of 1 are left out, and the loads of four matrices run together. */
 template <bool F16, int Columns, Ending ending>
 __device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], uint32_t staging, int first,
                                   float alpha)
@@ -246,7 +247,7 @@ __device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], 
         }
 #pragma unroll
         for (int i = 0; i < batch; i++) {
-            const int at = first / 8 + 2 * (begin + i); /* matrix of 8 columns in this thread's sums */
+            const int at = first / 8 + 2 * (begin + i); /* which matrix of 8 columns of the sums */
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 const int from = (at + j / 2) * 4 + j % 2 * 2;
@@ -262,14 +263,14 @@ __device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], 
             }
         }
         if (adds)
-            __syncwarp(); /* all lanes have read what is now written over */
+            __syncwarp(); /* all lanes have read the values that are overwritten now */
 #pragma unroll
         for (int i = 0; i < batch; i++)
             matrices_store(place[i], word[i]);
     }
 }
 
-/* Through staging, Columns at a time; the storer does the rest. */
+/* Moves the sums through staging, Columns at a time; the storer does the rest. */
 template <bool F16, int Columns>
 __device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], uint32_t staging,
                                   uint32_t ready, uint32_t staged, uint32_t &parity, float alpha)
@@ -326,9 +327,9 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
 
 /* ---- the storer: one thread for each consumer ---- */
 
-/* All blocks end a tile at about the same time.  What they then write, and what they add to, would come in
- * bursts that the memory cannot take while the next tile's operands wait behind them: so a box at a time,
- * with pauses between that spread it over the next tile. */
+/* All blocks end a tile at about the same time.  Their stores, and the loads of old values, would come in
+ * bursts that saturate memory and delay the operands of the next tile.  So boxes are stored one at a time,
+ * with pauses that spread them over the next tile. */
 __device__ inline void pause(uint32_t nanoseconds)
 {
     if (nanoseconds > 0)
@@ -394,7 +395,7 @@ __device__ inline void own_product(const lce_own_args &a)
     const int32_t cluster = static_cast<int32_t>(blockIdx.x) / Cluster;
     const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
     const OwnShape s = shape_of<AcrossA, Cluster>(a);
-    if (AcrossA && s.k_first > 0 && a.beta == 1) /* nothing is added */
+    if (AcrossA && s.k_first > 0 && a.beta == 1) /* an empty sum adds nothing */
         return;
     if (threadIdx.x == 0) {
         for (int i = 0; i < Stages; i++) {
@@ -425,11 +426,11 @@ __device__ inline void own_product(const lce_own_args &a)
     }
     __syncthreads();
     if (Cluster > 1)
-        cluster_barrier(); /* the other block may still fetch to this one, and free its stages */
+        cluster_barrier(); /* the other block may still write to this block's memory and barriers */
 }
 
-/* A block a token: its row of a product, to the row of the caller's that the index names.  What was split is
- * put together in order. */
+/* One block per token: copies its row of a product to the caller's row that the index names.  Adds the parts
+ * of split tiles, in order. */
 template <typename T, int Cluster> __device__ inline void own_scatter(const lce_own_rows_args &a)
 {
     const lce_own_args &p = a.product;

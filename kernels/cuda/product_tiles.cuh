@@ -1,10 +1,10 @@
 /*
- * product_tiles.cuh - which tiles a product has, and which cluster takes them when.
+ * product_tiles.cuh - the tiles of a product, and the order in which clusters take them.
  *
- * Every block works this out for itself, from the count of tokens that it finds in device memory.  Clusters
- * take tiles in turns, one each: down some rows of tiles, then in the next column, so that tiles that are
- * made at the same time share operands.  The tiles of a last turn that are too few for all clusters may be
- * split along k.
+ * Every block computes this by itself, from the count of tokens in device memory.  In each turn every
+ * cluster takes one tile: down some rows of tiles, then in the next column, so that tiles which are computed
+ * at the same time share operands.  If the last turn has too few tiles for all clusters, they may be split
+ * along k.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH
@@ -14,7 +14,7 @@
 namespace lce
 {
 
-/* The shape of a product as the device finds it. */
+/* The shape of a product, as computed on the device. */
 struct OwnShape {
     int32_t m, n;
     int32_t k_first, k_steps; /* of 64 */
@@ -22,23 +22,25 @@ struct OwnShape {
     int32_t group;
     int32_t clusters;
     int32_t whole; /* tiles that are not split: rounds of all clusters */
-    int32_t rest;  /* those after them, of which each is split */
+    int32_t rest;  /* tiles after them, each of which is split */
     int32_t split, stints, batches;
     int32_t turns; /* of all clusters together */
 };
 
-/* The last tiles, fewer than clusters, which would leave the others idle.  Each tile is split evenly into as
- * many stints as there are clusters for.  Then each of these gives the last part of its k away: the clusters
- * that are left take BATCHES of such parts one after the other, while the others work at the first parts.
+/* Splits the last tiles, which are fewer than the clusters and would leave some idle.  Each tile is split
+ * evenly into as many stints as there are clusters for.  Then each stint gives the last part of its k away:
+ * the clusters that are left compute BATCHES of such parts one after the other, while the others compute the
+ * first parts.
  *
  *     48 tiles, 66 clusters:    48 clusters   | 0 ............ 3/4 |
  *                               18 clusters   | 3/4 .. 1 | 3/4 .. 1 | 3/4 .. 1 |
  *
- * So all work at few places of k at a time, and what they share they find in the L2 cache. */
+ * So all clusters work at few places of k at a time, and find the operands that they share in the L2
+ * cache. */
 __device__ inline void split_rest(OwnShape &s, int32_t room)
 {
     const int32_t rest = s.whole % s.clusters;
-    float least = 0.95f; /* less than that gain is none */
+    float least = 0.95f; /* a smaller gain is not worth a split */
     for (int32_t split = 1; rest > 0 && split * rest <= s.clusters && 16 * split <= s.k_steps; split++) {
         const int32_t stints = split * rest, left = s.clusters - stints;
         const int32_t batches = left > 0 ? (stints + left - 1) / left : 0;
@@ -74,7 +76,7 @@ template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(cons
     s.n = a.n;
     s.k_steps = k > 0 ? (k + LCE_TILE_K - 1) / LCE_TILE_K : 1;
     s.k_first =
-        k > 0 ? 0 : 1 << 24; /* the sum of nothing: one step far beyond the operands, where all is 0 */
+        k > 0 ? 0 : 1 << 24; /* an empty sum: one step far beyond the operands, where everything is 0 */
     s.rows = (s.m + Cluster * LCE_TILE_M - 1) / (Cluster * LCE_TILE_M);
     s.columns = (s.n + LCE_TILE_N - 1) / LCE_TILE_N;
     s.group = a.group < s.rows ? a.group : s.rows;
@@ -87,15 +89,15 @@ template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(cons
     return s;
 }
 
-/* One of a cluster's tiles, or a part of one. */
+/* A tile of a cluster, or a part of one. */
 struct OwnTile {
-    int32_t m, n; /* its first row of this block, its first column */
+    int32_t m, n; /* this block's first row in it, its first column */
     int32_t part; /* where the sums of a part go; -1: the tile is whole */
     int32_t k_begin, k_end;
     bool none;
 };
 
-/* Of a split tile: the first part of a stint, or the last. */
+/* The range of k of a part: the first part of a stint, or the last. */
 __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile &t)
 {
     const int32_t round = turn / s.clusters, cluster = turn % s.clusters, left = s.clusters - s.stints;
@@ -116,7 +118,7 @@ __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile 
 /* Tiles follow one another down a group of rows, then in the next column of the group. */
 template <int Cluster> __device__ inline OwnTile tile_of(const OwnShape &s, int32_t turn, uint32_t rank)
 {
-    OwnTile t = {0, 0, -1, 0, s.k_steps, false}; /* none has no k */
+    OwnTile t = {0, 0, -1, 0, s.k_steps, false}; /* k is empty if there is no tile */
     const int32_t place = turn < s.whole ? turn : part_of_turn(s, turn - s.whole, t);
     const int32_t all = s.group * s.columns, group = place / all, first = group * s.group;
     const int32_t height = s.rows - first < s.group ? s.rows - first : s.group, inside = place - group * all;
@@ -125,7 +127,7 @@ template <int Cluster> __device__ inline OwnTile tile_of(const OwnShape &s, int3
     return t;
 }
 
-/* The inverse: the place of the tile that has this element. */
+/* The inverse: the index of the tile that has this element. */
 template <int Cluster> __device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column)
 {
     const int32_t down = row / (Cluster * LCE_TILE_M), group = down / s.group, first = group * s.group;

@@ -1,19 +1,20 @@
 /*
- * row.cuh - the arithmetic of one row of logits: sums that can be put together in any grouping, the row's
- * factors, its loss, and the gradient of one logit, or of a thread's share of them.
+ * row.cuh - the arithmetic of one row of logits: partial sums that can be combined in any grouping, the
+ * row's factors, its loss, and the gradient of one logit or of a thread's share of them.
  *
- * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked, 1 - p of the
- * label is what the gradient is made of, and the loss is about as small: a difference of two numbers near 1,
- * or of two near the log-sum-exp, would have lost it.  The others' share is a sum of small numbers and loses
- * nothing:
+ * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked the gradient
+ * consists of 1 - p of the label, and the loss is about as small.  As a difference of two numbers near 1, or
+ * of two near the log-sum-exp, it would lose its digits.  The sum over the others is a sum of small numbers
+ * and keeps them:
  *
  *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
  *
- * For the same reason the largest logit is subtracted before anything is rounded: `power` has it from a fused
- * multiply-add, whose product is exact.  It wants logits below 2.3e38 in size, whose product is finite.
+ * For the same reason the largest logit is subtracted before anything is rounded: `power` has it from a
+ * fused multiply-add, whose product is exact.  It requires logits below 2.3e38 in size, so that the product
+ * is finite.
  *
- * L is the type of the logits, T that of the bias.  Nothing here knows where a row lies.
+ * L is the type of the logits, T that of the bias.  This file does not depend on where a row lies.
  */
 #ifndef LCE_CUDA_ROW_CUH
 #define LCE_CUDA_ROW_CUH
@@ -38,8 +39,8 @@ __device__ inline float exp2_fast(float x)
 #endif
 }
 
-/* Of a set of logits: of those that are not the label's the largest and the sum of exp(z - largest); of all
- * the sum of w z. */
+/* Partial sums over a set of logits.  Without the label's: the largest, and the sum of exp(z - largest);
+ * with it: the sum of w z. */
 struct Part {
     float largest, sum, weighed;
 };
@@ -63,7 +64,7 @@ __device__ inline float warp_most(float value)
         value = fmaxf(value, __shfl_xor_sync(~0u, value, step));
     return value;
 }
-/* The same bits in all lanes: the two sides of each addition are the same two numbers. */
+/* Gives the same bits in all lanes, because both lanes of a pair add the same two numbers. */
 __device__ inline float warp_sum(float value)
 {
     for (int step = 16; step > 0; step /= 2)
@@ -73,7 +74,7 @@ __device__ inline float warp_sum(float value)
 
 __device__ inline Part warp_combine(Part part)
 {
-    for (int step = 16; step > 0; step /= 2) /* the smaller lane first, in both halves of each pair */
+    for (int step = 16; step > 0; step /= 2) /* the smaller lane's first, in both lanes of each pair */
     {
         Part other = {__shfl_xor_sync(~0u, part.largest, step), __shfl_xor_sync(~0u, part.sum, step),
                       __shfl_xor_sync(~0u, part.weighed, step)};
@@ -91,10 +92,10 @@ struct Row {
     bool counted;
     float lse, shift, inverse, others;
     float scale, rest, hard, soft;
-    float at_label; /* g_y where there is no softcap and no class weight */
+    float at_label; /* g_y without softcap and class weights */
 };
 
-/* Which token a row is of.  An index has none but those that count. */
+/* The token of a row.  An index contains counted tokens only. */
 __device__ inline Row token_of(const lce_softmax_args &a, int64_t row)
 {
     Row r = {};
@@ -116,7 +117,7 @@ __device__ inline float class_weight(const lce_softmax_args &a, int32_t c)
     return a.class_weights ? a.class_weights[c] : 1.0f;
 }
 
-/* The logit of class C as the loss sees it. */
+/* The logit of class C, with bias and softcap. */
 template <typename T, bool General>
 __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
 {
@@ -145,8 +146,8 @@ __device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const 
     return ce * a.stats->loss_ce + a.z_loss * r.lse * r.lse * a.stats->loss_zl;
 }
 
-/* What the gradient of the row is made of: upstream and the mean's division are in it, for fp16 the scale
- * instead. */
+/* The row's factors of the gradient; they include the upstream gradient and the mean's division or, for
+ * fp16, the scale instead. */
 __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
 {
     const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.token] : 1;
@@ -158,7 +159,7 @@ __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
     r.at_label = r.rest * (1 - r.others) - r.hard * r.others;
 }
 
-/* From the sums over the row to what its probabilities are made of. */
+/* Computes the factors of the row's probabilities from its sums. */
 __device__ inline void row_shares(Row &r, const Part &all, float target)
 {
     const float largest = fmaxf(all.largest, target);
@@ -216,7 +217,7 @@ __device__ inline void gradient_of(const lce_softmax_args &a, const Row &r, cons
         g[i] = base + i < a.labels.vocab ? gradient<T>(a, r, g[i], base + i) : 0;
 }
 
-/* ---- the plain case, where what counts is how few instructions an element takes ---- */
+/* ---- the plain case, which should take few instructions per element ---- */
 
 __device__ inline float largest_of(const Pack<float> &v)
 {
@@ -225,7 +226,7 @@ __device__ inline float largest_of(const Pack<float> &v)
     return fmaxf(fmaxf(z[0], z[1]), fmaxf(z[2], z[3]));
 }
 
-/* two at a time, without widening */
+/* two at a time, without conversion */
 template <typename T, typename Pair> __device__ inline float largest_of_pairs(const Pack<T> &v)
 {
     const Pair *pair = reinterpret_cast<const Pair *>(v.word);
@@ -250,7 +251,7 @@ template <typename L, int Vectors> __device__ inline float largest_of_all(const 
     return largest;
 }
 
-/* The label's gradient, in the one thread of the row that has it. */
+/* The gradient of the label's logit, in the one thread of the row that has it. */
 template <int Count> __device__ inline void put_label(const Row &r, int32_t base, float (&g)[Count])
 {
     const int32_t at = r.label - base;
@@ -261,9 +262,8 @@ template <int Count> __device__ inline void put_label(const Row &r, int32_t base
     }
 }
 
-/* Takes number AT, if there is such, out of the pack: leaves -inf, which adds nothing to a sum of
- * exponentials, and puts the number into *TARGET.  Without branches and with constant indices: the pack must
- * stay in registers. */
+/* Moves number AT of the pack, if it exists, to *TARGET and leaves -inf, which adds nothing to a sum of
+ * exponentials.  It has no branches and only constant indices, so that the pack stays in registers. */
 template <typename T> __device__ inline void take_out(Pack<T> &v, int32_t at, float *target)
 {
     if (static_cast<uint32_t>(at) >= static_cast<uint32_t>(Pack<T>::count))
@@ -285,8 +285,8 @@ template <typename T> __device__ inline void take_out(Pack<T> &v, int32_t at, fl
 }
 
 /* 2^(z log2e - at), rounded once before the exponential: the product is exact inside a fused multiply-add.
- * AT is near log2e times a logit of the row, but not exactly that; what it is off by is a factor of all
- * exponentials, which `residue` gives. */
+ * AT is log2e times a logit of the row, rounded; the rounding error is a common factor of all exponentials,
+ * which `residue` gives. */
 __device__ inline float power(float z, float at)
 {
     return exp2_fast(fmaf(z, log2e, -at));
@@ -296,8 +296,8 @@ __device__ inline float residue(float z, float at)
     return exp2_fast(fmaf(-z, log2e, at));
 }
 
-/* The logits themselves stay in the registers: an exponential an element for the sum, over the largest logit
- * of some threads, and another one for the gradient, over the row's. */
+/* Keeps the logits in registers: one exponential per element for the sum, relative to the largest logit of
+ * some threads, and another one for the gradient, relative to the row's largest. */
 template <typename L, int Vectors> struct Plain {
     float at, factor;
 
@@ -329,8 +329,8 @@ template <typename L, int Vectors> struct Plain {
     }
 };
 
-/* The exponentials stay, over the largest logit of some threads; one factor then makes probabilities of
- * them.  Where those have nothing but -inf there are zeros, and the factor is 0 too. */
+/* Keeps the exponentials in registers, relative to the largest logit of some threads; one factor then turns
+ * them into probabilities.  If these threads have only -inf, the exponentials are 0 and so is the factor. */
 template <typename L, int Vectors> struct Kept {
     float at, factor, e[Vectors][Pack<L>::count];
 

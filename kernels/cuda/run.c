@@ -1,5 +1,5 @@
 /*
- * run.c - one run on the GPU: everything is put on the stream, in order.
+ * run.c - one run on the GPU: puts all work on the stream, in order.
  *
  *     prepare     count tokens, find their states and places
  *
@@ -97,7 +97,7 @@ static int product(const struct cuda_run *r, const struct lce_gemm *gemm, void *
                         r->stream);
 }
 
-/* Rows by index between the caller's matrix and the chunk's own. */
+/* Copies rows by index between the caller's matrix and the chunk's. */
 static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64_t rows)
 {
     const struct lce_problem *p = &r->plan->base.problem;
@@ -116,7 +116,7 @@ static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64
     return cuda_launch(r, gather ? k->gather : k->scatter, (unsigned int)rows, 256, &a);
 }
 
-/* Some tokens on their way: ROWS of them from FIRST on, whose hidden states are at X. */
+/* A block of tokens: ROWS of them from FIRST on, whose hidden states are at X. */
 struct block {
     int64_t first, rows;
     const char *x;
@@ -140,7 +140,7 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     struct lce_factors factors = {&one, &one};
-    const bool kept = plan->accumulates, first = b->first == 0; /* beta comes at the end */
+    const bool kept = plan->accumulates, first = b->first == 0; /* beta is applied at the end */
     if (first)
         factors.beta = kept ? &zero : &p->grad_weight_beta;
     if (plan->scaled) {
@@ -169,7 +169,7 @@ static const char *weight_of(const struct cuda_run *r, const struct cuda_slab *s
     return weight + s->begin * p->weight_stride * (int64_t)lce_dtype_size(p->dtype);
 }
 
-/* Of slabs this is the FIRST or not. */
+/* FIRST: this is the first slab. */
 static int dinput(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g,
                   bool first)
 {
@@ -177,7 +177,7 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
     const struct lce_problem *p = &plan->base.problem;
     if (plan->own)
         return cuda_own_dinput(r, b->first, b->rows);
-    const bool alone = first && !s->tail; /* the tail goes first, and the product adds to it */
+    const bool alone = first && !s->tail; /* the tail is computed first, and the product adds to it */
     const struct lce_factors host = {&one, alone ? &zero : &one},
                              device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
     char *out = r->buffers->grad_input;
@@ -203,7 +203,7 @@ static int logits(const struct cuda_run *r, const struct block *b, const struct 
     return status ? status : product(r, &s->products->logits, cuda_logits(r), b->x, weight_of(r, s), &plain);
 }
 
-/* What is wanted of the slab's G; FIRST of the block's slabs or not. */
+/* Computes the wanted gradients from the slab's G; FIRST: this is the block's first slab. */
 static int gradients(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s,
                      const void *g, bool first)
 {
@@ -212,7 +212,7 @@ static int gradients(const struct cuda_run *r, const struct block *b, const stru
         status = dweight(r, b, s, g);
     if (!status && wants(r, LCE_WANT_GRAD_BIAS))
         status = dbias(r, b, s, g);
-    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last: it may write where the gathered rows lie */
+    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last, because it may overwrite the gathered rows */
         status = dinput(r, b, s, g, first);
     return status;
 }
@@ -244,7 +244,7 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
     return status;
 }
 
-/* The second pass goes backwards: the last slab's logits are still there from the first. */
+/* The second pass goes backwards, because the last slab's logits are still there from the first. */
 static int slab_gradients(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
@@ -277,7 +277,7 @@ static int in_slabs(const struct cuda_run *r, const struct block *b)
     return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
-/* Of the classes whose rows of dweight held the logits: these again, in slabs. */
+/* Computes the classes whose rows of dweight held the logits: their logits again, in slabs. */
 static int rest_of(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
@@ -347,22 +347,22 @@ static int store_weights(const struct cuda_run *r)
     if (wants(r, LCE_WANT_GRAD_WEIGHT) && (plan->accumulates || none))
         status =
             store(r, r->buffers->grad_weight, none ? NULL : cuda_at(r, plan->layout.accumulator), p->vocab,
-                  p->hidden, p->grad_weight_stride, false); /* alpha is in the product already */
+                  p->hidden, p->grad_weight_stride, false); /* the product has multiplied by alpha */
     if (!status && wants(r, LCE_WANT_GRAD_BIAS))
         status = store(r, r->buffers->grad_bias, none ? NULL : cuda_at(r, plan->layout.dbias), 1, p->vocab,
                        p->vocab, plan->scaled);
     return status;
 }
 
-static int settle(const struct cuda_run *r)
+static int blank(const struct cuda_run *r)
 {
     const struct lce_problem *p = &r->plan->base.problem;
-    const struct lce_settle_args a = {.matrix = r->buffers->grad_input,
-                                      .stride = p->grad_input_stride,
-                                      .hidden = p->hidden,
-                                      .state = r->state,
-                                      .zero_ignored = r->plan->compacts};
-    return p->tokens > 0 ? cuda_launch(r, r->plan->kernels.settle, (unsigned int)p->tokens, 256, &a) : LCE_OK;
+    const struct lce_blank_args a = {.matrix = r->buffers->grad_input,
+                                     .stride = p->grad_input_stride,
+                                     .hidden = p->hidden,
+                                     .state = r->state,
+                                     .zero_ignored = r->plan->compacts};
+    return p->tokens > 0 ? cuda_launch(r, r->plan->kernels.blank, (unsigned int)p->tokens, 256, &a) : LCE_OK;
 }
 
 static int reduce(const struct cuda_run *r)
@@ -380,7 +380,7 @@ static int finish(const struct cuda_run *r)
 {
     int status = store_weights(r);
     if (!status && wants(r, LCE_WANT_GRAD_INPUT))
-        status = settle(r);
+        status = blank(r);
     if (!status && wants(r, LCE_WANT_LOSS) && r->plan->base.problem.reduction != LCE_NONE)
         status = reduce(r);
     return status;

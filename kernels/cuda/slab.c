@@ -1,13 +1,13 @@
 /*
- * slab.c - estimates the time of blocks of tokens by slabs of classes, and chooses.
+ * slab.c - estimates the time of blocks of tokens by slabs of classes, and chooses their sizes.
  *
- * Cut into slabs, a block of tokens needs no room for all of its logits, so it can be large, and dweight is
- * read and written less often; the price is that the logits are computed twice but for the last slab's.  What
- * else there is to weigh: each slab has launches, and products that must fill the GPU by themselves; dinput
- * is summed in fp32 and moved once a slab, which is little where slabs are wide; and the weight is read three
- * times a block, which counts where blocks are small.
+ * With slabs a block of tokens needs no room for all of its logits.  So the block can be large, and dweight
+ * is read and written less often.  In return all logits but the last slab's are computed twice.  Further
+ * costs: each slab has launches, and products that must fill the GPU by themselves; dinput is summed in fp32
+ * and moved once a slab, which is little if slabs are wide; and the weight is read three times a block,
+ * which matters if blocks are small.
  *
- * The rates are chunk.c's, for a chunk that is not cut as well, so that the two can be compared.  The
+ * The rates are those of chunk.c, also for a chunk that is not cut, so that the two can be compared.  The
  * estimates of slabs met what was measured on an H200 within 7 % (two shapes, budgets from 0.5 to 256 MiB).
  */
 #include "slab.h"
@@ -26,14 +26,14 @@ static double product(const struct lce_slab_shape *s, int64_t m, int64_t n, int6
     return s->slower * lce_product_seconds(s->processors, m, n, k, 0);
 }
 
-/* The logits of one slab, and the pass over them that only reads. */
+/* Seconds for the logits of one slab and the pass that only reads them. */
 static double forward(const struct lce_slab_shape *s, int64_t n, int64_t c)
 {
     const double weight = (double)c * (double)s->hidden * s->input_element / bytes;
     return most_of(product(s, n, c, s->hidden), weight) + (double)n * (double)c * s->element / bytes;
 }
 
-/* dweight of C classes: the first block only writes it. */
+/* Seconds for dweight of C classes; the first block only writes it. */
 static double dweight(const struct lce_slab_shape *s, int64_t n, int64_t c)
 {
     const double traffic =
@@ -80,7 +80,7 @@ static double one_borrowed(const struct lce_slab_shape *s, int64_t n, int64_t bo
     seconds += 2.0 * (double)n * (double)s->vocab * s->element / bytes;
     if (s->grad_input)
         seconds += product(s, n, s->hidden, s->vocab);
-    for (int i = 0; i < 2; i++) { /* all but the last, the last */
+    for (int i = 0; i < 2; i++) { /* once for all slabs but the last, once for the last */
         const int64_t c = i ? last : columns;
         const double one = launches + forward(s, n, c) + (double)n * (double)c * s->element / bytes;
         seconds += (double)(i ? 1 : slabs - 1) * (one + dweight(s, n, c));
@@ -95,7 +95,7 @@ double lce_borrow_seconds(const struct lce_slab_shape *s, int64_t block, int64_t
            (tail ? one_borrowed(s, tail, borrowed, columns) : 0);
 }
 
-/* The widest slab for BLOCK tokens that is narrower than the vocabulary; 0 where none fits. */
+/* The widest slab for BLOCK tokens that is narrower than the vocabulary; 0: none fits. */
 static int64_t widest(const struct lce_slab_shape *s, int64_t block, lce_slab_size *size, void *context,
                       uint64_t budget)
 {
@@ -128,14 +128,14 @@ static void consider(const struct lce_slab_shape *s, int64_t block, int64_t colu
     *best = (struct lce_slab_choice){block, columns, seconds};
 }
 
-/* Slabs of about one width, and those that products like best. */
+/* Considers slabs of about equal width, and those whose products are fastest. */
 static void consider_widths(const struct lce_slab_shape *s, int64_t block, int64_t most,
                             struct lce_slab_choice *best)
 {
     const int64_t unit = LCE_SLAB_UNIT, count = (s->vocab + most - 1) / most;
     const int64_t even = (s->vocab + count - 1) / count;
     consider(s, block, most, best);
-    consider(s, block, (even + unit - 1) / unit * unit, best); /* at most MOST, which is such a multiple */
+    consider(s, block, (even + unit - 1) / unit * unit, best); /* at most MOST, which is a multiple of UNIT */
     for (int64_t c = next_below(most); c >= unit; c = next_below(c))
         if (c % unit == 0)
             consider(s, block, c, best);

@@ -1,17 +1,18 @@
 /*
- * slab.cu - the two passes over a slab of logits: some tokens by some classes, where no row is ever whole.
+ * slab.cu - the two passes over a slab of logits (some tokens by some classes), which never sees a whole
+ * row.
  *
- * `scan` adds a slab to what is known of each row: largest logit and sum of exponentials of all but the
- * label's, sum of w z, the label's logit; with the last slab the row's loss is known.  `gradient` then makes
- * a slab's logits, computed again, into their gradient in place: each row's log-sum-exp is known before, so
- * no element waits for another.
+ * `scan` adds a slab to the sums of each row: largest logit and sum of exponentials without the label's, sum
+ * of w z, the label's logit.  With the last slab the row's loss is known.  `gradient` then replaces a slab's
+ * logits, computed again, by their gradient: each row's log-sum-exp is known by then, so no element depends
+ * on another.
  *
  *     row:  | slab 0: classes 0 .. 4095 | slab 1: 4096 .. 8191 | ... | the last, shorter |
  *
- * A CTA takes one row of the slab, 256 vectors of 16 bytes a round.  Where gradients are narrower than logits
- * they go into the front half of their row, so round i writes over logits of rounds up to i / 2 alone, and
- * over those of its own only in round 0: a barrier a round, between loads and stores, is enough.  Where they
- * are as wide, each thread writes what it read.  Sums are put together in a fixed order.
+ * A CTA takes one row of the slab, 256 vectors of 16 bytes per round.  If gradients are narrower than logits
+ * they go into the front half of their row.  Then round i overwrites logits of rounds up to i / 2 only, and
+ * its own only in round 0, so one barrier per round, between loads and stores, suffices.  If they are as
+ * wide, each thread overwrites what it read.  Sums are combined in a fixed order.
  */
 #include "pass.cuh"
 
@@ -34,7 +35,7 @@ __device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L
     return {largest, Plain<L, 1>().sum(one, largest), 0};
 }
 
-/* By one thread: what was known of the row, this slab's PART, and the loss where that is all. */
+/* In one thread: adds this slab's PART to the row's sums, and writes the loss if this is the last slab. */
 template <typename L, typename T, bool General>
 __device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, Part part)
 {
@@ -58,7 +59,7 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
     const L *logits = static_cast<const L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
     const Row r = row_of(a.softmax, blockIdx.x);
-    if (!r.counted) /* all of the CTA */
+    if (!r.counted) /* the whole CTA returns */
         return;
     Part part = {-CUDART_INF_F, 0, 0};
 #pragma unroll 2

@@ -1,5 +1,5 @@
-/* slabs.c - puts the kernels that slabs need on the stream: the passes of slab.cu, and dinput's last
- * rounding. */
+/* slabs.c - puts the kernels of slabs on the stream: the passes of slab.cu, and the final rounding of
+ * dinput. */
 #include "cuda.h"
 
 static int pass(const struct cuda_run *r, const CUfunction functions[2], const struct cuda_slab *s,
@@ -25,7 +25,7 @@ int cuda_slab_gradient(const struct cuda_run *r, const struct cuda_slab *s, int6
     return pass(r, r->plan->kernels.slab_gradient, s, first, rows);
 }
 
-/* alpha is in the products already */
+/* the products have multiplied by alpha */
 int cuda_slab_store(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;

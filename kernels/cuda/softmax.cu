@@ -1,5 +1,5 @@
 /*
- * softmax.cu - the pass over a chunk of logits: each row's loss, and in place its gradient.
+ * softmax.cu - the pass over a chunk of logits: computes each row's loss and, in place, its gradient.
  *
  * A cluster of CTAs takes one row.  Each thread loads its share, VECTORS times 16 bytes, into registers, all
  * loads in flight at once; each warp finds its largest logit and its sum of exponentials, and every warp adds
@@ -7,8 +7,8 @@
  * the same registers and written once.  So a row is read once and written once.  Partial results are combined
  * in a fixed order.  (`general` combines per thread, per warp, per CTA and over the cluster.)
  *
- * The registers are what this pass lives on: with a row's share in local memory instead, as an index that is
- * not a constant puts it there, it has half of the rate.  The build fails on local memory (cuda.cmake).
+ * The pass depends on keeping the row in registers: in local memory, where an index that is not constant
+ * would put it, it runs at half the rate.  The build fails if a kernel uses local memory (cuda.cmake).
  *
  *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     thread t has (cta K + k) 512 + t, k < K
  *
@@ -21,12 +21,14 @@
  * thread, in some other CTA of the cluster, has to read.  But every thread first loads all that it will ever
  * read of the row (its vectors; with `general` the label's logit) and then arrives at the cluster's barrier,
  * with release; and every thread writes only after it has waited there, with acquire.  So each read of the
- * row happens before each write to it.  Rows share no byte.  `loop`, which reads twice, says for itself.
+ * row happens before each write to it.  Rows share no byte.  `loop`, which reads twice, has its own argument
+ * below.
  *
- * `plain` knows none of the options that need a logit's own class (bias, softcap, class weights, smoothing);
- * `general` knows all.  `kept` is plain, with the exponentials of the sum kept in fp32 for the gradient: one
- * exponential an element instead of two, for twice the registers; with fp32 logits they cost none, so there
- * plain keeps them too.  `loop` reads the row twice and takes any length.
+ * `plain` supports none of the options that need a logit's own class (bias, softcap, class weights,
+ * smoothing); `general` supports all.  `kept` is plain, but keeps the exponentials of the sum in fp32 for
+ * the gradient: one exponential per element instead of two, for twice the registers.  With fp32 logits that
+ * takes no further registers, so there plain keeps them too.  `loop` reads the row twice and takes any
+ * length.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
@@ -51,7 +53,7 @@ __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
     return all;
 }
 
-/* Of a warp's share of a row, or of the whole row: the largest logit, the sum of exp(z - largest). */
+/* The largest logit and the sum of exp(z - largest), of a warp's share of a row or of the whole row. */
 struct Sum {
     float largest, sum;
 };
@@ -60,7 +62,8 @@ struct Sums {
     float target; /* the label's logit, in the CTA that has it */
 };
 
-/* All warps of the cluster leave theirs; then each of them adds up all, a lane several, in the same order. */
+/* Every warp of the cluster stores its part; then each warp adds all parts up, several per lane, in the same
+ * order. */
 __device__ inline Part cluster_sums(Sum own, Sums *sums)
 {
     constexpr unsigned warps = threads / 32;
@@ -103,7 +106,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     float g[Pack<L>::count] = {};
     if (!r.counted && a.skips && skipped(a.index + a.first, row))
         return;
-    if (!r.counted) { /* of the whole cluster */
+    if (!r.counted) { /* the whole cluster returns */
         for (int k = 0; a.gradients && k < Vectors; k++)
             if (first + k * threads < vectors)
                 store(out, first + k * threads, g);
@@ -120,7 +123,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     float target = 0, largest = 0;
     typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
     if constexpr (kind == GENERAL) {
-        /* before anyone writes: the barrier is between */
+        /* read before any thread writes: the barrier is between */
         target = logit<T, true>(a, to_float(logits[r.label]), r.label);
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
@@ -137,7 +140,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
         part = cluster_sums({largest, warp_sum(pass.sum(v, largest))}, &sums);
         target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
     }
-    cluster.barrier_arrive(); /* others may still read our part: no CTA ends before all have read */
+    cluster.barrier_arrive(); /* others may still read our part, so no CTA ends before all have read */
     const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
     finish_row(a, r, part, target, writer);
     if (writer && a.known)
@@ -155,21 +158,21 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
                 pass.gradient(v[k], k, g);
             store(out, vector, g);
         }
-        if (kind != GENERAL && mine) /* over what this thread just stored */
+        if (kind != GENERAL && mine) /* overwrites a value that this thread has just stored */
             out[r.label] = from_float<T>(r.at_label);
     }
     cluster.barrier_wait();
 }
 
-/* One CTA, the row read twice, 512 vectors a round.  Where gradients are narrower than logits, round i writes
- * over logits of rounds up to i / 2 alone, and over those of its own only in round 0: a barrier a round,
- * between the loads and the stores, is enough.  Where they are as wide, each thread writes what it read. */
+/* One CTA reads the row twice, 512 vectors per round.  If gradients are narrower than logits, round i
+ * overwrites logits of rounds up to i / 2 only, and its own only in round 0, so one barrier per round,
+ * between loads and stores, suffices.  If they are as wide, each thread overwrites what it read. */
 template <typename L, typename T> __device__ inline void softmax_loop(const lce_softmax_args &a)
 {
     LCE_SHARED(Shared<threads>, shared);
     const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count);
     Row r = row_of(a, blockIdx.x);
-    if (!r.counted && a.skips && skipped(a.index + a.first, blockIdx.x)) /* all of the CTA */
+    if (!r.counted && a.skips && skipped(a.index + a.first, blockIdx.x)) /* the whole CTA returns */
         return;
     L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
@@ -177,7 +180,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     const float target = r.counted ? logit<T, true>(a, to_float(logits[r.label]), r.label) : 0;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); r.counted && i < vectors; i += threads)
         part = combine(part, part_of<L, T>(a, r, load<L>(line, i, a.labels.vocab), i * Pack<L>::count));
-    part = block_combine(part, &shared); /* a barrier too: the target was read by all */
+    part = block_combine(part, &shared); /* also a barrier: all threads have read the target */
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);
     if (r.counted && threadIdx.x == 0 && a.known)
@@ -219,7 +222,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     {                                                                                                        \
         lce::softmax_loop<L, T>(a);                                                                          \
     }
-/* rows of four-byte logits: longer ones take a whole multiprocessor's registers for each CTA */
+/* rows of four-byte logits: with longer ones a CTA takes all registers of a multiprocessor */
 #define WIDE(name, T)                                                                                        \
     ALL(name, float, T, plain, KEPT)                                                                         \
     ROWS(name, float, T, plain, KEPT, 12, 1)                                                                 \

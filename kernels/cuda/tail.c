@@ -1,8 +1,8 @@
-/* tail.c - puts the kernels of tail.cu on the stream: what the last classes, which no matrix library is told
- * of, add to the three products.
+/* tail.c - puts the kernels of tail.cu on the stream: the share of the three products of the last classes,
+ * which are not passed to the matrix library.
  *
- * dinput's tail goes first, in fp32, and the product adds to it: rounding both parts to the result's type was
- * measured to be worse than PyTorch's rounding by an eighth. */
+ * dinput's tail is computed first, in fp32, and the product adds to it: with both parts rounded to the
+ * result's type the error was an eighth larger than PyTorch's. */
 #include <stdio.h>
 
 #include "cuda.h"

@@ -1,18 +1,16 @@
 /*
- * tail.cu - the last classes of the vocabulary, at most 7, whose share of the three products is no matrix
- * library's: an extent that is no multiple of 8 is never passed to one.
+ * tail.cu - computes the share of the three products of the last classes of the vocabulary, at most 7, so
+ * that the extents passed to the matrix library are multiples of 8.
  *
  *     |  0 .. V0 - 1: cuBLASLt, V0 = V - V mod 8  | V0 .. V - 1: here |
  *
- * Matrix libraries have their fast kernels for extents whose rows are whole runs of 16 bytes; at V = 50257
- * they take one that is several times slower for all of the product.  The tail is too narrow for matrix
- * units, and next to nothing beside the rest: each kernel reads the hidden states once, or writes dinput
- * once.
+ * Matrix libraries have fast kernels for rows that are multiples of 16 bytes; at V = 50257 they use one that
+ * is several times slower for the whole product.  The tail is too narrow for matrix units, and cheap: each
+ * kernel reads the hidden states once, or writes dinput once.
  *
  * T is the type of hidden states, weight and gradients g, Out that of the result; dinput's is fp32, as the
- * product adds to it.  Loads are of 16 bytes
- * where rows begin at such an address and the whole vector is inside, else of single elements.  All sums have
- * a fixed order.
+ * product adds to it.  Loads are 16 bytes wide where rows begin at such addresses and the whole vector is
+ * inside, and single elements elsewhere.  All sums have a fixed order.
  */
 #include "device.cuh"
 
@@ -25,7 +23,7 @@ template <typename T> struct Vector {
     float value[Pack<T>::count];
 };
 
-/* Whether every row of a matrix begins at a multiple of 16 bytes. */
+/* Whether every row of the matrix begins at a multiple of 16 bytes. */
 template <typename T> __device__ inline bool rows_aligned(const void *matrix, int64_t stride)
 {
     return reinterpret_cast<uintptr_t>(matrix) % 16 == 0 && stride * sizeof(T) % 16 == 0;
@@ -53,14 +51,14 @@ template <typename T> __device__ inline const T *row_at(const void *matrix, int6
     return static_cast<const T *>(matrix) + row * stride;
 }
 
-/* A warp a row: the logits of the tail. */
+/* The logits of the tail, one warp per row. */
 template <typename T, typename Out> __device__ inline void tail_logits(const lce_tail_args &a)
 {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
     const int lane = static_cast<int>(threadIdx.x % 32);
     const bool x_aligned = rows_aligned<T>(a.x, a.x_stride),
                w_aligned = rows_aligned<T>(a.weight, a.weight_stride);
-    if (row >= a.rows) /* all of the warp */
+    if (row >= a.rows) /* the whole warp returns */
         return;
     float sum[most_tail] = {};
     for (int64_t h = lane * Pack<T>::count; h < a.hidden; h += 32 * Pack<T>::count) {
@@ -110,7 +108,7 @@ template <typename T> __device__ inline void tail_dinput(const lce_tail_args &a)
 
 template <typename T> using DweightParts = float[dweight_warps][32 * Pack<T>::count];
 
-/* A block of 16 warps for some columns, a run of rows for each warp: out = beta out + alpha g^T x. */
+/* Blocks of 16 warps, each for some columns; each warp takes a run of rows: out = beta out + alpha g^T x. */
 template <typename T, typename Out> __device__ inline void tail_dweight(const lce_tail_args &a)
 {
     LCE_SHARED(DweightParts<T>, part);
@@ -136,7 +134,7 @@ template <typename T, typename Out> __device__ inline void tail_dweight(const lc
     const float alpha = a.scaled ? a.stats->alpha : 1;
 #pragma unroll
     for (int c = 0; c < most_tail; c++) {
-        __syncthreads(); /* the last class's sums are read */
+        __syncthreads(); /* all sums of the last class were read */
 #pragma unroll
         for (int i = 0; i < count; i++)
             part[warp][lane * count + i] = sum[c][i];

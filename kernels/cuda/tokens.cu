@@ -1,6 +1,6 @@
 /*
- * tokens.cu - what is done before, between and after the products: counting and compacting tokens, moving
- * rows, column sums for the bias, the last roundings, the sum of the losses.  All sums have a fixed order.
+ * tokens.cu - the work before, between and after the products: counting and compacting tokens, moving rows,
+ * column sums for the bias, the final roundings, the sum of the losses.  All sums have a fixed order.
  */
 #include <math_constants.h>
 
@@ -21,7 +21,7 @@ __device__ inline int state_of(const lce_labels &l, int64_t label)
     return label >= 0 && label < l.vocab ? LCE_COUNTED : LCE_INVALID;
 }
 
-/* Where this thread stands among the block's threads with VOTE; *ALL is how many have it. */
+/* The number of threads with VOTE before this one in the block; *ALL is the number of all. */
 __device__ inline int rank_in_block(bool vote, int *all)
 {
     LCE_SHARED(PerWarp<int>, counts);
@@ -39,7 +39,7 @@ __device__ inline int rank_in_block(bool vote, int *all)
     return before + __popc(votes & ((1u << lane) - 1));
 }
 
-/* One token: its state, its place; returns its weight. */
+/* Finds the state and the place of one token; returns its weight. */
 __device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t label, int state,
                                int64_t rank, int32_t *flags)
 {
@@ -65,7 +65,7 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
 {
     lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta};
     const double upstream = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
-    if (counted == 0) /* all of g is 0, and a factor of 1 / 0 would make NaN of it */
+    if (counted == 0) /* g is 0 everywhere, and a factor of 1 / 0 would turn it into NaN */
         return s;
     const double over_weights = a.reduction == 0 ? 1 / weights : 1,
                  over_count = a.reduction == 0 ? 1.0 / counted : 1;
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
         *a.stats = lce::stats_of(a, weights, all_weights, counted);
 }
 
-/* Row r of `to` is row index[r] of `from`; zeros where that is -1. */
+/* Copies row index[r] of `from` to row r of `to`; zeros if the index is -1. */
 extern "C" __global__ void lce_gather(const lce_rows_args a)
 {
     const int32_t row = a.index[blockIdx.x];
@@ -130,7 +130,7 @@ extern "C" __global__ void lce_gather(const lce_rows_args a)
     const uint16_t *from =
         reinterpret_cast<const uint16_t *>(static_cast<const char *>(a.from) + row * a.from_stride);
     int64_t done = 0;
-    if (a.to_stride % 16 == 0 && a.from_stride % 16 == 0) { /* both begin at such an address */
+    if (a.to_stride % 16 == 0 && a.from_stride % 16 == 0) { /* all rows are aligned to 16 bytes */
         done = a.width / 8;
         for (int64_t i = threadIdx.x; i < done; i += blockDim.x)
             reinterpret_cast<uint4 *>(to)[i] =
@@ -141,7 +141,7 @@ extern "C" __global__ void lce_gather(const lce_rows_args a)
         to[i] = row < 0 ? 0 : from[i];
 }
 
-/* Row index[r] of `to` is row r of `from`. */
+/* Copies row r of `from` to row index[r] of `to`. */
 extern "C" __global__ void lce_scatter(const lce_rows_args a)
 {
     const int32_t row = a.index[blockIdx.x];
@@ -152,7 +152,7 @@ extern "C" __global__ void lce_scatter(const lce_rows_args a)
         to[i] = from[i];
 }
 
-/* One block of 1024: the losses of all tokens, already divided where that is to be. */
+/* Adds up the losses of all tokens, which are already divided for the mean; one block of 1024. */
 extern "C" __global__ void __launch_bounds__(1024) lce_reduce(const lce_reduce_args a)
 {
     double sum = 0;
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(1024) lce_reduce(const lce_reduce_a
         *a.loss = a.mean && a.stats->counted == 0 ? CUDART_NAN_F : static_cast<float>(sum);
 }
 
-template <typename T> __device__ void settle(const lce_settle_args &a)
+template <typename T> __device__ void blank(const lce_blank_args &a)
 {
     const int state = a.state[blockIdx.x];
     if (state == LCE_COUNTED || (state == LCE_IGNORED && !a.zero_ignored))
@@ -174,7 +174,7 @@ template <typename T> __device__ void settle(const lce_settle_args &a)
         row[h] = value;
 }
 
-/* A thread a column, rows in order. */
+/* One thread per column adds up the rows, in order. */
 template <typename T> __device__ void column_sum(const lce_sum_args &a)
 {
     const int32_t c = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -207,9 +207,9 @@ template <typename T> __device__ void store(const lce_store_args &a)
 }
 
 #define KERNELS(type, T)                                                                                     \
-    extern "C" __global__ void lce_settle_##type(const lce_settle_args a)                                    \
+    extern "C" __global__ void lce_blank_##type(const lce_blank_args a)                                      \
     {                                                                                                        \
-        settle<T>(a);                                                                                        \
+        blank<T>(a);                                                                                         \
     }                                                                                                        \
     extern "C" __global__ void lce_column_sum_##type(const lce_sum_args a)                                   \
     {                                                                                                        \

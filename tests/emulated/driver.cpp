@@ -164,7 +164,7 @@ static void (*caller(const char *name))(const void *)
     } rows[] = {
         {"lce_softmax", call<lce_softmax_args>}, {"lce_prepare", call<lce_prepare_args>},
         {"lce_gather", call<lce_rows_args>},     {"lce_scatter", call<lce_rows_args>},
-        {"lce_reduce", call<lce_reduce_args>},   {"lce_settle", call<lce_settle_args>},
+        {"lce_reduce", call<lce_reduce_args>},   {"lce_blank", call<lce_blank_args>},
         {"lce_column_sum", call<lce_sum_args>},  {"lce_store", call<lce_store_args>},
         {"lce_naive", call<lce_naive_args>},     {"lce_slab", call<lce_slab_args>},
         {"lce_tail", call<lce_tail_args>},
