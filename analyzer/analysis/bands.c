@@ -59,7 +59,7 @@ static void add_band(struct band **bands, size_t *n, int64_t from, int64_t to, i
         *PUSH(*bands, *n) = (struct band){from, to, phase};
 }
 
-/* Index into OPEN (ranges in the order of their pushes) of the one that names the phase. */
+/* The index in OPEN (ranges in the order of their pushes) of the range that determines the phase. */
 static size_t telling(const struct trace_range *ranges, const size_t *open, size_t depth)
 {
     size_t best = depth - 1;
@@ -95,8 +95,8 @@ struct band *bands_flatten(const struct trace_range *ranges, size_t n, int64_t f
     return bands;
 }
 
-/* The phase that the bands from *I on give to column X: 0 none, of several that of the column's greatest
- * value or, where that lies between bands, the longest.  *I moves on. */
+/* The phase that the bands from *I on give to column X; 0: none.  Of several phases it is the one at the
+ * column's greatest value or, if that lies between bands, the longest.  Advances *I. */
 static int phase_of_column(const struct band *bands, size_t n, size_t *i, const struct columns *c, size_t x,
                            size_t *mixed)
 {
@@ -121,9 +121,9 @@ static int phase_of_column(const struct band *bands, size_t n, size_t *i, const 
     return at_peak ? at_peak : phase;
 }
 
-/* Columns beyond the ranges' reach get the phases of their own events, and a column without an event that of
- * its neighbours where both name the same. */
-static void ask_events(int *phases, const bool *ranged, const struct columns *c)
+/* Columns without a range get the phases of their own events; a column without an event gets its neighbours'
+ * phase if both have the same. */
+static void use_events(int *phases, const bool *ranged, const struct columns *c)
 {
     int before = c->before;
     size_t from = 0; /* columns since the last event */
@@ -139,7 +139,7 @@ static void ask_events(int *phases, const bool *ranged, const struct columns *c)
         for (size_t k = from; k < x && !ranged[x] && before > 0 && at->first_phase == before; k++)
             phases[k] = before;
         if (!ranged[x])
-            phases[x] = at->told;
+            phases[x] = at->named;
         before = ranged[x] ? 0 : at->last_phase;
         from = x + 1;
     }
@@ -166,7 +166,7 @@ struct band *bands_fit(const struct band *bands, size_t n, const struct columns 
         phases[x] = phase_of_column(bands, n, &i, c, x, mixed);
         ranged[x] = phases[x] > 0;
     }
-    ask_events(phases, ranged, c);
+    use_events(phases, ranged, c);
     struct band *fitted = join_columns(phases, c, count);
     free(phases);
     free(ranged);

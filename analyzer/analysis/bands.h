@@ -1,14 +1,15 @@
 /*
- * bands.h - which phase to colour when: ranges flattened into bands, then fitted to a picture's columns.
+ * bands.h - the phases of a plot over time: flattens ranges into bands, then fits these to a picture's
+ * columns.
  *
  *      ranges (nested, of several threads)  -->  bands, side by side
  *      --> bands of whole columns; in a column with several phases, the phase of its greatest allocated value
  *
- * Which range tells, where several are open: one of the thread that opened a range last, as long as it has
- * one open, else of the thread that did before it; of that thread's a marker before NVTX before an automatic
- * one, and of those the innermost.  A phase ends with its range.  Events tell the phase only where no range
- * is open: that of a thread (backward under plain LD_PRELOAD), from its first event to its last one in a row.
- * Phase 0 (none) is a gap.
+ * If several ranges are open, the phase is that of the thread that opened a range last, as long as it has
+ * one open, else of the thread that did so before it.  Of that thread's ranges markers come before NVTX
+ * before automatic ones, and the innermost before the others.  A phase ends with its range.  Where no range
+ * is open the events' own phases are used (backward under plain LD_PRELOAD), from the first to the last of a
+ * run of events with the same phase.  Phase 0 (none) is a gap.
  */
 #ifndef VS_ANALYSIS_BANDS_H
 #define VS_ANALYSIS_BANDS_H

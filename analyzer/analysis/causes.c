@@ -7,14 +7,14 @@
 #include "holders.h"
 #include "trace/journal/journal.h"
 
-#define LEAST_SHARE 20 /* of the peak: less than one in so many is no cause */
+#define LEAST_SHARE 20 /* bytes below 1 / LEAST_SHARE of the peak are no cause */
 
 static bool is(const char *a, const char *b)
 {
     return a && strcmp(a, b) == 0;
 }
 
-/* Sizes of a damaged file may be any number. */
+/* Saturates, because a damaged file may contain any sizes. */
 static int64_t add(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -28,7 +28,7 @@ static int64_t if_large(int64_t bytes, int64_t peak)
 
 /* ---- logits ---- */
 
-/* The line that made the most of what was born in PHASE. */
+/* The line of the program that made most of the bytes born in PHASE. */
 static const char *greatest_line(const struct peak_facts *p, const char *phase)
 {
     struct trace_live *born = NULL;
@@ -113,9 +113,9 @@ static void find_temporaries(struct causes *c, const struct peak_facts *p, const
     c->temporaries = if_large(bytes, p->bytes);
 }
 
-/* ---- what backward left ---- */
+/* ---- memory left by backward ---- */
 
-/* Without what each backward adds to: that is a leak's. */
+/* Excludes memory that grows with each backward, which counts as a leak. */
 static void find_left(struct causes *c, const struct peak_facts *p, const struct trace_step_memory *m,
                       const struct growth *g, int backward)
 {
@@ -138,7 +138,8 @@ struct causes causes_of(const struct peak_facts *peak, const struct trace_step_m
     return c;
 }
 
-/* Their names are the same in every version that has them: _multi_tensor_adam, _multi_tensor_sgd. */
+/* These functions have had the same names in all versions of PyTorch: _multi_tensor_adam,
+ * _multi_tensor_sgd. */
 int causes_foreach(const struct trace_frame *frames, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,15 +1,16 @@
 /*
- * causes.h - what made a device's peak: the figures behind the sentences on the first screen of a report.
+ * causes.h - the causes of a device's peak: the figures behind the sentences on the first screen of a
+ * report.
  *
- *      logits        what lived at the peak and was born in logits, where the peak is theirs: without them it
- *                    is lower (savings.h)
- *      temporaries   what lived at a peak in optimizer, and this optimizer step makes and frees itself; by
- *                    call stack, as PyTorch's foreach implementations are known by their names
- *      left          what lived at a peak outside of optimizer, and backward made before the peak's step:
- *                    gradients, where the program keeps them while it computes the next loss
+ *      logits        bytes that were born in logits and lived at the peak, if the peak would be lower
+ *                    without them (savings.h)
+ *      temporaries   bytes that lived at a peak in optimizer and that this optimizer step both makes and
+ *                    frees; by call stack, as PyTorch's foreach implementations are known by their names
+ *      left          bytes that lived at a peak outside of optimizer and that backward made before the peak's
+ *                    step: gradients, if the program keeps them while it computes the next loss
  *
- * All are measured, and none is guessed from sizes.  What is less than a twentieth of the peak made no peak,
- * and is 0 here.  What grows from step to step (growth.h) is not counted as left.
+ * All are measured, and none is guessed from sizes.  A figure below a twentieth of the peak did not cause
+ * it, and is 0 here.  Memory that grows from step to step (growth.h) is not counted as left.
  */
 #ifndef VS_ANALYSIS_CAUSES_H
 #define VS_ANALYSIS_CAUSES_H
@@ -22,8 +23,8 @@ struct cause_stack {
 };
 
 struct causes {
-    int64_t logits, temporaries, left; /* bytes at the peak; 0: no cause of it */
-    const char *logits_line;           /* the line that made the most of them; NULL: none is known */
+    int64_t logits, temporaries, left; /* bytes at the peak; 0: not a cause of it */
+    const char *logits_line;           /* the line that made most of the logits; NULL: unknown */
     struct cause_stack *stacks;        /* of the temporaries, the most bytes first */
     size_t stack_count;
     int64_t foreach_bytes; /* of the temporaries, PyTorch's foreach implementations made; set by */
@@ -33,7 +34,7 @@ struct causes {
 struct peak_facts { /* of a device */
     int64_t seq, bytes;
     const char *phase;             /* then; NULL unknown */
-    const struct trace_live *live; /* what lived */
+    const struct trace_live *live; /* what lived at the peak */
     size_t live_count;
     int64_t left; /* of it, born in backward before the peak's step; UNKNOWN: no steps */
 };
@@ -41,7 +42,8 @@ struct peak_facts { /* of a device */
 /* NAMES: by phase id, N of them. */
 struct causes causes_of(const struct peak_facts *peak, const struct trace_step_memory *m,
                         const struct savings *s, const struct growth *g, const char *const *names, size_t n);
-/* Which of N frames is one of PyTorch's foreach implementations of an optimizer; -1 none. */
+/* The index of the first of N frames that is one of PyTorch's foreach implementations of an optimizer; -1:
+ * none. */
 int causes_foreach(const struct trace_frame *frames, size_t n);
 void causes_free(struct causes *c);
 

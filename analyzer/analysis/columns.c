@@ -50,20 +50,20 @@ static void take_last(struct column *to, const struct trace_point *p)
     to->reserved_last = p->reserved_last;
 }
 
-/* The phases that the points themselves name: what bands are made of where no range says more. */
+/* Notes the phases of the points themselves, which colour the columns where no range is open. */
 static void take_phase(struct column *to, const struct trace_point *p)
 {
     if (!to->any || p->t < to->t_first) {
         to->t_first = p->t;
         to->first_phase = p->phase;
     }
-    if (p->phase > 0 && (!to->told || p->allocated_max > to->told_max)) {
-        to->told = p->phase;
-        to->told_max = p->allocated_max;
+    if (p->phase > 0 && (!to->named || p->allocated_max > to->named_max)) {
+        to->named = p->phase;
+        to->named_max = p->allocated_max;
     }
 }
 
-/* What P says about one column: extremes that are known to lie there. */
+/* Adds P, whose extremes are known to lie in this column. */
 static void merge(struct column *to, const struct trace_point *p)
 {
     take_max(to, p->allocated_max, p->t_max, p->phase);
@@ -83,7 +83,7 @@ static void widen(int64_t band[2], bool first, int64_t least, int64_t most)
     band[1] = first || most > band[1] ? most : band[1];
 }
 
-/* P is folded: which of the columns it lies in is all that is known of its phases. */
+/* P is a folded stretch: of its phases only the columns that it covers are known. */
 static void add_folded(struct columns *c, const struct trace_point *p, size_t first, size_t last)
 {
     for (size_t i = first; i <= last; i++) {
@@ -115,7 +115,7 @@ void columns_add(void *context, const struct trace_point *p)
         merge(&c->at[first], p);
         return;
     }
-    /* a stretch over several columns: of it only the maximum and the end have a known place */
+    /* of a stretch over several columns only the places of the maximum and the end are known */
     struct trace_point peak = *p, end = *p;
     peak.t = peak.t_last = p->t_max;
     peak.allocated_min = peak.allocated_last = p->allocated_max;
@@ -133,8 +133,8 @@ void columns_add(void *context, const struct trace_point *p)
     }
 }
 
-/* The extremes of folded stretches lie somewhere in the column or beyond it, those of its own points in it.
- */
+/* Merges the extremes of folded stretches, which may lie in another column, into the
+ * column's own. */
 static void show_band(struct column *at)
 {
     const int64_t *allocated = at->band_allocated, *reserved = at->band_reserved;
@@ -151,10 +151,11 @@ static void show_band(struct column *at)
         at->reserved_min = reserved[0];
 }
 
-/* LEFT, what the column before ends with, holds here from the left edge until the first point. */
+/* LEFT, the value at the end of the column before, holds from this column's left edge until its first
+ * point. */
 static void carry_in(struct column *at, struct trace_point left)
 {
-    left.t_last = at->any ? INT64_MIN : left.t; /* older than any */
+    left.t_last = at->any ? INT64_MIN : left.t; /* before every point */
     bool any = at->any;
     merge(at, &left);
     at->any = any;
@@ -173,7 +174,7 @@ void columns_finish(struct columns *c, const struct trace_point *before)
             at->reserved_last = reserved;
             at->last_phase = phase;
         }
-        if (at->band) /* one value of many: the band holds it */
+        if (at->band) /* the band covers this value */
             show_band(at);
         else
             carry_in(at, (struct trace_point){t, t, t, allocated, allocated, allocated, reserved, reserved,

@@ -1,13 +1,13 @@
 /*
- * columns.h - a curve squeezed into the columns of a picture without hiding a peak.
+ * columns.h - reduces a curve to the columns of a picture without hiding a peak.
  *
- * Each column keeps the least and the greatest value that the curve takes inside it, the value carried in
- * from the left included, so the greatest column equals the curve's maximum whatever the width.  Points may
- * come in any order and more than once.
+ * Each column keeps the minimum and the maximum of the curve inside it, including the value carried in from
+ * the left, so the greatest column equals the curve's maximum at any width.  Points may come in any order
+ * and more than once.
  *
- * Of a folded stretch that covers several columns the extremes are known, and the moment of its greatest
- * value.  Each of these columns shows the least and the greatest that the curve can have been there, and says
- * so (band).
+ * If a folded stretch covers several columns only its extremes and the time of its maximum are known.  Each
+ * of these columns then shows the least and the greatest value that the curve can have had there, and is
+ * marked (band).
  */
 #ifndef VS_ANALYSIS_COLUMNS_H
 #define VS_ANALYSIS_COLUMNS_H
@@ -20,13 +20,12 @@ struct column {
     int64_t t_max;               /* of the greatest allocated */
     int phase;                   /* there */
     int first_phase, last_phase; /* of the first and the last point that fell into it */
-    int told;                    /* phase of the greatest point with one; 0 none */
+    int named;                   /* phase of the greatest point that has one; 0: none */
     int64_t t_first;             /* of the first point */
-    int64_t told_max;
+    int64_t named_max;
     bool any;    /* a point fell into it */
     bool folded; /* part of a folded stretch is in it */
-    bool band;   /* and reaches beyond it: that it goes from the least to the greatest of these is all that is
-                    known */
+    bool band;   /* and reaches beyond it: only these bounds are known */
     int64_t band_allocated[2], band_reserved[2];
     int64_t band_t; /* of band_allocated[1] */
     int band_phase;
@@ -43,7 +42,7 @@ void columns_init(struct columns *c, int64_t from, int64_t to, size_t n);
 void columns_free(struct columns *c);
 /* A trace_visit: CONTEXT is the struct columns. */
 void columns_add(void *context, const struct trace_point *p);
-/* Carries values to the right; BEFORE are the totals at `from`.  Call once, after the last point. */
+/* Carries values to the right; BEFORE has the totals at `from`.  Call it once, after the last point. */
 void columns_finish(struct columns *c, const struct trace_point *before);
 
 /* Column of moment T, clamped; left edge of column I (I = n: the right end). */

@@ -20,7 +20,7 @@ void compare_add(struct comparison *c, enum compare_side side, const char *name,
         *row = (struct compared){xstrdup(name), {UNKNOWN, UNKNOWN}};
     }
     bool first = row->value[side] == UNKNOWN || value == UNKNOWN;
-    /* unsigned: a damaged file may hold any numbers, and their sum must not trap */
+    /* unsigned, because the numbers of a damaged file may overflow */
     row->value[side] = first ? value : (int64_t)((uint64_t)row->value[side] + (uint64_t)value);
 }
 

@@ -1,5 +1,5 @@
 /*
- * compare.h - two runs side by side: rows that belong together by their name, and devices by what they are.
+ * compare.h - two runs side by side: matches rows by their names, and devices by their numbers.
  *
  *      A: logits 16, forward 3        name       a    b
  *      B: forward 3, backward 1  -->  logits    16    -     only in A: b is UNKNOWN
@@ -23,21 +23,21 @@ struct comparison {
     size_t count;
 };
 
-/* Adds VALUE to the row called NAME, which is made where there is none. */
+/* Adds VALUE to the row called NAME, which is created if needed. */
 void compare_add(struct comparison *c, enum compare_side side, const char *name, int64_t value);
 /* The value of SIDE in the row called NAME; UNKNOWN. */
 int64_t compare_find(const struct comparison *c, enum compare_side side, const char *name);
-/* The greatest change first, what is not there counting as nothing. */
+/* Sorts by change, the greatest first; a missing value counts as 0. */
 void compare_sort(struct comparison *c);
 void compare_free(struct comparison *c);
 
-/* b - a; UNKNOWN where one of them is. */
+/* b - a; UNKNOWN if one of them is. */
 int64_t compare_change(int64_t a, int64_t b);
 
-/* |b - a| of what is known */
+/* |b - a|; a missing value counts as 0 */
 int64_t compare_distance(int64_t a, int64_t b);
 
-/* Which device of A stands beside which of B: the same number, or the only one of each. */
+/* A pair of devices of A and B: with the same number, or the only ones. */
 struct compared_devices {
     int64_t a, b; /* numbers; UNKNOWN: it has none */
 };

@@ -17,8 +17,7 @@ bool growth_window(size_t n, struct growth_window *w)
     return true;
 }
 
-/* A damaged file may hold numbers that no memory has: what they add up to is then looked at, and must not
- * trap. */
+/* Saturates, because the numbers of a damaged file may overflow. */
 static int64_t add(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -69,7 +68,7 @@ static int64_t window_steps(const struct growth_window *w)
     return (int64_t)(w->end[GROWTH_QUARTERS] - w->end[0]);
 }
 
-/* The births of S by quarters; their sum. */
+/* Sums the births of S by quarters; returns the total. */
 static int64_t quarters_of(const struct growth_window *w, const struct stretch *s, int64_t *quarters)
 {
     int64_t sum = 0;
@@ -84,7 +83,7 @@ static int64_t quarters_of(const struct growth_window *w, const struct stretch *
     return sum;
 }
 
-/* How many steps of the window made something of S, whose births are in order of steps. */
+/* The number of steps in the window with births of S, which are in order of steps. */
 static size_t steps_with(const struct growth_window *w, const struct stretch *s)
 {
     size_t n = 0;
@@ -118,7 +117,7 @@ static size_t first_in_window(const struct growth_window *w, const struct stretc
     return i;
 }
 
-/* The most steps from one that made something of S to the next, in the window. */
+/* The longest distance in steps between two successive births of S in the window. */
 static int64_t longest_pause(const struct growth_window *w, const struct stretch *s)
 {
     int64_t last = (int64_t)w->end[0], most = 1;
@@ -127,7 +126,7 @@ static int64_t longest_pause(const struct growth_window *w, const struct stretch
     return most;
 }
 
-/* Since which step S grows, whose births are in order of steps. */
+/* The step since which S grows; its births are in order of steps. */
 static int64_t since_step(const struct growth_window *w, const struct stretch *s, int64_t bytes)
 {
     size_t first = first_in_window(w, s), i = first;
@@ -169,7 +168,7 @@ static struct growth_group group_of(const struct growth_window *w, const struct 
     return g;
 }
 
-/* Takes the groups that grow out of the births; how many births are left, at the front. */
+/* Moves the groups that grow out of the births; returns how many births are left, at the front. */
 static size_t take_groups(struct growth *g, const struct growth_window *w, struct trace_birth *births,
                           size_t n, bool sizes, size_t peak_step)
 {
@@ -199,7 +198,8 @@ static int faster(const void *a, const void *b)
     return x->bytes != y->bytes ? compare(y->bytes, x->bytes) : compare(x->phase, y->phase);
 }
 
-/* Whether allocated itself rose: one quarter may hide it, as where a large model is freed. */
+/* Whether allocated itself rose.  One quarter may be an exception, for instance because a large model was
+ * freed. */
 static bool rises(const struct growth *g, const struct growth_window *w, const int64_t *base)
 {
     size_t quarters = 0;

@@ -41,7 +41,7 @@ static int by_bytes(const void *a, const void *b)
     return by_identity(a, b);
 }
 
-/* Sorts by identity, melts equal neighbours, sorts by size. */
+/* Sorts by identity, merges equal neighbours, sorts by size. */
 static size_t melt(struct holder *all, size_t n)
 {
     size_t kept = 0;
@@ -70,7 +70,7 @@ static bool has_stack(const struct trace_live *l)
     return l->stack != UNKNOWN && l->stack != 0;
 }
 
-/* Without a call stack the category says as much as there is to say. */
+/* Without a call stack only the category is known. */
 static void take_category(struct holder *h, const struct trace_live *l)
 {
     if (!has_stack(l)) {
@@ -79,7 +79,7 @@ static void take_category(struct holder *h, const struct trace_live *l)
     }
 }
 
-/* Of a framework's block Python frames are enough by default, and no library is among them. */
+/* By default blocks of a framework have Python frames only, which name no library. */
 static void take_library(struct holder *h, const struct trace_live *l)
 {
     h->owner = l->owner;

@@ -1,9 +1,9 @@
 /*
  * layers.c - see layers.h.
  *
- * Two trees: of the layers as they are (struct place), and of the rows, each of which stands for a set of
- * places at the same depth.  The children of a row are the children of all its places, put together by what
- * they are called.
+ * There are two trees: one of the layers as they are (struct place), and one of the rows, each of which
+ * stands for a set of places at the same depth.  The children of a row are the children of all its places,
+ * merged by name.
  */
 #include "layers.h"
 
@@ -12,7 +12,7 @@
 
 struct place { /* a layer, by its own name */
     char *name;
-    char before; /* '.' or '/', what stood in front of it; 0: outermost */
+    char before; /* the separator in front of it, '.' or '/'; 0: outermost */
     const char *type;
     int64_t own, bytes, count;
     struct place **inside;
@@ -60,12 +60,12 @@ static void place_free(struct place *p)
     free(p->name);
 }
 
-/* ---- what is one row ---- */
+/* ---- merging children ---- */
 
-struct member { /* of the children of a row's places */
+struct member { /* a child of one of a row's places */
     struct place *place;
     size_t stem;         /* letters in front of the number at the end */
-    bool number, folded; /* a number is all that it is called; its number counts for nothing */
+    bool number, folded; /* its name is a number; its number is ignored */
 };
 
 static size_t stem_of(const char *name)
@@ -81,8 +81,8 @@ static const char *kind_of(const struct place *p)
     return p->n ? "" : p->type ? p->type : "";
 }
 
-/* By what they are called without their numbers, the kind of those that are numbers, and how they are called.
- */
+/* Orders by name without the number, then, of numbers, by kind, then by the
+ * whole name. */
 static int by_row(const void *a, const void *b)
 {
     const struct member *x = a, *y = b;
@@ -95,7 +95,7 @@ static int by_row(const void *a, const void *b)
     return order ? order : x->folded && y->folded ? 0 : strcmp(x->place->name, y->place->name);
 }
 
-/* How many names there are among N members that are equal but for their numbers. */
+/* The number of different names among N members that are equal except for their numbers. */
 static size_t names_among(const struct member *m, size_t n)
 {
     size_t names = 0;
@@ -127,7 +127,7 @@ static void fold_numbered(struct member *m, size_t n)
         for (size_t i = from; i < to; i++)
             m[i].folded = fold;
     }
-    for (size_t i = 0; i < n; i++) /* from here on all that counts is whether two are one row */
+    for (size_t i = 0; i < n; i++) /* from here on only merged rows matter */
         if (!m[i].folded)
             m[i].stem = strlen(m[i].place->name);
     qsort(m, n, sizeof *m, by_row);
@@ -150,7 +150,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-struct group { /* a row to be, and the places that it stands for */
+struct group { /* a future row, and the places that it stands for */
     struct layer_row row;
     struct place **places;
     int64_t own;
@@ -187,7 +187,7 @@ static int groups_by_bytes(const void *a, const void *b)
     return by_bytes(&((const struct group *)a)->row, &((const struct group *)b)->row);
 }
 
-/* The rows of what lies in N PLACES, whose name in front of theirs is PREFIX. */
+/* Makes the rows of the children of N PLACES; PREFIX stands in front of their names. */
 static struct group *groups_in(struct place *const *places, size_t n, const char *prefix, size_t *count)
 {
     struct member *m = NULL;
@@ -217,8 +217,8 @@ static void group_free(struct group *g)
     free(g->places);
 }
 
-/* G with the one thing that lies in it, as long as it has nothing of its own; but not several layers with
- * what lies in each of them several times. */
+/* Joins G with its only child as long as G holds nothing by itself; but not several layers with a child that
+ * each of them has several times. */
 static struct group joined(struct group g)
 {
     size_t n = 1;

@@ -6,7 +6,7 @@
 
 enum { ALLOC = 1, PHYS_CREATE = 4, MAP = 7, UNMAP = 8 }; /* op.id */
 
-/* ---- what the framework had to carve from ---- */
+/* ---- the memory that the framework carves blocks from ---- */
 
 struct memory { /* seqs ascend: found by bisection */
     struct trace_managed *made;
@@ -121,7 +121,7 @@ static void gap(struct oom_gaps *g, int64_t size)
     g->largest = size > g->largest ? size : g->largest;
 }
 
-/* Blocks beyond any memory are passed over: the sums then say that something is not known. */
+/* Skips blocks outside any known memory; the sums then show that something is unknown. */
 struct oom_gaps oom_gaps_of(struct trace_span *memory, size_t n, struct trace_span *blocks, size_t m)
 {
     struct oom_gaps g = {0};
@@ -152,15 +152,15 @@ static int64_t or_zero(int64_t n)
     return n == UNKNOWN ? 0 : n;
 }
 
-/* An expandable segment is requested piece by piece: what it needs is what the block needs. */
+/* An expandable segment is requested piece by piece, so the need is that of the block. */
 static int64_t asked_of_driver(const struct trace_oom_kept *o)
 {
     int64_t asked = or_zero(o->asked_driver);
     return asked > o->requested ? asked : o->requested;
 }
 
-/* The driver's figures and ours of one moment.  Of two moments they would not add up: memory that was got or
- * given back between them would be somebody else's. */
+/* Uses the driver's figures and ours only if they are of one moment.  Otherwise memory that was allocated or
+ * freed in between would look like another process's. */
 static void what_else_is_there(const struct trace_oom_kept *o, struct oom_need *n, int64_t total)
 {
     if (n->returned == UNKNOWN || total == UNKNOWN)
@@ -176,8 +176,8 @@ static void what_else_is_there(const struct trace_oom_kept *o, struct oom_need *
     }
 }
 
-/* More was reserved when the driver refused than when the framework gave up.  UNKNOWN where the driver was
- * not asked, or other threads got more meanwhile than was given back. */
+/* The bytes that the framework gave back between the driver's refusal and giving up.  UNKNOWN if no request
+ * reached the driver, or if other threads allocated more meanwhile than was given back. */
 static int64_t returned_of(const struct trace_oom_kept *o)
 {
     if (o->free == UNKNOWN || o->reserved_then == UNKNOWN || o->reserved_then < o->reserved)
@@ -185,7 +185,7 @@ static int64_t returned_of(const struct trace_oom_kept *o)
     return o->reserved_then - o->reserved;
 }
 
-/* What the driver could have given at once. */
+/* The bytes that the driver could have given at once. */
 static int64_t available(const struct trace_oom_kept *o, const struct oom_need *n)
 {
     return o->free + or_zero(n->returned);

@@ -20,11 +20,11 @@ static bool share_device(const struct rank_file *a, const struct rank_file *b)
     return false;
 }
 
-#define SKEW                                                                                                 \
-    INT64_C(10000000000) /* of the hosts' clocks, and of ranks that end before the last one begins           \
-                          */
+/* ns: tolerance for the hosts' clocks, and for ranks that end before the last one begins */
+#define SKEW INT64_C(10000000000)
 
-/* Ranks of a job wait for each other, so they ran at the same time.  Unknown times say nothing against it. */
+/* Whether two files ran at the same time, as ranks of a job do because they wait for each other.  Unknown
+ * times do not exclude it. */
 static bool overlap(const struct rank_file *a, const struct rank_file *b)
 {
     if (a->from_ns == UNKNOWN || b->from_ns == UNKNOWN || a->to_ns == UNKNOWN || b->to_ns == UNKNOWN)
@@ -46,7 +46,7 @@ static bool fits(const struct rank_job *job, const struct rank_file *f)
     return together || !job->ranked;
 }
 
-/* The job that began last is tried first: a rerun beside what an earlier one left. */
+/* Tries the job that began last first, because a rerun may lie beside files of an earlier job. */
 static void add_file(struct rank_job **jobs, size_t *count, const struct rank_file *f)
 {
     size_t i = *count;
@@ -65,7 +65,7 @@ static int by_start(const void *a, const void *b)
         return x->rank == UNKNOWN ? 1 : -1;
     if (x->from_ns != y->from_ns)
         return x->from_ns < y->from_ns ? -1 : 1;
-    return x < y ? -1 : x > y; /* as they were given */
+    return x < y ? -1 : x > y; /* in the order of the arguments */
 }
 
 static int by_rank(const void *a, const void *b)
@@ -121,7 +121,7 @@ void ranks_free_file(struct rank_file *f)
 
 /* ---- who is missing ---- */
 
-#define WORLD_MOST 1000000 /* beyond it the number is no world size */
+#define WORLD_MOST 1000000 /* a larger number is not a world size */
 
 int64_t *ranks_missing(const struct rank_job *job, size_t *n)
 {

@@ -1,10 +1,10 @@
 /*
- * ranks.h - the files of a distributed job beside each other: which belong together, who is missing, who
- * peaked highest, how far the ranks are apart.
+ * ranks.h - compares the files of a distributed job: which files belong together, which ranks are missing,
+ * which rank peaked highest, how much the ranks differ.
  *
  * A directory may hold more than one job.  Files are of one job where their world sizes are equal, they ran
  * at the same time, and no rank comes twice; a rank may have several processes, which then share a device.
- * Files without a rank belong to no job; they stand together.
+ * Files without a rank belong to no job; they form a group of their own.
  */
 #ifndef VS_ANALYSIS_RANKS_H
 #define VS_ANALYSIS_RANKS_H
@@ -20,7 +20,7 @@ struct rank_device {
     int64_t device, allocated, reserved, residual, step_at_peak;
     bool whole_device; /* other processes are in the residual */
     char *uuid, *phase_at_peak;
-    char *line; /* of the program, that holds most of the peak; NULL: none is known, or none was looked for */
+    char *line; /* the program's line that holds most of the peak; NULL: unknown, or not looked up */
     struct rank_phase *phases;
     size_t phase_count;
 };
@@ -29,7 +29,7 @@ struct rank_file { /* texts are owned; NULL: unknown */
     char *label, *path, *host, *command, *state;
     int64_t rank, world_size, pid, steps;
     int64_t from_ns, to_ns; /* wall clock; UNKNOWN where the file doesn't say */
-    bool whole;             /* it is known to hold all of its run */
+    bool whole;             /* the file is known to have its whole run */
     struct rank_device *devices;
     size_t device_count;
 };
@@ -48,28 +48,28 @@ void ranks_free_file(struct rank_file *f);
 
 /* The ranks below the world size that have no file; the caller frees them. */
 int64_t *ranks_missing(const struct rank_job *job, size_t *n);
-/* Whether every rank is there, and whole. */
+/* Whether every rank is there and has its whole run. */
 bool ranks_whole(const struct rank_job *job);
 
-/* One figure over all devices of a job that have it. */
+/* A figure over all devices of a job that have it. */
 enum rank_figure { FIGURE_ALLOCATED, FIGURE_RESERVED, FIGURE_RESIDUAL };
 struct rank_span {
     size_t n;
     int64_t least, mean, most; /* UNKNOWN where n is 0 */
     const struct rank_file *file;
-    const struct rank_device *device; /* that has the most; the first of equals */
+    const struct rank_device *device; /* the one with the most; the first of equals */
 };
 struct rank_span ranks_span(const struct rank_job *job, enum rank_figure figure);
-/* The same within the phase NAME. */
+/* Likewise within the phase NAME. */
 enum rank_phase_figure { PHASE_ALLOCATED, PHASE_RESERVED, PHASE_TIME };
 struct rank_span ranks_phase_span(const struct rank_job *job, const char *name,
                                   enum rank_phase_figure figure);
 
-/* The names of all phases, in the order in which they come; the texts stay the job's. */
+/* The names of all phases, in the order of their first appearance; the texts belong to the job. */
 const char **ranks_phases(const struct rank_job *job, size_t *n);
 
-/* How many hosts there are, and whether devices of one host share a number, as with CUDA_VISIBLE_DEVICES of
- * one device each. */
+/* The number of hosts; and whether different devices of one host have the same number, as happens if
+ * CUDA_VISIBLE_DEVICES gives each process one device. */
 size_t ranks_hosts(const struct rank_job *job);
 bool ranks_need_uuid(const struct rank_job *job);
 

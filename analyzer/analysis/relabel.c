@@ -3,8 +3,8 @@
  *
  *      names of ranges --rules--> phase of each range --bands--> phase of each moment, by thread --> events
  *
- * An event takes the phase of its own thread's ranges, and where none is open that of the thread which leads,
- * as it does while a program is recorded.
+ * An event takes the phase of its own thread's ranges or, if none is open, that of the lead thread, as
+ * during a recording.
  */
 #include "relabel.h"
 
@@ -37,7 +37,7 @@ static void free_rules(struct rules *r)
     *r = (struct rules){0};
 }
 
-/* False with the rule that makes no sense in *BAD. */
+/* False: *BAD gets the invalid rule. */
 static bool read_rules(struct rules *r, const char *text, char **bad)
 {
     char *copy = xstrdup(text), *save = NULL;
@@ -205,7 +205,7 @@ static int relabel(struct trace *t, const struct relabel *r)
     return result ? -1 : 0;
 }
 
-/* Once for a file, however often it is opened. */
+/* Complains once per file, however often it is opened. */
 static void say_which(const struct trace *t)
 {
     static char **said;

@@ -2,11 +2,11 @@
  * relabel.h - other phases and steps for a finished recording: --phases and --steps of the commands that read
  * one.
  *
- * Phases are told by names while a program runs (vramscope run --phases); who thinks of it later has the
- * ranges with their names in the file all the same.  Every range whose name matches a rule is that phase from
- * then on, and every event, peak and picture follows, as if the rule had stood there in the first place;
- * steps end where a range, or a mark, of a name ends.  The file stays as it is: what is changed lies in
- * temporary tables over its own (read/relabel.c).
+ * The rules of `vramscope run --phases` apply while a program runs.  The file has all ranges with their
+ * names, so rules can be applied later as well: every range whose name matches a rule becomes that phase,
+ * and events, peaks and pictures follow, as if the rule had been there during the run.  Likewise steps end
+ * with ranges, or at marks, of a given name.  The file is not changed: temporary tables lie over its own
+ * (read/relabel.c).
  */
 #ifndef VS_ANALYSIS_RELABEL_H
 #define VS_ANALYSIS_RELABEL_H
@@ -16,7 +16,7 @@
 struct relabel {
     const char *phases; /* NAME=PATTERN[,NAME=PATTERN...]; NULL: as recorded */
     const char *steps;  /* PATTERN of the names whose ranges are steps; NULL: as recorded */
-    int64_t process;    /* of a file with several, which one; 0: the first, and a line on stderr says so */
+    int64_t process;    /* of a file with several; 0: the first, with a line on stderr that says so */
 };
 
 #define RELABEL_ROWS(type, member)                                                                           \
@@ -37,9 +37,9 @@ struct relabel {
             "a step is a range of such a name (NVTX)"                                                        \
     }
 
-/* 0, or -1 with *WHY: R makes no sense. */
+/* Checks R; 0, or -1 with the reason in *WHY. */
 int relabel_check(const struct relabel *r, char *why, size_t size);
-/* trace_open_process, and then as R says. */
+/* trace_open_process, and then applies R. */
 int relabel_open(struct trace *t, const char *path, const struct relabel *r);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * residual.c - see residual.h.
  *
- * Costs come in the order of their events.  A context that ends takes with it what was measured in it, a
- * module its own; streams give nothing back when they are destroyed, and so their cost stays.
+ * Costs come in the order of their events.  When a context ends, the costs measured in it end too; when a
+ * module ends, its own cost does.  The cost of a stream stays, because the driver gives nothing back when a
+ * stream is destroyed.
  */
 #include "residual.h"
 
@@ -11,7 +12,7 @@
 
 static int64_t greater(int64_t a, int64_t b)
 {
-    return a > b ? a : b; /* UNKNOWN is the least of all */
+    return a > b ? a : b; /* UNKNOWN is less than every number */
 }
 
 /* ---- costs ---- */
@@ -25,7 +26,7 @@ static enum residual_part part_of(const struct trace_cost *c)
     return parts[c->kind];
 }
 
-/* Whether END ends what C cost. */
+/* Whether END ends the cost C. */
 static bool ends(const struct trace_cost *end, const struct trace_cost *c)
 {
     if (end->kind == COST_CONTEXT_END)
@@ -34,7 +35,7 @@ static bool ends(const struct trace_cost *end, const struct trace_cost *c)
     return end->kind == COST_MODULE_END && c->kind == COST_MODULE && c->address == end->address;
 }
 
-/* What lives at a moment. */
+/* The costs that count at a moment. */
 struct living {
     int64_t parts[RESIDUAL_PARTS];
     int64_t unmeasured;
@@ -65,7 +66,7 @@ static struct living living_at(const struct trace_cost *costs, size_t n, int64_t
             continue;
         contexts += costs[i].kind == COST_CONTEXT;
         l.contexts_measured = l.contexts_measured && (measured || costs[i].kind != COST_CONTEXT);
-        l.unmeasured += !measured && costs[i].kind != COST_CONTEXT; /* that one is inferred */
+        l.unmeasured += !measured && costs[i].kind != COST_CONTEXT; /* the cost of contexts is inferred */
         l.parts[part_of(&costs[i])] += measured ? costs[i].bytes : 0;
     }
     l.contexts_measured = l.contexts_measured && contexts > 0;
@@ -104,16 +105,17 @@ const char *residual_best_source(const struct trace_sample *samples, size_t n)
     return best;
 }
 
-/* Of equal figures the one with more reserved: the other was taken between a driver's call and its event. */
+/* Of samples with equal figures the one with more reserved is right: the other was taken between a driver
+ * call and its event. */
 static bool fuller(const struct trace_sample *s, const struct trace_sample *than)
 {
     return !than || s->driver_used > than->driver_used ||
            (s->driver_used == than->driver_used && s->reserved > than->reserved);
 }
 
-/* What contexts and code took at the first sample, where no hook measured it: all that the sample shows
- * beyond what was reserved or measured then.  UNKNOWN where it was measured, and where the driver uses
- * nothing NOW: the last context has ended. */
+/* The bytes of contexts and code at the first sample, if no hook measured them: everything in the sample
+ * beyond the reserved and measured bytes.  UNKNOWN if they were measured, or if the driver uses nothing NOW
+ * because the last context has ended. */
 static int64_t inferred_at(const struct trace_sample *first, const struct trace_sample *now,
                            const struct trace_cost *costs, size_t n, const struct living *living)
 {

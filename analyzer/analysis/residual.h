@@ -1,20 +1,20 @@
 /*
- * residual.h - what the driver says the process uses beyond what was asked of it: shown, never hidden.
+ * residual.h - the memory that the process uses according to the driver beyond what it requested.
  *
  *      driver used = reserved + residual
  *      residual    = what was measured (contexts, limits, code, streams, graphs, peers)
  *                  + what is inferred (only where no context's cost was measured)
  *                  + unexplained
  *
- * Measured: the recorder asked for the driver's figure before and after a call; the difference is the call's
+ * Measured: the recorder queried the driver's figure before and after a call; the difference is the call's
  * cost (events context_create, module_load, limit, overhead).  It counts while the context, or the module,
- * lives.  Inferred: where nobody could ask in time at a context's creation, what the first sample shows
- * beyond everything else.  Unexplained is always the rest, and may be negative.
+ * lives.  Inferred: if the cost of a context's creation could not be measured, it is what the first sample
+ * shows beyond everything else.  Unexplained is always the rest, and may be negative.
  *
- * Two moments: the one when the device was fullest by the driver's figure, which is what running out of
- * memory is about, and the last.  Every figure of a moment is from one sample.  Only samples of the source
- * that says most are used: of this process alone where it was ever asked, else of the whole device, and then
- * the residual is an upper bound, with other processes in it.
+ * It is computed for two moments: when the device was fullest by the driver's figure, which matters for
+ * running out of memory, and the last.  All figures of a moment are from one sample.  Only samples of the
+ * best source are used: figures of this process alone if there are any, else of the whole device; the
+ * residual is then an upper bound that includes other processes.
  */
 #ifndef VS_ANALYSIS_RESIDUAL_H
 #define VS_ANALYSIS_RESIDUAL_H
@@ -22,7 +22,7 @@
 #include "read/trace.h"
 
 enum residual_part {
-    PART_CONTEXT, /* of contexts that lived then */
+    PART_CONTEXT, /* the contexts that lived then */
     PART_LIMIT,   /* stack, heap, fifo: cuCtxSetLimit */
     PART_CODE,    /* kernels and static data, loaded at first use; the kernels' local memory */
     PART_STREAM,
@@ -43,7 +43,7 @@ struct residual {
     bool whole_device; /* the source counts every process on the device */
     const char *source;
     struct residual_moment fullest, last;
-    int64_t unmeasured;  /* calls whose cost is not known: it is in unexplained */
+    int64_t unmeasured;  /* calls whose cost is unknown, and so part of unexplained */
     int64_t rss, pinned; /* greatest seen in any sample */
 };
 

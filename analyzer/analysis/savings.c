@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A damaged file may hold numbers that no memory has: what they add up to is then looked at, and must not
- * trap.
- */
+/* Saturates, because the numbers of a damaged file
+ * may overflow. */
 static int64_t add(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -19,8 +18,8 @@ static int64_t sub(int64_t a, int64_t b)
 
 struct replay {
     const struct trace_step_memory *m;
-    int everything; /* phase of which all memory is left out, wherever it is freed; -1 none */
-    int temporary;  /* phase of which only the memory is left out that it both makes and frees; -1 none */
+    int everything; /* phase whose memory is left out entirely; -1: none */
+    int temporary;  /* phase of which only memory that it both makes and frees is left out; -1: none */
 };
 
 static int phase_id(const char *name, const char *const *names, size_t n)
@@ -61,7 +60,7 @@ static int by_seq(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* The moments at which the phase's own memory grows or falls, in order. */
+/* The changes of the phase's own memory, in order of time. */
 static struct edge *own_edges(const struct replay *r, size_t *n)
 {
     struct edge *edges = NULL;
@@ -103,7 +102,7 @@ static void find_floor(struct savings *s, const struct replay *r, const char *co
     free(edges);
 }
 
-/* The bytes that were there at the step's start and are not freed in it. */
+/* The bytes that live at the step's start and are not freed in it. */
 static int64_t static_bytes(const struct trace_step_memory *m)
 {
     int64_t bytes = m->before;
@@ -137,14 +136,14 @@ static bool has_phase(const struct trace_step_memory *m, int phase)
     return false;
 }
 
-/* Whether what lives at the peak may be logits that are in no phase of their own. */
+/* Whether the memory at the peak may contain logits that have no phase of their own. */
 static bool may_hide_logits(const struct trace_step_memory *m, int logits, const char *phase)
 {
     bool theirs = !phase || !strcmp(phase, "none") || !strcmp(phase, "forward") || !strcmp(phase, "backward");
     return theirs && !(logits > 0 && has_phase(m, logits));
 }
 
-/* Whose own memory is taken away, by the rules at the head of savings.h. */
+/* Chooses the phases whose own memory is left out, by the rules at the head of savings.h. */
 static struct replay own_memory(const struct trace_step_memory *m, int phase, int logits, int backward)
 {
     bool is_loss = logits > 0 && has_phase(m, logits) && (phase == logits || phase == backward);
@@ -152,13 +151,13 @@ static struct replay own_memory(const struct trace_step_memory *m, int phase, in
                    : (struct replay){m, .everything = -1, .temporary = phase};
 }
 
-/* NULL where static memory is known, and set; else why it is not. */
+/* Sets static memory and returns NULL, or returns why it is not known. */
 static const char *find_static(struct savings *s, const struct trace_step_memory *m)
 {
     if (!gives_back(m))
         return "the peak's step gives nothing back: what a pool keeps tells nothing of its use";
     s->static_bytes = static_bytes(m);
-    /* frees of what was never seen made would leave more than ever was there */
+    /* frees of unrecorded allocations would give more than there ever was */
     s->known = s->static_bytes >= 0 && s->static_bytes <= least(m) && s->static_bytes <= s->peak;
     return s->known ? NULL : "the peak's step frees what was never seen allocated";
 }
@@ -180,13 +179,13 @@ struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const
         return s;
     if (uncalled != UNKNOWN && may_hide_logits(m, logits, phase))
         s.uncalled_classes = uncalled;
-    if (at_peak < 0 || s.uncalled_classes != UNKNOWN) /* it cannot be said what is the phase's own */
+    if (at_peak < 0 || s.uncalled_classes != UNKNOWN) /* the phase's own memory cannot be determined */
         return s;
 
     struct replay r = own_memory(m, at_peak, logits, phase_id("backward", names, n));
     bool is_loss = r.everything >= 0;
     find_floor(&s, &r, names, n);
-    if (s.floor < s.static_bytes || s.floor > peak) /* a damaged file's */
+    if (s.floor < s.static_bytes || s.floor > peak) /* only in a damaged file */
         s.floor = UNKNOWN;
     s.phases[0] = names[is_loss ? logits : at_peak];
     s.phases[1] = is_loss && r.temporary > 0 && has_phase(m, r.temporary) ? names[r.temporary] : NULL;

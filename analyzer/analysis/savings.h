@@ -1,5 +1,5 @@
 /*
- * savings.h - what would lower a device's peak, and by how much at most: bounds, from the recording alone.
+ * savings.h - bounds on how far a device's peak could be lowered, computed from the recording alone.
  *
  *      peak        |        ____
  *                  |   ____|    |      own: what the phase at the peak holds for itself
@@ -8,21 +8,24 @@
  *      static      |__|_________|__|__ what was there before the step and still is after it
  *                     <-- step -->
  *
- * The step is the one that the peak lies in.  Static are the allocations made before it and not freed in it:
- * weights, optimizer states, whatever stays.  Nothing that one step makes can lower the peak below them.
+ * The step is the one that the peak lies in.  Static memory is what was allocated before the step and is not
+ * freed in it: weights, optimizer states and other memory that stays.  No change of one step's work can
+ * lower the peak below it.
  *
- * Own is taken away in thought, and the step replayed: the floor is the peak that is left.
- *   - The phase logits: everything made in it that does not stay, also the step before's that the program
- *     still held.  Its gradient is made in backward, so what backward makes and frees itself goes with it.
- *     Both where the peak is in logits, or in backward of a step that has the phase.
- *   - Any other phase: what it makes and frees itself.
+ * The step is replayed without the phase's own memory, which is defined below: the peak of the replay is the
+ * floor.
+ *   - Of logits: everything that is made in the phase and does not stay, including the previous step's logits
+ * if the program still holds them.  The gradient of the logits is made in backward, so what backward both
+ * makes and frees is left out too.  This applies if the peak is in logits, or in backward of a step with that
+ * phase.
+ *   - Of any other phase: what it both makes and frees.
  * A change of that phase alone leaves the rest where it is, so the peak cannot fall below the floor.
  *
- * No floor is known where an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss)
- * and the step has no logits: then what they take lies in forward or backward, and is no phase's own.
+ * There is no floor if an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss) and
+ * the step has no logits: their memory is then part of forward or backward.
  *
- * Not known, and then it is said why, where no steps are known, where the peak lies outside of them, where
- * events are missing, and where a step gives nothing back (a pool that nobody reports hides what it is used
+ * Nothing is known, and the reason is given, if there are no steps, if the peak lies outside of steps, if
+ * events are missing, or if a step frees nothing (a pool that reports nothing hides what its memory is used
  * for).
  */
 #ifndef VS_ANALYSIS_SAVINGS_H
@@ -32,13 +35,14 @@
 
 struct savings {
     bool known;
-    const char *why; /* not known: why; NULL: there is nothing to say anything about */
+    const char *why; /* if nothing is known: the reason; NULL: there is no memory to speak of */
     int64_t step, peak, static_bytes;
-    const char *phases[2]; /* whose own memory was taken away; [0] NULL: the phase is not known */
-    int64_t left_bytes;    /* of static_bytes: left by earlier steps, each more (analysis/growth.h) */
+    const char *phases[2]; /* whose own memory was left out; [0] NULL: the phase is unknown */
+    int64_t left_bytes;    /* of static_bytes: memory that grows from step to step (analysis/growth.h) */
     int64_t floor;         /* the peak without it; UNKNOWN */
     const char *floor_phase;
-    int64_t uncalled_classes; /* of that output layer; UNKNOWN: it was called, or there is none */
+    int64_t uncalled_classes; /* vocabulary of an output layer that was not seen; UNKNOWN: it was seen, or
+                                 there is none */
 };
 
 /* PHASE: the one at the peak.  NAMES: by phase id, N of them.  UNCALLED: trace.uncalled_classes. */

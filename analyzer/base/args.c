@@ -34,7 +34,7 @@ static size_t distance(const char *a, const char *b)
 const char *args_nearest(const char *word, const char *const *names)
 {
     const char *best = NULL;
-    size_t least = strlen(word) / 3 + 2; /* two typing errors, more in long words */
+    size_t least = strlen(word) / 3 + 2; /* allows two typing errors, more in long words */
     for (; *names; names++) {
         size_t d = distance(word, *names);
         if (d < least) {

@@ -1,11 +1,11 @@
 /*
- * args.h - one table per command says which options it takes; parsing and --help are made from it.
+ * args.h - each command has one table of its options, from which parsing and --help follow.
  *
  *      static const struct option_row rows[] = {
  *          {"output", 'o', "FILE", ARG_TEXT, offsetof(struct my, output), "write FILE"}, {0}};
  *
  * Options may stand before and after operands, "--" ends them, long ones may be given as --name=value or
- * --name value. An unknown one is a line that names the nearest, exit 2.
+ * --name value. For an unknown option a line names the nearest one, and the exit status is 2.
  */
 #ifndef VS_BASE_ARGS_H
 #define VS_BASE_ARGS_H
@@ -24,7 +24,7 @@ enum arg_kind {
 struct option_row {
     const char *name;
     char letter;
-    const char *value; /* what the value is called in --help; NULL for flags */
+    const char *value; /* the name of the value in --help; NULL for flags */
     enum arg_kind kind;
     size_t offset; /* into the command's struct of options */
     const char *help;
@@ -35,14 +35,14 @@ struct command_help {
     const char *synopsis; /* "[options] FILE...|DIR" */
     const char *about;    /* paragraphs */
     const struct option_row *rows;
-    bool stop_at_operand; /* what follows the first operand belongs to another program (run) */
+    bool stop_at_operand; /* the arguments after the first operand belong to another program (run) */
 };
 
 /* Fills OPTIONS, moves the operands to *OPERANDS (a slice of argv) and returns their number; -1 = --help was
- * printed (exit 0), -2 = a bad option, already said (exit 2). */
+ * printed (exit 0), -2 = a bad option, which was reported (exit 2). */
 int args_parse(const struct command_help *help, int argc, char **argv, void *options, char ***operands);
 
-/* The nearest of NAMES (NULL-terminated) to WORD, or NULL where nothing is near. */
+/* The nearest of NAMES (NULL-terminated) to WORD; NULL: none is near. */
 const char *args_nearest(const char *word, const char *const *names);
 
 #endif

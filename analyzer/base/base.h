@@ -1,7 +1,8 @@
 /*
- * base.h - what every file of the analyzer uses: memory that can't fail, one-line errors, growing arrays.
+ * base.h - used by every file of the analyzer: memory that can't fail, one-line errors, growing arrays.
  *
- * The analyzer is a program of its own, not a guest in someone's process: it may exit when memory runs out.
+ * The analyzer is a program of its own, not a library in a host process, so it may exit when memory runs
+ * out.
  */
 #ifndef VS_BASE_BASE_H
 #define VS_BASE_BASE_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNKNOWN INT64_MIN /* a number that the recording does not know: shown as "unknown", null in JSON */
+#define UNKNOWN INT64_MIN /* an unknown number: shown as "unknown", null in JSON */
 
 /* "vramscope: MESSAGE\n" on stderr.  Says what, where and what to do.  Returns 2, the exit status of bad
  * input. */
@@ -21,7 +22,8 @@ void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *text);
 char *xformat(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Makes room for one more element of SIZE bytes in *ITEMS, which holds N; capacity doubles at powers of two.
+/* Makes room for one more element of SIZE bytes in ITEMS, which has N; the capacity doubles at powers of
+ * two.
  */
 void *grow(void *items, size_t n, size_t size);
 #define PUSH(array, n) (array = grow(array, n, sizeof *(array)), &(array)[(n)++])

@@ -3,16 +3,15 @@
  * the table of them.
  *
  * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage, bad
- * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or nobody can
- * tell whether it is complete.
+ * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or not known
+ * to be complete.
  */
 #ifndef VS_BASE_COMMANDS_H
 #define VS_BASE_COMMANDS_H
 
 enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
 
-/* Of several files' statuses the worst: a file that could not be used counts more than one that lacks
- * something. */
+/* The worse of two files' statuses: a file that could not be used counts more than an incomplete one. */
 static inline int exit_worse(int a, int b)
 {
     static const int weight[] = {0, 2, 3, 1};

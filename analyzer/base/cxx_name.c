@@ -1,9 +1,8 @@
 /*
  * cxx_name.c - see cxx_name.h.
  *
- * One pass over the text.  What stands in brackets is skipped as a whole, so the only blanks that are met are
- * those behind a return type, which is then forgotten, those before a qualifier, and those inside the name of
- * an operator.
+ * One pass over the text.  Brackets are skipped with their contents, so blanks are only met behind a return
+ * type, which is then dropped, before a qualifier, and inside the name of an operator.
  */
 #include "cxx_name.h"
 
@@ -41,13 +40,13 @@ static bool ends_in(const struct cut *c, const char *with)
     return c->n >= n && memcmp(c->out + c->n - n, with, n) == 0;
 }
 
-/* The signs that an operator's name may consist of, the longest first. */
+/* The symbols of operators, the longest first. */
 static const char *const signs[] = {
     "()", "[]", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "==", "!=", "&&",
     "||", "++", "--",  "+=",  "-=",  "*=",  "/=", "%=", "^=", "&=", "|=", "<",  ">",  "=",
     "!",  "~",  "+",   "-",   "*",   "/",   "%",  "^",  "&",  "|",  ",",  NULL};
 
-/* The length of an operator's name at TEXT, 0 where there is none. */
+/* The length of the operator's symbol at TEXT; 0: there is none. */
 static size_t operator_length(const char *text)
 {
     size_t word = strlen("operator");
@@ -59,8 +58,8 @@ static size_t operator_length(const char *text)
     return word;
 }
 
-/* Behind the bracket that closes the one at TEXT; the end where none does.  An arrow is no bracket, nor is an
- * operator's name. */
+/* The position behind the bracket that closes the one at TEXT, or the end of the text.  Arrows and
+ * operators' symbols are not brackets. */
 static const char *behind(const char *text)
 {
     int depth = 0;
@@ -78,7 +77,7 @@ static const char *behind(const char *text)
     return text + strlen(text);
 }
 
-/* An operator's name: its signs, or the words of new, delete and of the type that is converted to. */
+/* Copies an operator's name: its symbol, or the words of new, delete or a conversion's type. */
 static void take_operator(struct cut *c, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -109,7 +108,7 @@ static void take_blank(struct cut *c)
     c->at = next;
 }
 
-/* What a brace holds is a lambda or something else without a name. */
+/* Braces contain a lambda or another entity without a name. */
 static void take_brace(struct cut *c)
 {
     put(c, starts(c->at, "{lambda") ? "{lambda}" : "{unnamed}");
@@ -123,7 +122,7 @@ static void take(struct cut *c)
     static const char unnamed[] = "(anonymous namespace)";
     size_t op = c->n == 0 || !is_word(c->out[c->n - 1]) ? operator_length(c->at) : 0;
     if (op && ends_in(c, "{lambda}::") && starts(c->at, "operator()")) {
-        c->n -= 2; /* to call a lambda is to run it */
+        c->n -= 2; /* the operator() of a lambda is the lambda itself */
         c->at += op;
     } else if (op) {
         take_operator(c, op);

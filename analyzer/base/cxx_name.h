@@ -1,18 +1,18 @@
 /*
- * cxx_name.h - the demangled name of a C++ function, cut down to what a person looks for in it.
+ * cxx_name.h - shortens the demangled name of a C++ function for people.
  *
  *      at::Tensor& at::native::foo<float, 4>(at::Tensor&, long) const [clone .isra.0]    at::native::foo
  *      (anonymous namespace)::run(int)::{lambda(auto)#1}::operator()() const             run::{lambda}
  *      thrust::NS::operator<<<int>(std::ostream&) thrust::NS::operator<<
  *
- * Gone are the return type, template arguments, parameters, qualifiers, unnamed namespaces and the marks of
- * clones and ABIs.
+ * It removes the return type, template arguments, parameters, qualifiers, unnamed namespaces and the marks
+ * of clones and ABIs.
  */
 #ifndef VS_BASE_CXX_NAME_H
 #define VS_BASE_CXX_NAME_H
 
-/* The short form of NAME, which may be cut off anywhere; NAME itself where nothing would be left of it.  The
- * caller frees it. */
+/* The short form of NAME, which may be truncated; NAME itself if nothing would be left.  The caller frees
+ * it. */
 char *cxx_name(const char *name);
 
 #endif

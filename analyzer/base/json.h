@@ -1,5 +1,5 @@
 /*
- * json.h - writes JSON as it goes: commas, quotes and indentation are its business, the order of calls yours.
+ * json.h - writes JSON piece by piece, with commas, quotes and indentation, in the order of the calls.
  *
  *      json_open(&j, stdout);
  *      json_begin(&j, NULL, '{');
@@ -7,8 +7,8 @@
  *      json_end(&j);
  *      json_close(&j);
  *
- * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are no UTF-8 (paths may hold any) become
- * U+FFFD.
+ * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are not UTF-8 (paths may contain any)
+ * become U+FFFD.
  */
 #ifndef VS_BASE_JSON_H
 #define VS_BASE_JSON_H
@@ -30,7 +30,7 @@ void json_begin(struct json *j, const char *name, char bracket); /* '{' or '[' *
 void json_end(struct json *j);
 void json_text(struct json *j, const char *name, const char *text); /* NULL is null */
 void json_int(struct json *j, const char *name, int64_t value);     /* UNKNOWN is null */
-void json_ratio(struct json *j, const char *name, double value);    /* of no number is null */
+void json_ratio(struct json *j, const char *name, double value);    /* NAN is null */
 void json_bool(struct json *j, const char *name, bool value);
 
 #endif

@@ -48,7 +48,7 @@ bool shown_acts(int32_t code)
     return false;
 }
 
-/* The escape of the character at S, which acts or (CODE -1) is none. */
+/* The escape of the character at S, which is a control character or (CODE -1) not UTF-8. */
 static void put_escape(FILE *out, unsigned char byte, int32_t code)
 {
     static const char names[] = "abtnvfr"; /* 7 to 13 */
@@ -90,8 +90,8 @@ static char *escape(const char *text)
 
 const char *shown(const char *text)
 {
-    static char **
-        kept; /* with what they stand for before each: few names need it, and the same ones again and again */
+    static char **kept; /* pairs of a name and its harmless form; few names need one, and the same ones again
+                           and again */
     static size_t n;
     if (!text || is_plain(text))
         return text;

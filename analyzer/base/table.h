@@ -27,10 +27,10 @@ struct table {
     size_t cell_count;
 };
 
-/* SHAPE: one character a column, '<' or '>' for the side that it is aligned to. */
+/* SHAPE: one character per column, '<' (left-aligned) or '>' (right-aligned). */
 void table_init(struct table *t, const char *shape, const char *const *header);
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void table_rule(struct table *t); /* a thin line across */
+void table_rule(struct table *t); /* a thin horizontal line */
 void table_print(const struct table *t, FILE *out, int indent);
 void table_free(struct table *t);
 

@@ -57,7 +57,7 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
 static struct {
     FILE *terminal; /* NULL: nothing is wrapped */
     size_t width;
-    char *line; /* that has no end yet */
+    char *line; /* the line that is not complete yet */
     size_t length;
 } page;
 
@@ -107,7 +107,7 @@ void wrap_terminal_end(void)
     if (!page.terminal)
         return;
     FILE *wrapped = stdout;
-    fclose(wrapped); /* which takes what it still holds */
+    fclose(wrapped); /* flushes the rest */
     stdout = page.terminal;
     fwrite(page.line ? page.line : "", 1, page.length, stdout);
     free(page.line);

@@ -8,14 +8,14 @@
 
 enum { PAGE_WIDTH = 80 }; /* columns of a report */
 
-/* Prints FORMAT's text, which begins at column INDENT and goes on at column HANG; ends with a line break.  A
- * word that is wider than the page stays whole. */
+/* Prints FORMAT's text, beginning at column INDENT and with further lines at column HANG; ends with a line
+ * break.  A word that is wider than the page is not broken. */
 void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Where standard output is a terminal, all sentences that are wider than it are broken at blanks until
- * wrap_terminal_end; lines with columns, which two blanks part, stay as they are.  In a pipe or a file every
- * line stays whole, so that it can be searched for. */
+/* If standard output is a terminal, sentences that are wider than it are broken at blanks until
+ * wrap_terminal_end; lines with columns, which are separated by two blanks, are not.  In a pipe or a file no
+ * line is broken, so that it can be searched for. */
 void wrap_terminal_begin(void);
 void wrap_terminal_end(void);
 

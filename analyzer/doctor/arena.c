@@ -1,10 +1,10 @@
 /*
- * arena.c - whether VRAMSCOPE_ALLOCATOR=arena can serve a device: what it needs of the driver, and the
- * addresses.  Asked in a child process, as all that calls the driver (gpu.c).
+ * arena.c - checks whether VRAMSCOPE_ALLOCATOR=arena can serve a device: the driver's features that it
+ * needs, and address space.  It runs in a child process, like everything that calls the driver (gpu.c).
  *
  * The arena reserves windows of addresses that each have room for half as much again as the device: one per
- * stream and size class, when the first block of that kind comes, and one for views.  Without a limit on
- * addresses there are more than enough; `ulimit -v` counts every one.
+ * stream and size class, when the first block of that kind comes, and one for alias mappings.  Without a
+ * limit there are more than enough addresses; `ulimit -v` counts each of them.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define HAS_VMM     102    /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 #define RECOMMENDED 1      /* CU_MEM_ALLOC_GRANULARITY_RECOMMENDED */
 #define MAPPINGS    450000 /* the arena's own limit, below the driver's */
-#define WINDOWS     3      /* blocks without a stream, small and large, and views: what every program needs */
+#define WINDOWS     3 /* needed by every program: small and large blocks without a stream, alias mappings */
 
 struct prop { /* CUmemAllocationProp */
     int type, handles, location, device;
@@ -50,7 +50,7 @@ static size_t granule_of(void *cuda, int device)
     return get && get(&granule, &prop, RECOMMENDED) == 0 ? granule : 0;
 }
 
-/* As the arena lays it out: a power of two of granules. */
+/* The size of a window as the arena computes it: a power of two of granularity units. */
 static size_t window_of(size_t total, size_t granule)
 {
     size_t window = 64 * granule;
@@ -59,7 +59,7 @@ static size_t window_of(size_t total, size_t granule)
     return window;
 }
 
-/* How many windows can be reserved at once, of WINDOWS; -1 where there is no context to ask in. */
+/* How many of WINDOWS windows can be reserved at once; -1: no context could be made. */
 static int reserve(void *cuda, int device, size_t window)
 {
     retain_fn retain = (retain_fn)dlsym(cuda, "cuDevicePrimaryCtxRetain");
@@ -104,7 +104,7 @@ static void say_device(struct doctor *d, void *cuda, int device)
         doctor_say(d, DOCTOR_WARN, topic, NO_ARENA, "this device has no virtual memory management");
     } else {
         size_t before = d->count, window = window_of(total, granule);
-        /* addresses are the process's: one context is enough to ask in */
+        /* address space belongs to the process, so one context is enough */
         say_addresses(d, topic, window, d->quick || device > 0 ? -1 : reserve(cuda, device, window));
         if (total / granule > MAPPINGS / 2)
             doctor_say(d, DOCTOR_WARN, topic, "expect views to be unmapped again: the report counts them",

@@ -1,5 +1,5 @@
 /*
- * child.c - children for what may crash, hang or be missing: see doctor.h.
+ * child.c - child processes for checks that may crash or hang, and for other programs: see doctor.h.
  *
  * A child's findings come back through a pipe, one a record: verdict, topic, to-do, text, each ended by a
  * NUL.
@@ -46,7 +46,7 @@ static bool read_all(int fd, int64_t deadline, char *out, size_t size, size_t *l
     return true;
 }
 
-/* What became of PID: its exit status, 128 + signal, or 124 after it was killed for being late. */
+/* Waits for PID: its exit status, 128 + signal, or 124 if it was killed at the deadline. */
 static int end_of(pid_t pid, bool in_time)
 {
     int status;
@@ -142,7 +142,7 @@ bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int secon
     if (pid == 0) {
         struct doctor mine = {.output = d->output, .quick = d->quick};
         int null = open("/dev/null", O_WRONLY);
-        dup2(null, 1); /* what drivers print is not ours to show */
+        dup2(null, 1); /* hides messages of drivers */
         dup2(null, 2);
         function(&mine);
         send_findings(fd, &mine);

@@ -1,8 +1,8 @@
 /*
- * doctor.c - `vramscope doctor`: checks that this machine can record, and says what to do where it can't.
+ * doctor.c - `vramscope doctor`: checks whether this machine can record, and says what to do if it can't.
  *
- * Each check adds findings (doctor.h); this file only shows them.  Exit 0: recording works, perhaps with
- * less; 1: it does not.
+ * Each check adds findings (doctor.h); this file only shows them.  Exit status 0: recording works, perhaps
+ * with restrictions; 1: it does not.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /*
- * doctor.h - what `vramscope doctor` is made of: findings, the checks that make them, and the children in
- * which anything that may crash or hang is done.
+ * doctor.h - the parts of `vramscope doctor`: findings, the checks that make them, and child processes for
+ * checks that may crash or hang.
  */
 #ifndef VS_DOCTOR_DOCTOR_H
 #define VS_DOCTOR_DOCTOR_H
 
 #include "base/base.h"
 
-enum verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL }; /* works, works with less, does not work */
+enum verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL }; /* works, works with restrictions, does not work */
 
 struct finding {
     enum verdict verdict;
@@ -21,7 +21,7 @@ struct doctor {
     bool quick;         /* no GPU context, no Python */
 };
 
-/* `todo` says what the user can do, "" or NULL = nothing. */
+/* `todo` tells the user what to do; "" or NULL = nothing. */
 void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -44,8 +44,8 @@ bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int secon
 /* ---- the checks, in the order in which they are shown ---- */
 void doctor_shim(struct doctor *d);   /* shim.c: the library and what it needs of libc and kernel */
 void doctor_places(struct doctor *d); /* places.c: where journal and database go, what else is preloaded */
-void doctor_gpu(struct doctor *d);    /* gpu.c: driver, devices, NVML, and in the same child: */
-void doctor_arena(struct doctor *d, void *cuda, int devices); /* arena.c: our own allocator */
+void doctor_gpu(struct doctor *d);    /* gpu.c: driver, devices, NVML, and in the same child process: */
+void doctor_arena(struct doctor *d, void *cuda, int devices); /* arena.c: the arena */
 void doctor_tools(struct doctor *d); /* tools.c: gnuplot, SQLite, Python and PyTorch */
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * gpu.c - the driver, its devices and NVML, asked in a child process: a driver that crashes or hangs
- * takes only the child along.
+ * gpu.c - checks the driver, its devices and NVML, in a child process, because a driver may crash or hang.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -78,7 +77,7 @@ static void say_newer_forms(struct doctor *d, void *cuda, const char *base)
     }
 }
 
-/* A function that we hook may have a form in this driver that is newer than we are. */
+/* The driver may have a newer variant of a function that we hook. */
 static void say_newer_functions(struct doctor *d, void *cuda)
 {
     char base[101];
@@ -136,7 +135,7 @@ typedef int (*nvml_processes_fn)(void *, unsigned *, struct nvml_process *);
     "samples fall back to the whole device's figure (cuMemGetInfo); in containers: share the host's pid "    \
     "namespace"
 
-/* Needs a context of our own: NVML has to show it for our process. */
+/* Makes a context, which NVML must then show for our process. */
 static void say_nvml(struct doctor *d, void *cuda)
 {
     struct nvml_process list[256];
@@ -180,7 +179,7 @@ static void ask(struct doctor *d)
     if (!cuda)
         doctor_say(d, DOCTOR_WARN, "driver", NO_GPU, "%s", dlerror());
     if (devices > 0 && !d->quick)
-        say_nvml(d, cuda); /* before the arena, which makes contexts on all devices */
+        say_nvml(d, cuda); /* before the arena's check, which makes contexts on all devices */
     doctor_arena(d, cuda, devices);
 }
 

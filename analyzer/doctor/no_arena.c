@@ -1,5 +1,6 @@
 /*
- * no_arena.c - of a build without the arena (-DVRAMSCOPE_ARENA=OFF): says so to who asks for it.
+ * no_arena.c - used in builds without the arena (-DVRAMSCOPE_ARENA=OFF): reports that it is missing if the
+ * environment requests it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /*
- * places.c - where a recording's journal and database would go, and what else wants to be in the
- * process.
+ * places.c - checks the places of journal and database, and what else is preloaded or injected.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -92,7 +91,7 @@ static void check_others(struct doctor *d)
                    "another tool (%s) is in the driver", cuda);
 }
 
-/* Seccomp and privileges: only what changes something. */
+/* Seccomp and privileges, if they restrict anything. */
 static void check_process(struct doctor *d)
 {
     char line[256];

@@ -1,6 +1,6 @@
 /*
- * shim.c - is the library there, can it be preloaded, will it find its unwinder, does this libc and
- * kernel have what it builds on?
+ * shim.c - checks that the library exists, can be preloaded and finds its unwinder, and that libc and kernel
+ * have the features it needs.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,13 +32,14 @@ static bool needs_only_libc(const char *needed)
     return true;
 }
 
-/* The proof that a preload works: under it this very command prints the shim's own table of options. */
+/* Proves that preloading works: with the library preloaded, this command itself prints the library's table
+ * of options. */
 static void check_preload(struct doctor *d, const char *shim)
 {
     static char out[65536];
     char *preload = xformat("LD_PRELOAD=%s", shim);
     const char *const argv[] = {"/proc/self/exe", "--version",
-                                NULL}; /* this command: surely there, surely not static */
+                                NULL}; /* this command exists, and is dynamically linked */
     const char *const environment[] = {preload, "VRAMSCOPE_HELP=1", NULL};
     int status = doctor_command(argv, environment, 20, out, sizeof out);
     bool loaded = strstr(out, "VRAMSCOPE_OUTPUT") != NULL;
@@ -113,7 +114,7 @@ static void check_kernel(struct doctor *d)
     int major = 0, minor = 0;
     uname(&u);
     sscanf(u.release, "%d.%d", &major, &minor);
-    if (strcmp(u.machine, "x86_64") != 0) /* the only one that was ever tested */
+    if (strcmp(u.machine, "x86_64") != 0) /* no other processor was tested */
         doctor_say(d, DOCTOR_FAIL, "processor", "x86-64 is what this version supports", "%s", u.machine);
     if (major > 4 || (major == 4 && minor >= 14))
         doctor_say(d, DOCTOR_OK, "kernel", NULL, "%s %s", u.sysname, u.release);

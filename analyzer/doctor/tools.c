@@ -1,5 +1,5 @@
 /*
- * tools.c - what vramscope works with but does not need: gnuplot, sqlite3, Python and PyTorch.
+ * tools.c - checks optional programs: gnuplot, sqlite3, Python and PyTorch.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void check_torch(struct doctor *d, const char *version, const char *direc
     free(library);
 }
 
-/* torch is looked up, not imported: that takes seconds and may initialise a GPU. */
+/* Finds torch without importing it, which would take seconds and might initialise a GPU. */
 static void check_python(struct doctor *d)
 {
     static char out[8192];

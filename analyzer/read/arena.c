@@ -1,7 +1,7 @@
 /*
- * arena.c - what our own allocator did, as of the last sample of each arena.
+ * arena.c - reads the arenas' figures, as of the last sample of each.
  *
- * Its figures are one list, shim/trace/event.h: the columns that are asked for come from there.
+ * The list of figures, and so of columns, is in shim/trace/event.h.
  */
 #include <math.h>
 #include <sqlite3.h>

@@ -1,5 +1,5 @@
 /*
- * costs.c - what calls took of the device that no size argument names: contexts, modules, limits, code
+ * costs.c - reads the device memory that calls took without naming a size: contexts, modules, limits, code
  * and streams, as the recorder measured it.
  */
 #include <sqlite3.h>
@@ -42,7 +42,7 @@ static int64_t moved(struct sqlite3_stmt *s, int64_t op)
 {
     int64_t x512 = trace_sql_int(s, 4);
     bool fell = (op == VS_OP_LIMIT || op == VS_OP_OVERHEAD) && sqlite3_column_int64(s, 7) == 1;
-    if (x512 == UNKNOWN || x512 > INT64_MAX / 1024) /* more than any memory holds */
+    if (x512 == UNKNOWN || x512 > INT64_MAX / 1024) /* larger than any memory: a damaged file */
         return UNKNOWN;
     int64_t bytes = x512 < 0 ? -x512 : x512 * 512;
     return fell ? -bytes : bytes;

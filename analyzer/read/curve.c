@@ -1,10 +1,10 @@
 /*
- * curve.c - a device's totals over time, without reading every event of a long run.
+ * curve.c - reads a device's totals over time, without reading every event of a long run.
  *
- * `zone` holds extremes per about 1000 events.  A zone that is shorter than what the caller can show (COARSE
- * ns, one column of a plot) is handed over as it is; of longer ones the single events are read.  Zones of one
- * device overlap (there is one row of them per phase), so stretches come in no particular order and an event
- * may be seen twice: extremes don't mind.  Of a folded stretch there are its zones alone, however long.
+ * `zone` holds extremes per about 1000 events.  A zone that is shorter than the caller's resolution (COARSE
+ * ns, one column of a plot) is passed on as it is; of longer zones the events are read.  Zones of one device
+ * overlap, because each is of one phase.  So points come in no particular order and an event may be seen
+ * twice, which does not change extremes.  A folded stretch has zones only, however long they are.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct zone {
     struct trace_point p;
 };
 
-/* The schema's compact bytes; what no memory can hold is 0. */
+/* Converts the schema's compact bytes; a number larger than any memory becomes 0. */
 static int64_t bytes(int64_t x, int64_t unit)
 {
     if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
@@ -71,7 +71,7 @@ static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
 
 #define EVENT_COLUMNS "SELECT t, framework, direct, reserved, phase, seq FROM ev WHERE device = ? "
 
-/* The single events from sequence FIRST to LAST. */
+/* Visits the events from sequence FIRST to LAST. */
 static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t last, trace_visit *visit,
                         void *context)
 {
@@ -96,16 +96,17 @@ static int read_run(struct trace *t, int64_t device, const struct event_run *run
     return run->last >= run->first ? visit_events(t, device, run->first, run->last, visit, context) : 0;
 }
 
-/* Whether Z can stand for its events: where there are no others, or where nobody could tell them apart and
- * all of them are wanted. */
+/* Whether Z can replace its events: if they are folded, or if the zone is below the resolution and lies
+ * between FROM and TO as a whole. */
 static bool stands_for_events(const struct zone *z, int64_t coarse, int64_t from, int64_t to)
 {
     bool is_short = z->p.t_last - z->p.t <= coarse, is_inside = z->p.t >= from && z->p.t_last <= to;
     return z->p.folded || (is_short && is_inside);
 }
 
-/* Of the zones between FROM and TO, which are in the order of their first events, shows those that can stand
- * for their events, and reads the events of the others: of neighbours and overlapping zones by one query. */
+/* Visits the zones between FROM and TO, which are in the order of their first events: those that can replace
+ * their events as they are, the others event by event, with one query for neighbouring and overlapping
+ * zones. */
 static int visit_zones(struct trace *t, int64_t device, const struct zone *zones, size_t n, int64_t coarse,
                        int64_t from, int64_t to, trace_visit *visit, void *context)
 {
@@ -115,7 +116,7 @@ static int visit_zones(struct trace *t, int64_t device, const struct zone *zones
         if (z->p.t_last < from || z->p.t > to)
             continue;
         bool stands = stands_for_events(z, coarse, from, to);
-        if (stands || t->unwritten) /* for lack of room some of its events may have no rows */
+        if (stands || t->unwritten) /* some of its events may have no rows, for lack of room */
             visit(context, &z->p);
         if (stands)
             continue;
@@ -131,15 +132,15 @@ static int visit_zones(struct trace *t, int64_t device, const struct zone *zones
     return read_run(t, device, &run, visit, context);
 }
 
-/* The totals at FROM: what the last event before it left. */
+/* The totals at FROM, which are those after the last event before it. */
 static int find_before(struct trace *t, int64_t device, int64_t from, const struct zone *zones, size_t n,
                        struct trace_point *before)
 {
     *before = (struct trace_point){.t = from, .t_last = from};
     if (from <= t->t_first)
         return 0;
-    int64_t limit =
-        INT64_MAX; /* the last event before FROM stands in or before the first zone that ends after it */
+    /* the last event before FROM is in or before the first zone that ends after FROM */
+    int64_t limit = INT64_MAX;
     for (size_t i = 0; i < n; i++)
         if (zones[i].p.t_last >= from && zones[i].p.t < from)
             limit = zones[i].last_seq;
@@ -156,7 +157,7 @@ static int find_before(struct trace *t, int64_t device, int64_t from, const stru
         before->t = before->t_last = from;
         seq = trace_sql_amount(s, 5);
     }
-    for (size_t i = 0; i < n; i++) /* what a folded stretch left, where that is later */
+    for (size_t i = 0; i < n; i++) /* or the end of a folded stretch, if that is later */
         if (zones[i].p.folded && zones[i].p.t_last < from && zones[i].last_seq > seq) {
             seq = zones[i].last_seq;
             *before = zones[i].p;
@@ -171,7 +172,7 @@ int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64
 {
     struct zone *zones = NULL;
     size_t n = 0;
-    int64_t zoned = 0; /* while the process runs, its newest events stand in no zone yet */
+    int64_t zoned = 0; /* the newest events of a running process are in no zone yet */
     int result = load_zones(t, device, &zones, &n);
     for (size_t i = 0; i < n; i++)
         zoned = zones[i].last_seq > zoned ? zones[i].last_seq : zoned;

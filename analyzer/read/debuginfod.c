@@ -22,7 +22,7 @@ static struct {
 
 static int64_t give_up_ns;
 
-/* Asked all the while: what is nonzero ends the transfer. */
+/* Called during the transfer; a nonzero result ends it. */
 static int progress(struct client *client, long done, long all)
 {
     (void)client, (void)done, (void)all;
@@ -63,7 +63,7 @@ int debuginfod_file(const char *build_id, int64_t deadline)
         return -1;
     give_up_ns = deadline;
     lib.set_progress(client, progress);
-    file = lib.find(client, (const unsigned char *)build_id, 0, &path); /* length 0: it is hexadecimal */
+    file = lib.find(client, (const unsigned char *)build_id, 0, &path); /* length 0 means hexadecimal */
     lib.end(client);
     free(path);
     return file < 0 ? -1 : file;

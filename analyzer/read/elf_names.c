@@ -1,8 +1,8 @@
 /*
  * elf_names.c - see elf_names.h.
  *
- * A recording asks for some hundred addresses of libraries with some hundred thousand symbols, so not the
- * symbols are sorted but the questions: every symbol is offered once to the addresses that it contains.
+ * A recording has some hundred addresses in libraries with some hundred thousand symbols.  So the addresses
+ * are sorted, not the symbols, and each symbol is matched once with the addresses that it contains.
  */
 #include "elf_names.h"
 #include "debuginfod.h"
@@ -62,7 +62,7 @@ static bool read_elf(struct elf_file *file, int fd)
 
 static bool open_elf(const char *path, struct elf_file *file)
 {
-    return read_elf(file, guard_open(path)); /* what a database calls a module may be anything */
+    return read_elf(file, guard_open(path)); /* the path comes from the database and may be anything */
 }
 
 static void close_elf(struct elf_file *file)
@@ -135,7 +135,7 @@ static size_t first_at(const struct name_query *queries, size_t count, uint64_t 
     return low;
 }
 
-/* Of several names for one place the global one is what people know it by. */
+/* Of several names for one address the global one is better known. */
 static int symbol_rank(const GElf_Sym *symbol)
 {
     unsigned binding = GELF_ST_BIND(symbol->st_info);
@@ -149,7 +149,7 @@ static bool better(const struct name_query *q, const GElf_Sym *symbol, int rank)
 
 static void offer(struct name_query *queries, size_t count, const GElf_Sym *symbol, const char *name)
 {
-    uint64_t end = symbol->st_value + symbol->st_size; /* no size (some assembly): contains nothing */
+    uint64_t end = symbol->st_value + symbol->st_size; /* without a size it contains nothing */
     int rank = symbol_rank(symbol);
     for (size_t i = first_at(queries, count, symbol->st_value); i < count && queries[i].offset < end; i++) {
         struct name_query *q = &queries[i];
@@ -182,7 +182,7 @@ static void offer_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, int
     }
 }
 
-/* Returns whether there was a .symtab: a stripped file has only .dynsym. */
+/* Returns whether there is a .symtab; a stripped file has only .dynsym. */
 static bool offer_symbols(Elf *elf, int64_t deadline, struct name_query *queries, size_t count)
 {
     bool full = false;
@@ -241,7 +241,7 @@ static void ask_debug_file(struct elf_file *file, const char *build_id, int64_t 
     }
 }
 
-/* Distributions put what they strip into /usr/lib/debug/.build-id/ab/cdef….debug, or onto a server. */
+/* Distributions put stripped symbols into /usr/lib/debug/.build-id/ab/cdef….debug, or onto a server. */
 static void ask_debug_files(const char *build_id, int64_t deadline, struct name_query *queries, size_t count)
 {
     char path[256];

@@ -14,7 +14,7 @@
 
 struct name_query {
     uint64_t offset; /* virtual address in the file */
-    int64_t frame;   /* whose row it is */
+    int64_t frame;   /* the frame's id */
     char *function;  /* out, malloc'd; NULL = no symbol contains it */
     char *file;      /* out, malloc'd; NULL = no line information */
     int line;

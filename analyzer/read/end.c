@@ -1,10 +1,10 @@
 /*
- * end.c - whether a file has its run to the end: the evidence, and the merge that makes it.
+ * end.c - determines whether a file has its run to the end, and merges a journal if necessary.
  *
- * Three things are evidence: the process wrote that it ended in good order (meta.clean_end); a recovery
- * wrote, with its last transaction, that the journal is merged (meta.journal_merged); the process is alive.
- * In a file without any of them the end may be missing.  A journal that is gone proves nothing: it goes with
- * its machine's memory at a reboot, and with a container's /dev/shm.
+ * Three things are evidence: the process wrote that it ended regularly (meta.clean_end); a recovery wrote,
+ * with its last transaction, that the journal is merged (meta.journal_merged); the process is alive.  In a
+ * file without any of them the end may be missing.  A journal that is gone proves nothing: it goes with its
+ * machine's memory at a reboot, and with a container's /dev/shm.
  */
 #include <errno.h>
 #include <sqlite3.h>
@@ -48,7 +48,8 @@ static void end_running(struct trace *t)
            xformat("still running: %s; what is shown has been written so far", units_pid(pid).s));
 }
 
-/* The journal is not here.  A process on another host may still run, or have left it there. */
+/* The journal is not on this machine.  If the process ran on another host it may still run, or the journal
+ * may be there. */
 static void end_without_journal(struct trace *t)
 {
     char here[256] = "", *host = text_of(t, "SELECT host FROM process ORDER BY id LIMIT 1");
@@ -84,7 +85,7 @@ static void end_unmerged(struct trace *t, enum leftover_state state, const char 
 
 /* ---- the evidence ---- */
 
-/* From what the file says alone; false where its journal has to be read. */
+/* Determines the end from the file alone; false: its journal must be read. */
 static bool end_from_file(struct trace *t)
 {
     free(t->journal);
@@ -96,7 +97,7 @@ static bool end_from_file(struct trace *t)
     return true;
 }
 
-/* Merges the journal that the file names, and looks at the file again. */
+/* Merges the journal that the file names, and checks the file again. */
 static int end_from_journal(struct trace *t)
 {
     char why[sizeof t->why];
@@ -109,7 +110,7 @@ static int end_from_journal(struct trace *t)
         if (trace_connect(t) || trace_select(t))
             return -1;
     }
-    if (end_from_file(t)) /* by us, or meanwhile by somebody else */
+    if (end_from_file(t)) /* merged by us, or by another command meanwhile */
         return 0;
     if (state == LEFTOVER_RUNNING)
         end_running(t);
@@ -120,7 +121,7 @@ static int end_from_journal(struct trace *t)
     return 0;
 }
 
-/* In an empty file nothing names the journal: it is looked for. */
+/* An empty file does not name its journal, so search for it. */
 static int fill_empty(struct trace *t)
 {
     char why[sizeof t->why] = "", *journal = leftover_find(t->path);

@@ -1,9 +1,9 @@
 /*
- * file.c - whether a file is a database that vramscope wrote, and the connection to it.
+ * file.c - checks that a file is a database that vramscope wrote, and opens it.
  *
- * Files come from other people.  A database may define what it likes under the names that are asked, so its
- * tables must be tables, its views are not used, and what its pages cost to read is bounded by its size:
- * pages that lead to each other make tables without end out of a few KiB.
+ * Files are not trusted.  A database may define anything under the names that we query.  So its tables must
+ * be tables, its views are not used, and the work of reading is bounded by the file's size: a few KiB of
+ * pages that refer to each other make an endless table.
  */
 #include <errno.h>
 #include <sqlite3.h>
@@ -27,13 +27,12 @@ static uint32_t big_endian(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The first 100 bytes say page size and page count (SQLite's file format): a file that is shorter lost its
- * end. */
+/* The first 100 bytes give page size and page count (SQLite's file format): a shorter file was truncated. */
 static bool is_truncated(const unsigned char *head, off_t size, const char *path)
 {
     uint32_t page = (uint32_t)head[16] << 8 | head[17];
     uint64_t whole = (uint64_t)(page == 1 ? 65536 : page) * big_endian(head + 28);
-    char *wal = xformat("%s-wal", path); /* pages may still stand there */
+    char *wal = xformat("%s-wal", path); /* the missing pages may be there */
     bool truncated = (uint64_t)size < whole && access(wal, F_OK);
     free(wal);
     return truncated;
@@ -92,7 +91,7 @@ int trace_inspect(struct trace *t)
 
 /* ---- what the file defines ---- */
 
-/* The schema as this program has it: names of tables for an IN (...), and views. */
+/* This program's own schema: names of tables for an IN (...), and views. */
 static struct {
     char *tables, *views;
 } schema;
@@ -127,7 +126,8 @@ static bool know_schema(void)
     return schema.views != NULL;
 }
 
-/* A file can call anything a table: a view without end, a module's table, columns that compute. */
+/* Rejects tables that are something else: a view (perhaps an endless one), a virtual table, computed
+ * columns. */
 static int check_tables(struct trace *t)
 {
     char *sql =
@@ -148,7 +148,8 @@ static int check_tables(struct trace *t)
     return name ? -1 : 0;
 }
 
-/* The views are this program's own, over the file's tables: temporary ones, which come before the file's. */
+/* Creates this program's own views over the file's tables, as temporary views, which SQLite finds before the
+ * file's. */
 static int use_own_views(struct trace *t)
 {
     if (!know_schema())
@@ -176,7 +177,7 @@ int trace_connect(struct trace *t)
     t->steps_left = guard_budget(t->path);
     int code = open_with(t, t->path, 0);
     if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_READONLY_CANTINIT) {
-        /* a WAL file in a directory where we can't write: nobody writes it, so it may be read as it lies */
+        /* a WAL file in a directory where we can't write: no process writes it, so it may be read as it is */
         sqlite3_close(t->db);
         char *uri = sqlite3_mprintf("file:%s?immutable=1", t->path);
         code = open_with(t, uri, SQLITE_OPEN_URI);
@@ -215,8 +216,9 @@ int trace_check_schema(struct trace *t)
     return -1;
 }
 
-/* A process killed in its first milliseconds leaves a database that has a head and no tables: all that it
- * recorded is in its journal, as with an empty file.  A copy without a journal is then called empty. */
+/* A process that is killed in its first milliseconds leaves a database without tables.  Everything that it
+ * recorded is in its journal, as with an empty file.  A copy of the file without the journal is then
+ * reported as empty. */
 bool trace_has_no_tables(struct trace *t)
 {
     if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master") != 0)

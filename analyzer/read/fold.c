@@ -1,8 +1,9 @@
 /*
- * fold.c - what of the recording was folded to keep the file below its limit (tables stretch, zone).
+ * fold.c - reads which parts of the recording were folded to keep the file below its limit (tables stretch,
+ * zone).
  *
- * A folded stretch has no events of its own, but for what still matters of them: what it holds is known from
- * its sums.  Whoever reads events has to ask here whether those of a moment are all there.
+ * Of the events of a folded stretch only a few are kept; its sums describe the rest.  Code that reads events
+ * must check here whether all events of the time in question are there.
  */
 #include <sqlite3.h>
 

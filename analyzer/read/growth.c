@@ -1,10 +1,10 @@
 /*
- * growth.c - what lives at the end of the last training step, and the step that made it: what a search
- * for growth needs (analysis/growth.h).
+ * growth.c - reads the allocations that live at the end of the last training step, with the steps that made
+ * them, for analysis/growth.h.
  *
- * What lives now is in the table live; what ended after the last step, as when the program tore down what it
- * had, is found among the events since.  So only the events after the last step are read, however long the
- * run.
+ * Allocations that live now are in the table live.  Those that ended after the last step, for instance at
+ * the program's teardown, are found among the events since.  So only the events after the last step are
+ * read, however long the run.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

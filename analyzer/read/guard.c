@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define VALUE_BYTES  (1 << 20) /* command lines, paths and the names of functions have at most 4 KiB */
-#define ROUND        10000     /* steps between two looks at what is left */
-#define STEPS_LEAST  INT64_C(10000000) /* of SQLite's machine: a tenth of a second */
-#define STEPS_RATIO  200 /* for each byte; a report takes half a step, phases made of ranges some more */
+#define ROUND        10000     /* steps between two checks of the budget */
+#define STEPS_LEAST  INT64_C(10000000) /* of SQLite's virtual machine: a tenth of a second */
+#define STEPS_RATIO  200 /* steps for each byte; a report takes half a step, --phases some more */
 #define MOST_BYTES   (INT64_C(1) << 50)
 #define MEMORY_LEAST (INT64_C(768) << 20)
 #define MEMORY_RATIO 32
@@ -40,7 +40,7 @@ void guard_connection(struct sqlite3 *db)
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 #endif
 #ifdef SQLITE_DBCONFIG_ENABLE_VIEW
-    if (sqlite3_libversion_number() >= 3035000) /* before, temporary ones were meant as well */
+    if (sqlite3_libversion_number() >= 3035000) /* older versions also disable temporary views */
         sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 #endif
     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, VALUE_BYTES);
@@ -57,7 +57,7 @@ void guard_steps(struct sqlite3 *db, int64_t *steps)
     sqlite3_progress_handler(db, ROUND, count_down, steps);
 }
 
-/* The sanitizers' own memory counts as data, and is more than any limit. */
+/* Not under sanitizers, whose own memory counts as data and exceeds any limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -66,7 +66,7 @@ void guard_steps(struct sqlite3 *db, int64_t *steps)
 #endif
 #endif
 
-static struct rlimit before; /* rlim_max 0: not asked yet */
+static struct rlimit before; /* rlim_max 0: not read yet */
 
 static void set_limit(rlim_t bytes)
 {
@@ -75,7 +75,8 @@ static void set_limit(rlim_t bytes)
     setrlimit(RLIMIT_DATA, &now);
 }
 
-/* An array that an endless table fills ends with "out of memory", and not when the machine has none left. */
+/* Limits this process's memory, so that an array filled from an endless table ends with "out of memory"
+ * before the machine runs out. */
 static void guard_memory(int64_t bytes)
 {
 #ifndef SANITIZED

@@ -1,6 +1,6 @@
 /*
- * guard.h - files that somebody else made, read without waiting for ever, running what they define, or
- * taking more memory and time than a file of their size can be worth.
+ * guard.h - reads files that are not trusted: without waiting for ever, without running anything that they
+ * define, and with memory and time bounded by their size.
  */
 #ifndef VS_READ_GUARD_H
 #define VS_READ_GUARD_H
@@ -10,21 +10,23 @@
 
 struct sqlite3;
 
-/* PATH opened for reading if it is a regular file, -1 with errno if not (EINVAL: something else).  It is
- * looked at before it is opened: opening a device may do something, and a FIFO would be waited for. */
+/* PATH opened for reading if it is a regular file, -1 with errno if not (EINVAL: something else).  Its type
+ * is checked before it is opened, because opening a device may have an effect, and opening a FIFO would
+ * wait. */
 int guard_open(const char *path);
 
-/* DB runs no trigger, no view and no function that its file brings along, and no value is longer than any
- * that vramscope writes. */
+/* Forbids DB to run triggers, views and functions that its file defines, and values longer than any that
+ * vramscope writes. */
 void guard_connection(struct sqlite3 *db);
 
-/* How many steps of SQLite's machine the database at PATH, with its log, can be worth; memory is granted too.
- */
+/* The number of steps of SQLite's virtual machine that reading the database at PATH, with its log, may take;
+ * also sets the limit
+ * of memory. */
 int64_t guard_budget(const char *path);
-/* Lets *STEPS more steps be run on DB; then a query ends with SQLITE_INTERRUPT.  STEPS outlives DB. */
+/* Allows *STEPS more steps on DB; after them a query ends with SQLITE_INTERRUPT.  STEPS must outlive DB. */
 void guard_steps(struct sqlite3 *db, int64_t *steps);
 
-/* Takes the limit of memory back, for a program that is about to be started. */
+/* Removes the limit of memory, for a program that is about to be started. */
 void guard_memory_end(void);
 
 #endif

@@ -34,7 +34,7 @@ static bool seen_before(char *const *paths, size_t n, const char *real)
     return false;
 }
 
-/* The same directory may be named twice (cwd is the database's): every journal once. */
+/* A directory may be named twice (the current directory may be the database's); each journal counts once. */
 static size_t make_unique(char **paths, size_t n)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
 /*
- * oom.c - out-of-memory in the database: the kept ones, what lived then, and the memory that a
+ * oom.c - reads out-of-memory events: the kept ones, the allocations that lived then, and the memory that a
  * framework carved blocks from.
  */
 #include <sqlite3.h>
@@ -27,8 +27,8 @@ static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_
     int n = (int)(sizeof numbers / sizeof *numbers);
     for (int i = 0; i < n; i++)
         *numbers[i] = trace_sql_int(s, i);
-    /* our own totals are in every row: what is none in a damaged file counts as nothing, so that they add up
-     */
+    /* every row has our own totals; in a damaged file a missing one counts as 0, so that they can
+     * be added */
     int64_t *totals[] = {&o->framework, &o->direct, &o->managed, &o->unknown_use, &o->reserved, &o->base};
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         *totals[i] = *totals[i] == UNKNOWN ? 0 : *totals[i];
@@ -96,7 +96,7 @@ int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, s
 
 int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n)
 {
-    /* frees, unmaps and releases of anything: what they end is looked up by what was kept */
+    /* all frees, unmaps and releases; the caller matches them with the memory that it knows */
     struct sqlite3_stmt *s = trace_sql(
         t,
         "SELECT e.seq, e.op, e.mate, " BYTES("e.address") ", " BYTES(

@@ -1,4 +1,4 @@
-/* pools.c - what libraries' pools said of themselves when they were asked. */
+/* pools.c - reads the figures that libraries' pools reported about themselves. */
 #include <sqlite3.h>
 
 #include "sql.h"

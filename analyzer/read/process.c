@@ -1,12 +1,12 @@
 /*
- * process.c - one process of a file that has several.
+ * process.c - shows one process of a file that has several.
  *
  * As relabel.c does, this lays temporary views over the file's tables, which SQLite finds before the tables
- * themselves: every other query, and every view, sees the rows of one process and needs no word about it.  A
- * file with one process is left as it is.
+ * themselves: every other query, and every view, sees the rows of one process without being changed.  For a
+ * file with one process there is nothing to do.
  *
- * Which rows are whose, schema.sql says: a column for it, or the upper bits of the numbers of events and
- * ranges.
+ * Rows belong to a process by a column, or by the upper bits of the numbers of events and ranges
+ * (schema.sql).
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 
 #include "sql.h"
 
-#define SHIFT 40                 /* of the process in a number: schema.sql */
+#define SHIFT 40                 /* the process is in the bits of a number from here on: schema.sql */
 #define MOST  (INT64_C(1) << 22) /* so that numbers stay positive */
 
 struct part {
-    const char *table, *number; /* NULL: it has a column `process` */
+    const char *table, *number; /* number NULL: the table has a column `process` */
 };
 
 static const struct part parts[] = {
@@ -51,7 +51,8 @@ static const struct part parts[] = {
     {"range_peak", "range"},
 };
 
-/* The part of TABLE as a view, also under the name one_TABLE for who lays something over it again. */
+/* Creates a view of one process's part of TABLE, also under the name one_TABLE for relabel.c, which lays a
+ * table over it again. */
 static int view(struct trace *t, const char *table, const char *columns, const char *where)
 {
     char *sql = xformat("CREATE TEMP VIEW one_%s AS SELECT %s FROM main.%s WHERE %s;"
@@ -64,7 +65,7 @@ static int view(struct trace *t, const char *table, const char *columns, const c
 
 static int select_part(struct trace *t, const struct part *p, int64_t process)
 {
-    /* rowid: a view has none of its own, and view arena asks for the table's */
+    /* rowid: a view has none of its own, and the view `arena` uses the table's */
     const char *columns = strcmp(p->table, "arena_sample") == 0 ? "rowid AS rowid, *" : "*";
     char *where = p->number
                       ? xformat("%s >= %lld AND %s < %lld", p->number, (long long)((process - 1) << SHIFT),
@@ -88,7 +89,7 @@ static int select_process(struct trace *t, int64_t process)
     return result ? -1 : 0;
 }
 
-/* "1, 2 and 5"; of many the first few. */
+/* "1, 2 and 5"; of many processes the first few. */
 static char *names_of(const int64_t *ids, size_t n)
 {
     enum { SHOWN = 8 };

@@ -2,8 +2,8 @@
  * relabel.c - temporary tables and views over those of the file, in which ranges, events and steps have
  * other phases and numbers (relabel.h).
  *
- * SQLite finds a temporary table before the file's own of the same name, so every other query sees what is
- * said here and needs no word about it; so do the views, which are temporary as well (file.c).
+ * SQLite finds a temporary table before the file's own of the same name, so every other query sees the new
+ * values without being changed; so do the views, which are temporary as well (file.c).
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int run(struct trace *t, const char *sql)
     return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
-/* Removes what lies over TABLE already: the rows of one process of several (process.c). */
+/* Removes a view that lies over TABLE already: the rows of one process of several (process.c). */
 static int uncover(struct trace *t, const char *table)
 {
     char *sql = xformat("DROP VIEW IF EXISTS temp.%s", table);
@@ -26,7 +26,7 @@ static int uncover(struct trace *t, const char *table)
     return result;
 }
 
-/* Runs SQL, in which file.TABLE stands for the file's own table, or for what of it is the process's. */
+/* Runs SQL, in which file.TABLE stands for the file's own table, or for the process's part of it. */
 static int run_over(struct trace *t, const char *sql)
 {
     const char *own = t->processes > 1 ? "temp.one_" : "main.", *file;
@@ -94,7 +94,7 @@ int trace_relabel_step(struct trace *t, int64_t name)
 
 /* ---- ranges and steps ---- */
 
-/* start/end ranges cross threads and name no phase; automatic ones keep what they are */
+/* start/end ranges cross threads and name no phase; automatic ones keep their phase */
 static const char ranges_sql[] = "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, process INT, phase INT, name "
                                  "INT, domain INT, source INT, flags INT, "
                                  "parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT);"
@@ -109,7 +109,7 @@ static const char ranges_sql[] = "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, 
                                  "temp.rng q ON q.id = up.id WHERE q.phase = "
                                  "rng.phase) WHERE phase > 0";
 
-/* the outermost ranges of such a name, of the thread that opened the first one, and marks */
+/* marks, and the outermost ranges of such a name, of the thread that opened the first one */
 static const char steps_sql[] =
     "CREATE TEMP TABLE pop(range INTEGER PRIMARY KEY, seq INT);"
     "INSERT OR IGNORE INTO pop SELECT range, seq FROM file.ev WHERE op = 31;"
@@ -152,8 +152,8 @@ static void forget(void *asked)
     free(a);
 }
 
-/* relabeled(thread, t, phase): the phase of that moment; where nothing says, as it was recorded (a thread can
- * be enough). */
+/* The SQL function relabeled(thread, t, phase): the new phase of that moment; without one the recorded
+ * phase. */
 static void relabeled(sqlite3_context *c, int n, sqlite3_value **v)
 {
     const struct asked *a = sqlite3_user_data(c);
@@ -172,7 +172,7 @@ struct column {
     const char *table, *name, *expression; /* X is the file's own row */
 };
 
-/* The table of COLUMNS with every other column as it is. */
+/* Creates the table with new COLUMNS and every other column unchanged. */
 static int overlay(struct trace *t, const struct column *columns, size_t n)
 {
     const char *table = columns[0].table;
@@ -223,7 +223,8 @@ static int overlay_all(struct trace *t)
     return 0;
 }
 
-/* The rows of phase_stat, from ranges and events.  Where events were thinned they count what is there. */
+/* Computes the rows of phase_stat from ranges and events.  If events were thinned only those that are there
+ * count. */
 static const char statistics_sql[] =
     "CREATE TEMP TABLE seen AS SELECT device, phase, " X512("framework") " + " X512("direct") " AS a, " X2M(
         "reserved") " AS r, t, seq FROM temp.ev WHERE device >= 0 AND (op < 30 OR op >= 50);"

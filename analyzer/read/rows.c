@@ -1,5 +1,5 @@
 /*
- * rows.c - the tables that are read on demand: samples, ranges, who lived at the peak, call stacks.
+ * rows.c - reads tables on demand: samples, ranges, the allocations at the peak, call stacks.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ int trace_load_extent(struct trace *t)
 
 #define CUDA_OUT_OF_MEMORY "2" /* CUresult */
 
-/* The recorder counts them, so that a run without any need not be searched through. */
+/* The recorder counts them, so a run without any need not be searched. */
 static bool any_ooms(struct trace *t)
 {
     int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'");
@@ -46,7 +46,7 @@ static bool any_ooms(struct trace *t)
                                              "'failed_allocations', 'driver_out_of_memory')") > 0;
 }
 
-/* Where events were thinned their rows are not all there: the recorder counted them. */
+/* If events were thinned not all of them have rows, but the recorder counted them. */
 static void count_ooms(struct trace *t)
 {
     int64_t gave_up = trace_counter(t, "out_of_memory"), refused = trace_counter(t, "driver_out_of_memory");
@@ -92,7 +92,7 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
         "SELECT t_ns, device, driver_used_bytes, host_rss_bytes, pinned_bytes, reserved_bytes, source "
         "FROM sample WHERE process = ? AND device = ? ORDER BY t_ns",
         2, t->process.id, device);
-    const char *source = NULL; /* one text for all rows that share it */
+    const char *source = NULL; /* rows with the same text share one copy */
     int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
@@ -123,10 +123,10 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
     return trace_sql_done(t, s, code);
 }
 
-/* One by one, and those that were folded, by their names. */
+/* Single ranges, and folded ones by their names. */
 #define LASTED "sum(max(0, coalesce(r.t_pop, CASE WHEN r.flags & 4 THEN r.t_push ELSE ?2 END) - r.t_push))"
 
-/* Single ranges, and the sums of those that were folded (their device -1 has how many and how long). */
+/* Single ranges, and the sums of folded ones (their device -1 has number and duration). */
 static const char names_sql[] =
     "SELECT name, domain, sum(ranges), sum(ns), max(allocated), max(reserved), count(*) OVER () FROM ("
     "SELECT n.text AS name, d.text AS domain, count(*) AS ranges, " LASTED
@@ -230,7 +230,7 @@ int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)
 
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)
 {
-    /* ids grow from parent to child, so a damaged table can't send us round in circles */
+    /* ids must grow from parent to child, so that a damaged table can't make an endless loop */
     struct sqlite3_stmt *s = trace_sql(
         t,
         "WITH RECURSIVE up(id, parent, frame, depth) AS (SELECT id, parent, frame, 0 FROM stack WHERE id = ? "
@@ -260,8 +260,8 @@ static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b
 }
 
 /* The number of a step that has no end because the process was killed or ran out of memory in it.  A program
- * that ended in good order has no such step.  In a recording without any step the first one may be meant:
- * phases that vramscope found by itself show that, because it would have found the steps' ends as well. */
+ * that ended regularly has no such step.  A recording without any step may have ended in the first one.  That
+ * is so if it has automatic phases, because then the ends of steps would have been found as well. */
 int64_t trace_unfinished_step(struct trace *t)
 {
     static const char last_phases[] =
@@ -317,7 +317,7 @@ const char *trace_phase_at_peak(struct trace *t, int64_t device)
     if (phase >= 0 && (size_t)phase < t->phase_name_count)
         return t->phase_names[phase];
     for (size_t i = 0; i < t->phase_count;
-         i++) { /* thinned: the phase that reached that much at that moment */
+         i++) { /* if thinned: the phase that reached that figure at that time */
         const struct trace_phase *p = &t->phases[i];
         if (p->device == device && p->allocated == peak->bytes && p->t_allocated == peak->t)
             name = p->name;

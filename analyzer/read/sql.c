@@ -1,6 +1,5 @@
 /*
- * sql.c - asking the database: statements, numbers and texts out of their rows, and what is said where that
- * fails.
+ * sql.c - queries: statements, numbers and texts of their rows, and error messages.
  */
 #include "sql.h"
 

@@ -1,6 +1,6 @@
 /*
- * sql.h - what the files which fill trace.h's structs share: asking the database (sql.c), and the parts of
- * opening one (file.c, process.c, end.c).
+ * sql.h - shared by the files that fill trace.h's structs: queries (sql.c), and the steps of opening a
+ * database (file.c, process.c, end.c).
  */
 #ifndef VS_READ_SQL_H
 #define VS_READ_SQL_H
@@ -12,35 +12,37 @@ struct sqlite3_stmt;
 /* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (file.c). */
 int trace_inspect(struct trace *t);
 int trace_connect(struct trace *t);
-/* Has all that follows see the rows of t->wanted_process, or of the first one, alone (process.c). */
+/* Restricts all later queries to the rows of t->wanted_process, or of the first process (process.c). */
 int trace_select(struct trace *t);
 void trace_disconnect(struct trace *t);
 int trace_check_schema(struct trace *t);
-bool trace_has_no_tables(struct trace *t); /* and disconnects */
+bool trace_has_no_tables(struct trace *t); /* if so, also disconnects */
 
-/* Merges the journal of a killed process, and says what is known of the file's end; connected after it
- * (end.c).  EMPTY: there is no table to read, and no connection. */
+/* Merges the journal of a killed process, and determines the file's end; afterwards there is a connection
+ * (end.c).  EMPTY: there is no table to read, and no connection before the call. */
 int trace_complete(struct trace *t, bool empty);
 
-/* Prepares SQL with BOUND int64_t parameters; NULL = error, said in t->why. */
+/* Prepares SQL with BOUND int64_t parameters; NULL = error, described in t->why. */
 struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
 /* Finalizes S after its last step returned CODE. */
 int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
 int trace_sql_error(struct trace *t);   /* puts the connection's error into t->why; -1 */
-int trace_sql_endless(struct trace *t); /* says that the tables do not end; -1 */
+int trace_sql_endless(struct trace *t); /* describes the error "tables do not end"; -1 */
 
-/* NULL, and what no recording can hold, is UNKNOWN: numbers of a damaged file can be added without a thought.
+/* NULL and impossible values become UNKNOWN, so that numbers of a damaged file can be added without
+ * overflow.
  */
 int64_t trace_sql_int(struct sqlite3_stmt *s, int column);
-/* The same with 0 for UNKNOWN: what is only ever summed. */
+/* Likewise, but 0 instead of UNKNOWN: for numbers that are only summed. */
 int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
 int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
 
-/* The rows of S: device, bytes, count, stack, phase, category, owner of what lived (rows.c). */
+/* Reads the rows of S about living allocations: device, bytes, count, stack, phase, category, owner
+ * (rows.c). */
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
 
-/* What was folded, and the number of steps (fold.c). */
+/* Reads which stretches were folded, and the number of steps (fold.c). */
 void trace_load_folded(struct trace *t);
 
 /* Out-of-memory events, first and last moment (rows.c). */

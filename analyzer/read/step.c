@@ -1,8 +1,8 @@
 /*
- * step.c - one training step of a device, event by event: the totals, and what was made and freed in
- * it.
+ * step.c - reads one training step of a device, event by event: the totals, and the allocations that were
+ * made or freed in it.
  *
- * A step is a stretch of sequence numbers, so that only its rows are read, however long the run.
+ * A step is a range of sequence numbers, so only its rows are read, however long the run.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 #define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
 
-/* memory that is in the device's totals and that no caching allocator carves up, or a framework's block; the
- * condition of the view live_at_peak */
+/* the condition of the view live_at_peak: a framework's block, or memory in the device's totals that no
+ * caching allocator carves up */
 #define IN_TOTALS                                                                                            \
     "(a.op = 20 OR (a.op IN (1, 4) AND k.status = 0 AND k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND " \
     "a.seq NOT IN (SELECT seq FROM amend WHERE op = 50)))"
@@ -31,8 +31,8 @@ static int64_t one(struct trace *t, const char *sql, int64_t a, int64_t b)
 
 #define MOST_EVENTS 5000000 /* in one step: some seconds */
 
-/* False, and m->why, where SEQ is in no step, or where an allocation's kind was corrected in it: the totals
- * then hold it as what it was taken for. */
+/* False with m->why: SEQ is in no step, or the kind of an allocation was corrected in the step, so that the
+ * totals include it as the wrong kind. */
 static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
 {
     int64_t process = t->process.id;
@@ -57,7 +57,8 @@ static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
     return m->step != UNKNOWN;
 }
 
-/* What the last event before the step left: its own row, or the sum of a folded stretch that it lies in. */
+/* The totals after the last event before the step: from its row, or from the folded stretch that it lies
+ * in. */
 static int load_before(struct trace *t, int64_t device, struct trace_step_memory *m)
 {
     struct sqlite3_stmt *s = trace_sql(

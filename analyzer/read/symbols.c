@@ -1,8 +1,8 @@
 /*
  * symbols.c - see symbols.h.
  *
- * Reads all questions, looks for answers without touching the database, then hands them to the store, which
- * writes them (trace/store/frames.h).
+ * Reads all frames without a name, looks their names up without touching the database, and passes the names
+ * to the store, which writes them (trace/store/frames.h).
  */
 #include "symbols.h"
 
@@ -47,7 +47,7 @@ static sqlite3_int64 one_number(sqlite3 *db, const char *sql, sqlite3_int64 othe
     return value;
 }
 
-/* A recording that still runs writes the journal's path into meta. */
+/* A recording that still runs has the journal's path in meta. */
 static bool still_recording(sqlite3 *db)
 {
     sqlite3_stmt *row = NULL;
@@ -103,7 +103,7 @@ static struct name_query *read_queries(struct work *w, int64_t module, size_t *c
     return queries;
 }
 
-/* All answers, for the store to write.  Where time ran out, what is left is asked for the next time. */
+/* Collects the names for the store.  If time ran out the rest is looked up next time. */
 static void write_all(struct work *w, struct name_query *const *queries, const size_t *counts)
 {
     bool late = elf_monotonic_ns() >= w->deadline;
@@ -171,7 +171,7 @@ int vs_symbols_fill(const char *path, char *why, size_t why_size)
     sqlite3 *db = NULL;
     struct stat st;
     if (stat(path, &st) == 0 && st.st_uid != geteuid())
-        return 0; /* nothing is written for another user */
+        return 0; /* files of another user are not written to */
     int64_t steps = guard_budget(path);
     int named = 0, rc = vs_frames_open(&db, path);
     if (rc == SQLITE_OK) {

@@ -1,9 +1,9 @@
 /*
- * symbols.h - names for the frames of a recording: module and offset become function, file and line.
+ * symbols.h - names the frames of a recording: turns module and offset into function, file and line.
  *
- * Done once, after the recording, on the machine that made it: the module files must still be what they were
- * (same build-id; where there is none, not changed since the process started).  A frame that no symbol
- * contains keeps function NULL and is shown as "libfoo.so+0x1234": a neighbour's name would be a wrong name.
+ * This is done once, after the recording, on the machine that made it.  The module files must be unchanged
+ * (same build-id; without one, not modified since the process started).  A frame that no symbol contains
+ * keeps function NULL and is shown as "libfoo.so+0x1234": the name of a neighbouring symbol would be wrong.
  */
 #ifndef VS_READ_SYMBOLS_H
 #define VS_READ_SYMBOLS_H
@@ -13,9 +13,9 @@
 struct sqlite3;
 
 /* Fills frame.function, frame.file and frame.line of DB where they are NULL, in one transaction, taking at
- * most SECONDS.  Returns the number of frames that got a name; frames that can't be named are no error.
- * Negative: DB could not be read. Does nothing while the recording process still writes DB, and where DB
- * can't be written. */
+ * most SECONDS.  Returns the number of frames that got a name; Frames that can't be named are not an error.
+ * Negative: DB could not be read.  Does nothing while the recording process still writes DB, or if DB can't
+ * be written. */
 int vs_symbols_fill_db(struct sqlite3 *db, double seconds);
 
 /* The same for the database file PATH, in at most 10 seconds.  Negative with one line in WHY. */

@@ -1,8 +1,8 @@
 /*
- * trace.c - opening a database and reading its small tables.
+ * trace.c - opens a database and reads its small tables.
  *
- * Order matters: the file's first bytes are looked at before SQLite is (file.c), so that a truncated or
- * foreign file is named as such; the journal of a killed process is merged before anything is read
+ * Order matters: the file's first bytes are checked before SQLite opens it (file.c), so that a truncated or
+ * foreign file is reported as such; the journal of a killed process is merged before anything is read
  * (end.c).
  */
 #include "trace.h"
@@ -19,7 +19,7 @@
 #include "sql.h"
 #include "trace/loss.h"
 
-/* (SQLite counts the rows of count(*) in one step of its machine, however many there are: guard_steps.) */
+/* (For the budget of guard_steps, SQLite executes count(*) in one step, however many rows there are.) */
 #define STEPS_SQL "SELECT count(process) FROM step"
 
 /* ---- the small tables ---- */
@@ -77,7 +77,8 @@ static int load_phases(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
-/* Whether there is a row of upper_bound for the peak P, WHEN; a kind follows the total that it is part of. */
+/* Whether there is a row of upper_bound for the peak P at WHEN; a kind of memory shares the bound of its
+ * total. */
 #define BOUND(when)                                                                                          \
     "EXISTS (SELECT 1 FROM upper_bound b WHERE b.device = p.device AND b.kind = CASE WHEN p.kind IN "        \
     "('reserved', 'managed_reserved') THEN 'reserved' ELSE 'allocated' END AND " when ")"
@@ -99,7 +100,7 @@ static int load_peaks(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
-/* By its code, never by its text; one that this version does not know is a note. */
+/* Finds the kind by its code, never by its text; a code that this version does not know is a note. */
 static enum trace_loss_kind loss_kind(const struct trace_loss *l)
 {
     if (l->events > 0)
@@ -181,7 +182,7 @@ static int load_small(struct trace *t)
     t->reports_mismatched =
         trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports_in_mismatch'");
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
-        t->reports_mismatched = 0; /* what never happened has no counter */
+        t->reports_mismatched = 0; /* a missing counter means 0 */
     t->steps = trace_sql_one(t, STEPS_SQL);
     trace_load_folded(t);
     t->uncalled_classes = trace_sql_one(
@@ -230,7 +231,7 @@ static int open_steps(struct trace *t)
     if (trace_complete(t, empty) || load_small(t))
         return -1;
     return t->steps_left < 0 ? trace_sql_endless(t)
-                             : 0; /* single numbers that could not be had are "unknown" */
+                             : 0; /* single numbers that could not be read are "unknown" */
 }
 
 int trace_open(struct trace *t, const char *path)

@@ -1,11 +1,11 @@
 /*
- * unborn.c - journals of processes that were killed while they made them: a file without a head,
- * which no process will ever fill, of up to the size of a whole journal.
+ * unborn.c - removes journals of processes that were killed while creating them: files without a header, as
+ * large as a whole journal, which no process will ever fill.
  *
- * It is removed where three things are sure.  It is the caller's.  It is a journal: its name says so, or the
- * database beside it, whose name is taken and which is empty.  And nobody has it: the kernel grants a write
- * lease on a file only while no other process has it open or mapped, in whatever container, and the process
- * that makes a journal has it open or mapped from its first moment on.
+ * A file is removed if three conditions hold.  It belongs to the caller.  It is a journal, by its name or
+ * because an empty database lies beside it.  And no process uses it: the kernel grants a write lease on a
+ * file only while no other process, in any container, has it open or mapped, and a process that creates a
+ * journal has it open or mapped from the first moment on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static bool is_named_after_process(const char *name)
     return name[end] == '-' || !strcmp(name + end, VS_JOURNAL_SUFFIX);
 }
 
-/* "run.db.vsj" beside a "run.db" in which nothing is. */
+/* "run.db.vsj" beside an empty "run.db". */
 static bool is_beside_empty_database(const char *path)
 {
     struct stat st;
@@ -40,7 +40,7 @@ static bool is_beside_empty_database(const char *path)
     return empty;
 }
 
-/* The magic is what is written last. */
+/* The magic is written last. */
 static bool has_no_head(int fd)
 {
     static const char none[8];
@@ -52,7 +52,8 @@ static bool has_no_head(int fd)
     return n == 0 || (n == sizeof head && memcmp(head, none, sizeof head) == 0);
 }
 
-/* Whoever opens it in the moment of the lease makes the kernel send SIGIO, which is deadly by default. */
+/* If another process opens the file during the lease the kernel sends SIGIO, whose default is to kill the
+ * process. */
 static bool nobody_has(int fd)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;

@@ -1,10 +1,10 @@
 /*
  * alias.c - see alias.h.
  *
- * The link lies in a directory that is ours alone, ~/.cache/vramscope or /tmp/vramscope-<uid>: whoever could
- * change it could have any program that we start load any library.  It is named by what it points to and is
- * made once.  It is never removed, because a program that outlives us may start others, and for each of those
- * the loader would complain of a library that is not there.
+ * The link lies in a directory that only this user can write, ~/.cache/vramscope or /tmp/vramscope-<uid>: a
+ * user who could change it could make our programs load any library.  It is named by its target and made
+ * once.  It is never removed: a program that outlives us may start others, and for each of those the loader
+ * would complain about a missing library.
  */
 #include "alias.h"
 
@@ -24,7 +24,7 @@ bool alias_needless(const char *path)
     return !strpbrk(path, " \t\n:");
 }
 
-/* DIRECTORY is there, made if need be, and nobody else can write to it. */
+/* Creates DIRECTORY if necessary; true: only this user can write to it. */
 static bool is_ours(const char *directory)
 {
     struct stat st;
@@ -34,7 +34,7 @@ static bool is_ours(const char *directory)
            !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* "<PARENT>/vramscope", if that can be it; NULL otherwise. */
+/* "<PARENT>/vramscope", if that is usable; NULL otherwise. */
 static char *in_cache(const char *parent)
 {
     char *directory = xformat("%s/vramscope", parent);
@@ -67,7 +67,8 @@ static bool points_to(const char *link, const char *target)
     return n > 0 && (size_t)n == strlen(target) && !memcmp(at, target, (size_t)n);
 }
 
-/* By way of a name of this process's own: two that make it at once both find it made. */
+/* Creates the link under a name of this process's own and renames it, so that two processes can do so at
+ * once. */
 static bool make_link(const char *link, const char *target)
 {
     char *own = xformat("%s.%ld", link, (long)getpid());

@@ -1,8 +1,8 @@
 /*
  * environment.c - see environment.h.
  *
- * What a variable held before is kept: lists are prepended to, and another tool's path in a variable that
- * takes only one goes to a variable of ours, from where the library serves it.
+ * Old values are kept: ours are prepended to lists, and another tool's path in a variable that takes only
+ * one moves to a variable of ours, from which the library loads that tool.
  */
 #include "environment.h"
 
@@ -31,7 +31,7 @@ void environment_prepend(const char *name, const char *value)
     free(joined);
 }
 
-/* NAME names LIBRARY; what it named before goes to CHAIN. */
+/* Sets NAME to LIBRARY; its old value goes to CHAIN. */
 static void take_over(const char *name, const char *chain, const char *library)
 {
     const char *old = getenv(name);

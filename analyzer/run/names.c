@@ -1,8 +1,8 @@
 /*
  * names.c - see names.h.
  *
- * Only files that nobody has open are renamed: of processes that ended, with no log beside them.  No file is
- * ever overwritten, and where a step fails the names stay as they were.
+ * Only files that no process has open are renamed: those of processes that have ended, without a log beside
+ * them.  No file is ever overwritten, and if a step fails the names stay as they were.
  */
 #include "names.h"
 
@@ -15,7 +15,8 @@
 
 #include "read/trace.h"
 
-/* The process that PATH is of, closed and whole; false where it is not, or does not say which. */
+/* Finds the process of PATH; false: the file is not closed and complete, or does not say which process it is
+ * of. */
 static bool owner_of(const char *path, struct trace_process *p)
 {
     struct trace t;
@@ -32,7 +33,7 @@ static bool owner_of(const char *path, struct trace_process *p)
     return closed;
 }
 
-/* The name that the shim gives a process that finds OUTPUT taken (shim/record/output.c). */
+/* The name that the shim chooses for a process if OUTPUT is taken (shim/record/output.c). */
 static char *name_beside(const char *output, const struct trace_process *p)
 {
     const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
@@ -47,7 +48,7 @@ static bool move(const char *from, const char *to)
     return !renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 }
 
-/* FIRST has the name that is OWN's. */
+/* Exchanges the names of FIRST and OWN. */
 static void change_names(char **first, char **own, const struct trace_process *taker)
 {
     char *output = xstrdup(*first), *beside = name_beside(output, taker);
@@ -65,7 +66,7 @@ static void change_names(char **first, char **own, const struct trace_process *t
     free(beside);
 }
 
-void run_names_settle(char **paths, size_t n, const char *output, pid_t command)
+void run_names_exchange(char **paths, size_t n, const char *output, pid_t command)
 {
     struct trace_process taker, own;
     char **first = NULL;

@@ -1,9 +1,9 @@
 /*
- * names.h - after a run: the file with the name that was asked for is the command's own.
+ * names.h - after a run: gives the requested name to the file of the command itself.
  *
- * While processes run, the first that uses the GPU takes the name: nobody can know whether the command
- * itself, which may be a shell or a launcher, ever will.  Where it did after all, and a child was faster, the
- * two files change names.
+ * While processes run, the first one that uses the GPU takes the name, because the command itself may be a
+ * shell or a launcher that never uses it.  If the command does use it, but a child was faster, the two files
+ * exchange their names.
  */
 #ifndef VS_RUN_NAMES_H
 #define VS_RUN_NAMES_H
@@ -12,8 +12,8 @@
 
 #include "base/base.h"
 
-/* PATHS: the databases of the run, whose names are changed here too.  COMMAND: the pid of the process that
+/* PATHS: the databases of the run, which are updated to the new names.  COMMAND: the pid of the process that
  * was started. */
-void run_names_settle(char **paths, size_t n, const char *output, pid_t command);
+void run_names_exchange(char **paths, size_t n, const char *output, pid_t command);
 
 #endif

@@ -29,12 +29,12 @@ static void add_path(struct outputs *o, const char *path)
     *PUSH(o->paths, o->n) = xstrdup(path);
 }
 
-struct pattern {           /* what the names of a run's databases look like */
+struct pattern {           /* of the names of a run's databases */
     char *directory;       /* ends in '/' */
-    const char *name;      /* of the file that was asked for */
-    size_t stem;           /* of it, this much every name begins with */
-    const char *extension; /* and this every one ends in */
-    bool open;             /* the name has %h, %p or %r in it: anything may stand between */
+    const char *name;      /* of the requested file */
+    size_t stem;           /* every name begins with this many bytes of it */
+    const char *extension; /* every name ends in this */
+    bool open;             /* the name has %h, %p or %r in it: anything may be between */
 };
 
 static struct pattern pattern_of(const char *output)
@@ -88,7 +88,7 @@ static void merge_journal(const char *journal, const struct pattern *p)
     free(of);
 }
 
-/* A process killed before its drain began has no database yet: its journal names it. */
+/* A process that was killed before its drain began has no database yet, but its journal names it. */
 static void merge_journals(const struct pattern *p)
 {
     size_t n;
@@ -103,11 +103,11 @@ static void merge_journals(const struct pattern *p)
 struct summary {
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
-    int64_t other_ranges; /* that name no phase */
-    bool unknown;         /* allocated is: a library's pool does not report what it uses */
-    char *oom;            /* of the first file that has one; owned */
-    char *end;            /* that is not in the file, likewise */
-    /* the first file in which, although the arena was asked for, PyTorch had its own; nothing came from it */
+    int64_t other_ranges; /* ranges that name no phase */
+    bool unknown;         /* allocated is unknown: a library's pool does not report its use */
+    char *oom;            /* the message of the first file that has one; owned */
+    char *end;            /* about a missing end, likewise */
+    /* the first file in which PyTorch used its own allocator although the arena was requested */
     const char *own_cache, *unserved;
 };
 
@@ -188,7 +188,7 @@ static void summarize(const char *path, struct summary *s)
     trace_close(&t);
 }
 
-/* Where the arena was asked for and did not serve, its user must not take the figures for the arena's. */
+/* If the arena was requested but did not serve, the user must not take the figures for the arena's. */
 static void print_no_arena(const struct summary *s)
 {
     if (s->own_cache)
@@ -269,7 +269,7 @@ void run_finish_outputs(const char *output, time_t since, pid_t command, bool qu
     merge_journals(&p);
     find_databases(&p, since, &o);
     free(p.directory);
-    run_names_settle(o.paths, o.n, output, command);
+    run_names_exchange(o.paths, o.n, output, command);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);
     for (size_t i = 0; i < o.n; i++) {

@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 /* OUTPUT: the absolute path given to the shim; rank and pid may have been inserted before its extension.
- * Files that are older than SINCE are of another run.  COMMAND: the pid of the process that was started. */
+ * Files older than SINCE belong to another run.  COMMAND: the pid of the process that was started. */
 void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet);
 
 #endif

@@ -16,7 +16,7 @@ char *place_of(const char *relative)
     if (n <= 0)
         return xformat("/usr/%s", relative);
     self[n] = 0;
-    for (int up = 0; up < 2; up++) { /* the command's name, then bin/ */
+    for (int up = 0; up < 2; up++) { /* removes the command's name, then bin/ */
         char *slash = strrchr(self, '/');
         if (slash)
             *slash = 0;

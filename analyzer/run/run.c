@@ -1,12 +1,12 @@
 /*
- * run.c - `vramscope run`: starts a program under the shim, stays out of its way, ends as it ends.
+ * run.c - `vramscope run`: starts a program with the shim preloaded, and ends with its exit status.
  *
  *      check everything that can be wrong  -->  environment  -->  fork, exec  -->  forward signals, wait
  *      -->  merge journals of killed processes, names of call stacks  -->  one summary line  -->  same status
  *
  * Signals.  The terminal sends Ctrl-C to the whole foreground group, program included: such a signal
- * (SI_KERNEL) is not sent on a second time.  One that somebody sent to us alone is.  A program that a signal
- * killed makes us die of the same signal, so that shells and launchers see what they would have seen.
+ * (SI_KERNEL) is not forwarded a second time.  A signal that was sent to us alone is forwarded.  If a signal
+ * kills the program we die of the same signal, so that shells and launchers see the same status.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static const struct command_help help = {"run", "[options] [--] COMMAND [ARGUMEN
                                          "others write FILE with their rank and pid inserted.",
                                          rows, true};
 
-/* ---- what can be wrong beforehand ---- */
+/* ---- checks before the start ---- */
 
 static char *default_output(void)
 {
@@ -88,7 +88,7 @@ static char *default_output(void)
 
 struct output {
     char *path;  /* absolute */
-    bool shared; /* it is that of a `vramscope run` around this one */
+    bool shared; /* it was set by an outer `vramscope run` */
 };
 
 static char *absolute(const char *path)
@@ -99,8 +99,8 @@ static char *absolute(const char *path)
     return xformat("%s/%s", cwd, path);
 }
 
-/* What -o says, else the variable.  A run around this one has set that, and CLAIM with it, for all processes
- * of its job: ours take names beside its own, and it says what was recorded. */
+/* The output: from -o, else from the variable.  An outer run has set the variable, and CLAIM with it, for
+ * all processes of its job: our files get names beside its own, and it prints the summary. */
 static struct output output_of(const char *option)
 {
     const char *variable = getenv("VRAMSCOPE_OUTPUT"), *claim = getenv("VRAMSCOPE_CLAIM");
@@ -120,7 +120,8 @@ static bool build_has_arena(void)
 #endif
 }
 
-/* What the environment asks for and this build has not; the shim would say it too, for each process. */
+/* Checks for requests in the environment that this build cannot fulfil; the shim would report them too, but
+ * for each process. */
 static void do_without_arena(void)
 {
     const char *asked = getenv("VRAMSCOPE_ALLOCATOR");
@@ -131,7 +132,7 @@ static void do_without_arena(void)
     setenv("VRAMSCOPE_ALLOCATOR", "off", 1);
 }
 
-/* 0, or 2 with the reason said. */
+/* 0, or 2 after printing the reason. */
 static int check_output(const struct output *o)
 {
     const char *path = o->path;
@@ -156,7 +157,7 @@ static bool is_one_of(const char *value, const char *const *list)
     return *list;
 }
 
-/* The values that the shim would warn about and ignore; here they can be refused before anything starts. */
+/* Refuses values that the shim would only warn about and ignore. */
 static int check_values(const struct options *o)
 {
     static const char *const stacks[] = {"off", "driver", "python", "all", NULL};
@@ -208,7 +209,7 @@ static int set_environment(const struct options *o, const char *output, const ch
                             environment_wants_python(o->no_auto_phases)};
     if (environment_preload("run", &e))
         return EXIT_USAGE;
-    /* %h, %p and %r in a name mean something to the shim */
+    /* the shim expands %h, %p and %r */
     setenv("VRAMSCOPE_OUTPUT", output, 1);
     setenv("VRAMSCOPE_CLAIM", "1", 1);
     set_given("VRAMSCOPE_STACKS", o->stacks);
@@ -237,7 +238,7 @@ static void forward(int sig, siginfo_t *info, void *context)
     int saved = errno;
     if (child > 0 && info->si_code != SI_KERNEL)
         kill(child, sig);
-    if (sig == SIGTSTP) /* we stop as well, so that the shell gets its prompt back */
+    if (sig == SIGTSTP) /* stop as well, so that the shell gets its prompt back */
         kill(getpid(), SIGSTOP);
     errno = saved;
 }
@@ -258,7 +259,7 @@ static void take_signals(struct dispositions *d)
     sigprocmask(SIG_BLOCK, &block, &d->mask); /* until the child's pid is known */
     for (int i = 0; i < FORWARDED; i++) {
         sigaction(forwarded[i], NULL, &d->before[i]);
-        /* what nohup and & ignore stays ignored, here and in the child */
+        /* signals that nohup and & ignore stay ignored, here and in the child */
         if (d->before[i].sa_handler != SIG_IGN)
             sigaction(forwarded[i], &action, NULL);
     }
@@ -272,7 +273,7 @@ static _Noreturn void become(char **command, const struct dispositions *d, int r
     execvp(command[0], command);
     int error = errno;
     if (write(report, &error, sizeof error) < 0) {
-        /* nobody reads: the exit status says it all the same */
+        /* ignored: the exit status reports the failure too */
     }
     _exit(error == ENOENT ? 127 : 126);
 }
@@ -304,14 +305,15 @@ static pid_t start(char **command, struct dispositions *d, int *error)
     return pid;
 }
 
-/* Waits until the child has ended; its status as waitpid() has it, 0 (success) where that cannot be known. */
+/* Waits until the child has ended and returns its status as waitpid() gives it; 0 (success) if it is
+ * unknown. */
 static int wait_for(pid_t pid)
 {
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return 0;
-    child = 0; /* its number may be someone else's now */
+    child = 0; /* the pid may be reused from now on */
     return status;
 }
 
@@ -324,7 +326,7 @@ static int cannot_start(const char *command, int error)
     return error == ENOENT ? 127 : 126;
 }
 
-/* Dies of the signal that the child died of; where that can't kill (or is blocked), 128 + signal. */
+/* Dies of the signal that killed the child; returns 128 + signal if that signal does not kill us. */
 static int end_as(int status)
 {
     if (!WIFSIGNALED(status))
@@ -332,7 +334,7 @@ static int end_as(int status)
     int sig = WTERMSIG(status);
     sigset_t one;
     struct rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none); /* one core file is the child's */
+    setrlimit(RLIMIT_CORE, &none); /* only the child should leave a core file */
     fflush(NULL);
     signal(sig, SIG_DFL);
     sigemptyset(&one);
@@ -342,7 +344,7 @@ static int end_as(int status)
     return 128 + sig;
 }
 
-/* Everything that can be refused before the command is started; 0 or 2. */
+/* All checks before the command is started; 0 or 2. */
 static int prepare(const struct options *o, const struct output *output)
 {
     char why[512];

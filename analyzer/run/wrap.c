@@ -1,11 +1,10 @@
 /*
- * wrap.c - `vramscope wrap`: becomes a worker of a job that runs under `vramscope run`, with the library
- * back.
+ * wrap.c - `vramscope wrap`: executes a worker of a job that runs under `vramscope run`, with the library
+ * preloaded again.
  *
- * A launcher that gives its workers an LD_PRELOAD of its own, or none, takes ours away; everything else of
- * the environment usually arrives.  So this puts back what is missing and executes the command in its own
- * place: same pid, same descriptors, same signals; the first vramscope, if there is one, says what was
- * recorded.
+ * A launcher that gives its workers an LD_PRELOAD of its own, or none, removes ours; the rest of the
+ * environment usually arrives.  So this command restores what is missing and replaces itself by the worker:
+ * same pid, same descriptors, same signals.  The outer `vramscope run`, if there is one, prints the summary.
  */
 #include <errno.h>
 #include <stdlib.h>
