@@ -1,5 +1,5 @@
 /*
- * main.c - the `vramscope` command: finds the subcommand in one table and hands over.
+ * main.c - the `vramscope` command: finds the subcommand in a table and calls it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +61,7 @@ static int run_command(int argc, char **argv)
     return unknown(argv[0]);
 }
 
-/* What was printed must have been written: a full disk under `> report.txt` is an error, a closed pipe is
- * none of ours. */
+/* Checks that all output was written: a full disk under `> report.txt` is an error, a closed pipe is not. */
 static int finish(int status)
 {
     if (fflush(stdout) || ferror(stdout))

@@ -93,8 +93,8 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
 
 /* ---- text ---- */
 
-/* The program's own line first: the frames inside of it are the framework's.  The number of frames that are
- * not shown. */
+/* Prints the program's own line first, because the frames inside of it are the framework's.  Returns the
+ * number of frames that are not shown. */
 static size_t print_stack(const struct page *p, const struct holder *h)
 {
     char *line = stack_line_text(p->t, h->stack);
@@ -121,7 +121,7 @@ static const char *whole_name(const struct page *p)
     return p->d->allocated->at_least ? "known of it" : p->oom ? "allocated then" : "peak allocated";
 }
 
-/* The rows beyond --top, what the file does not explain, and the sum. */
+/* Prints the rows beyond --top as one, the unexplained bytes, and the sum. */
 static void closing_rows(struct table *table, const struct page *p, int64_t shown, int64_t held,
                          size_t hidden)
 {
@@ -163,8 +163,8 @@ static void print_groups(const struct page *p, enum holder_by by)
     free(groups);
 }
 
-/* What a recording has of its Python code and of accesses may be asked for alone; else it is left out where
- * there is none. */
+/* Whether a page has anything to show: lines, layers and roles exist only in some recordings, and are left
+ * out otherwise unless they were requested. */
 static bool has_any(const struct device_report *d, enum holder_by by)
 {
     for (size_t i = 0; i < d->live_count; i++)
@@ -176,9 +176,9 @@ static bool has_any(const struct device_report *d, enum holder_by by)
     return false;
 }
 
-enum { LAYER_ROWS = 80, LAYER_LEAST = 500 }; /* a row holds at least so small a part of the peak */
+enum { LAYER_ROWS = 80, LAYER_LEAST = 500 }; /* a row has at least 1 / LAYER_LEAST of the peak */
 
-/* What each of several holds; those that look alike are. */
+/* The sizes of several layers in one row, as one text if they print alike. */
 static void spread_cell(struct table *table, int64_t least, int64_t most, bool exact)
 {
     struct text low = units_bytes(least, exact), high = units_bytes(most, exact);
@@ -210,7 +210,7 @@ static void layer_row(struct table *table, const char *name, int64_t bytes, cons
     layer_cells(table, &row, p->d->allocated->bytes, p->o->bytes);
 }
 
-/* Layers lie in each other: the outermost rows and what follows them sum to the peak. */
+/* Layers are nested: the outermost rows and the rows after the layers sum to the peak. */
 static void print_layers(const struct page *p)
 {
     static const char *const header[] = {"by layer", "held", "share", ""};
@@ -325,7 +325,7 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
         if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_LIBRARY ||
-            by == BY_STACK) /* of what has no line, library, stack */
+            by == BY_STACK) /* for rows without a line, library or stack */
             json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);
         json_int(j, "allocations", groups[i].count);
@@ -404,7 +404,7 @@ static int moment(const char *at)
     return at ? -1 : 0;
 }
 
-/* The same page of the moment when memory ran out: what lived then, as it were the peak. */
+/* The same page for an out-of-memory: treats the allocations that lived then as the peak. */
 static void show_oom(const struct oom_report *oom, struct trace *t, const struct options *o, int only,
                      struct json *j)
 {
@@ -447,10 +447,10 @@ static int show_file(const char *file, const struct options *o, int only, struct
     if (relabel_open(&t, file, &o->relabel))
         return complain("%s", t.why);
     if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
-        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        char why[256]; /* ignored: frames without names are shown as module+offset */
         vs_symbols_fill(file, why, sizeof why);
     }
-    t.oom_total = 0; /* not asked here */
+    t.oom_total = 0; /* not shown on this page */
     int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
     if (j) {
         json_begin(j, NULL, '{');

@@ -85,7 +85,7 @@ static int add_devices(struct picture *p, struct trace *t, const struct options 
     return 0;
 }
 
-/* From the first to the last moment that any process spent in these steps. */
+/* The time from the first to the last moment that any process spent in these steps. */
 static int set_steps(struct picture *p, struct trace *traces, size_t n, const int64_t *steps)
 {
     p->from = INT64_MAX;
@@ -205,7 +205,7 @@ static int run_gnuplot(const char *script)
     pid_t pid = fork();
     if (pid == 0) {
         guard_memory_end();
-        unsetenv("LD_PRELOAD"); /* a shim that is set for everything has no business in gnuplot */
+        unsetenv("LD_PRELOAD"); /* gnuplot need not be recorded */
         unsetenv("GNUTERM");
         execlp("gnuplot", "gnuplot", "-d", script, (char *)NULL);
         _exit(127);
@@ -215,8 +215,8 @@ static int run_gnuplot(const char *script)
     return status ? gnuplot_failed(status) : 0;
 }
 
-/* A name that starts with '-' or a quote would mean something to gnuplot: it draws into a file of ours, which
- * then gets the name that was asked for. */
+/* gnuplot draws into a temporary file, which is then renamed, because a name that begins with '-' or has a
+ * quote would mean something to gnuplot. */
 static int draw_picture(const struct picture *p, const char *path, enum format format)
 {
     const char *tmp = getenv("TMPDIR");
@@ -304,7 +304,8 @@ static int gather_overlay(struct picture *p, struct trace *traces, size_t n, con
     return status;
 }
 
-/* A picture is looked at without what stands beside it: the title begins with it. */
+/* Puts what a reader must know at the beginning of the title, because pictures are looked at by
+ * themselves. */
 static int tell_incomplete(struct picture *p, const struct trace *traces, size_t n)
 {
     const char *word = NULL;

@@ -1,8 +1,8 @@
 /*
  * recover.c - `vramscope recover`: merges the journals of killed processes into their databases.
  *
- * Every command that opens a database does this of its own accord; this one does it for all that are lying
- * about, and for journals whose database was never begun.
+ * Every command that opens a database does this automatically; this one does it for all journals in the
+ * usual places, and for journals whose database was never begun.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void say(struct json *j, const char *journal, const char *database, const
         printf("%s\n", shown(why));
 }
 
-/* What became of one journal, that lies about or was NAMED on the command line. */
+/* Reports the result for one journal, which was found or NAMED on the command line. */
 static int tell_journal(const char *journal, const char *database, enum leftover_state state, long events,
                         const char *why, struct json *j, bool named)
 {
@@ -76,7 +76,7 @@ static int tell_journal(const char *journal, const char *database, enum leftover
     case LEFTOVER_REMOVED:
         say(j, journal, database, "removed", 0, NULL);
         return EXIT_GOOD;
-    case LEFTOVER_OTHERS: /* whoever is not root can do nothing about it, nor needs to know */
+    case LEFTOVER_OTHERS: /* only root could do anything about it */
         if (j || geteuid() == 0)
             say(j, journal, database, "another user's", 0, why);
         return named ? complain("%s", why) : EXIT_GOOD;
@@ -105,7 +105,7 @@ static int recover_journal(const char *journal, struct json *j, bool named)
     return status;
 }
 
-/* Opening completes the file; what is left is to say so. */
+/* Opening the file completes it; then reports the result. */
 static int recover_database(const char *path, struct json *j)
 {
     struct trace t;

@@ -34,7 +34,7 @@ static const struct command_help help = {
     "Exit status 3: shown, but events or ranks are missing, or the end of a run is not known to be there.",
     rows, false};
 
-/* What has been read of all files, for the page of the ranks. */
+/* The parts of all files that the page of the ranks needs. */
 struct ranks {
     struct rank_file *files;
     size_t count;
@@ -47,7 +47,8 @@ static void free_ranks(struct ranks *ranks)
     free(ranks->files);
 }
 
-/* Opens file I, and shows it as a page or as JSON; of several only the rank's part is kept. */
+/* Opens file I and shows it as a page or as JSON; of several files only the part for the page of the ranks
+ * is kept. */
 static int show(char *const *files, size_t n, size_t i, const struct options *o, struct ranks *ranks,
                 struct json *j)
 {
@@ -57,7 +58,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
     if (t.end != TRACE_END_RUNNING && n == 1) {
-        char why[256]; /* without names frames are shown as module+offset: not worth a word */
+        char why[256]; /* ignored: frames without names are shown as module+offset */
         vs_symbols_fill(files[i], why, sizeof why);
     }
     int status = EXIT_GOOD;

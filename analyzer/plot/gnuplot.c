@@ -1,5 +1,5 @@
 /*
- * gnuplot.c - the picture as a gnuplot script that holds its own data, to be restyled by whoever likes.
+ * gnuplot.c - the picture as a gnuplot script that contains its data, so that users can restyle it.
  *
  * Back to front in each panel: light bands of the phases, reserved, allocated (the range between the least
  * and the greatest value of a column lighter, and hatched where a folded stretch covers several columns),
@@ -16,7 +16,7 @@
 #define OTHERS     "other phases"
 #define FOLDED     "folded: least to greatest"
 #define LETTER     8.3 /* pixels of a letter of the peak's label, on average */
-#define BANDS_CALM 90  /* more bands than this are a flicker behind the curves: then the strip alone */
+#define BANDS_CALM 90  /* more bands would flicker behind the curves: then only the strip is drawn */
 
 static void put_bands(const struct picture *p, size_t panel, double time_scale, FILE *out)
 {
@@ -29,12 +29,12 @@ static void put_bands(const struct picture *p, size_t panel, double time_scale, 
             if (q->bands[i].phase == (int)phase)
                 fprintf(out, "%.9g %.9g\n", (double)q->bands[i].from / time_scale,
                         (double)q->bands[i].to / time_scale);
-        /* a datablock without a row is an error to gnuplot: one beside the picture keeps the legend whole */
+        /* gnuplot rejects an empty datablock; a point outside the picture keeps the entry in the legend */
         fprintf(out, "NaN NaN\nEOD\n");
     }
 }
 
-/* At most one sample a column, the greatest. */
+/* At most one sample per column: the greatest. */
 static void put_samples(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
                         FILE *out)
 {
@@ -56,7 +56,8 @@ static void put_samples(const struct panel *q, size_t panel, struct axis_unit ti
     fputs("NaN NaN\nEOD\n", out);
 }
 
-/* t, the least and the greatest allocated of the columns that are a band; a gap between two of them. */
+/* Writes t, minimum and maximum of allocated for the columns that are a band, with a gap between separate
+ * bands. */
 static void put_folded(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
                        FILE *out)
 {
@@ -90,7 +91,7 @@ static bool any_samples(const struct picture *p)
     return false;
 }
 
-/* Shared colours stand in the legend once. */
+/* A colour that is shared by several phases is in the legend once. */
 static bool first_of_color(const struct picture *p, size_t phase)
 {
     for (size_t i = 1; i < phase; i++)
@@ -109,7 +110,7 @@ static bool shares_color(const struct picture *p, size_t phase)
 
 /* ---- title and legend ---- */
 
-/* Entries and the longest name of them, to know how many fit beside each other. */
+/* Counts the entries and finds the longest name, to know how many fit side by side. */
 static size_t legend_entries(const struct picture *p, size_t *longest)
 {
     size_t n = 2 + any_samples(p) + picture_folded(p);
@@ -124,7 +125,7 @@ static size_t legend_entries(const struct picture *p, size_t *longest)
     return n;
 }
 
-/* Columns of the legend at about 9 pixels a letter and the samples beside them. */
+/* The number of columns of the legend, at about 9 pixels per letter and with the samples beside them. */
 static size_t legend_columns(const struct picture *p, size_t *rows)
 {
     size_t longest, n = legend_entries(p, &longest), fit = ((size_t)p->size[0] - 40) / (longest * 9 + 75);
@@ -152,7 +153,7 @@ static void put_phase_entries(const struct picture *p, FILE *out)
     }
 }
 
-/* A panel of its own without axes, so that it covers no data. */
+/* The legend is a panel of its own without axes, so that it covers no data. */
 static void put_legend(const struct picture *p, double height, FILE *out)
 {
     size_t rows, columns = legend_columns(p, &rows);
@@ -203,7 +204,7 @@ static void put_peak(const struct panel *q, struct axis_unit time, struct axis_u
     free(text);
 }
 
-/* COLOR lightened: mixed with white here, as not everything that draws SVG knows transparency. */
+/* COLOR lightened, by mixing it with white, because not every SVG renderer supports transparency. */
 static unsigned tint(const char *color)
 {
     unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
@@ -258,7 +259,7 @@ static void put_note(const struct panel *q, FILE *out)
     free(note);
 }
 
-/* Panels that are compared with the eye share a scale, unless that would flatten one of them. */
+/* Panels share a scale, so that they can be compared, unless that would flatten one of them. */
 static int64_t scale_top(const struct picture *p, size_t panel)
 {
     int64_t most = 0, own = panel_top(&p->panels[panel]);

@@ -1,8 +1,8 @@
 /*
  * label.c - see label.h: tries the places around the peak and takes the cheapest.
  *
- * Per pixel column the lines are intervals of height; a place costs its distance, and much more for every
- * pixel column in which the text would lie over one of the intervals.
+ * In each pixel column a line is an interval of heights.  The cost of a place is its distance, and much more
+ * for every pixel column in which the text would cover one of the intervals.
  */
 #include "label.h"
 
@@ -12,7 +12,7 @@
 #define STRIP   0.955 /* above this part of the height is the strip of phases */
 #define RADIUS  6     /* of the peak's mark */
 #define MARK    12    /* pixels around the peak's mark */
-#define NEAR    26    /* a text this near needs no line */
+#define NEAR    26    /* pixels: a text this near needs no leader line */
 #define STEP_X  10
 #define STEP_Y  5
 #define REACH   600
@@ -32,7 +32,7 @@ static double height_of(int64_t bytes, const struct label_room *r)
     return (double)bytes / r->full * r->height;
 }
 
-/* Of one pixel column, together with the step up or down from its left neighbour. */
+/* The interval in one pixel column, including the step up or down from its left neighbour. */
 static struct lines column_lines(const struct columns *c, size_t x, const struct label_room *r)
 {
     const struct column *at = &c->at[x], *left = &c->at[x ? x - 1 : 0];
@@ -95,7 +95,7 @@ static double distance(double x, double y, const struct label_room *r, double px
     return sqrt(dx * dx + dy * dy);
 }
 
-/* HUGE_VAL where it may not stand. */
+/* The cost of a place; HUGE_VAL: the text must not be there. */
 static double cost(const struct lines *lines, size_t width, const struct label_room *r, double x, double y,
                    double px, double py)
 {
@@ -114,7 +114,7 @@ static double cost(const struct lines *lines, size_t width, const struct label_r
            DARK * (double)dark / all;
 }
 
-/* From the edge of the peak's mark to the nearest point of the text. */
+/* The leader line, from the edge of the peak's mark to the nearest point of the text. */
 static void draw_leader(struct label_spot *spot, const struct label_room *r, double px, double py)
 {
     double x = fmin(fmax(px, spot->x - r->text_width / 2), spot->x + r->text_width / 2),

@@ -1,5 +1,5 @@
 /*
- * label.h - where the peak's label may stand without covering anything that the reader wants to see.
+ * label.h - finds a place for the peak's label where it covers nothing important.
  */
 #ifndef VS_PLOT_LABEL_H
 #define VS_PLOT_LABEL_H
@@ -18,7 +18,7 @@ struct label_spot {        /* pixels from the lower left corner of the drawing *
 };
 
 /* The place nearest to the peak at which the text covers no line (allocated, reserved, driver used), not the
- * strip of phases and not the peak's own mark; where there is none, the one that covers least. */
+ * strip of phases and not the peak's own mark; if there is none, the place that covers least. */
 struct label_spot label_place(const struct panel *p, const struct label_room *room);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * overlay.h - runs laid over each other: one drawing for each device, in it a curve for each run.
+ * overlay.h - overlays runs: one drawing for each device, with a curve for each run.
  *
- * The panels of a picture with runs are a run's on a device each; a drawing is those of one device.  Time
- * counts from each run's origin, and a curve ends where its run does.
+ * Each panel of such a picture is one run on one device; a drawing is the panels of one device.  Time counts
+ * from each run's origin, and a curve ends where its run does.
  */
 #ifndef VS_PLOT_OVERLAY_H
 #define VS_PLOT_OVERLAY_H
@@ -11,7 +11,7 @@
 
 /* The devices that any run used, in the order in which they come; the caller frees them. */
 int64_t *overlay_devices(const struct picture *p, size_t *n);
-/* The run's panel on that device; NULL where it used it not. */
+/* The run's panel on that device; NULL: the run did not use it. */
 const struct panel *overlay_panel(const struct picture *p, int64_t device, size_t run);
 /* The runs of DEVICE, the highest peak first: what is drawn later lies on top. */
 size_t overlay_order(const struct picture *p, int64_t device, size_t *runs);

@@ -2,8 +2,8 @@
  * overlay_gnuplot.c - runs laid over each other as a gnuplot script: allocated as a line, the range between a
  * column's least and greatest value tinted behind it, reserved dashed, each run's peak marked.
  *
- * The highest run is drawn first, so that the lower ones are seen.  Peaks stand in the legend, where no curve
- * hides them; of several devices at the head of each drawing.
+ * The highest run is drawn first, so that the lower ones are seen.  Peaks are in the legend, where no curve
+ * hides them; with several devices they are at the head of each drawing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct drawing {
     double full;
 };
 
-/* COLOR mixed with white, PERCENT of it: not everything that draws SVG knows transparency. */
+/* COLOR mixed with PERCENT of white, because not every SVG renderer supports transparency. */
 static unsigned tint(const char *color, unsigned percent)
 {
     unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
@@ -32,7 +32,7 @@ static unsigned tint(const char *color, unsigned percent)
 
 /* ---- legend ---- */
 
-/* RUN's name in the legend; with its peak where there is only one drawing. */
+/* RUN's name in the legend, with its peak if there is only one drawing. */
 static char *entry(const struct picture *p, size_t run, size_t devices)
 {
     const struct panel *q = p->panel_count ? overlay_panel(p, p->panels[0].device, run) : NULL;
@@ -110,7 +110,7 @@ static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
     }
 }
 
-/* Peaks of several devices don't fit into one legend: each at the head of its own drawing. */
+/* Peaks of several devices don't fit into one legend, so they are at the head of each drawing. */
 static void put_heading(const struct drawing *d, size_t devices)
 {
     char *text = NULL;

@@ -1,7 +1,7 @@
 /*
  * overlay_runs.c - see overlay_runs.h.
  *
- * Every run has a window of its own on its own clock, and all of them a common length: the longest.  A run's
+ * Every run has a window of its own on its own clock; the common length is that of the longest.  A run's
  * share of the columns is its share of that length, so that a column is as long in every run.
  */
 #include "overlay_runs.h"

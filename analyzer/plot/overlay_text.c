@@ -26,7 +26,7 @@ static void set_color(FILE *out, const char *hex)
         fputs("\033[0m", out);
 }
 
-/* Rows of the drawing that the run fills in character column X of WIDTH; 0 where it has ended. */
+/* The number of rows that the run fills in character column X of WIDTH; 0: it has ended. */
 static size_t rows_of(const struct picture *p, const struct panel *q, size_t x, size_t width, int64_t top,
                       size_t height)
 {
@@ -37,7 +37,7 @@ static size_t rows_of(const struct picture *p, const struct panel *q, size_t x, 
         return 0;
     int64_t value = c->at[columns_index(c, t)].allocated_max;
     size_t rows = (size_t)((double)value / (double)top * (double)height + 0.5);
-    return value > 0 && rows == 0 ? 1 : rows; /* a little is not nothing */
+    return value > 0 && rows == 0 ? 1 : rows; /* a small value is still visible */
 }
 
 /* The run that shows in a cell; PICTURE_RUNS: none reaches it. */

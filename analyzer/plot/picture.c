@@ -25,8 +25,7 @@ static const struct {
 
 static int phase_index(struct picture *p, const char *name)
 {
-    if (!p->phase_count) { /* the usual ones first, so that legends look alike; those that never come are not
-                              shown */
+    if (!p->phase_count) { /* the usual phases first, so that legends look alike; unused ones are hidden */
         *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup("none")};
         for (int i = 0; i < 4; i++)
             *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup(palette[i].phase)};
@@ -82,7 +81,7 @@ static int load_bands(struct picture *p, struct trace *t, struct panel *panel)
     return 0;
 }
 
-/* The peak of what is shown: the run's own where it is in the window, else the greatest column. */
+/* The peak of the window: the run's own if it is inside, else the greatest column. */
 static void find_peak(struct trace *t, int64_t device, struct panel *panel)
 {
     const struct column *top = &panel->columns.at[columns_peak(&panel->columns)];
@@ -92,8 +91,7 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     panel->peak_phase = name_of(t, top->phase);
     panel->known_only = peak && peak->at_least;
     if (peak && peak->bytes == top->allocated_max && peak->t >= panel->columns.from &&
-        peak->t <=
-            panel->columns.to) { /* a window may reach the run's peak at another moment than the first */
+        peak->t <= panel->columns.to) { /* a window may reach the value of the run's peak at a later moment */
         panel->peak_t = peak->t;
         panel->peak_at_most = peak->at_most;
         panel->peak_phase = trace_phase_at_peak(t, device);
@@ -106,7 +104,7 @@ static void find_folded(struct panel *panel)
         panel->folded |= panel->columns.at[i].band;
 }
 
-/* Figures of different sources measure different things: no line joins them. */
+/* Figures of different sources measure different things, so no line joins them. */
 static void keep_source(struct panel *panel)
 {
     const char *source = residual_best_source(panel->samples, panel->sample_count);

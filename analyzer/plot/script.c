@@ -27,7 +27,7 @@ void script_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* A file's name, to the byte: what gnuplot would act on stands in octal. */
+/* Writes a file's name exactly: characters that are special to gnuplot in octal. */
 static void put_path(FILE *out, const char *path)
 {
     fputc('"', out);

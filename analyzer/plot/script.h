@@ -1,5 +1,5 @@
 /*
- * script.h - what every gnuplot script of ours is made of: its head, its texts, its title, its curves.
+ * script.h - the common parts of all gnuplot scripts: head, texts, title, curves.
  */
 #ifndef VS_PLOT_SCRIPT_H
 #define VS_PLOT_SCRIPT_H
@@ -22,7 +22,7 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
 struct script_panel {
     double bottom, top;                 /* of the screen */
     double from, to;                    /* in the unit of time */
-    double full;                        /* value at the upper edge, in the unit of bytes */
+    double full;                        /* the value at the upper edge, in the unit of bytes */
     const char *byte_unit, *time_label; /* NULL: no label below */
     const char *title;
 };

@@ -25,12 +25,12 @@ static void set_color(FILE *out, const char *hex)
         fputs("\033[0m", out);
 }
 
-/* Eighths of a row that VALUE fills of row ROW (0 = bottom). */
+/* How many eighths of row ROW (0 = bottom) VALUE fills. */
 static int filled(int64_t value, int64_t top, size_t row, size_t height)
 {
     double eighth = (double)value / (double)top * (double)height * 8 - (double)row * 8;
     if (value > 0 && row == 0 && eighth < 1)
-        return 1; /* a little is not nothing */
+        return 1; /* a small value is still visible */
     return eighth >= 8 ? 8 : eighth <= 0 ? 0 : (int)eighth;
 }
 

@@ -1,9 +1,9 @@
 /*
- * title.c - a command line as a title: what was run and its arguments, without where things lie.
+ * title.c - turns a command line into a title: the program and its arguments, without paths.
  *
  *      /usr/bin/python3 /home/me/train.py --layers 8 --out /tmp/x/facts.json  -->  train.py --layers 8
  *
- * The whole line stands in the report.
+ * The report has the whole line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *file_of(const char *word)
     return slash && slash[1] ? slash + 1 : word;
 }
 
-/* A program that runs the script that is named next. */
+/* Whether the program is an interpreter of the script that is named next. */
 static bool is_interpreter(const char *word)
 {
     static const char *const names[] = {"python", "bash", "sh", "env", "torchrun"};
@@ -69,7 +69,7 @@ char *title_of_command(const char *command)
         if (i == 0 && next && next[0] != '-' && is_interpreter(file_of(word)))
             continue;
         char *brief = i == 0 ? xstrdup(file_of(word)) : shorten(word);
-        if (!*title && !*brief) { /* a script in /tmp is still the script */
+        if (!*title && !*brief) { /* a script in /tmp is shown all the same */
             free(brief);
             brief = xstrdup(file_of(word));
         }

@@ -1,10 +1,9 @@
 /*
- * trace.h - the recorded run, as structs: the only door to the database, and the only folder with
- * SQL.
+ * trace.h - the recorded run as structs: the only interface to the database, in the only folder with SQL.
  *
- * Opening completes the file first where its process was killed (the journal that it left is merged), and
- * says in one line why a file can't be used.  Reports, plots and analyses see arrays and visitors; UNKNOWN
- * (base.h) stands where the recording holds no number.  Texts live until trace_close.
+ * Opening a file whose process was killed first merges the journal that the process left.  If a file can't
+ * be used there is a one-line reason.  Reports, plots and analyses see arrays and visitors; a number that
+ * the recording lacks is UNKNOWN (base.h).  Texts live until trace_close.
  *
  * Every function that returns int gives 0, or -1 with the one-line reason in t->why.
  */
@@ -34,29 +33,29 @@ struct trace_peak { /* one row of `peak`: kind is 'allocated', 'reserved', 'pinn
     int64_t device, bytes, seq, t, end;
     const char *kind;
     bool at_most, end_at_most; /* the figure may be too high: ends were lost */
-    bool at_least;             /* bytes is what is known of it: libraries' pools held memory of unknown use */
+    bool at_least;             /* bytes is a lower bound: libraries' pools held memory of unknown use */
 };
 
-/* The peak, UNKNOWN where only a part of it is known. */
+/* The peak; UNKNOWN if only a lower bound is known. */
 static inline int64_t trace_peak_bytes(const struct trace_peak *p)
 {
     return !p || p->at_least ? UNKNOWN : p->bytes;
 }
 
-struct trace_pool { /* what the pool of a library said of itself, over the run; UNKNOWN: it does not say */
+struct trace_pool { /* a library's pool as it reported itself, over the run; UNKNOWN: not reported */
     const char *name;
     int64_t answers, used, peak, held; /* the most of each: peak is the library's own counter */
 };
 
-struct trace_bound {                    /* where a total may be too high; of each device and kind together */
+struct trace_bound { /* where a total may be too high: all intervals of a device and kind together */
     int64_t device, rows, t_from, t_to; /* t_to UNKNOWN: to the end */
     const char *kind;
 };
 
 enum trace_loss_kind {
     LOSS_EVENTS, /* events are missing */
-    LOSS_GAP,    /* calls may have gone past the recording: nobody knows which */
-    LOSS_NOTE    /* every event is there; the text says what is not */
+    LOSS_GAP,    /* calls may have bypassed the recording: it is not known which */
+    LOSS_NOTE    /* every event is there; the text says what is missing */
 };
 struct trace_loss {
     int64_t events, rows, t_first;
@@ -79,9 +78,9 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
     int64_t seq, role, t, device, op, thread, stack, step;
     int64_t requested, asked_driver, refusals;
     int64_t framework, direct, managed, unknown_use, reserved, base, pinned, registered;
-    int64_t free, free_t;                 /* of the driver, asked right after */
+    int64_t free, free_t;                 /* the driver's free bytes, queried right after */
     int64_t reserved_then;                /* our figure at free_t */
-    int64_t process_used, process_used_t; /* the last figure: of the same moment where not before free_t */
+    int64_t process_used, process_used_t; /* the last figure; of the same moment unless older than free_t */
     int64_t device_used, device_used_t;
     const char *phase, *api, *space, *owner, *thread_name;
     bool stored;
@@ -91,7 +90,7 @@ struct trace_span {
     int64_t address, size;
 };
 
-struct trace_managed { /* what a framework got of the driver (op 1, 4), maps, unmaps, frees of anything */
+struct trace_managed { /* a framework's allocation by the driver (op 1, 4), or any map, unmap or free */
     int64_t seq, op, mate, address, size;
 };
 
@@ -103,7 +102,7 @@ struct trace_sample {
 /* The driver's figure moved by BYTES (UNKNOWN: it was not measured) across a call that allocates nothing. */
 enum trace_cost_kind {
     COST_CONTEXT,
-    COST_CONTEXT_END, /* with all that cost something in it */
+    COST_CONTEXT_END, /* ends all costs in the context */
     COST_MODULE,
     COST_MODULE_END,
     COST_LIMIT,
@@ -116,7 +115,7 @@ struct trace_cost {
     enum trace_cost_kind kind;
     int64_t t, device, bytes;
     int64_t address; /* of the context, the module */
-    int64_t context; /* that the call was made in; 0: not recorded */
+    int64_t context; /* the call's context; 0: not recorded */
 };
 
 struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open */
@@ -127,7 +126,7 @@ struct trace_range { /* a range that names a phase; t_pop = UNKNOWN while open *
 
 struct trace_names {             /* ranges of one name that name no phase */
     const char *name, *domain;   /* domain NULL: none */
-    int64_t ranges, ns;          /* ns: summed, those that are open up to the last moment recorded */
+    int64_t ranges, ns;          /* ns: their sum; open ranges count up to the last recorded moment */
     int64_t allocated, reserved; /* greatest while one was open */
 };
 
@@ -142,7 +141,7 @@ struct trace_live { /* bytes held at the device's allocated peak */
     const char *phase, *category, *owner;
     const char *line; /* "FILE:LINE FUNCTION", the program's own innermost; NULL without Python frames */
     const char *layer, *layer_type; /* path of modules or ranges, the module's class; NULL: none */
-    const char *role;               /* what the block is for; NULL: it was not followed */
+    const char *role;               /* the block's purpose; NULL: it was not tracked */
 };
 
 struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */
@@ -162,15 +161,15 @@ struct trace_lifetime {
     int64_t made_seq, freed_seq; /* INT64_MAX: not freed in the step */
     int64_t bytes;
     int made_in, freed_in; /* phases */
-    int64_t stack;         /* that made it; 0: none was taken */
+    int64_t stack;         /* the call stack that made it; 0: none was taken */
 };
 struct trace_step_memory {
-    int64_t step, first_seq, last_seq; /* UNKNOWN where the moment is in no step that is whole in the file */
-    const char *why;                   /* then: why so */
-    int64_t before;                    /* allocated when it began */
+    int64_t step, first_seq, last_seq; /* UNKNOWN: the file has no whole step around the moment */
+    const char *why;                   /* in that case, the reason */
+    int64_t before;                    /* allocated when the step began */
     struct trace_step_point *points;
     size_t point_count;
-    struct trace_lifetime *lifetimes; /* of what was made or freed in the step */
+    struct trace_lifetime *lifetimes; /* of the allocations that were made or freed in the step */
     size_t lifetime_count;
 };
 
@@ -182,12 +181,12 @@ struct trace_birth { /* an allocation that lives at the end of the last step */
     int64_t size, phase, stack, op, space;
 };
 
-struct trace_folded {  /* stretches of the run that stand in the file as sums (fold.c) */
-    int64_t stretches; /* that are left of them; 0: nothing was folded */
-    int64_t from, to;  /* the first's begin, the last's end; between them some may be in full */
+struct trace_folded {  /* stretches of the run that the file has as sums only (fold.c) */
+    int64_t stretches; /* how many folded stretches the file has; 0: none */
+    int64_t from, to;  /* begin of the first, end of the last; between them some may be in full */
     int64_t first_step, last_step;
     int64_t events, ranges, steps, samples; /* in them */
-    int64_t largest;                        /* how many were made one at most */
+    int64_t largest;                        /* the largest number of stretches that were joined into one */
 };
 
 struct trace_count {
@@ -201,11 +200,11 @@ struct trace_frame {
     int64_t kind; /* enum vs_frame_kind */
 };
 
-/* What is known of how the recording ended; everything is in the file after the first two alone. */
+/* How the recording ended; only in the first two cases the file is known to have everything. */
 enum trace_end {
-    TRACE_END_CLEAN,     /* the process ended in good order */
+    TRACE_END_CLEAN,     /* the process ended regularly */
     TRACE_END_MERGED,    /* it was cut off, and its journal has been merged to its end */
-    TRACE_END_RUNNING,   /* the file grows while we read */
+    TRACE_END_RUNNING,   /* the process runs, so the file still grows */
     TRACE_END_UNKNOWN,   /* it was cut off, and named no journal */
     TRACE_END_GONE,      /* its journal is gone */
     TRACE_END_ELSEWHERE, /* its journal lies on another host, where it may still run */
@@ -216,28 +215,28 @@ enum trace_end {
 struct trace {
     struct sqlite3 *db;
     char *path;
-    const char *label; /* what distinguishes the file: its name, or where names are equal its path */
+    const char *label; /* the file's name, or its path if names are equal */
     char why[512];
-    int64_t steps_left; /* that SQLite may take (guard.h) */
+    int64_t steps_left; /* how many steps SQLite may still take (guard.h) */
     enum trace_end end;
-    char *end_line; /* the sentence about an end that is not known to be in the file, else NULL */
-    char *journal;  /* that the file names */
-    bool thinned;   /* some events have no row: folded, or there was no room */
+    char *end_line; /* a sentence about an end that may be missing, else NULL */
+    char *journal;  /* the one that the file names */
+    bool thinned;   /* some events have no row: they were folded, or there was no room */
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
     long recovered;                    /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
-    int64_t unfinished_step;  /* that was under way when the recording ended; UNKNOWN: none */
-    int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none such */
-    int64_t reports;          /* of a framework, whose totals were compared with ours; UNKNOWN: not counted */
+    int64_t unfinished_step;  /* the step in progress when the recording ended; UNKNOWN: none */
+    int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none */
+    int64_t reports; /* a framework's reports, whose totals were compared with ours; UNKNOWN: not counted */
     int64_t reports_mismatched;   /* of these */
     struct trace_process process; /* the one that is shown */
     int64_t wanted_process;       /* process.id; 0: the first */
-    int64_t processes;            /* that the file has */
+    int64_t processes;            /* how many the file has */
     char *process_names;          /* "1 and 2" */
-    int64_t before;               /* its events' numbers count from behind this one (schema.sql) */
+    int64_t before;               /* the shown process's event numbers count from this one (schema.sql) */
     struct trace_device *devices;
     size_t device_count;
     struct trace_phase *phases;
@@ -252,7 +251,7 @@ struct trace {
     size_t mismatch_count;
     struct trace_oom *ooms; /* the first TRACE_OOMS of each kind */
     size_t oom_count;
-    int64_t oom_total;        /* that a framework gave up on; UNKNOWN until trace_load_ooms */
+    int64_t oom_total;        /* requests that a framework gave up on; UNKNOWN until trace_load_ooms */
     int64_t refused_total;    /* by the driver */
     const char **phase_names; /* by phase id; NULL in gaps */
     size_t phase_name_count;
@@ -262,33 +261,34 @@ struct trace {
 
 #define TRACE_OOMS 8
 
-/* Opens PATH and reads everything small.  On -1 nothing stays open and *why has the line.  Of a file with
- * several processes the first is seen. */
+/* Opens PATH and reads the small tables.  On -1 nothing stays open and *why has the reason.  Of a file with
+ * several processes the first is shown. */
 int trace_open(struct trace *t, const char *path);
-/* The same; of a file with several processes PROCESS is seen, 0: the first. */
+/* Likewise; of a file with several processes PROCESS is shown, 0: the first. */
 int trace_open_process(struct trace *t, const char *path, int64_t process);
 void trace_close(struct trace *t);
 
-/* Whether the file is known to hold all of its run: it has the end, no event was lost, no call went past. */
+/* Whether the file is known to have its whole run: it has the end, no event was lost, and no call bypassed
+ * the recording. */
 bool trace_whole(const struct trace *t);
-/* Why it is not, in a word or two and in a sentence that the caller frees; NULL where it is whole. */
+/* The reason why it is not, in a word or two and in a sentence that the caller frees; NULL: it is. */
 const char *trace_not_whole(const struct trace *t);
 char *trace_not_whole_line(const struct trace *t);
-/* What is to be said of a file without any device. */
+/* The sentence about a file without any device. */
 const char *trace_no_device(const struct trace *t);
-/* The end's name in JSON. */
+/* The name of the end in JSON. */
 const char *trace_end_name(const struct trace *t);
 
-/* PATHS and the databases in them where they are directories, sorted by name; NULL with WHY where one can't
- * be used. */
+/* The files among PATHS, and the databases in the directories among them, sorted by name; NULL with WHY: one
+ * can't be used. */
 char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
 /* The label of file I. */
 const char *trace_label(char *const *files, size_t n, size_t i);
-/* The same with the rank before it, where there is one: for screens that show several files. */
+/* Likewise, with the rank in front if there is one: for pages about several files. */
 const char *trace_rank_label(struct trace *t, const char *label);
 void trace_free_files(char **files, size_t n);
 
-/* Reads the out-of-memory events into t->ooms: looks at every event. */
+/* Reads the out-of-memory events into t->ooms; scans all events. */
 int trace_load_ooms(struct trace *t);
 
 /* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
@@ -299,9 +299,9 @@ int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct tr
 int64_t trace_counter(struct trace *t, const char *name); /* over all devices */
 int64_t trace_steps_after(struct trace *t, int64_t when);
 
-/* Whether each event between two numbers has its row. */
+/* Whether all events between two numbers have rows. */
 bool trace_all_events(struct trace *t, int64_t first_seq, int64_t last_seq);
-/* A folded stretch that lies at least in part between two moments, or holds a step: which steps are in it. */
+/* Finds a folded stretch that overlaps the time between two moments, or contains a step; gives its steps. */
 bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_step, int64_t *last_step);
 bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64_t *last_step);
 
@@ -312,22 +312,22 @@ bool trace_arena_served(struct trace *t, int64_t device);             /* -1: any
 int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t *n);
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
 /* Bytes of physical memory that the program made by itself (cuMemCreate) on the device over the run, and in
- * *OWNER, which the caller frees, the library that made the most; NULL: unknown.  Looks at every event. */
+ * *OWNER, which the caller frees, the library that made the most; NULL: unknown.  Scans all events. */
 int64_t trace_mapped(struct trace *t, int64_t device, char **owner);
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n);
-/* Those that took longest first; at most MOST.  *COUNT: how many names there are. */
+/* The ones with the longest time first; at most MOST.  *COUNT: the number of all names. */
 int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
                       int64_t *count);
 int64_t trace_other_ranges(struct trace *t); /* how many ranges name no phase */
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
-/* Bytes of framework blocks (where there are none, of any memory) that lived at the device's peak, were born
- * in phase PHASE and made before event SEQ; UNKNOWN where the file can't be read. */
+/* Bytes of framework blocks (without any, of all memory) that lived at the device's peak and were born in
+ * phase PHASE before event SEQ; UNKNOWN: the file can't be read. */
 int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq);
-/* How many allocations succeeded, by device and phase: looks at every event. */
+/* The numbers of successful allocations, by device and phase; scans all events. */
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 
-/* The device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than COARSE ns
- * or as single events.  *BEFORE gets the totals at FROM. */
+/* Passes the device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than
+ * COARSE ns or as single events.  *BEFORE gets the totals at FROM. */
 typedef void trace_visit(void *context, const struct trace_point *point);
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
                 struct trace_point *before, trace_visit *visit, void *context);
@@ -335,33 +335,35 @@ int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64
 /* The frames of stack ID, innermost first; the caller frees them. */
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n);
 
-/* Which step the moment T belongs to, from 1; UNKNOWN where there are no steps. */
+/* The number of the step that the moment T belongs to, from 1; UNKNOWN: there are no steps. */
 int64_t trace_step_at(struct trace *t, int64_t when);
-/* When steps FIRST to LAST ran: from the end of the step before (of step 1: from its first range) to the end
- * of LAST.  False where the recording has no such steps. */
+/* The time of steps FIRST to LAST: from the end of the step before (of step 1: from its first range) to the
+ * end of LAST.  False: the recording has no such steps. */
 bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to);
-/* The step that event SEQ lies in, from the end of the step before (of step 1: from its first range). */
+/* Reads the step that contains event SEQ, from the end of the step before (of step 1: from its first
+ * range). */
 int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out);
 void trace_free_step_memory(struct trace_step_memory *m);
-/* The ends of steps in order, of those after the last that is folded; what was made in them, counts in the
- * device's totals and lives at the end of the last one (growth.c).  The caller frees the arrays. */
+/* The ends of the steps after the last folded one, in order; and the allocations that were made in these
+ * steps, count in the device's totals and live at the end of the last step (growth.c).  The caller frees the
+ * arrays. */
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
 int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
                  struct trace_birth **out, size_t *count);
-/* Allocated of DEVICE after event SEQ. */
+/* The device's allocated total after event SEQ. */
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
-/* The library that asked by call stack STACK; NULL unknown. */
+/* The library that made the requests with call stack STACK; NULL: unknown. */
 const char *trace_owner(struct trace *t, int64_t stack);
 /* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */
 const char *trace_line(struct trace *t, int64_t stack);
-/* Reserved bytes of DEVICE after event SEQ; UNKNOWN where the event is not in the file. */
+/* The device's reserved total after event SEQ; UNKNOWN: the event is not in the file. */
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
-/* The phase that the device was in when its allocated peak was reached. */
+/* The device's phase when its allocated peak was reached. */
 const char *trace_phase_at_peak(struct trace *t, int64_t device);
 
-/* Other phases and steps over the file's own (relabel.c), in this order: the names of ranges and marks;
- * which of them are a phase, which end a step; ranges and steps; events, whose phases PHASE says (0: as
- * recorded) until DONE frees CONTEXT at trace_close. */
+/* Lays other phases and steps over the file's own (relabel.c).  To be called in this order: read the names
+ * of ranges and marks; say which names are a phase and which end a step; then ranges and steps; then events,
+ * whose phases PHASE gives (0: as recorded) until DONE frees CONTEXT at trace_close. */
 struct trace_text {
     int64_t id;
     const char *text;
@@ -372,16 +374,16 @@ int trace_relabel_name(struct trace *t, int64_t name, const char *phase);
 int trace_relabel_step(struct trace *t, int64_t name);
 int trace_relabel_ranges(struct trace *t, bool steps);
 int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, void (*done)(void *context));
-int trace_reload(struct trace *t); /* phases and steps anew */
+int trace_reload(struct trace *t); /* reads phases and steps again */
 
-/* Small look-ups over what trace_open has read. */
+/* Look-ups in the tables that trace_open has read. */
 const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind);
 const struct trace_device *trace_find_device(const struct trace *t, int64_t device);
 /* Whether there is a loss of KIND. */
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
-/* Whether M only says what a framework held before the recording: since then the totals agree. */
+/* Whether M only reports what a framework held before the recording; since then the totals agree. */
 bool trace_mismatch_is_late(const struct trace_mismatch *m);
-/* How many kinds of mismatch there are beside that. */
+/* The number of other kinds of mismatch. */
 size_t trace_disagreements(const struct trace *t);
 
 #endif

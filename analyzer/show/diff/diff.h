@@ -1,10 +1,9 @@
 /*
- * diff.h - two runs beside each other: what is compared with what (load.c), and onto the screen
- * (text.c, json.c).
+ * diff.h - compares two runs: loads and matches them (load.c, rows.c), and shows them (text.c, json.c).
  *
- * A side is one process.  Where an operand is a directory, or several processes, it is the one with the
- * highest peak, which is the one that decides whether a job fits; the spans over all its ranks stand beside
- * it.
+ * A side is one process.  If an operand is a directory, or has several processes, the side is the process
+ * with the highest peak, because that one decides whether a job fits; the spans over all ranks are shown
+ * beside it.
  */
 #ifndef VS_SHOW_DIFF_DIFF_H
 #define VS_SHOW_DIFF_DIFF_H
@@ -20,38 +19,39 @@ struct diff_side {
     bool open;
     struct trace_count *allocations; /* by device and phase */
     size_t allocation_count;
-    struct rank_file *files; /* all of the operand; at least one */
+    struct rank_file *files; /* all files of the operand; at least one */
     size_t file_count;
-    struct rank_job *job;          /* of the files, where there are several */
+    struct rank_job *job;          /* of the files, if there are several */
     const struct rank_file *shown; /* the one that is open */
 };
 
 struct diff_device {
-    const struct device_report *side[2]; /* NULL: it has none */
+    const struct device_report *side[2]; /* NULL: that side has no such device */
 };
 
 struct diff {
     struct diff_side side[2];
     struct diff_device *devices;
     size_t device_count;
-    char **notes; /* what to know before any figure: what can't be compared, or not quite */
+    char **notes; /* differences between the runs that make figures not, or not quite, comparable */
     size_t note_count;
 };
 
-/* 0, or 2 with the reason said; diff_free either way. */
+/* 0, or 2 after printing the reason; diff_free in both cases. */
 int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel);
 void diff_free(struct diff *d);
-/* Whether both sides hold all of their runs. */
+/* Whether both sides have their whole runs. */
 bool diff_is_whole(const struct diff *d);
 
-/* One question about a device of both sides, a row for each phase, or for each that held bytes at the peak.
+/* One figure of a device on both sides, with a row for each phase; or a row for each holder of bytes at the
+ * peak.
  */
 enum diff_figure { DIFF_ALLOCATED, DIFF_RESERVED, DIFF_RANGES, DIFF_TIME, DIFF_ALLOCATIONS };
 struct comparison diff_phases(const struct diff *d, const struct diff_device *device,
                               enum diff_figure figure);
 struct comparison diff_held(const struct diff_device *device); /* sorted by change */
 struct comparison
-diff_lines(const struct diff_device *device); /* likewise, by line; none where no run has any */
+diff_lines(const struct diff_device *device); /* likewise, by line; empty if no run has lines */
 /* Of the whole run. */
 int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum compare_side side,
                    enum diff_figure figure);

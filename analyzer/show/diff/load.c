@@ -1,4 +1,4 @@
-/* load.c - from two operands to what is compared; see diff.h. */
+/* load.c - loads the two operands and matches their devices; see diff.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ static int open_shown(struct diff_side *s, const char *path)
     return 0;
 }
 
-/* What a job's page needs of one of its files. */
+/* The part of one of a job's files that the page needs. */
 static int add_file(struct diff_side *s, char *const *files, size_t n, size_t i)
 {
     struct trace t;
@@ -80,7 +80,7 @@ static int load_side(struct diff_side *s, const char *operand)
     return status;
 }
 
-/* ---- what to know first ---- */
+/* ---- notes ---- */
 
 static void note(struct diff *d, char *text)
 {
@@ -124,7 +124,7 @@ static void note_drivers(struct diff *d)
                      a ? 'A' : 'B'));
 }
 
-/* Another allocator changes what is reserved, and hardly what is allocated: both must be seen first. */
+/* Another allocator changes reserved much and allocated hardly, so the reader must know of it first. */
 static void note_arenas(struct diff *d)
 {
     bool a = d->side[SIDE_A].report.arena_count > 0, b = d->side[SIDE_B].report.arena_count > 0;
@@ -133,7 +133,7 @@ static void note_arenas(struct diff *d)
              xformat("%c ran on vramscope's arena, the other did not: look at peak reserved", a ? 'A' : 'B'));
 }
 
-/* With a leak, to compare peaks of different steps is to compare the lengths of the runs. */
+/* With a leak, comparing peaks of different steps means comparing the lengths of the runs. */
 static void note_growth(struct diff *d)
 {
     for (int i = 0; i < 2; i++)

@@ -1,11 +1,11 @@
-/* rows.c - the rows that are compared: phases, and who held the bytes at the peaks; see diff.h. */
+/* rows.c - the rows of a comparison: phases, and the holders of the bytes at the peaks; see diff.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "diff.h"
 #include "show/report/frames.h"
 
-/* Allocations of DEVICE in PHASE; of all phases where it is NULL. */
+/* The number of allocations on DEVICE in PHASE; NULL: in all phases. */
 static int64_t allocations(const struct diff_side *s, int64_t device, const char *phase)
 {
     int64_t n = 0;

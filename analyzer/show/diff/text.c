@@ -1,6 +1,6 @@
 /*
- * text.c - two runs on a screen of 80 columns: what they were, what can't be compared, and for each
- * device first what became of the peak, then each phase, then who held the bytes at the two peaks.
+ * text.c - two runs on a screen of 80 columns: what they were, what can't be compared, and for each device
+ * first the change of the peak, then each phase, then the holders of the bytes at the two peaks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +79,8 @@ static void print(struct table *t, const struct page *p)
     table_free(t);
 }
 
-/* Where only what is allocated is reserved, as without a caching allocator, a second table would say nothing
- * new. */
+/* Whether reserved equals allocated, as without a caching allocator; then a second table would add
+ * nothing. */
 static bool reserved_as_allocated(const struct page *p)
 {
     struct comparison a = diff_phases(p->d, p->x, DIFF_ALLOCATED), r = diff_phases(p->d, p->x, DIFF_RESERVED);
@@ -184,8 +184,8 @@ static bool is_peak_phase(const struct page *p, const char *name)
     return (a && !strcmp(a, name)) || (b && !strcmp(b, name));
 }
 
-/* The phase whose peak moved the most; nothing where none moved, or no phase is in both.  Nested phases move
- * together: of those the one that a run's peak lies in is meant. */
+/* Names the phase whose peak changed most; nothing if none changed, or no phase is in both runs.  Nested
+ * phases change together; of these it names the one that a run's peak lies in. */
 static void print_most(const struct page *p)
 {
     struct comparison c = diff_phases(p->d, p->x, DIFF_ALLOCATED);
@@ -266,7 +266,7 @@ static void print_held(const struct page *p)
     compare_free(&c);
 }
 
-/* The rows of C from FROM on, added up. */
+/* The sum of the rows of C from FROM on. */
 static int64_t rest_of(const struct comparison *c, size_t from, int side)
 {
     int64_t bytes = 0;

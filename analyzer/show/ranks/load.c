@@ -1,4 +1,4 @@
-/* load.c - the part of a report that stands beside those of other ranks. */
+/* load.c - extracts the part of a report that is shown beside those of other ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +16,9 @@ static void add_word(char **state, const char *word)
     *state = longer;
 }
 
-/* Whether the program itself met it: a framework frees what it caches when the driver refuses, and asks
- * again.
- */
+/* Whether the program itself ran out of memory.  (When the driver refuses, a framework frees its cache and
+ * repeats the request, which the program does
+ * not notice.) */
 static bool ran_out(struct trace *t)
 {
     int64_t absorbed = t->refused_total > 0 ? trace_counter(t, "driver_out_of_memory_absorbed") : 0;
@@ -39,7 +39,7 @@ static void add_end(char **state, const struct trace *t)
         add_word(state, words[t->end]);
 }
 
-/* In few words: the row has one cell for it. */
+/* The state in a few words, for one cell of the row. */
 static char *state_of(const struct report *r)
 {
     const struct trace *t = r->trace;

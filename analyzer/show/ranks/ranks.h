@@ -1,5 +1,6 @@
 /*
- * ranks.h - `vramscope report` of several files: from open traces to analysis/ranks.h, and onto the screen.
+ * ranks.h - `vramscope report` of several files: makes the structs of analysis/ranks.h from open traces, and
+ * shows them.
  */
 #ifndef VS_SHOW_RANKS_RANKS_H
 #define VS_SHOW_RANKS_RANKS_H
@@ -11,13 +12,13 @@
 #include "base/json.h"
 #include "show/report/report.h"
 
-#define RANK_COMPLETE "complete" /* the state of a file that nothing is to be said about */
+#define RANK_COMPLETE "complete" /* the state of a file without any problem */
 
-/* What the ranks' page needs of a report, in its own memory. */
+/* Copies the part of a report that the page of the ranks needs. */
 struct rank_file ranks_file_of(const struct report *r);
 
-/* RELABEL: as the files were read; the highest one is read again.  Both answer whether nothing is missing: no
- * rank, and of no file its end or an event. */
+/* RELABEL: as for reading the files; the file with the highest peak is read again.  Both return whether
+ * everything is there: all ranks, and of each file the end and all events. */
 bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel, FILE *out,
                 bool exact);
 bool ranks_json(const struct rank_file *files, size_t n, struct json *j); /* the array "jobs" */

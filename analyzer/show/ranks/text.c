@@ -1,6 +1,6 @@
 /*
- * text.c - the page of several ranks: who is missing and who peaked highest, then a row for each rank,
- * then each phase from the least rank to the most.
+ * text.c - the page of several ranks: which rank is missing, which peaked highest, then a row for each rank,
+ * then for each phase the span from the lowest to the highest rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct page {
     FILE *out;
     bool exact, uuid;
     const struct relabel *relabel;
-    struct rank_span top; /* of allocated, or of reserved where no framework reports */
+    struct rank_span top; /* of allocated, or of reserved if no framework reports */
     bool by_reserved;
 };
 
@@ -55,7 +55,7 @@ static void print_rank(const struct rank_file *f, FILE *out)
         fputs(units_pid(f->pid).s, out);
 }
 
-/* What is not as it should be, before any figure. */
+/* Problems, which are printed before any figure. */
 static void print_troubles(const struct page *p)
 {
     size_t shown = 0, n = 0;
@@ -94,7 +94,7 @@ static void print_top(const struct page *p)
     fputc('\n', p->out);
 }
 
-/* Which code holds the highest peak. */
+/* Prints which code holds the highest peak. */
 static void print_code(const struct page *p)
 {
     struct trace t;

@@ -1,6 +1,6 @@
 /*
- * arena.c - how our own allocator served: what it held for what was allocated, what the difference was
- * made of, how often it needed the driver, whom it let wait.
+ * arena.c - how the arena served: how much it held for the allocated bytes, the parts of the difference, how
+ * often it called the driver, how often streams and the host waited.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/table.h"
 #include "base/units.h"
 
-#define RATE_REQUESTS 1000 /* a rate per 1000 of fewer calls would be made up */
-#define ELSEWHERE     10   /* the arena is of no use where it holds less than this part of what is reserved */
+#define RATE_REQUESTS 1000 /* a rate per 1000 is not printed for fewer requests */
+#define ELSEWHERE     10   /* the arena matters only if it holds at least 1 / ELSEWHERE of reserved */
 
 #define B(n)    units_bytes(n, exact).s
 #define F(NAME) (a->figure[VS_FIGURE_##NAME])
 
-/* Granules that blocks use in part: what is neither idle nor waiting nor allocated. */
+/* Bytes in chunks that blocks use in part: neither idle nor waiting nor allocated. */
 static int64_t partly_used(const struct trace_arena *a)
 {
     return F(AT_PEAK_RESERVED) - F(AT_PEAK_IDLE) - F(AT_PEAK_DEFERRED) - F(PEAK_ALLOCATED);
@@ -102,7 +102,7 @@ static void print_lost(const struct trace_arena *a, FILE *out)
                 units_count(F(EVICTED), "view").s);
 }
 
-/* PyTorch's own allocator stands on the arena, or beside it: what it caches is no less for that. */
+/* PyTorch's own allocator runs on top of the arena, or beside it, so its cache is not smaller. */
 static void print_cache(const struct trace *t, int64_t device, FILE *out, bool exact)
 {
     const struct trace_peak *kept = trace_find_peak(t, device, "managed_reserved");
@@ -116,8 +116,8 @@ static void print_cache(const struct trace *t, int64_t device, FILE *out, bool e
             B(kept->bytes));
 }
 
-/* Most of what the process reserves is physical memory that it maps itself, as XLA does: no allocator can
- * stand in for that. */
+/* Says so if most of the reserved memory is physical memory that the program maps itself, as XLA does: the
+ * arena cannot serve that. */
 static void print_elsewhere(struct trace *t, const struct trace_arena *a, FILE *out, bool exact)
 {
     const struct trace_peak *reserved = trace_find_peak(t, a->device, "reserved");

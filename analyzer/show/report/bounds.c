@@ -1,6 +1,6 @@
 /*
- * bounds.c - where totals are upper bounds, because a ring that was full to its last slot lost ends of
- * allocations (schema.sql, table upper_bound).
+ * bounds.c - reports where totals are upper bounds, because ends of allocations were lost when the ring was
+ * full (schema.sql, table upper_bound).
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 
-/* One line a total, however often it was so. */
+/* One line per total, for all its intervals. */
 void report_bounds_text(const struct trace *t, FILE *out)
 {
     for (size_t i = 0; i < t->bound_count; i++) {

@@ -1,8 +1,8 @@
 /*
  * causes.c - see causes.h.
  *
- * Each sentence is one that holds for every program in which its figure is there; tests/e2e/cli/cli_causes.sh
- * has the programs for which it would not.
+ * Each sentence must hold for every program that has its figure; tests/e2e/cli/cli_causes.sh has programs
+ * for which careless wordings would be false.
  */
 #include "causes.h"
 
@@ -15,7 +15,7 @@
 #include "frames.h"
 
 #define B(n)      units_bytes(n, exact).s
-#define OF_STACKS 64 /* call stacks of temporaries that are looked into */
+#define OF_STACKS 64 /* call stacks of temporaries that are examined */
 
 static void look_for_foreach(struct trace *t, struct causes *c)
 {
@@ -27,7 +27,7 @@ static void look_for_foreach(struct trace *t, struct causes *c)
         int at = causes_foreach(frames, n);
         if (at >= 0) {
             int64_t more = c->stacks[i].bytes, room = c->temporaries - c->foreach_bytes;
-            c->foreach_bytes += more < 0 ? 0 : more < room ? more : room; /* in a damaged file any number */
+            c->foreach_bytes += more < 0 ? 0 : more < room ? more : room; /* a damaged file has any number */
             if (!c->foreach_frame)
                 c->foreach_frame = frame_text(&frames[at], false);
         }
@@ -50,7 +50,7 @@ void report_load_causes(struct trace *t, struct device_report *d, const struct t
         look_for_foreach(t, &d->causes);
 }
 
-/* ": at least 3.06 GiB without them" where the replay knows it. */
+/* ": at least 3.06 GiB without them", if the replay gave a floor. */
 static char *bound_text(const struct savings *s, const char *phase, bool exact)
 {
     if (!s->known || s->floor == UNKNOWN || s->floor >= s->peak || !s->phases[0] ||

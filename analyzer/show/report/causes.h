@@ -1,6 +1,6 @@
 /*
- * causes.h - a sentence for each cause of a device's peak that the recording shows: the first screen of a
- * report.
+ * causes.h - the first screen of a report: a sentence for each cause of a device's peak that the recording
+ * shows.
  */
 #ifndef VS_SHOW_REPORT_CAUSES_H
 #define VS_SHOW_REPORT_CAUSES_H
@@ -9,7 +9,7 @@
 
 #include "report.h"
 
-/* d->causes from what was loaded before: the step, savings and growth. */
+/* Computes d->causes from the step, savings and growth, which must be loaded. */
 void report_load_causes(struct trace *t, struct device_report *d, const struct trace_step_memory *m);
 
 void report_causes_text(const struct device_report *d, FILE *out, bool exact);

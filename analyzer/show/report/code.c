@@ -1,7 +1,7 @@
 /*
  * code.c - see code.h.
  *
- * Rows with a line of Python stand by it; of the others the call stacks are looked into.
+ * A row with a line of Python is shown by that line; of the others the call stacks are examined.
  */
 #include "code.h"
 
@@ -15,15 +15,15 @@
 #include "stack.h"
 
 #define B(n)   units_bytes(n, exact).s
-#define CODE   3     /* places in code that are shown, */
-#define ROWS   5     /* and with what has none, as long as that is more */
-#define STACKS 20000 /* call stacks that are looked into; what is beyond is crumbs */
+#define CODE   3     /* places in code that are shown at most, */
+#define ROWS   5     /* and rows in all, with those without a place that are larger */
+#define STACKS 20000 /* call stacks that are examined; the rest are small */
 #define ROOM   54    /* columns for a place */
 
 struct place {
     char *text;
     int64_t bytes;
-    bool code; /* known, and not only the phase */
+    bool code; /* the place in code is known, not only the phase */
 };
 
 struct places {
@@ -42,7 +42,7 @@ static void add_place(struct places *p, char *text, bool code, int64_t bytes)
     *PUSH(p->at, p->n) = (struct place){text, bytes, code};
 }
 
-/* The innermost function of a call stack that tells something. */
+/* The innermost informative function of a call stack. */
 static char *function_of(struct trace *t, int64_t stack)
 {
     struct trace_frame *frames;
@@ -67,7 +67,7 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->text, y->text);
 }
 
-/* Rows of live come with the greatest first. */
+/* The rows of live are sorted, the greatest first. */
 static struct places places_of(struct trace *t, const struct trace_live *live, size_t n)
 {
     struct places p = {0};

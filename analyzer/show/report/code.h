@@ -12,7 +12,8 @@
 
 #include "read/trace.h"
 
-/* Those that asked for the most of the N rows, WHOLE bytes in all; nothing where no place is known. */
+/* Prints the places with the most bytes of the N rows, which are WHOLE bytes in all; nothing if no place is
+ * known. */
 void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,
                       bool exact);
 

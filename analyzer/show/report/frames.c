@@ -31,7 +31,7 @@ static char *python_text(const struct trace_frame *f)
     return xformat("%s:%" PRId64 " %s", file, f->line, function);
 }
 
-/* What is no code: the node that ran, under which is what made it, and the layer. */
+/* Frames that are not code: the node that ran (its callers are those that made it), and the layer. */
 static char *marking_text(const struct trace_frame *f)
 {
     char *name = xstrdup(f->function ? shown(f->function) : "?"), *text;
@@ -61,7 +61,7 @@ char *frame_text(const struct trace_frame *f, bool where)
 
 static char *place_text(const char *line)
 {
-    /* a file's name may have blanks and colons; the last slash before ".py:" is where its name begins */
+    /* file names may have blanks and colons; the name begins after the last slash before ".py:" */
     const char *end = strstr(line, ".py:"), *name = line;
     for (const char *c = line; c < (end ? end : line + strcspn(line, " ")); c++)
         if (*c == '/')

@@ -1,6 +1,6 @@
 /*
- * growth.c - what grows from step to step, as people and programs read it: by how much a step, who makes
- * it in which phase and in what sizes.
+ * growth.c - shows memory that grows from step to step, as text and JSON: by how much per step, by which
+ * code, in which phase and in what sizes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static void print_stacks(struct trace *t, const struct growth *g, FILE *out, boo
     stack_print_hidden(hidden, out);
 }
 
-/* The line of the program that a group is of; where there is none, what is known of it. */
+/* The program's line of a group; without one, what else is known of it. */
 static char *place_of(struct trace *t, const struct growth_group *g)
 {
     const char *line = g->stack > 0 ? trace_line(t, g->stack) : NULL;

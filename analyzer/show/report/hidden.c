@@ -70,7 +70,7 @@ static const struct {
     {FRAME_LIBC, "libstdc++.so.*"},
 };
 
-/* PyTorch's and vramscope's own functions around the module or optimizer that is called.  Names are qualified
+/* Functions of PyTorch and vramscope that only pass a call on to a module or optimizer.  Names are qualified
  * from Python 3.11 on. */
 static const struct {
     const char *file, *function;

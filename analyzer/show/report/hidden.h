@@ -1,9 +1,9 @@
 /*
- * hidden.h - which frames of a call stack tell a reader nothing.
+ * hidden.h - classifies the frames of a call stack that do not inform a reader.
  *
- * Between a line of Python and the memory that it asks for lie some twenty calls of PyTorch's dispatcher, its
- * allocator and the interpreter, the same ones for every operator.  What is left without them are the
- * operators, the functions that compute them, and the libraries.
+ * Between a line of Python and its allocation lie some twenty calls of PyTorch's dispatcher, its allocator
+ * and the interpreter, the same ones for every operator.  Without them the operators, the functions that
+ * compute them, and the libraries are left.
  */
 #ifndef VS_SHOW_REPORT_HIDDEN_H
 #define VS_SHOW_REPORT_HIDDEN_H
@@ -11,20 +11,19 @@
 #include <stdbool.h>
 
 enum frame_use {
-    FRAME_TELLS,       /* whatever is none of the others */
-    FRAME_OPERATOR,    /* at::_ops::addmm::call: what the program asked for by name */
-    FRAME_ALLOCATOR,   /* makes room, whoever asked */
+    FRAME_TELLS,       /* none of the others: informative */
+    FRAME_OPERATOR,    /* at::_ops::addmm::call: the operator that the program called */
+    FRAME_ALLOCATOR,   /* the allocator, the same for every caller */
     FRAME_DISPATCHER,  /* finds the function of an operator, runs the nodes of autograd */
-    FRAME_INTERPRETER, /* Python's own, and what stands between it and PyTorch */
-    FRAME_START,       /* of a process, of a thread */
-    FRAME_LIBC         /* no name of the others, but in their library: outermost it is of FRAME_START */
+    FRAME_INTERPRETER, /* Python's interpreter, and the glue between it and PyTorch */
+    FRAME_START,       /* the start of a process or a thread */
+    FRAME_LIBC         /* another function of libc; as the outermost frame it counts as FRAME_START */
 };
 
-/* What the function NAME (short, cxx_name.h; NULL: nobody named it) in the file MODULE (without folders) is
- * for. */
+/* The class of the function NAME (short, cxx_name.h; NULL: unknown) in the file MODULE (without folders). */
 enum frame_use frame_use(const char *name, const char *module);
 
-/* Whether a line of Python only hands a call on to the module or optimizer that is called. */
+/* Whether a line of Python only passes a call on to a module or optimizer. */
 bool frame_is_wrapper(const char *file, const char *function);
 
 #endif

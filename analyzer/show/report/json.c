@@ -128,7 +128,7 @@ static void phases_json(const struct trace *t, int64_t device, struct json *j)
     json_end(j);
 }
 
-/* What each line of the program holds of the peak; what has none is left out. */
+/* The bytes that each line of the program holds of the peak; memory without a line is left out. */
 static void lines_json(const struct device_report *d, struct json *j)
 {
     size_t n;
@@ -222,6 +222,6 @@ void report_json(const struct report *r, struct json *j)
         json_end(j);
     }
     json_end(j);
-    totals_json(r->trace, -1, "process_totals", j); /* what belongs to no device */
+    totals_json(r->trace, -1, "process_totals", j); /* totals that belong to no device */
     json_end(j);
 }

@@ -1,6 +1,6 @@
 /*
- * mismatch.c - what did not agree, a sentence for each kind (table mismatch, `what`): only two of them
- * are about a framework's own totals.
+ * mismatch.c - a sentence for each kind of mismatch (table mismatch, `what`); only two kinds are about a
+ * framework's own totals.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void print_totals(const struct trace_mismatch *m, FILE *out)
             EXACT(m->ours), EXACT(m->theirs));
 }
 
-/* What it held before is taken over: from there on the totals are equal. */
+/* Bytes from before the recording became the base, so the totals agree from there on. */
 static void print_late(const struct trace_mismatch *m, FILE *out)
 {
     bool reserved = !strcmp(m->what, "late_reserved");

@@ -1,5 +1,5 @@
 /*
- * names.c - the ranges that name no phase, by name: what NVTX-annotated programs say of themselves.
+ * names.c - the ranges that name no phase, by name, as programs with NVTX annotations have them.
  *
  * Longest first.  Programs that number their ranges have as many names as ranges: a page shows the first few.
  */

@@ -1,4 +1,4 @@
-/* oom.c - see oom.h.  Each sentence here is one that the numbers say. */
+/* oom.c - see oom.h.  Each sentence here follows from the numbers. */
 #include "code.h"
 #include "frames.h"
 #include "oom.h"
@@ -17,7 +17,7 @@
 #define HELD_MOST 8
 #define STACKS    3
 #define FRAMES    12
-#define OF_HOLDER 6 /* frames of who holds memory: peak has them all */
+#define OF_HOLDER 6 /* frames of each holder; `peak` shows them all */
 
 /* ---- loading ---- */
 
@@ -89,7 +89,7 @@ static char *place_of(const struct trace_oom_kept *o)
     return text;
 }
 
-/* What the request met, in words. */
+/* The reason of the failure, in words. */
 static char *cause_text(const struct oom_report *r, bool exact)
 {
     const struct trace_oom_kept *o = r->lead;
@@ -292,7 +292,7 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
                 "\n    %s have no call stack in the file (VRAMSCOPE_STACKS=all records the framework's)\n",
                 B(held[i].bytes));
         if (held[i].stack <= 0 || (printed && held[i].bytes < r->live_bytes / 100))
-            continue; /* crumbs explain nothing */
+            continue; /* too small to explain anything */
         char *line = stack_line_text(t, held[i].stack);
         fprintf(out, "%s    %s in %s came from%s\n", printed++ ? "" : "\n", B(held[i].bytes),
                 units_count(held[i].count, "allocation").s, line);
@@ -317,7 +317,7 @@ static int64_t ends_after(const struct oom_report *r)
     return r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t;
 }
 
-/* How often, and what came of it. */
+/* How often memory ran out, and with what result. */
 static void print_all(const struct oom_report *r, FILE *out, bool exact)
 {
     int64_t times = r->gave_up + r->refused - r->absorbed - r->then_reported;

@@ -1,6 +1,6 @@
 /*
- * oom.h - the out-of-memory that a report leads with: the last that reached the program, who asked,
- * who held the memory, and by how much it was short.
+ * oom.h - the out-of-memory at the head of a report: the last that reached the program, which code made the
+ * request, which held the memory, and by how much it was short.
  */
 #ifndef VS_SHOW_REPORT_OOM_H
 #define VS_SHOW_REPORT_OOM_H
@@ -14,9 +14,9 @@
 struct oom_report {
     struct trace_oom_kept *kept;
     size_t kept_count;
-    const struct trace_oom_kept *lead; /* NULL: nothing reached the program, or an old file does not say */
+    const struct trace_oom_kept *lead; /* NULL: none reached the program, or the file is too old to say */
     int64_t total_bytes;               /* of its device; UNKNOWN */
-    struct trace_live *live;           /* what lived then */
+    struct trace_live *live;           /* the allocations that lived then */
     size_t live_count;
     int64_t live_bytes;
     struct oom_need need;
@@ -31,8 +31,9 @@ int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
 void oom_report_free(struct oom_report *r);
 
 void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full);
-/* The device then, from allocated to what others held: the same rows in every command; nothing of the host.
- */
+/* Prints the device's memory at that moment, from allocated to other processes' bytes, with the same rows in
+ * every command; nothing for
+ * host memory. */
 void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact);
 void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j); /* members */
 /* "out of memory on device 0 in forward: asked for 2.00 GiB, short by 1.20 GiB"; the caller frees it */

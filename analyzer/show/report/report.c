@@ -15,7 +15,7 @@ static int load_held(struct trace *t, struct device_report *d)
     return 0;
 }
 
-/* The costs on DEVICE; what ended is anywhere where its device is not told. */
+/* The costs on DEVICE; an end without a known device applies to any device. */
 static struct trace_cost *costs_on(const struct report *r, int64_t device, size_t *n)
 {
     struct trace_cost *costs = NULL;
@@ -51,7 +51,7 @@ static int64_t uncalled_classes(const struct trace *t)
     return t->uncalled_classes;
 }
 
-/* Events that were lost would be missing in the step's replay. */
+/* Without lost events only, because they would be missing in the step's replay. */
 static int load_savings(struct report *r, struct device_report *d)
 {
     struct trace_step_memory m;
@@ -110,7 +110,7 @@ static int search_growth(struct trace *t, struct device_report *d, const struct 
     return result;
 }
 
-/* A free that was lost, or is not in the file, would look like what grows. */
+/* Without lost events only, because a missing free would look like growth. */
 static int load_growth(struct report *r, struct device_report *d)
 {
     struct trace_step_end *steps = NULL;
@@ -178,7 +178,7 @@ static int load(struct report *r)
         r->lost_events += t->losses[i].events == UNKNOWN ? 0 : t->losses[i].events;
     if (!result && !r->brief && t->oom_total + t->refused_total > 0)
         result = oom_report_load(&r->oom, t, OOM_LAST);
-    /* devices that anything happened on; `device` may list more */
+    /* only devices with events; the table `device` may list more */
     for (size_t i = 0; !result && i < t->peak_count; i++)
         result = add_device(r, t->peaks[i].device);
     return result;

@@ -1,5 +1,5 @@
 /*
- * report.h - what a report says, gathered from a trace; text.c and json.c only show it.
+ * report.h - the contents of a report, gathered from a trace; text.c and json.c only show them.
  */
 #ifndef VS_SHOW_REPORT_REPORT_H
 #define VS_SHOW_REPORT_REPORT_H
@@ -22,16 +22,16 @@ struct device_report {
     const char *name, *uuid;                                            /* NULL = unknown */
     int64_t total_bytes;                                                /* of the device */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
-    int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN where thinned */
+    int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN if thinned */
     int64_t unused_at_peak;   /* reserved - allocated then */
     int64_t step_at_peak;
     const char *phase_at_peak;
-    struct trace_live *live; /* what was alive at the allocated peak */
+    struct trace_live *live; /* the allocations that lived at the allocated peak */
     size_t live_count;
     struct holder *held; /* its composition */
     size_t held_count;
     int64_t held_bytes;
-    struct trace_names *names; /* of ranges that name no phase, the longest; MOST_NAMES of them */
+    struct trace_names *names; /* ranges that name no phase, the longest MOST_NAMES of them */
     size_t name_count;
     int64_t all_names;
     struct growth growth;
@@ -55,7 +55,7 @@ struct report {
 
 /* 0, or -1 with the reason in t->why. */
 int report_load(struct report *r, struct trace *t);
-/* Without what looks at every event: who held the peak, what the residual is made of. */
+/* Likewise, without the parts that scan all events: the holders of the peak, the parts of the residual. */
 int report_load_brief(struct report *r, struct trace *t);
 void report_free(struct report *r);
 
@@ -67,9 +67,10 @@ void report_json(const struct report *r, struct json *j); /* one object */
 void report_arenas_text(const struct report *r, int64_t device, FILE *out, bool exact);
 void report_arenas_json(const struct report *r, int64_t device, struct json *j);
 void report_fragmentation_text(const struct device_report *d, FILE *out);
-void report_fragmentation_json(const struct device_report *d, struct json *j); /* members of what is open */
+void report_fragmentation_json(const struct device_report *d,
+                               struct json *j); /* members of the open object */
 
-/* pools.c: libraries' pools that do not report what they use; nothing where there is none */
+/* pools.c: libraries' pools that do not report their use; nothing if there is none */
 void report_pools_text(struct trace *t, int64_t device, FILE *out, bool exact);
 void report_pools_json(struct trace *t, int64_t device, struct json *j);
 
@@ -84,15 +85,15 @@ void report_residual_json(const struct residual *r, struct json *j);
 void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
-/* What grows from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
-/* Its words; G has a group at least.  The caller frees them. */
+/* Growth from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
+/* The text of it; G has at least one group.  The caller frees it. */
 char *report_leak_words(struct trace *t, const struct growth *g, bool exact);
 void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
-/* What grows from step to step, shared by report and peak (growth.c); nothing where nothing is found. */
+/* Growth from step to step, shared by report and peak (growth.c); nothing if there is none. */
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);
 void report_growth_json(struct trace *t, const struct growth *g, struct json *j);
 
-/* What would lower the peak, shared by report and peak (savings.c); nothing where it is not known. */
+/* Bounds on a lower peak, shared by report and peak (savings.c); nothing if unknown. */
 void report_savings_text(const struct savings *s, FILE *out, bool exact);
 void report_savings_json(const struct savings *s, struct json *j);
 

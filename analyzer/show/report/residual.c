@@ -1,8 +1,8 @@
 /*
- * residual.c - the residual as people and programs read it: what the driver says is used, taken apart,
- * at the moment when the device was fullest and at the end.
+ * residual.c - shows the residual, as text and JSON: the parts of the driver's figure when the device was
+ * fullest and at the end.
  *
- * Measured rows that are zero are left out; unexplained never is.
+ * Measured rows that are zero are left out; unexplained is always shown.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct page {
     struct table table;
     const struct residual *r;
     bool exact;
-    bool both; /* at the end it was otherwise */
+    bool both; /* the end differs from the fullest moment */
 };
 
 static void figure(struct page *p, int64_t bytes, int64_t whole)
@@ -85,7 +85,7 @@ static bool any_measured(const struct residual *r)
     return false;
 }
 
-/* Notes without which the table would be misread; nothing where there are none. */
+/* Prints notes without which the table would be misread, if there are any. */
 static void print_notes(const struct residual *r, FILE *out)
 {
     if (any_measured(r))

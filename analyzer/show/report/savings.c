@@ -1,6 +1,6 @@
 /*
- * savings.c - what would lower the peak, in two sentences: what no change of one step's work can go
- * below, and what the phase at the peak could save at most.
+ * savings.c - bounds on a lower peak, in two sentences: the bytes below which no change of one step's work
+ * can get, and the bytes that a change of the phase at the peak could save at most.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * stack.c - see stack.h.
  *
- * Each frame gets a name and a use; some are then kept and others not; what is kept becomes lines.
+ * Each frame gets a name and a class; some frames are kept; these become lines.
  */
 #include "stack.h"
 
@@ -20,7 +20,7 @@
 struct entry {
     const struct trace_frame *frame;
     const char *module; /* without folders */
-    char *name;         /* NULL: a line of Python, or nobody named it */
+    char *name;         /* NULL: a line of Python, or unknown */
     enum frame_use use;
     bool symbolic, kept; /* symbolic: a line of Python, a node of autograd or a layer, no address of code */
 };
@@ -45,7 +45,7 @@ static bool cut_suffix(const char *text, const char *suffix, size_t *length)
     return true;
 }
 
-/* What nvcc makes to launch a kernel has the kernel's mangled name in its own. */
+/* The stub that nvcc makes to launch a kernel has the kernel's mangled name in its own. */
 static char *launch_name(const char *function)
 {
     if (!cut_prefix(&function, "__device_stub_") || function[0] != '_' || function[1] != 'Z')
@@ -57,7 +57,7 @@ static char *launch_name(const char *function)
     return name;
 }
 
-/* at::_ops::addmm::call is what at::addmm calls; a node of backward is known by its class. */
+/* Shortens at::_ops::addmm::call to at::addmm, and a node of backward to its class. */
 static char *familiar_name(char *name)
 {
     const char *text = name;
@@ -103,7 +103,7 @@ static bool any_python(const struct entry *e, size_t n)
     return false;
 }
 
-/* The outermost frames of a thread, which are those before END. */
+/* Marks the outermost frames of a thread, before END. */
 static void drop_start(struct entry *e, size_t end)
 {
     while (end && (e[end - 1].use == FRAME_START || e[end - 1].use == FRAME_LIBC))
@@ -117,17 +117,18 @@ static void drop_useless(struct entry *e, size_t n)
         e[i].kept = e[i].use == FRAME_TELLS || e[i].use == FRAME_OPERATOR || e[i].use == FRAME_LIBC ||
                     (e[i].use == FRAME_INTERPRETER && !python);
     for (size_t i = 0; i <= n; i++)
-        if (i == n || e[i].frame->kind == VS_FRAME_NODE) /* outward of a node lies another thread's stack */
+        if (i == n || e[i].frame->kind == VS_FRAME_NODE) /* the frames outward of a node are another call's */
             drop_start(e, i);
 }
 
-/* torch.empty and its kin, under any of their names: as the program calls them, or from within others. */
+/* Whether the frame is torch.empty or a relative, called by the program or by other operators. */
 static bool makes_room(const struct entry *e)
 {
     return !e->symbolic && e->name && strncmp(e->name, "at::empty", 9) == 0;
 }
 
-/* at::native::log_softmax tells no more than at::log_softmax_int around it. */
+/* Whether FUNCTION only computes the operator AROUND it, as at::native::log_softmax
+ * does at::log_softmax_int. */
 static bool computes(const struct entry *function, const struct entry *around)
 {
     const char *f = function->name, *o = around->name;
@@ -139,7 +140,7 @@ static bool computes(const struct entry *function, const struct entry *around)
     return strncmp(f, o, same) == 0;
 }
 
-/* The function of a node of backward tells what the node itself does, that is outward of it. */
+/* Whether FUNCTION is that of the node of backward whose frame is AROUND it. */
 static bool is_node(const struct entry *function, const struct entry *around)
 {
     return function->name && around->frame->kind == VS_FRAME_NODE && around->frame->function &&
@@ -167,7 +168,7 @@ static bool any_kept(const struct entry *e, size_t from, size_t to)
     return false;
 }
 
-/* In the run of native frames from FROM to TO torch.empty is shown only where nobody else asked for it. */
+/* In the run of native frames from FROM to TO shows torch.empty only if no other operator called it. */
 static void settle_empty(struct entry *e, size_t from, size_t to)
 {
     size_t outermost = to;
@@ -204,7 +205,7 @@ static void choose(struct entry *e, size_t n)
 
 /* ---- lines ---- */
 
-/* Whether two neighbours stand in one line: the same function again, or a library nobody names. */
+/* Whether two neighbours share a line: the same function again, or unnamed frames of one library. */
 static bool same_line(const struct entry *a, const struct entry *b)
 {
     if (a->symbolic || b->symbolic || strcmp(a->module, b->module) != 0)
@@ -236,7 +237,7 @@ static char *line_of(const struct entry *e, size_t times)
 
 static void add_lines(struct stack_lines *s, const struct entry *e, size_t n)
 {
-    const struct entry *first = NULL; /* of the line that is being gathered */
+    const struct entry *first = NULL; /* the first frame of the present line */
     size_t times = 0;
     for (size_t i = 0; i < n; i++) {
         if (!e[i].kept)
@@ -292,7 +293,7 @@ void stack_lines_free(struct stack_lines *s)
     *s = (struct stack_lines){0};
 }
 
-/* "trainer.c:12 allocate", "allocate  (trainer)"; INNER: what it called, or NULL. */
+/* "trainer.c:12 allocate", "allocate (trainer)"; INNER: the function that it called, or NULL. */
 static char *place_of(const struct entry *e, const struct entry *inner)
 {
     const struct trace_frame *f = e->frame;
@@ -306,7 +307,7 @@ static char *place_of(const struct entry *e, const struct entry *inner)
                    arrow, callee);
 }
 
-/* The next place in code that is kept, from FROM on; N where there is none. */
+/* The next kept place in code from FROM on; N: there is none. */
 static size_t next_code(const struct entry *e, size_t n, size_t from)
 {
     while (from < n &&
@@ -315,7 +316,7 @@ static size_t next_code(const struct entry *e, size_t n, size_t from)
     return from;
 }
 
-/* A program's function that allocates is called from many places: these are what its user asks for. */
+/* A program's own allocation function has many callers, and these are informative. */
 static bool is_caller(const struct entry *outer, const struct entry *inner)
 {
     return outer->name && inner->name && outer->use == FRAME_TELLS && inner->use == FRAME_TELLS &&

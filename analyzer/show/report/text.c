@@ -1,7 +1,7 @@
 /*
- * text.c - the report as people read it: what went wrong first, then what the run was, then each
- * device from the question asked most (which phase peaked) to the details (who held it, what the driver uses
- * beyond).
+ * text.c - the report for people: first what went wrong, then what the run was, then each device from the
+ * most frequent question (which phase peaked) to details (who held the memory, what the driver uses beyond
+ * it).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 
 #define B(n) units_bytes(n, exact).s
 
-/* The headline is about events.  Where the end is not known to be there, or calls may have gone past the
- * recording, nobody knows whether all are there. */
+/* The headline is about events.  If the end may be missing, or calls may have bypassed the recording, it is
+ * not known whether all events are there. */
 static void print_complete(const struct trace *t, FILE *out)
 {
     if (!trace_whole(t))
@@ -40,7 +40,7 @@ static void print_loss(const struct trace_loss *l, FILE *out)
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
 }
 
-/* Which detail is not in the file, from when to when. */
+/* Prints which detail is not in the file, from when to when. */
 static void print_folded(const struct trace *t, FILE *out)
 {
     const struct trace_folded *f = &t->folded;
@@ -62,7 +62,7 @@ static void print_folded(const struct trace *t, FILE *out)
             units_count(t->unwritten, "event").s, units_time(t->unwritten_from).s);
 }
 
-/* Events that are missing first. */
+/* Missing events come first. */
 static void print_losses(const struct report *r, FILE *out)
 {
     const struct trace *t = r->trace;
@@ -174,7 +174,7 @@ static char *where_text(const struct device_report *d)
     return text;
 }
 
-/* How high the peak was and why: all that fits on the first screen. */
+/* Prints how high the peak was and why, for the first screen. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     if (!d->allocated)
@@ -197,7 +197,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     report_leak_text(r->trace, &d->growth, out, exact);
 }
 
-/* What the peak was made of. */
+/* Prints the composition of the peak. */
 static void print_composition(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     struct table table;
