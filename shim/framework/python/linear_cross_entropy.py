@@ -12,10 +12,10 @@ takes the place of
 It calls liblinear_cross_entropy.so, whose header has the formulas.  CPU tensors work too, slowly.
 
 How: with reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and
-kept; backward multiplies them in place by what comes from above.  With `none`, or with `main_grad`, what comes from
-above is needed first: the loss comes from the forward and the gradients from the backward, at the price of the logits'
-product a second time.  Who knows it beforehand says so (`upstream`), and pays nothing twice in either case.
-Nothing here waits for the GPU, but for check().  The workspace comes from PyTorch's allocator and goes back with the call.
+kept; backward multiplies them in place by the upstream gradient.  With `none`, or with `main_grad`, the upstream gradient
+is needed first: the forward computes the loss and the backward the gradients, which takes the logits' product a second
+time.  A caller that knows the upstream gradient beforehand passes it (`upstream`), and nothing is computed twice.
+Only check() waits for the GPU.  The workspace comes from PyTorch's allocator and goes back with the call.
 
 The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph
 without a break (but for `main_grad`, which the operator does not have).
@@ -54,16 +54,16 @@ def _nothing(input, what, options):
 
 
 def _fake(input, weight, bias, labels, class_weights, upstream, wants, *options):
-    """The shapes and types of what _real gives."""
+    """The shapes and types of the results of _real."""
     shapes = labels.shape if options[0] == "none" else (), input.shape, weight.shape, None if bias is None else bias.shape
     results = [_nothing(input, what, options) for what in range(4)]
     return tuple(result.new_empty(shapes[what]) if wants >> what & 1 else result for what, result in enumerate(results))
 
 
 def _setup(ctx, inputs, output):
-    """Keeps the gradients, where they were made in the forward; else what they are made of.
+    """Saves the gradients, if the forward has computed them; else the tensors to compute them from.
 
-    Gradients made in the forward are for a gradient from above of 1, or for the one that was promised.
+    Gradients of the forward are for an upstream gradient of 1, or for the promised one.
     """
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(*output[1 if inputs[6] & LOSS else 0 :])
@@ -89,13 +89,13 @@ def _backward(ctx, upstream, *_):
 
 
 def _refuse_second_derivative():
-    """Where the gradients are to be differentiated in turn, PyTorch would take them for constants."""
+    """Refuses to differentiate the gradients again: PyTorch would take them for constants."""
     if torch.is_grad_enabled():
         raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
 
 
 def _finished(gradients, upstream, promise):
-    """GRADIENTS (None: not there) that were made with the loss, for what now comes from above."""
+    """Multiplies GRADIENTS (None: not wanted) that were computed with the loss by the upstream gradient."""
     keep = _keeps_graph(upstream)
     if promise is None:
         return [_scaled(gradient, upstream, keep) for gradient in gradients]
@@ -106,7 +106,7 @@ def _finished(gradients, upstream, promise):
 
 
 def _keeps_graph(upstream):
-    """Whether backward may come again, so that what is kept for it must stay as it is; where it is traced, too."""
+    """Whether backward may run again, or is traced, so that the saved tensors must not be changed."""
     ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return ask() if ask and type(upstream) is torch.Tensor else True
 
@@ -124,7 +124,7 @@ def _scaled(gradient, factor, keep):
 
 
 def _kept_promise(upstream, promise):
-    """1 where UPSTREAM is what was promised; else NaN, and check() says so."""
+    """1 if UPSTREAM is the promised gradient; else NaN, which check() reports."""
     broken = (upstream != promise.reshape(upstream.shape)).any()
     with on(upstream.device):
         library_for(upstream.device).flag.bitwise_or_(broken.to(torch.int32) * BROKEN_PROMISE)
@@ -152,7 +152,7 @@ if "_registry" not in globals():  # importlib.reload finds the operator as it is
 
 
 class _IntoMainGrad(torch.autograd.Function):
-    """The loss in the forward, and the gradients too where a promise is there; else in the backward."""
+    """Computes the loss in the forward, and the gradients too if there is a promise; else these in the backward."""
 
     @staticmethod
     def forward(ctx, wants, options, sums, promise, *tensors):
@@ -225,7 +225,7 @@ def _check_tensors(input, weight, labels, bias, class_weights):
 
 
 def _refuse_transforms(*tensors):
-    """Under torch.func and forward-mode differentiation the operator would be asked for what it does not have."""
+    """Refuses torch.func and forward-mode differentiation, which the operator does not support."""
     if torch.compiler.is_compiling():
         return
     dual = forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors if t is not None)

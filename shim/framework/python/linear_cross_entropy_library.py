@@ -4,8 +4,8 @@
 work on the current stream.  It knows nothing of autograd; linear_cross_entropy.py does.  The library is found in the
 tree that this file lies in, built or installed; LCE_LIBRARY names another.
 
-For each device the library is opened once.  Plans are kept by what they are for, and read only: threads share them.
-Nothing here waits for the GPU, but for check().
+The library is opened once for each device.  Plans are cached by problem, and read only: threads share them.
+Only check() waits for the GPU.
 """
 
 import ctypes as C
@@ -27,7 +27,7 @@ MOST_PLANS = 256
 
 
 class Error(RuntimeError):
-    """What the library says, or that it cannot be found."""
+    """The library's message, or that the library cannot be found."""
 
 
 # ---- the C interface ----
@@ -109,7 +109,7 @@ def _bind(path):
 
 
 class _Plan:
-    """One plan, and the streams that its work was put on: it is to live until that is done."""
+    """One plan, and the streams that its work was put on; the plan must live until the work is done."""
 
     def __init__(self, handle, info):
         self.handle, self.info = handle, info
@@ -122,7 +122,7 @@ class _Plan:
 
 
 class _Library:
-    """The library opened for one device.  Plans are kept by what they are for; the oldest go when there are many."""
+    """The library opened for one device, with a cache of plans from which the oldest are removed."""
 
     def __init__(self, c, device):
         self.c, self.device, self.cuda = c, device, device.type == "cuda"
@@ -155,7 +155,7 @@ class _Library:
         return _Plan(handle, self.c.lce_plan_info(handle).contents)
 
     def _retire(self):
-        """Takes the plan out that was not used for the longest time, and destroys those whose work is done."""
+        """Removes the least recently used plan from the cache, and destroys removed plans whose work is done."""
         if self.cuda and torch.cuda.is_current_stream_capturing():
             return  # no event may be asked now
         plan = self.plans.popitem(last=False)[1]
@@ -212,7 +212,7 @@ def check(device=None):
 
 
 class Options(NamedTuple):
-    """What a problem is beside its tensors, in types that an operator of PyTorch can take."""
+    """The options of a problem, in types that an operator of PyTorch can take."""
 
     reduction: str
     ignore_index: int
@@ -235,7 +235,7 @@ def _tf32():
 
 
 def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
-    """The fields of a problem, in a form that can be a key.  STRIDES: of input, weight and dweight."""
+    """The fields of a problem, as a hashable key.  STRIDES: of input, weight and dweight."""
     fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
     fields["dtype"], fields["label_dtype"] = DTYPES[dtype], LABEL_DTYPES[labels]
     fields["grad_weight_dtype"], fields["reduction"] = DTYPES[options.grad_dtype], REDUCTIONS[options.reduction]
@@ -264,7 +264,7 @@ def _vector(vector, dtype):
 
 
 def _stride(matrix):
-    return max(matrix.stride(0), matrix.size(1))  # of a single row PyTorch says anything
+    return max(matrix.stride(0), matrix.size(1))  # the stride of a single row may be any number
 
 
 def _address(tensor):

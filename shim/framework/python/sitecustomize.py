@@ -1,8 +1,8 @@
 """sitecustomize - how `vramscope run` gets the automatic phases, the arena, and JAX's and CuPy's own figures.
 
-Python imports a module of this name at start.  This one puts a hook in front of `import torch`, of `import jax` and of
-`import cupy`, each of which goes away when its module has come, and then runs the sitecustomize that it stands before, if
-there is one.  A program that never imports any of them gets nothing but that.
+Python imports a module of this name at start.  This one puts hooks in front of `import torch`, `import jax` and `import
+cupy`, each of which is removed when its module has been imported, and then runs the sitecustomize that it shadows, if
+there is one.  In a program that imports none of these modules nothing else happens.
 """
 
 import os
@@ -19,12 +19,12 @@ def _is_mapped(names):
 
 
 def _is_plain_program():
-    """Whether this is an interpreter that runs a program from its beginning, and that another exec would run likewise."""
+    """Whether this interpreter is running a program from its beginning, so that another exec would run it the same way."""
     argv = getattr(sys, "orig_argv", None)  # Python 3.10
     if not argv or not sys.executable or not os.path.samefile(sys.executable, "/proc/self/exe"):
         return False  # too old, or embedded in another program
     if sys.flags.interactive or hasattr(sys, "ps1") or (len(argv) == 1 and os.isatty(0)):
-        return False  # somebody types
+        return False  # interactive
     if sys.flags.verbose or "importtime" in sys._xoptions or os.environ.get("PYTHONPROFILEIMPORTTIME"):
         return False
     return len(os.listdir("/proc/self/task")) == 1
@@ -34,8 +34,8 @@ def _restart():
     """Executes the interpreter again where the library should be preloaded and is not.
 
     Never twice in a process, also where the program executes itself again without the library: the pid, which an exec
-    keeps, stays in the environment.  Not with the driver loaded, with threads running, where somebody types, where
-    Python is embedded, or where it prints what it imports and would do so twice.
+    keeps, stays in the environment.  Not if the driver is loaded, threads are running,
+    Python is interactive or embedded, or if it prints its imports, which it would do twice.
     """
     tried = os.environ.get("VRAMSCOPE_REEXEC_PID", "")
     library = os.environ.get("VRAMSCOPE_PRELOAD", "")
@@ -53,7 +53,7 @@ def _restart():
 try:
     _restart()
 except Exception:
-    pass  # whatever it was, the program must run; the driver will tell that nothing is recorded here
+    pass  # whatever failed, the program must run; its driver is then not recorded
 
 
 def _is_off(name):
@@ -73,7 +73,7 @@ _PARTS = {
 
 
 class _After:
-    """A meta path finder that lets the others find a module, and gets a word in when it is there."""
+    """A meta path finder that lets the others find a module, and calls a hook after the import."""
 
     def __init__(self, name):
         self._name = name
@@ -94,7 +94,7 @@ class _After:
 
 
 class _Loader:
-    """A module's own loader, with one line behind exec_module."""
+    """A module's own loader, which calls the hook after exec_module."""
 
     def __init__(self, loader):
         self._loader = loader

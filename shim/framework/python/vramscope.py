@@ -64,7 +64,7 @@ _pop = _library.get("range_pop", _nothing)
 _auto_push = _library.get("auto_push", _nothing)
 _auto_pop = _library.get("auto_pop", _nothing)
 _auto_mark = _library.get("auto_mark", _nothing)
-_own_steps = False  # the program says itself where a step ends: the automatic phases leave it to it
+_own_steps = False  # the program marks its steps itself, so automatic steps stop
 
 
 def _name(name):
@@ -118,7 +118,7 @@ def record_start():
 
 
 def record_stop():
-    """Closes it: until it opens again only the ends of what was recorded are written."""
+    """Closes the record window: until it opens again only ends of recorded allocations and ranges are recorded."""
     _library.get("record_stop", _nothing)()
 
 

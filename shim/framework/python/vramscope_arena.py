@@ -1,13 +1,13 @@
 """vramscope_arena - PyTorch's memory from vramscope's arena, where VRAMSCOPE_ALLOCATOR=arena.
 
 When torch has been imported, and before it uses the GPU, the functions vramscope_torch_* of the preloaded library become
-its allocator, by torch's own interface for that (CUDAPluggableAllocator).  What that interface leaves out, and a program
-may ask all the same, is answered here from the arena: statistics, their resets, the memory fraction, MemPool.  Figures are
+its allocator, by torch's own interface for that (CUDAPluggableAllocator).  Functions that
+the interface leaves out are implemented here on the arena: statistics, their resets, the memory fraction, MemPool.  Figures are
 those of torch's own allocator for the same requests, less the rests that it does not split off; where the arena has no such
 thing (splits, oversized segments) they are 0, as torch does for cudaMallocAsync.
 
-Whoever chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor
-is a cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  That is said in one line.
+A program that chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor
+is a cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  One line on stderr says so.
 """
 
 import ctypes
@@ -148,7 +148,7 @@ def _history(*_):
 
 
 def _not_here(what, instead):
-    """In the place of what torch refuses in words that send people to torch's own bug tracker."""
+    """Replaces functions that torch refuses with a message that sends people to torch's bug tracker."""
 
     def refuse(*_, **__):
         raise RuntimeError(f"vramscope's arena {what}: {instead}, or run without --allocator=arena")
@@ -163,7 +163,7 @@ _SHARES = 2  # of what vramscope_torch_complete returns
 
 
 def _trace_of(activate):
-    """In the place of torch._C._activate_gpu_trace: streams and events are traced as ever, blocks are not."""
+    """Replaces torch._C._activate_gpu_trace: streams and events are traced as before, blocks are not."""
 
     def activate_gpu_trace():
         _say("under the arena torch.cuda._gpu_trace sees no allocations: vramscope records them")
@@ -173,7 +173,7 @@ def _trace_of(activate):
 
 
 def _plain_model(model, *_, **__):
-    """In the place of inductor's cudagraphify: its trees of graphs restore the state of torch's own allocator."""
+    """Replaces inductor's cudagraphify, whose trees of graphs restore the state of torch's own allocator."""
     _say("under the arena torch.compile records no CUDA graphs of its own (mode reduce-overhead): kernels are launched one by one")
     return model
 
@@ -299,7 +299,7 @@ def _preloaded():
 
 
 def _refusal():
-    """Why torch keeps its allocator; None: it does not."""
+    """The reason why torch keeps its own allocator; None: it uses the arena."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
         if "backend:" in os.environ.get(name, "").replace(" ", ""):
             return f"{name} names a backend: PyTorch keeps it"

@@ -8,9 +8,9 @@ import types
 
 
 def skip(function, all_within=False):
-    """Dynamo passes over nn.Module's own __call__ and begins at the model's forward: let it pass over ours.
+    """Makes Dynamo skip FUNCTION, as it skips nn.Module's own __call__ to begin at the model's forward.
 
-    ALL_WITHIN: nor does it compile what FUNCTION calls.
+    ALL_WITHIN: it also skips the functions that FUNCTION calls.
     """
     try:
         import torch._C._dynamo.eval_frame as frames

@@ -1,7 +1,7 @@
 """vramscope_generate - methods `generate` of PyTorch models, which are evaluation from call to return.
 
-Each subclass of nn.Module is looked at when it is made: a method `generate` that turns gradients off by a decorator, of
-its own or of a class that it has from elsewhere (transformers' GenerationMixin), is wrapped.  Others are left alone:
+Each subclass of nn.Module is checked when it is defined: a method `generate` that turns gradients off by a decorator, of
+its own or inherited from another class (transformers' GenerationMixin), is wrapped.  Others are not:
 torch.jit compiles them from their source, and would not find it in a wrapper.
 
 The wrapper is a plain function, so that Dynamo and pickle take it as they took the method.
@@ -58,7 +58,7 @@ def _look_at(module_class, contexts, put):
 
 
 def install(torch, begin, end, guarded, put):
-    """BEGIN answers whether evaluation began, then END ends it; GUARDED(f, *args) calls f; PUT sets an attribute."""
+    """BEGIN returns whether evaluation began, and then END ends it; GUARDED(f, *args) calls f; PUT sets an attribute."""
     global _begin, _end
     _begin, _end = begin, end
     module, contexts = torch.nn.Module, (torch.no_grad, torch.inference_mode)

@@ -1,4 +1,4 @@
-"""vramscope_heads - which layers of a PyTorch program are output layers, and which one ran where no hook sees it.
+"""vramscope_heads - finds the output layers of a PyTorch program, and one that ran where no hook sees it.
 
 An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and
 out_features) inside no other linear layer, and either
@@ -11,11 +11,11 @@ alone or with a norm in front) the largest of any model seen in the process.  A 
 small vocabulary: a layer whose width a later linear layer of its model takes as input is no output layer, unless
 its name says so or its weight is tied, and a padded width counts only where no layer has the exact one.
 
-Each model is looked at when it is called for the first time, and again when one of its output layers was replaced
+Each model is examined when it is called for the first time, and again when one of its output layers was replaced
 or a larger vocabulary was seen.  Nothing here keeps a module or a tensor alive.
 
-An output layer also runs where nothing calls it: in a compiled model, as F.linear, in a fused loss.
-`classes_without_call` tells so: from a model whose own output layer was not called, or from a cross-entropy over
+An output layer can also run without being called: in a compiled model, as F.linear, in a fused loss.
+`classes_without_call` detects that: from a model whose own output layer was not called, or from a cross-entropy over
 the vocabulary in the graph that backward is about to run.
 """
 
@@ -26,7 +26,7 @@ HEAD_NAMES = frozenset(
     "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
 )
 SMALLEST_VOCABULARY = 16  # smaller tables hold kinds of tokens, not tokens
-GRAPH_NODES = 64  # of a graph that are looked at: a loss is near its end
+GRAPH_NODES = 64  # nodes of a graph that are examined: a loss is near its end
 
 heads = {}  # id of an output layer -> weak reference to it
 vocabularies = set()  # the largest embedding of each model seen
@@ -44,7 +44,7 @@ def _reference(module, table):
 
 
 class _Model:
-    """What was found in a model that was called from outside of any other."""
+    """The findings about a model that was called from outside of any other."""
 
     __slots__ = ("alive", "vocabulary", "places", "classes")
 
@@ -128,7 +128,7 @@ def _look_at(model, entry, torch):
 
 
 def model_of(module, torch):
-    """What is known of MODULE, which is called from outside of any other; None: it has no parameters."""
+    """The findings about MODULE, which is called from outside of any other; None: it has no parameters."""
     entry = _models.get(id(module))
     if entry is None:
         if next(iter(module.parameters()), None) is None:
@@ -140,7 +140,7 @@ def model_of(module, torch):
     return entry
 
 
-# ---- output layers that nobody called ----
+# ---- output layers that were not called ----
 
 
 def _is_class_width(width):
@@ -151,7 +151,7 @@ def _is_class_width(width):
 
 
 def _classes_of(node):
-    """Over how many classes NODE is a log-softmax, 0 where it is none: without unpacking what it saved."""
+    """The number of classes if NODE is a log-softmax, else 0; found without unpacking its saved tensors."""
     if not node.name().startswith("LogSoftmaxBackward"):
         return 0
     shape = node._input_metadata[0].shape
@@ -183,4 +183,4 @@ def classes_without_call(tensors, torch):
     try:
         return _classes_in_graph(first)
     except (AttributeError, IndexError, TypeError):
-        return 0  # a PyTorch that shows less of its graph
+        return 0  # this version of PyTorch shows less of its graph

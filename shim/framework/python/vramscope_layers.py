@@ -1,13 +1,13 @@
-"""vramscope_layers - which module of the model is being called: "Llama.layers.7.mlp".
+"""vramscope_layers - records which module of the model is being called: "Llama.layers.7.mlp".
 
-A module is known by its path from the outermost one, whose class stands in front: paths are told when an outermost module is
-called first, of all modules that lie in it.  A module that came later is looked for in the one that calls it; one that lies
-nowhere (made in a forward, kept in a plain list) is the caller's, by its class in parentheses.  A module that lies in two
-places has the path under which it was found first, unless what it was found in turned out to be a part of another.
+A module's name is its path from the outermost module, whose class stands in front.  The paths of all modules in an outermost
+module are determined at its first call.  A module that was added later is searched for in its caller; one that is not found
+(made in a forward, kept in a plain list) is named after its caller, with its own class in parentheses.  A module that is in
+two places has the path under which it was found first, unless the module it was found in turns out to be a part of another.
 
-What is open on a thread is one number in a cell of the library's, which it looks at when memory is allocated: a call writes its
-module's number and puts back what was there.  No hook is needed, and nothing is called: that costs a fifth of a
-microsecond.
+The open module of a thread is one number in a cell of the library's, which the library reads when memory is allocated.  A call
+writes its module's number and restores the old one at the end.  That needs no hook and no call of a function, and takes a
+fifth of a microsecond.
 """
 
 import ctypes
@@ -18,11 +18,11 @@ import weakref
 import vramscope
 
 NONE = 0
-indices = {}  # id of a module that was called -> number of its layer; the way of nearly every call
+indices = {}  # id of a module that was called -> number of its layer; the fast path of nearly every call
 
 _known = {}  # id of a module -> (weak reference, path, id of the outermost module)
 _numbers = {}  # (path, class) -> number
-_lacking = set()  # (path of a caller, class): was looked for in the caller and is not there
+_lacking = set()  # (path of a caller, class): not found in the caller
 _calls = set()  # code objects of the wrapper, whose frames have the caller
 
 
@@ -110,4 +110,4 @@ def index(module):
         indices[id(module)] = number
         return number
     except Exception:
-        return NONE  # what does not want to be asked has no layer
+        return NONE  # a module whose attributes can't be read has no layer

@@ -10,10 +10,10 @@ runs the decoder as the class's forward does, and then calls the output layer wi
 logits.  Because the layer is called, whatever stands around a call works as before: FSDP gathers its weight and scatters
 the gradient, peft chooses the adapter's copy, `vramscope run` sees the phase "logits".
 
-The fused loss is taken where labels are given and the model is in training mode; the output's `logits` are then None.
-Without labels, or after model.eval(), the class's own forward runs.  skip_logits=True or False in a call says otherwise.
+The fused loss is used if labels are given and the model is in training mode; the output's `logits` are then None.
+Without labels, or after model.eval(), the class's own forward runs.  skip_logits=True or False in a call overrides this.
 
-What cannot be done rightly is refused, when it is patched and, unless compiled, again at every call: a model that is not in
+Models for which that could be wrong are refused when they are patched and, unless compiled, at every call: a model that is not in
 FAMILIES, a forward that does more than is known here, a loss_function of its own, an output layer that is not a plain
 linear one (LoRA, quantized) or has hooks, which would see a loss where they expect logits.
 """
@@ -48,7 +48,7 @@ FAMILIES = {
     "GPT2LMHeadModel": Family("transformer"),
 }
 
-# What those classes' forwards name.  One that names more, in a version that nobody has looked at, may change the logits.
+# The names in those classes' forwards.  A forward with other names, in an unknown version, may change the logits.
 KNOWN_NAMES = frozenset(
     "CausalLMOutputWithPast CausalLMOutputWithCrossAttentions attentions config cross_attentions cuda device first_device "
     "hidden_states int isinstance last_hidden_state lm_head loss_function model model_parallel output_attentions "
@@ -143,7 +143,7 @@ def _check_loss(model):
 
 
 class _State:
-    """What a patched model knows, in an attribute of its own: copied with it, and no reference to it."""
+    """The state of a patched model, in an attribute of the model: copied with it, and without a reference to it."""
 
     def __init__(self, family, kind, options):
         self.family, self.options, self.on = family, options, True

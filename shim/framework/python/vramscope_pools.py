@@ -1,12 +1,12 @@
-"""vramscope_pools - what the pools of JAX and CuPy use, asked of the libraries themselves.
+"""vramscope_pools - records how much the pools of JAX and CuPy use, by the libraries' own figures.
 
-Both take memory from the driver in large pieces and hand it out without telling anybody, so a recording knows what
-their pools hold and not what is used of it.  The libraries can be asked: JAX's devices for memory_stats(), CuPy's
-default pool for used_bytes().  A thread does so every VRAMSCOPE_SAMPLE_MS, and once more when the program ends.
+Both take memory from the driver in large pieces and hand it out without reporting that, so a recording knows how much
+their pools hold and not how much of it is used.  The libraries have figures of their own: memory_stats() of JAX's devices,
+used_bytes() of CuPy's default pool.  A thread reads them every VRAMSCOPE_SAMPLE_MS, and once more at the program's end.
 
-It imports nothing that the program has not imported, and asks nothing before the process has memory of a device: a
-question must not be what starts the driver.  It takes no lock and keeps no object of theirs; what fails is left out,
-silently.  In a child of fork it is not there, and a parent's fork finds it stopped.
+It imports nothing that the program has not imported, and reads nothing before the process has memory of a device, because a
+query must not start the driver.  It takes no lock and keeps no object of the libraries; failures are ignored.  The thread
+is stopped before a fork, so it does not exist in the child.
 """
 
 import _thread
@@ -17,18 +17,18 @@ import sys
 
 _UNKNOWN = 2**64 - 1
 _GPUS = ("gpu", "cuda")
-_REPEAT = 10  # a figure that stays the same is told every so many rounds
+_REPEAT = 10  # an unchanged figure is recorded every so many rounds
 
 _tell = None
 _readers = {}  # name -> function that yields (device, used, peak, held)
-_last = {}  # (name, device) -> what was told, and in which round
+_last = {}  # (name, device) -> the recorded figures, and in which round
 _round = 0
 _pid = os.getpid()
 _stop = None  # a lock that is held while the thread shall go on
 _gone = None  # a lock that the thread holds while it is there
 
 
-# ---- what can be asked ----
+# ---- sources ----
 
 
 def _jax():
@@ -52,7 +52,7 @@ def _cupy():
         yield 0, pool.used_bytes(), None, held
 
 
-# ---- asking ----
+# ---- reading ----
 
 
 def _number(value):
@@ -78,7 +78,7 @@ def _ask_all(final=False):
             _ask(name, final)
         except Exception:
             if not final:
-                _readers.pop(name, None)  # what failed once is not asked again
+                _readers.pop(name, None)  # a source that failed is not read again
 
 
 # ---- the thread ----
@@ -111,7 +111,7 @@ def _start():
 
 
 def _halt():
-    """The thread has ended when this returns, or is stuck in a library for so long that nobody waits for it."""
+    """Ends the thread, unless it is stuck in a library for too long."""
     global _stop
     if _stop is None:
         return False
@@ -144,7 +144,7 @@ def _after_fork_in_child():
 
 
 def _begin(name, reader):
-    """Called in the middle of the libraries' own work, which must not fail because of us."""
+    """Called in the middle of the libraries' own work, which must not fail because of it."""
     global _registered
     try:
         if not _registered:
@@ -171,7 +171,7 @@ def install(module):
         _begin("CuPy", _cupy)
         return
     register = getattr(sys.modules.get("jax._src.xla_bridge"), "register_backend_initialization_hook", None)
-    if register is not None:  # JAX says when it has taken a device into use
+    if register is not None:  # JAX calls this when it begins to use a device
         register(lambda backend: getattr(backend, "platform", "gpu") in _GPUS and _begin("JAX", _jax))
     else:
         _begin("JAX", _jax)

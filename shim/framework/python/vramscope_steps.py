@@ -1,10 +1,10 @@
-"""vramscope_steps - where one training step ends and the next begins.
+"""vramscope_steps - finds where one training step ends and the next begins.
 
-A step ends when an optimizer steps that has stepped before: one optimizer makes a step of each iteration, a GAN's two
-make one step together.  Its end is told when the next forward begins, so that the work in between (gradients set to
-None, a scheduler) is still part of it.  That forward comes before the optimizer that would prove it, so the optimizer
-is predicted: the one that followed the last one the time before, and at first any that was made and has not stepped
-yet.  Where the prediction was wrong the step ends when the proof comes, or one too many ends; the next time is known.
+A step ends when an optimizer steps for the second time: with one optimizer each iteration is a step, and a GAN's two
+optimizers make one step together.  The end is recorded when the next forward begins, so that the work in between (setting
+gradients to None, a scheduler) is still part of the step.  That forward comes before the optimizer's second step, so the
+next optimizer is predicted: the one that followed the present one last time, and at first any that has not stepped yet.
+If the prediction is wrong the step ends at the second step itself, or one step too many ends; the next one is right.
 
 A gradient scaler that skips its optimizer's step has ended a step all the same.
 """
@@ -53,5 +53,5 @@ def is_due():
 
 
 def forget():
-    """A step was told, or this is a fork child, which ends no step of its parent's."""
+    """A step was recorded, or this is a fork child, which ends no step of its parent's."""
     _stepped.clear()

@@ -1,4 +1,4 @@
-"""vramscope_torch - the phases of a PyTorch program that says nothing about them.
+"""vramscope_torch - finds the phases of a PyTorch program that does not mark them.
 
     forward     the outermost call of an nn.Module, on each thread
     logits      from the entry of an output layer (vramscope_heads) until backward begins; without gradients until the
@@ -9,11 +9,11 @@
     evaluation  the outermost call of a module in eval mode without gradients, and `generate`
     a step      see vramscope_steps
 
-What cannot be told is left without a phase.  A compiled model runs no inner module, so it shows forward but no
-logits: that is recorded as a moment (NOT_CALLED), so that no report takes logits for nothing.  A module without
+Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no
+logits; that is recorded as a moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without
 parameters (a loss) names no phase when it is called by itself, and leaves logits open.  So does a model that runs
 without gradients between a training forward and its backward (a teacher, a reference): it is forward, whatever its
-mode, and logits go on behind it.  Modules that run inside backward (gradient checkpointing) stay backward.
+mode, and logits continue after it.  Modules that run inside backward (gradient checkpointing) stay backward.
 
 How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
 programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer and `generate`
@@ -21,11 +21,11 @@ programs that call these directly) are wrapped, as are GradScaler.step, the cons
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
 told to skip all functions of these files (vramscope_dynamo), as it skips nn.Module's own __call__.
 
-Beside phases each call of a module says which one is open (vramscope_layers); around the engine no module is: what backward
-runs has its node's, and what it recomputes is called again.
+Each call of a module also records the module as open (vramscope_layers).  While the engine runs no module is open: memory of
+a node has the layer of the node's birth, and recomputed modules are called again.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
-in here fails, it says so once and stops for good; the program goes on.
+in here fails it prints that once and stops for good; the program goes on.
 """
 
 import atexit
@@ -99,7 +99,7 @@ def _close_logits(t):
 
 
 def _give_up(error):
-    """Something in this file failed: close what is open here, say so once, never come back."""
+    """Called when something in this file failed: closes the open ranges, prints that once, and stops for good."""
     global _off
     if _off:
         return
@@ -112,7 +112,7 @@ def _give_up(error):
 
 
 def _guarded(function, *args):
-    """FUNCTION for this thread, unless something failed before; what fails in it is the last."""
+    """Calls FUNCTION for this thread, unless something failed before; a failure in it is the last one."""
     if _off:
         return None
     try:
@@ -189,9 +189,9 @@ def _end_outermost(t, failed):
 
 
 def _wrap_call_in_layers(call):
-    """As _wrap_call, and says which module is open.
+    """Like _wrap_call, but also records which module is open.
 
-    CALL is all that it closes over: Dynamo guards what a function closes over, whether it comes to use it or not.
+    It closes over CALL only, because Dynamo guards everything that a function closes over, used or not.
     """
 
     @functools.wraps(call)
@@ -230,7 +230,7 @@ def _wrap_call(call):
     def __call__(self, *args, **kwargs):
         if _is_compiling():
             return call(self, *args, **kwargs)
-        if _thread.inside:  # the way of nearly every call: nothing but this
+        if _thread.inside:  # the fast path of nearly every call
             if id(self) in _heads:
                 _guarded(_begin_head)
             return call(self, *args, **kwargs)
@@ -277,7 +277,7 @@ def _tracing():
 
 
 def _tell_not_called(t, tensors):
-    """Once a process: an output layer ran where nothing calls it."""
+    """Records, once per process, that an output layer ran without being called."""
     global _not_called_told, _graphs_left
     classes = t.classes
     if not classes and _graphs_left > 0:
@@ -288,7 +288,7 @@ def _tell_not_called(t, tensors):
 
 
 def _begin_backward(t, tensors):
-    """The length of `names` to go back to afterwards; None: this is no beginning."""
+    """The length of `names` to restore afterwards; None: this call does not begin backward."""
     if t.in_backward or _graph_task() != -1 or _tracing():
         return None
     if not t.logits_seen and not _not_called_told and not t.inside:
@@ -357,7 +357,7 @@ def _end_optimizer(t, optimizer):
 
 
 def _suspend_optimizer(t):
-    """The length of `names` to go back to behind the closure; None: nothing to suspend."""
+    """The length of `names` to restore after the closure; None: nothing to suspend."""
     if not t.names or t.names[-1] is not OPTIMIZER:
         return None
     _close_to(t, len(t.names) - 1)
@@ -370,7 +370,7 @@ def _resume_optimizer(t, length):
 
 
 def _wrap_closure(closure):
-    """CLOSURE as the optimizer gets it: what it does is the phase that it would be elsewhere."""
+    """Wraps CLOSURE for the optimizer: its work gets the phase that it would have elsewhere."""
 
     def outside(*args, **kwargs):
         length = _guarded(_suspend_optimizer)
@@ -382,7 +382,7 @@ def _wrap_closure(closure):
     try:
         return functools.wraps(closure, updated=())(outside)
     except Exception:
-        return outside  # an object that doesn't like to be asked
+        return outside  # an object whose attributes can't be read
 
 
 def _takes_closure_first(step):
@@ -491,7 +491,7 @@ def install(torch):
 
     _torch = torch
     _graph_task = torch._C._current_graph_task_id
-    # Dynamo takes either for a constant; the first costs an ordinary call next to nothing.
+    # Dynamo treats both as constants; the first costs an ordinary call next to nothing.
     _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
     run_backward = _wrap_backward(torch.autograd.graph._engine_run_backward)
