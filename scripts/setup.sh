@@ -1,7 +1,7 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|full|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc
+#   scripts/setup.sh [build|test|full|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc; Chromium (300 MB), if it can be had
 #                                      full adds to that what tests/run.sh full needs: a compiler for aarch64
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #
@@ -13,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 want=${1:-build}
+browser=
 deps=$PWD/build/deps
 
 packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev liblzma-dev patchelf
@@ -27,6 +28,7 @@ test | full) packages+=(clang clang-format mandoc shellcheck) ;;
     ;;
 esac
 
+[ "$want" = build ] || [ "$want" = gpu ] || browser=chromium # for the test of vramscope view's page
 [ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 say() { echo "setup: $*" >&2; }
@@ -148,6 +150,10 @@ wheel_compiler() {
 
 mkdir -p "$deps"
 install_packages
+if [ -n "$browser" ] && command -v apt-get >/dev/null && ! command -v "$browser" >/dev/null; then
+    say "installing $browser"
+    apt_install "$browser" || say "$browser could not be installed: the page of vramscope view stays untested"
+fi
 include=$(installed_headers) || include=$(wheel_headers)
 if [ "$want" = gpu ] && ! has_compiler "$include"; then
     include=$(wheel_headers)

@@ -24,6 +24,7 @@ int cmd_report(int argc, char **argv);
 int cmd_peak(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 

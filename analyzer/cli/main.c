@@ -18,6 +18,7 @@ static const struct {
     {"peak", cmd_peak, "who held the bytes at the peak: phase, category, library, call stack"},
     {"diff", cmd_diff, "what changed from one run to another, phase by phase"},
     {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
+    {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
 };

@@ -81,7 +81,7 @@ def spoil(path, chance):
 def database(good, directory, chance):
     shutil.copyfile(good["database"], f"{directory}/run.db")
     what = spoil(f"{directory}/run.db", chance)
-    return what, chance.choice((["report", "run.db"], ["report", "--json", "run.db"], ["peak", "run.db"], ["plot", "run.db"],
+    return what, chance.choice((["report", "run.db"], ["report", "--json", "run.db"], ["peak", "run.db"], ["plot", "run.db"], ["view", "run.db"],
                                 ["diff", "run.db", good["database"]], ["diff", good["database"], "run.db"]))
 
 

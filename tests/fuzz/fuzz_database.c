@@ -28,10 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct {
         command_fn *run;
         const char *name, *option;
-    } ways[] = {{cmd_report, "report", NULL}, {cmd_report, "report", "--json"}, {cmd_peak, "peak", NULL},
-                {cmd_peak, "peak", "--json"}, {cmd_plot, "plot", NULL},         {cmd_diff, "diff", NULL},
-                {cmd_diff, "diff", "--json"}, {cmd_plot, "plot", "--overlay"}};
-    enum { ALONE = 5, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
+    } ways[] = {
+        {cmd_report, "report", NULL}, {cmd_report, "report", "--json"}, {cmd_peak, "peak", NULL},
+        {cmd_peak, "peak", "--json"}, {cmd_plot, "plot", NULL},         {cmd_view, "view", "--output=-"},
+        {cmd_diff, "diff", NULL},     {cmd_diff, "diff", "--json"},     {cmd_plot, "plot", "--overlay"}};
+    enum { ALONE = 6, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));

@@ -1,0 +1,265 @@
+/*
+ * view.c - `vramscope view`: recordings as one page of HTML.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "analysis/relabel.h"
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/shown.h"
+#include "read/guard.h"
+#include "read/lives.h"
+#include "read/symbols.h"
+#include "view/view.h"
+
+struct options {
+    const char *output;
+    bool open, overlay;
+    int64_t device;
+    struct relabel relabel;
+};
+
+static const struct option_row rows[] = {
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+     "the page, - for standard output; without it the recording's name with .html"},
+    {"open", 0, NULL, ARG_FLAG, offsetof(struct options, open), "show it in the browser (xdg-open)"},
+    {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
+     "the files are runs to compare: lay the others' curves over the first one's"},
+    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
+    RELABEL_ROWS(struct options, relabel),
+    {0}};
+
+static const struct command_help help = {
+    "view", "[options] FILE...|DIR",
+    "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase,\n"
+    "role, layer or line, to zoom, to click and to search. Several files are rows on one time axis.\n"
+    "Exit status 3: written, but events are missing, or the end of a run is not known to be there.",
+    rows, false};
+
+/* ---- opening ---- */
+
+struct job {
+    struct trace **traces;
+    char **labels;
+    size_t count;
+};
+
+static int open_process(struct job *job, const char *path, const char *label, int64_t process,
+                        const struct options *o)
+{
+    struct relabel relabel = o->relabel;
+    struct trace *t = xrealloc(NULL, sizeof *t);
+    relabel.process = process;
+    if (relabel_open(t, path, &relabel)) {
+        int status = complain("%s", t->why);
+        free(t);
+        return status;
+    }
+    bool one = t->processes <= 1;
+    size_t n = job->count;
+    *PUSH(job->labels, n) =
+        one ? xstrdup(trace_rank_label(t, label))
+            : xformat("%s, process %lld", trace_rank_label(t, label), (long long)t->process.id);
+    *PUSH(job->traces, job->count) = t;
+    return 0;
+}
+
+/* Of a file with several processes all of them, unless one was asked for. */
+static int open_file(struct job *job, const char *path, const char *label, const struct options *o)
+{
+    struct trace t;
+    int64_t *ids = NULL;
+    size_t n = 0;
+    char why[256]; /* without names frames are shown as module+offset: not worth a word */
+    if (o->relabel.process)
+        return open_process(job, path, label, o->relabel.process, o);
+    if (trace_open(&t, path))
+        return complain("%s", t.why);
+    int status = trace_process_ids(&t, &ids, &n) ? complain("%s", t.why) : 0;
+    bool running = t.end == TRACE_END_RUNNING;
+    trace_close(&t);
+    if (!running)
+        vs_symbols_fill(path, why, sizeof why);
+    for (size_t i = 0; !status && i < n; i++)
+        status = open_process(job, path, label, ids[i], o);
+    free(ids);
+    return status;
+}
+
+static void close_job(struct job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        trace_close(job->traces[i]);
+        free(job->traces[i]);
+        free(job->labels[i]);
+    }
+    free(job->traces);
+    free(job->labels);
+}
+
+/* Processes that ran at the same time lie on the axis as they did by their clocks; others begin together. */
+static void set_offsets(struct view_process *processes, size_t n, bool overlay)
+{
+    int64_t first = INT64_MAX, latest = INT64_MIN, earliest_end = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const struct trace *t = processes[i].t;
+        int64_t start = t->process.start_realtime_ns;
+        if (start == UNKNOWN || start <= 0 || t->t_last == UNKNOWN)
+            return;
+        first = start < first ? start : first;
+        latest = start > latest ? start : latest;
+        earliest_end = start + t->t_last < earliest_end ? start + t->t_last : earliest_end;
+    }
+    for (size_t i = 0; !overlay && latest < earliest_end && i < n; i++)
+        processes[i].offset = processes[i].t->process.start_realtime_ns - first;
+}
+
+/* ---- writing ---- */
+
+static char *output_name(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
+    int n = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
+    return xformat("%.*s.html", n, name);
+}
+
+/* A page never takes the place of a recording. */
+static bool is_input(const char *path, char *const *files, size_t n)
+{
+    struct stat a, b;
+    for (size_t i = 0; i < n; i++)
+        if (!stat(path, &a) && !stat(files[i], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return true;
+    return false;
+}
+
+static int write_to(struct job *job, FILE *out, const struct options *o)
+{
+    struct view_process *processes = xrealloc(NULL, job->count * sizeof *processes);
+    const char *why = "";
+    int status = 0;
+    for (size_t i = 0; i < job->count; i++)
+        processes[i] = (struct view_process){.t = job->traces[i], .label = job->labels[i]};
+    set_offsets(processes, job->count, o->overlay);
+    if (view_write(processes, job->count, o->device, o->overlay, VIEW_LIMIT, out, &why))
+        status = complain("%s", why);
+    free(processes);
+    return status;
+}
+
+/* A page that can't be written whole leaves what was there before. */
+static int write_page(struct job *job, const char *path, const struct options *o)
+{
+    struct stat st;
+    bool special = !stat(path, &st) && !S_ISREG(st.st_mode); /* a pipe or a device is written, not replaced */
+    char *part = special ? xstrdup(path) : xformat("%s.part", path);
+    FILE *out = fopen(part, "w");
+    int status =
+        out ? write_to(job, out, o) : complain("view: %s can't be written: %s", path, strerror(errno));
+    bool good = out && !ferror(out);
+    if (out && (fclose(out) || !good) && !status)
+        status = complain("view: %s can't be written: is the disk full?", path);
+    if (!status && !special && rename(part, path))
+        status = complain("view: %s can't be written: %s", path, strerror(errno));
+    if (status && out && !special)
+        unlink(part);
+    free(part);
+    return status;
+}
+
+static int tell_incomplete(const struct job *job)
+{
+    int status = EXIT_GOOD;
+    for (size_t i = 0; i < job->count; i++) {
+        char *line = trace_not_whole_line(job->traces[i]);
+        if (line) {
+            complain("view: %s: %s", job->traces[i]->path, line);
+            status = EXIT_INCOMPLETE;
+        }
+        free(line);
+    }
+    return status;
+}
+
+static int show(const char *path)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        guard_memory_end();
+        unsetenv("LD_PRELOAD"); /* a browser is not what is to be recorded */
+        execlp("xdg-open", "xdg-open", path, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || status)
+        return complain("view: --open: xdg-open can't show %s: open it in a browser by hand", path);
+    return 0;
+}
+
+/* Whether any of the recordings has a device to show. */
+static bool has_rows(const struct job *job, int64_t device)
+{
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t k = 0; k < job->traces[i]->peak_count; k++)
+            if (job->traces[i]->peaks[k].device >= 0 &&
+                (device == UNKNOWN || job->traces[i]->peaks[k].device == device))
+                return true;
+    return false;
+}
+
+static int view_files(char *const *files, size_t count, const struct options *o)
+{
+    struct job job = {0};
+    int status = 0;
+    for (size_t i = 0; !status && i < count; i++)
+        status = open_file(&job, files[i], trace_label(files, count, i), o);
+    if (!status && !has_rows(&job, o->device))
+        status = o->device == UNKNOWN
+                     ? complain("%s: %s: nothing to view", files[0], trace_no_device(job.traces[0]))
+                     : complain("%s has nothing on device %lld", files[0], (long long)o->device);
+    char *path = o->output ? xstrdup(o->output) : output_name(files[0]);
+    if (!status && is_input(path, files, count))
+        status = complain("view: %s is the recording: give the page another name with -o", path);
+    if (!status && !strcmp(path, "-")) {
+        status = write_to(&job, stdout, o);
+        status = status ? status : tell_incomplete(&job);
+    } else if (!status && !(status = write_page(&job, path, o))) {
+        struct stat st;
+        printf("%s: %.1f MB, open it in a browser\n", shown(path),
+               stat(path, &st) ? 0.0 : (double)st.st_size / 1e6);
+        int whole = tell_incomplete(&job);
+        status = o->open ? exit_worse(show(path), whole) : whole;
+    }
+    free(path);
+    close_job(&job);
+    return status;
+}
+
+int cmd_view(int argc, char **argv)
+{
+    struct options o = {.device = UNKNOWN};
+    char **operands, why[512];
+    size_t count;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("view: which file? vramscope view FILE -o OUT.html");
+    if (o.open && o.output && !strcmp(o.output, "-"))
+        return complain("view: --open needs a file to show: give -o another name than -");
+    if (relabel_check(&o.relabel, why, sizeof why))
+        return complain("view: %s", why);
+    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = view_files(files, count, &o);
+    trace_free_files(files, count);
+    return status;
+}

@@ -1,0 +1,367 @@
+/*
+ * lives.c - one pass over a device's events in their order: totals and blocks (lives.h).
+ *
+ * A free names its allocation by number, and blocks are born in the order of their numbers: a binary search
+ * finds the block.  Two things are told by later rows (table amend) and are rare: an allocation that turns
+ * out to be a caching allocator's ends as a block where that is said, and a block whose free failed is born
+ * again where the failure is said, as the totals have it.
+ */
+#include "lives.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/event.h"
+#include "sql.h"
+
+struct kind {
+    uint8_t known, counted, managed;
+};
+struct amended {
+    int64_t seq, op;
+};
+struct again { /* the block that an allocation is, or was when its free failed */
+    int64_t seq;
+    uint32_t block;
+};
+
+struct reader {
+    struct trace_lives *out;
+    struct kind *kinds;
+    size_t kind_count;
+    struct amended *amended;
+    size_t amended_count;
+    struct again *failed, *reborn; /* by the free, by the allocation */
+    size_t failed_count, reborn_count;
+    int64_t now, last; /* no moment lies beyond the last one */
+    size_t phases;
+};
+
+#define NO_BLOCK   UINT32_MAX
+#define MOST_KINDS (1 << 22)
+
+/* The schema's compact bytes; what no memory can hold is 0. */
+static int64_t unpack(int64_t x, int64_t unit)
+{
+    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
+        return 0;
+    return x < 0 ? -x : x * unit;
+}
+
+/* ---- what many events have in common ---- */
+
+static bool counts(int64_t space)
+{
+    return space == VS_SPACE_DEVICE || space == VS_SPACE_POOL || space == VS_SPACE_ARRAY ||
+           space == VS_SPACE_GRAPH || space == VS_SPACE_ARENA;
+}
+
+static int load_kinds(struct trace *t, struct reader *r)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT id, space, status, managed FROM kind WHERE id >= 0 ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(s, 0);
+        if (id >= MOST_KINDS)
+            break;
+        while (r->kind_count <= (size_t)id)
+            *PUSH(r->kinds, r->kind_count) = (struct kind){0};
+        r->kinds[id] = (struct kind){sqlite3_column_int(s, 2) == 0, counts(sqlite3_column_int64(s, 1)),
+                                     sqlite3_column_int(s, 3) != 0};
+    }
+    return trace_sql_done(t, s, code);
+}
+
+static int load_amended(struct trace *t, struct reader *r)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq, op FROM amend ORDER BY seq", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(r->amended, r->amended_count) =
+            (struct amended){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1)};
+    return trace_sql_done(t, s, code);
+}
+
+static bool is_amended(const struct reader *r, int64_t seq, int64_t op)
+{
+    size_t low = 0, high = r->amended_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->amended[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->amended_count && r->amended[low].seq == seq && r->amended[low].op == op;
+}
+
+/* ---- births and deaths ---- */
+
+static uint32_t in_list(const struct again *list, size_t n, int64_t seq)
+{
+    while (n-- > 0) /* the latest counts */
+        if (list[n].seq == seq)
+            return list[n].block;
+    return NO_BLOCK;
+}
+
+static uint32_t find_block(const struct reader *r, int64_t seq)
+{
+    uint32_t again = in_list(r->reborn, r->reborn_count, seq);
+    const struct trace_block *blocks = r->out->blocks;
+    size_t low = 0, high = r->out->block_count;
+    if (again != NO_BLOCK)
+        return again;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (blocks[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->out->block_count && blocks[low].seq == seq ? (uint32_t)low : NO_BLOCK;
+}
+
+static uint32_t die(struct reader *r, uint32_t block)
+{
+    if (block == NO_BLOCK || r->out->blocks[block].died != UNKNOWN)
+        return NO_BLOCK;
+    r->out->blocks[block].died = r->now;
+    return block;
+}
+
+struct row {
+    int64_t seq, t, op, phase, kind, size, stack, mate;
+};
+
+static bool is_birth(const struct reader *r, const struct row *e)
+{
+    if (e->op == VS_OP_BLOCK_ALLOC)
+        return true;
+    if ((e->op != VS_OP_ALLOC && e->op != VS_OP_PHYS_CREATE) || e->kind < 0 ||
+        (size_t)e->kind >= r->kind_count)
+        return false;
+    const struct kind *k = &r->kinds[e->kind];
+    return k->known && k->counted && !k->managed;
+}
+
+static bool is_death(const struct row *e)
+{
+    static const int64_t ops[] = {VS_OP_FREE, VS_OP_PHYS_RELEASE, VS_OP_BLOCK_FREE, 51, 52, 53};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (e->op == ops[i])
+            return e->mate > 0 && (e->op != VS_OP_PHYS_RELEASE || e->size != 0);
+    return false;
+}
+
+static uint32_t bear(struct reader *r, const struct row *e)
+{
+    struct trace_lives *l = r->out;
+    if (l->block_count >= NO_BLOCK - 1)
+        return NO_BLOCK;
+    *PUSH(l->blocks, l->block_count) =
+        (struct trace_block){.seq = e->seq,
+                             .born = r->now,
+                             .died = UNKNOWN,
+                             .size = unpack(e->size, 512),
+                             .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
+                             .phase = e->phase > 0 && e->phase < (int64_t)r->phases ? (uint16_t)e->phase : 0,
+                             .framework = e->op == VS_OP_BLOCK_ALLOC};
+    return (uint32_t)(l->block_count - 1);
+}
+
+/* The free that E takes back had ended a block: it goes on as another one of the same number. */
+static uint32_t bear_again(struct reader *r, const struct row *e)
+{
+    uint32_t was = in_list(r->failed, r->failed_count, e->mate);
+    struct trace_lives *l = r->out;
+    if (was == NO_BLOCK || l->block_count >= NO_BLOCK - 1)
+        return NO_BLOCK;
+    struct trace_block copy = l->blocks[was];
+    struct again *reborn = PUSH(r->reborn, r->reborn_count);
+    *reborn = (struct again){copy.seq, (uint32_t)l->block_count};
+    copy.born = r->now;
+    copy.died = UNKNOWN;
+    copy.seq = e->seq; /* keeps the array in the order of its numbers */
+    *PUSH(l->blocks, l->block_count) = copy;
+    return (uint32_t)(l->block_count - 1);
+}
+
+/* What E did to a block, into *WHAT. */
+static uint32_t follow(struct reader *r, const struct row *e, uint32_t *what)
+{
+    uint32_t block = NO_BLOCK;
+    *what = CHANGE_TOTALS;
+    if (is_birth(r, e)) {
+        block = bear(r, e);
+        *what = CHANGE_BORN;
+    } else if (is_death(e)) {
+        block = die(r, find_block(r, e->mate));
+        *what = CHANGE_DIED;
+        if (block != NO_BLOCK && is_amended(r, e->seq, VS_OP_FREE_FAILED))
+            *PUSH(r->failed, r->failed_count) = (struct again){e->seq, block};
+    } else if (e->op == VS_OP_FREE_FAILED) {
+        block = bear_again(r, e);
+        *what = CHANGE_BORN;
+    } else if (e->op == VS_OP_RECLASSIFY) {
+        block = die(r, find_block(r, e->mate));
+        *what = CHANGE_DIED;
+    }
+    if (block == NO_BLOCK)
+        *what = CHANGE_TOTALS;
+    return block;
+}
+
+static int read_changes(struct trace *t, int64_t device, struct reader *r)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT seq, t, op, phase, kind, size, stack, mate, framework, direct, reserved FROM ev "
+                  "WHERE device = ? AND (op < 30 OR op >= 50) ORDER BY seq",
+                  1, device);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct row e = {sqlite3_column_int64(s, 0), trace_sql_amount(s, 1),     sqlite3_column_int64(s, 2),
+                        sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
+                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7)};
+        r->now = e.t > r->now ? e.t < r->last ? e.t : r->last : r->now;
+        uint32_t what, block = follow(r, &e, &what);
+        *PUSH(r->out->changes, r->out->change_count) = (struct trace_change){
+            r->now, unpack(sqlite3_column_int64(s, 8), 512) + unpack(sqlite3_column_int64(s, 9), 512),
+            unpack(sqlite3_column_int64(s, 10), 2097152), block, what};
+    }
+    return trace_sql_done(t, s, code);
+}
+
+/* ---- stretches without single events ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct trace_change *x = a, *y = b;
+    return x->t < y->t ? -1 : x->t > y->t;
+}
+
+/* Of each zone without rows of its own the greatest, the least and the last, at their moments. */
+static int load_folded(struct trace *t, int64_t device, struct trace_change **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT max_allocated_t, max_allocated, reserved_at_max, min_allocated_t, min_allocated, "
+        "reserved_at_min, max_reserved_t, max_allocated, max_reserved, t_last, last_framework + last_direct, "
+        "last_reserved FROM zone WHERE device = ? AND (stretch IS NOT NULL OR ?) ORDER BY t_last",
+        2, device, (int64_t)(t->unwritten > 0));
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        for (int i = 0; i < 12; i += 3) {
+            int64_t when = trace_sql_amount(s, i), last = t->t_last == UNKNOWN ? 0 : t->t_last;
+            when = when < 0 ? 0 : when > last ? last : when;
+            struct trace_change c = {when, trace_sql_amount(s, i + 1), trace_sql_amount(s, i + 2), NO_BLOCK,
+                                     CHANGE_FOLDED};
+            if (i != 6) /* allocated at the greatest reserved is not known: that one is left out */
+                *PUSH(*out, *n) = c;
+        }
+    return trace_sql_done(t, s, code);
+}
+
+static int merge_folded(struct trace *t, int64_t device, struct trace_lives *l)
+{
+    struct trace_change *folded = NULL;
+    size_t n = 0, i = 0, k = 0;
+    if (!t->thinned)
+        return 0;
+    int result = load_folded(t, device, &folded, &n);
+    if (result || !n) {
+        free(folded);
+        return result;
+    }
+    qsort(folded, n, sizeof *folded, by_time);
+    struct trace_change *all = xrealloc(NULL, (l->change_count + n) * sizeof *all);
+    for (size_t at = 0; at < l->change_count + n; at++) {
+        bool event = k == n || (i < l->change_count && l->changes[i].t <= folded[k].t);
+        all[at] = event ? l->changes[i++] : folded[k++];
+    }
+    free(l->changes);
+    free(folded);
+    l->changes = all;
+    l->change_count += n;
+    l->folded = true;
+    return 0;
+}
+
+/* ---- what blocks were for, and when they were used ---- */
+
+static uint8_t role_of(struct trace *t, struct trace_lives *l, struct sqlite3_stmt *s, int column)
+{
+    const char *name = (const char *)sqlite3_column_text(s, column);
+    if (!name)
+        return 0;
+    for (size_t i = 1; i < l->role_count; i++)
+        if (!strcmp(l->roles[i], name))
+            return (uint8_t)i;
+    if (l->role_count >= UINT8_MAX)
+        return 0;
+    const char *text = trace_sql_text(t, s, column);
+    *PUSH(l->roles, l->role_count) = text;
+    return (uint8_t)(l->role_count - 1);
+}
+
+static void init_uses(struct trace_lives *l)
+{
+    l->uses = xrealloc(NULL, (l->block_count + 1) * sizeof *l->uses);
+    for (size_t i = 0; i < l->block_count; i++)
+        l->uses[i] = (struct trace_use){UNKNOWN, UNKNOWN};
+}
+
+static int load_uses(struct trace *t, struct trace_lives *l)
+{
+    *PUSH(l->roles, l->role_count) = "not followed";
+    if (trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)") <= 0)
+        return 0;
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r JOIN access x ON "
+                  "x.alloc_seq = r.alloc_seq ORDER BY r.alloc_seq",
+                  0);
+    int code = SQLITE_ERROR;
+    size_t i = 0;
+    init_uses(l);
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        int64_t seq = sqlite3_column_int64(s, 0), first = trace_sql_int(s, 2), last = trace_sql_int(s, 3);
+        while (i < l->block_count && l->blocks[i].seq < seq)
+            i++;
+        if (i == l->block_count || l->blocks[i].seq != seq)
+            continue;
+        l->blocks[i].role = role_of(t, l, s, 1);
+        if (first != UNKNOWN && last != UNKNOWN)
+            l->uses[i] = (struct trace_use){l->blocks[i].born + first, l->blocks[i].born + last};
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_lives(struct trace *t, int64_t device, struct trace_lives *out)
+{
+    struct reader r = {.out = out,
+                       .last = t->t_last == UNKNOWN ? 0 : t->t_last,
+                       .phases = t->phase_name_count < UINT16_MAX ? t->phase_name_count : UINT16_MAX};
+    *out = (struct trace_lives){0};
+    int result = load_kinds(t, &r) || load_amended(t, &r) || read_changes(t, device, &r) ||
+                 load_uses(t, out) || merge_folded(t, device, out);
+    free(r.kinds);
+    free(r.amended);
+    free(r.failed);
+    free(r.reborn);
+    if (result)
+        trace_free_lives(out);
+    return result ? -1 : 0;
+}
+
+void trace_free_lives(struct trace_lives *l)
+{
+    free(l->changes);
+    free(l->blocks);
+    free(l->uses);
+    free(l->roles);
+    *l = (struct trace_lives){0};
+}

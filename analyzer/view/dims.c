@@ -1,0 +1,239 @@
+/* dims.c - see dims.h. */
+#include "dims.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+
+/* ---- texts by number ---- */
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 1469598103934665603u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static void rehash(struct view_texts *t)
+{
+    t->room = t->room ? 2 * t->room : 64;
+    free(t->places);
+    t->places = xrealloc(NULL, t->room * sizeof *t->places);
+    memset(t->places, 0, t->room * sizeof *t->places);
+    for (size_t i = 0; i < t->count; i++) {
+        size_t at = hash_of(t->texts[i]) & (t->room - 1);
+        while (t->places[at])
+            at = (at + 1) & (t->room - 1);
+        t->places[at] = (uint32_t)i + 1;
+    }
+}
+
+uint32_t view_intern(struct view_texts *t, const char *text)
+{
+    if (2 * (t->count + 1) > t->room)
+        rehash(t);
+    size_t at = hash_of(text) & (t->room - 1);
+    for (; t->places[at]; at = (at + 1) & (t->room - 1))
+        if (!strcmp(t->texts[t->places[at] - 1], text))
+            return t->places[at] - 1;
+    *PUSH(t->texts, t->count) = text;
+    t->places[at] = (uint32_t)t->count;
+    return (uint32_t)t->count - 1;
+}
+
+void view_free_texts(struct view_texts *t)
+{
+    free(t->texts);
+    free(t->places);
+    *t = (struct view_texts){0};
+}
+
+/* ---- blocks' names ---- */
+
+struct view_tags view_tags(const struct trace_stacks *s)
+{
+    struct view_tags g = {.stack_line = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_line),
+                          .stack_layer = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_layer)};
+    view_intern(&g.lines, "no line known");
+    view_intern(&g.layers, "no layer known");
+    g.stack_line[0] = g.stack_layer[0] = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct trace_stack_row *r = &s->rows[i];
+        /* memory that a library asked for by itself is named by the library */
+        const char *line = r->line ? r->line : r->owner;
+        g.stack_line[i + 1] = line ? view_intern(&g.lines, shown(line)) : 0;
+        g.stack_layer[i + 1] = r->layer ? view_intern(&g.layers, shown(r->layer)) : 0;
+    }
+    return g;
+}
+
+void view_free_tags(struct view_tags *g)
+{
+    free(g->stack_line);
+    free(g->stack_layer);
+    view_free_texts(&g->lines);
+    view_free_texts(&g->layers);
+}
+
+void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_stacks *s)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_stack_row *r = trace_find_stack(s, blocks[i].stack);
+        blocks[i].stack = r ? (uint32_t)(r - s->rows) + 1 : 0;
+    }
+}
+
+static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const struct view_tags *g)
+{
+    switch (dim) {
+    case VIEW_PHASE:
+        return b->phase;
+    case VIEW_ROLE:
+        return b->role;
+    case VIEW_LAYER:
+        return g->stack_layer[b->stack];
+    default:
+        return g->stack_line[b->stack];
+    }
+}
+
+/* ---- slots for those that once held most ---- */
+
+/* Sums of what a damaged file says may be beyond any number: they wrap. */
+static void add(int64_t *sum, int64_t size, bool born)
+{
+    *sum = (int64_t)(born ? (uint64_t)*sum + (uint64_t)size : (uint64_t)*sum - (uint64_t)size);
+}
+
+struct held {
+    int64_t now, most, since; /* bytes, bytes, when NOW began */
+    double sum;               /* bytes times nanoseconds, up to then */
+};
+
+static struct held *most_held(const struct trace_lives *l, const struct view_names *names, enum view_dim dim,
+                              const struct view_tags *g)
+{
+    struct held *held = xrealloc(NULL, names->count * sizeof *held);
+    memset(held, 0, names->count * sizeof *held);
+    for (size_t i = 0; i < l->change_count; i++) {
+        const struct trace_change *c = &l->changes[i];
+        if (c->what != CHANGE_BORN && c->what != CHANGE_DIED)
+            continue;
+        struct held *h = &held[name_of(&l->blocks[c->block], dim, g)];
+        h->sum += (double)h->now * (double)(c->t - h->since);
+        h->since = c->t;
+        add(&h->now, l->blocks[c->block].size, c->what == CHANGE_BORN);
+        h->most = h->now > h->most ? h->now : h->most;
+    }
+    int64_t last = l->change_count ? l->changes[l->change_count - 1].t : 0;
+    for (size_t i = 0; i < names->count; i++)
+        held[i].sum += (double)held[i].now * (double)(last - held[i].since);
+    return held;
+}
+
+/* What is always there lies below what comes and goes: by the mean, as a part of the most. */
+static bool lies_below(const struct held *a, const struct held *b)
+{
+    return a->sum * (double)b->most > b->sum * (double)a->most;
+}
+
+static void sort_named(struct view_names *names, const struct held *held)
+{
+    for (size_t i = 2; i <= names->named_count; i++)
+        for (size_t k = i; k > 1 && lies_below(&held[names->named[k]], &held[names->named[k - 1]]); k--) {
+            uint32_t name = names->named[k];
+            names->named[k] = names->named[k - 1];
+            names->named[k - 1] = name;
+        }
+    for (size_t i = 1; i <= names->named_count; i++)
+        names->slot[names->named[i]] = (uint8_t)i;
+}
+
+static void give_slots(struct view_names *names, const struct held *held)
+{
+    names->slot = xrealloc(NULL, names->count);
+    memset(names->slot, VIEW_REST, names->count);
+    while (names->named_count < VIEW_NAMED) {
+        size_t best = 0;
+        bool found = false;
+        for (size_t i = 0; i < names->count; i++)
+            if (names->slot[i] == VIEW_REST && held[i].most > 0 &&
+                (!found || held[i].most > held[best].most)) {
+                best = i;
+                found = true;
+            }
+        if (!found)
+            break;
+        names->named[++names->named_count] = (uint32_t)best;
+        names->slot[best] = (uint8_t)names->named_count;
+    }
+    for (size_t i = 0; i < names->count; i++)
+        names->rest_names += names->slot[i] == VIEW_REST && held[i].most > 0;
+    sort_named(names, held);
+}
+
+static void name_phases(struct view_names *names, const char *const *phases, size_t n)
+{
+    *PUSH(names->texts, names->count) = "no phase";
+    for (size_t i = 1; i < n; i++)
+        *PUSH(names->texts, names->count) = phases[i] ? shown(phases[i]) : "unknown";
+}
+
+static void copy_texts(struct view_names *names, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        *PUSH(names->texts, names->count) = texts[i];
+}
+
+struct view_dims view_dims(const struct trace_lives *l, const char *const *phases, size_t phase_count,
+                           const struct view_tags *g)
+{
+    struct view_dims d = {.changes = l->changes, .blocks = l->blocks, .change_count = l->change_count};
+    name_phases(&d.names[VIEW_PHASE], phases, phase_count);
+    copy_texts(&d.names[VIEW_ROLE], l->roles, l->role_count);
+    copy_texts(&d.names[VIEW_LAYER], g->layers.texts, g->layers.count);
+    copy_texts(&d.names[VIEW_LINE], g->lines.texts, g->lines.count);
+    d.slots = xrealloc(NULL, (l->block_count + 1) * sizeof *d.slots);
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        struct held *held = most_held(l, &d.names[dim], dim, g);
+        give_slots(&d.names[dim], held);
+        free(held);
+        for (size_t i = 0; i < l->block_count; i++)
+            d.slots[i][dim] = d.names[dim].slot[name_of(&l->blocks[i], dim, g)];
+    }
+    return d;
+}
+
+void view_free_dims(struct view_dims *d)
+{
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        free(d->names[dim].texts);
+        free(d->names[dim].slot);
+    }
+    free(d->slots);
+    *d = (struct view_dims){0};
+}
+
+/* ---- states ---- */
+
+void view_state_forward(const struct view_dims *d, struct view_state *s, size_t at)
+{
+    at = at < d->change_count ? at : d->change_count;
+    for (; s->at < at; s->at++) {
+        const struct trace_change *c = &d->changes[s->at];
+        if (c->what != CHANGE_BORN && c->what != CHANGE_DIED)
+            continue;
+        for (int dim = 0; dim < VIEW_DIMS; dim++)
+            add(&s->bytes[dim][d->slots[c->block][dim]], d->blocks[c->block].size, c->what == CHANGE_BORN);
+    }
+    int64_t allocated = s->at ? d->changes[s->at - 1].allocated : 0;
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        int64_t named = 0;
+        for (int slot = 1; slot < VIEW_SLOTS; slot++)
+            add(&named, s->bytes[dim][slot], true);
+        s->bytes[dim][0] = allocated;
+        add(&s->bytes[dim][0], named, false);
+    }
+}

@@ -1,0 +1,68 @@
+/*
+ * dims.h - who held the memory, by role, phase, layer and line: which names get an area of their own in the
+ * picture, and how many bytes each had in a state.
+ *
+ * A state is what is between two changes; state I is after the first I of them.  In each state the slots of a
+ * dimension add up to `allocated`: slot 0 has what no block accounts for (held before the recording, or from
+ * stretches that were folded), the last slot all names that have none of their own.  Those that have are the
+ * ones that once held most.
+ */
+#ifndef VS_VIEW_DIMS_H
+#define VS_VIEW_DIMS_H
+
+#include "read/lives.h"
+
+enum view_dim { VIEW_PHASE, VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_DIMS };
+#define VIEW_SLOTS 18
+#define VIEW_NAMED (VIEW_SLOTS - 2) /* slots 1 to VIEW_NAMED */
+#define VIEW_REST  (VIEW_SLOTS - 1)
+
+struct view_names { /* of one dimension; index 0 is what has none */
+    const char **texts;
+    size_t count;
+    uint8_t *slot;              /* of each name */
+    uint32_t named[VIEW_SLOTS]; /* slot to name; of 1 to named_count */
+    size_t named_count;
+    int64_t rest_names; /* names without a slot that held something */
+};
+
+/* Interns texts, which belong to somebody else. */
+struct view_texts {
+    const char **texts;
+    uint32_t *places; /* hash table of indices + 1 */
+    size_t count, room;
+};
+uint32_t view_intern(struct view_texts *t, const char *text);
+void view_free_texts(struct view_texts *t);
+
+/* The name of a block in each dimension: line and layer by its stack, a row of STACKS. */
+struct view_tags {
+    uint32_t *stack_line, *stack_layer; /* name index of each row of the stack table */
+    struct view_texts lines, layers;
+};
+/* Blocks' stacks become indices of rows of S, from 1. */
+struct view_tags view_tags(const struct trace_stacks *s);
+void view_free_tags(struct view_tags *g);
+void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_stacks *s);
+
+struct view_dims {
+    struct view_names names[VIEW_DIMS];
+    uint8_t (*slots)[VIEW_DIMS]; /* of each block */
+    const struct trace_change *changes;
+    const struct trace_block *blocks;
+    size_t change_count;
+};
+
+/* PHASES: the texts of phases by their indices, as view_names of the others. */
+struct view_dims view_dims(const struct trace_lives *l, const char *const *phases, size_t phase_count,
+                           const struct view_tags *g);
+void view_free_dims(struct view_dims *d);
+
+/* Goes through the states in order. */
+struct view_state {
+    size_t at;
+    int64_t bytes[VIEW_DIMS][VIEW_SLOTS];
+};
+void view_state_forward(const struct view_dims *d, struct view_state *s, size_t at);
+
+#endif

@@ -1,0 +1,427 @@
+/*
+ * chart.js - the picture: a row for each device with its strip of phases, one time axis under all of them; zoom, pan
+ * and what the mouse points at.
+ *
+ * Everything that moves is drawn into #base, once a frame at most; what follows the mouse lies in #over.
+ */
+const view = {
+  from: 0, to: 1, dim: 0, reserved: true, driver: true, capacity: false, overlay: false, fit: false, lit: null,
+  row: 0, at: null, block: -1, frames: [], layout: [], mouse: null,
+};
+const LEFT = 74, RIGHT = 10, AXIS = 22, LANE = 11, TITLE = 17;
+let pending = false, base, over, images = new Map();
+
+function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+function changed() {
+  if (pending) return;
+  pending = true;
+  requestAnimationFrame(() => {
+    pending = false;
+    draw();
+  });
+}
+
+/* ---- numbers for people ---- */
+
+function bytesText(n) {
+  if (n === null || n === undefined || !Number.isFinite(n)) return 'unknown';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let i = 0, value = Math.abs(n);
+  while (value >= 1024 && i < 4) {
+    value /= 1024;
+    i++;
+  }
+  return (n < 0 ? '-' : '') + (i === 0 ? value : value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)) + ' ' + units[i];
+}
+
+function timeText(ns, step = 0) {
+  if (!Number.isFinite(ns)) return 'unknown';
+  const sizes = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']], by = Math.max(Math.abs(step) * 10 || Math.abs(ns), 1);
+  const [size, unit] = sizes.find(([s]) => by >= s) || sizes[3];
+  const digits = step ? Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9)) : Math.abs(ns) / size >= 100 ? 1 : 3;
+  return (ns / size).toFixed(Math.min(digits, 9)) + ' ' + unit;
+}
+
+/* ---- layout ---- */
+
+function visibleRows() { return view.overlay ? recording.rows.filter((r) => r.process === 0 || !recording.rows.some((o) => o.process === 0 && o.device === r.device)) : recording.rows; }
+
+function layOut() {
+  const width = Math.max(base.parentElement.clientWidth, 320), rows = visibleRows();
+  const high = Math.max(rows.length > 1 ? 170 : 330, Math.min((window.innerHeight - 240) / Math.max(rows.length, 1), 620));
+  let y = 4;
+  view.layout = rows.map((row) => {
+    const lanes = row.owner.ranges ? row.owner.ranges.shown : 1, strip = y + TITLE, top = strip + lanes * LANE + 3;
+    const bottom = Math.max(top + 90, y + high - 4);
+    const place = { row, title: y, strip, lanes, top, bottom, left: LEFT, right: width - RIGHT };
+    y = bottom + 10;
+    return place;
+  });
+  const height = y + AXIS, ratio = window.devicePixelRatio || 1;
+  for (const canvas of [base, over]) {
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = width + 'px';
+      canvas.style.height = height + 'px';
+    }
+    canvas.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+  view.axis = y;
+}
+
+const xOf = (place, t) => place.left + ((t - view.from) / (view.to - view.from)) * (place.right - place.left);
+const timeAt = (place, x) => view.from + ((x - place.left) / (place.right - place.left)) * (view.to - view.from);
+
+function topOf(place, columns) {
+  const row = place.row;
+  let most = view.fit ? columns.max.reduce((a, b) => Math.max(a, b), 0) : Math.max(row.allocated.bytes || 0, view.reserved ? row.reserved.bytes || 0 : 0);
+  if (view.fit && view.reserved) most = columns.rMax.reduce((a, b) => Math.max(a, b), most);
+  if (!view.fit && view.driver) for (const s of row.samples) if (!s[2] && s[1] > most) most = s[1];
+  if (view.capacity && row.capacity) most = Math.max(most, row.capacity);
+  for (const other of overlaid(row)) most = Math.max(most, other.allocated.bytes || 0);
+  return most > 0 ? most * 1.06 : 1;
+}
+
+function overlaid(row) { return view.overlay ? recording.rows.filter((o) => o !== row && o.device === row.device) : []; }
+
+/* ---- drawing ---- */
+
+function draw() {
+  const started = performance.now(), c = base.getContext('2d');
+  layOut();
+  c.fillStyle = css('--paper');
+  c.fillRect(0, 0, base.width, base.height);
+  c.font = '11px system-ui, "DejaVu Sans", sans-serif';
+  view.shown = 0;
+  view.areas = 0;
+  for (const place of view.layout) drawRow(c, place);
+  drawAxis(c);
+  drawOver();
+  const done = performance.now();
+  view.frames.push(done - started);
+  if (view.frames.length > 1000) view.frames.splice(0, 500);
+  if (typeof afterDraw === 'function') afterDraw();
+}
+
+function drawRow(c, place) {
+  const row = place.row, offset = row.owner.offset, from = view.from - offset, to = view.to - offset, wide = Math.max(Math.round(place.right - place.left), 1);
+  const columns = columnsOf(row, from, to, wide, view.dim, changed), blocks = visibleBlocks(row, from, to), top = topOf(place, columns);
+  Object.assign(place, { columns, blocks, scale: top, from, to });
+  view.shown += blocks.length;
+  drawTitle(c, place);
+  drawGrid(c, place);
+  drawAreas(c, place);
+  drawStretches(c, place);
+  drawSteps(c, place);
+  drawStrip(c, place);
+  drawLines(c, place);
+  drawOverlay(c, place);
+  drawMarks(c, place);
+}
+
+function drawTitle(c, place) {
+  const row = place.row, limited = place.columns.limited ? `   level of detail ends here: ${timeText(place.columns.width)} a column` : '';
+  c.fillStyle = css('--ink');
+  c.textAlign = 'left';
+  c.textBaseline = 'middle';
+  c.fillText(row.label + limited, place.left, place.title + TITLE / 2, place.right - place.left);
+}
+
+function niceStep(range, count) {
+  const rough = range / count, power = Math.pow(10, Math.floor(Math.log10(rough)));
+  return power * [1, 2, 5, 10].find((n) => n * power >= rough);
+}
+
+function drawGrid(c, place) {
+  const { top, bottom, left, right, scale } = place, unit = Math.pow(1024, Math.min(Math.floor(Math.log2(Math.max(scale, 1)) / 10), 4));
+  const step = niceStep(scale / unit, Math.max((bottom - top) / 45, 2)) * unit;
+  c.textAlign = 'right';
+  c.strokeStyle = css('--grid');
+  c.lineWidth = 1;
+  for (let value = 0; value <= scale; value += step) {
+    const y = Math.round(bottom - (value / scale) * (bottom - top)) + 0.5;
+    c.beginPath();
+    c.moveTo(left, y);
+    c.lineTo(right, y);
+    c.stroke();
+    c.fillStyle = css('--soft');
+    c.fillText(bytesText(value), left - 5, y);
+  }
+}
+
+function drawAreas(c, place) {
+  const { row, columns, top, bottom, left } = place, width = columns.n, height = Math.round(bottom - top), key = row.number;
+  let image = images.get(key);
+  if (!image || image.data.width !== width || image.data.height !== height) {
+    const canvas = document.createElement('canvas');
+    canvas.width = width;
+    canvas.height = height;
+    const context = canvas.getContext('2d');
+    image = { canvas, context, data: context.createImageData(width, height) };
+    images.set(key, image);
+  }
+  const chosen = view.row === row.number ? view.block : -1;
+  view.areas += paintAreas(image.data, row, columns, place.blocks, view.dim, place.scale, view.lit ? view.lit(row) : null, chosen);
+  image.context.putImageData(image.data, 0, 0);
+  c.drawImage(image.canvas, left, top, width, height);
+}
+
+/* What stands in the file as sums alone: hatched. */
+function drawStretches(c, place) {
+  const { row, columns, left, top, bottom } = place;
+  if (!row.owner.stretches.length) return;
+  c.save();
+  c.beginPath();
+  for (const [from, to] of row.owner.stretches) {
+    const a = Math.max(xOf(place, from + row.owner.offset), left), b = Math.min(xOf(place, to + row.owner.offset), place.right);
+    if (b > a) c.rect(a, top, Math.max(b - a, 1), bottom - top);
+  }
+  for (let x = 0; x < columns.n; x++) if (columns.folded[x]) c.rect(left + x, top, 1, bottom - top);
+  c.clip();
+  c.strokeStyle = css('--soft');
+  c.globalAlpha = 0.4;
+  c.lineWidth = 1;
+  c.beginPath();
+  for (let x = left - (bottom - top); x < place.right; x += 7) {
+    c.moveTo(x, bottom);
+    c.lineTo(x + bottom - top, top);
+  }
+  c.stroke();
+  c.restore();
+}
+
+function drawSteps(c, place) {
+  const steps = place.row.owner.steps, offset = place.row.owner.offset;
+  c.strokeStyle = css('--soft');
+  c.fillStyle = css('--soft');
+  c.textAlign = 'right';
+  c.lineWidth = 1;
+  let last = -1e9;
+  for (const [number, t] of steps) {
+    const x = xOf(place, t + offset);
+    if (x < place.left || x > place.right || x - last < 5) continue;
+    c.globalAlpha = 0.35;
+    c.beginPath();
+    c.moveTo(Math.round(x) + 0.5, place.strip);
+    c.lineTo(Math.round(x) + 0.5, place.bottom);
+    c.stroke();
+    c.globalAlpha = 1;
+    if (x - last > 46 && x - place.left > 46) c.fillText(`step ${number}`, x - 3, place.top + 8);
+    last = x;
+  }
+}
+
+function phaseColor(row, phase, name) {
+  const text = phase ? row.owner.phases[phase] : name;
+  if (KNOWN[text]) return KNOWN[text];
+  let hash = 7;
+  for (let i = 0; i < text.length; i++) hash = (hash * 31 + text.charCodeAt(i)) >>> 0;
+  return HUES[hash % HUES.length];
+}
+
+function drawStrip(c, place) {
+  const row = place.row, ranges = row.owner.ranges, texts = row.owner.texts, lastX = new Float64Array(9).fill(-1), pixel = (place.to - place.from) / (place.right - place.left);
+  if (!ranges || !texts) return;
+  c.textAlign = 'left';
+  for (let i = 0; i < ranges.n && ranges.from[i] < place.to; i++) {
+    const lane = ranges.lane[i];
+    if (ranges.to[i] < place.from || lane >= 8) continue;
+    const a = Math.max((ranges.from[i] - place.from) / pixel, 0) + place.left, b = Math.min((ranges.to[i] - place.from) / pixel + place.left, place.right);
+    if (b <= lastX[lane]) continue;
+    const name = texts.scopes[ranges.name[i]], y = place.strip + lane * LANE, wide = Math.max(b - a, 1);
+    c.fillStyle = phaseColor(row, ranges.phase[i], name);
+    c.fillRect(a, y, wide > 2 ? wide - 0.5 : wide, LANE - 1);
+    lastX[lane] = Math.max(Math.ceil(b), Math.floor(a) + 1);
+    if (wide > 26) {
+      const [r, g, blue] = rgb(c.fillStyle);
+      c.fillStyle = 0.3 * r + 0.59 * g + 0.11 * blue > 130 ? '#111111' : '#ffffff';
+      c.save();
+      c.beginPath();
+      c.rect(a, y, wide - 2, LANE);
+      c.clip();
+      c.font = '9px system-ui, "DejaVu Sans", sans-serif';
+      c.fillText(name, a + 2, y + LANE / 2);
+      c.restore();
+    }
+  }
+}
+
+function stepLine(c, place, values) {
+  const { bottom, top, scale, left } = place, y = (v) => bottom - (v / scale) * (bottom - top);
+  c.beginPath();
+  for (let x = 0; x < values.length; x++) {
+    const at = y(values[x]);
+    if (x === 0) c.moveTo(left, at);
+    else c.lineTo(left + x, at);
+    c.lineTo(left + x + 1, at);
+  }
+  c.stroke();
+}
+
+function drawLines(c, place) {
+  const { row, columns, left, right, top, bottom, scale } = place, y = (v) => bottom - (v / scale) * (bottom - top);
+  c.save();
+  c.beginPath();
+  c.rect(left, top, right - left, bottom - top + 1);
+  c.clip();
+  c.lineWidth = 1;
+  c.strokeStyle = css('--ink');
+  stepLine(c, place, columns.max);
+  c.globalAlpha = 0.45;
+  stepLine(c, place, columns.min);
+  c.globalAlpha = 1;
+  if (view.reserved) {
+    c.lineWidth = 1.5;
+    c.setLineDash([5, 2]);
+    stepLine(c, place, columns.rMax);
+    c.setLineDash([]);
+  }
+  if (view.driver) {
+    for (const [t, used, whole] of row.samples) {
+      const x = xOf(place, t + row.owner.offset);
+      if (x < left || x > right) continue;
+      c.strokeStyle = whole ? css('--soft') : css('--accent');
+      c.lineWidth = 1.2;
+      c.strokeRect(x - 1.5, y(used) - 1.5, 3, 3);
+    }
+  }
+  if (view.capacity && row.capacity) {
+    c.strokeStyle = css('--mark');
+    c.setLineDash([8, 4]);
+    c.beginPath();
+    c.moveTo(left, y(row.capacity));
+    c.lineTo(right, y(row.capacity));
+    c.stroke();
+    c.setLineDash([]);
+    c.fillStyle = css('--mark');
+    c.textAlign = 'right';
+    c.fillText(`capacity ${bytesText(row.capacity)}`, right - 4, y(row.capacity) + 9);
+  }
+  c.restore();
+}
+
+const LINES = ['#d81b60', '#1e88e5', '#b8860b', '#004d40', '#7b1fa2'];
+
+function drawOverlay(c, place) {
+  const others = overlaid(place.row);
+  others.forEach((row, i) => {
+    const from = view.from - row.owner.offset, to = view.to - row.owner.offset;
+    const columns = columnsOf(row, from, to, place.columns.n, view.dim, changed);
+    c.strokeStyle = LINES[i % LINES.length];
+    c.lineWidth = 2;
+    stepLine(c, place, columns.max);
+    c.fillStyle = c.strokeStyle;
+    c.textAlign = 'right';
+    c.fillText(`${row.owner.label}: ${bytesText(row.allocated.bytes)} at most`, place.right - 4, place.top + 20 + 13 * i);
+  });
+}
+
+function drawMarks(c, place) {
+  const { row, left, right, top, bottom, scale } = place, offset = row.owner.offset;
+  c.textBaseline = 'middle';
+  if (row.allocated.t !== null) {
+    const x = xOf(place, row.allocated.t + offset), y = bottom - (row.allocated.bytes / scale) * (bottom - top);
+    if (x >= left && x <= right) {
+      const text = `peak ${row.allocated.at_least ? 'at least ' : ''}${bytesText(row.allocated.bytes)}`, wide = c.measureText(text).width, at = Math.min(x + 6, right - wide - 4);
+      c.strokeStyle = css('--ink');
+      c.fillStyle = css('--paper');
+      c.beginPath();
+      c.arc(x, y, 4, 0, 7);
+      c.fill();
+      c.stroke();
+      c.fillRect(at - 2, y - 15, wide + 4, 13);
+      c.fillStyle = css('--ink');
+      c.textAlign = 'left';
+      c.fillText(text, at, y - 8);
+    }
+  }
+  for (const oom of row.ooms) {
+    const x = xOf(place, oom.t + offset);
+    if (x < left || x > right) continue;
+    const text = `out of memory${oom.requested ? ': ' + bytesText(oom.requested) + ' asked' : ''}`, wide = c.measureText(text).width;
+    c.strokeStyle = c.fillStyle = css('--mark');
+    c.lineWidth = 2;
+    c.beginPath();
+    c.moveTo(x, top);
+    c.lineTo(x, bottom);
+    c.stroke();
+    c.beginPath();
+    c.moveTo(x - 5, top);
+    c.lineTo(x + 5, top);
+    c.lineTo(x, top + 8);
+    c.fill();
+    c.textAlign = 'left';
+    c.fillText(text, Math.min(x + 7, right - wide), top + 22);
+  }
+}
+
+function drawAxis(c) {
+  const place = view.layout[0];
+  if (!place) return;
+  const step = niceStep(view.to - view.from, Math.max((place.right - place.left) / 110, 2));
+  c.fillStyle = css('--soft');
+  c.strokeStyle = css('--soft');
+  c.textAlign = 'center';
+  c.lineWidth = 1;
+  for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
+    const x = Math.round(xOf(place, t)) + 0.5;
+    c.beginPath();
+    c.moveTo(x, view.axis - 8);
+    c.lineTo(x, view.axis - 3);
+    c.stroke();
+    if (x > place.left + 20 && x < place.right - 20) c.fillText(timeText(t, step), x, view.axis + 6);
+  }
+}
+
+/* What follows the mouse, and the moment that was chosen. */
+function drawOver() {
+  const c = over.getContext('2d');
+  c.clearRect(0, 0, over.width, over.height);
+  c.lineWidth = 1;
+  for (const place of view.layout) {
+    for (const [t, color] of [[view.at, css('--mark')], [view.mouse ? view.mouse.t : null, css('--soft')]]) {
+      if (t === null) continue;
+      const x = Math.round(xOf(place, t)) + 0.5;
+      if (x < place.left || x > place.right) continue;
+      c.strokeStyle = color;
+      c.beginPath();
+      c.moveTo(x, place.strip);
+      c.lineTo(x, place.bottom);
+      c.stroke();
+    }
+  }
+}
+
+/* ---- moving ---- */
+
+function show(from, to) {
+  const whole = recording.last - recording.first, least = 50;
+  let wide = Math.min(Math.max(to - from, least), whole * 1.04);
+  const middle = (from + to) / 2, most = recording.last + whole * 0.02, first = recording.first - whole * 0.02;
+  let left = middle - wide / 2;
+  left = Math.max(Math.min(left, most - wide), first);
+  view.from = left;
+  view.to = left + wide;
+  changed();
+}
+
+function zoom(by, t) {
+  const at = t ?? (view.from + view.to) / 2;
+  show(at - (at - view.from) * by, at + (view.to - at) * by);
+}
+
+function pan(part) {
+  const by = (view.to - view.from) * part;
+  show(view.from + by, view.to + by);
+}
+
+function showWhole() { show(recording.first, recording.last); }
+
+function showPeak(row = recording.rows[view.row]) {
+  if (!row || row.allocated.t === null) return;
+  const t = row.allocated.t + row.owner.offset, wide = Math.min(view.to - view.from, (recording.last - recording.first) / 8);
+  show(t - wide / 2, t + wide / 2);
+  choose(row, t);
+}

@@ -1,0 +1,84 @@
+/* main.js - the order in which the page comes to life: the first picture, then everything else. */
+function fail(error) {
+  document.getElementById('notice').textContent = 'This page can\'t show its recording: ' + (error && error.message ? error.message : error);
+}
+
+let last = 0;
+function afterDraw() {
+  drawLegend();
+  if (view.later) {
+    const later = view.later;
+    view.later = null;
+    later();
+  }
+  const now = recording.rows[0] && view.layout[0] && view.layout[0].columns && !view.layout[0].columns.coarse;
+  if (now && !last) {
+    last = performance.now();
+    document.documentElement.dataset.first = last.toFixed(0);
+  }
+}
+
+function tellFacts() {
+  const first = recording.processes[0], notices = [], row = recording.rows[0];
+  document.getElementById('title').textContent = first.command || first.label;
+  const facts = [recording.processes.length > 1 ? `${recording.processes.length} processes` : first.label, first.host, row && row.name,
+    timeText(recording.last - recording.first), `${recording.rows.reduce((n, r) => n + r.events, 0).toLocaleString('en')} events`];
+  document.getElementById('facts').textContent = facts.filter(Boolean).join(' · ');
+  for (const p of recording.processes) {
+    if (p.incomplete) notices.push((recording.processes.length > 1 ? p.label + ': ' : '') + p.incomplete);
+    if (p.simulated) notices.push('Recorded on the simulated driver: no GPU was involved.');
+  }
+  if (recording.rows.some((r) => r.allocated.at_least)) notices.push('A library\'s pool does not say what it uses: allocated is at least this.');
+  document.getElementById('notice').textContent = [...new Set(notices)].join(' ');
+  document.getElementById('footer').textContent = recording.rows.map(tellDetail).join(' ');
+}
+
+/* What this page holds of the recording. */
+function tellDetail(row) {
+  const who = recording.rows.length > 1 ? `${row.label}: ` : '', finest = row.levels[row.levels.length - 1];
+  const curve = `the curve's extremes are exact, in columns down to ${timeText(finest.width)}`;
+  if (row.all) return `${who}All ${row.block_count.toLocaleString('en')} blocks are in this page; ${curve}.`;
+  const rule = row.tile === null ? '' : `, among them the ${row.largest} largest of every window of ${timeText(row.tile)} or more`;
+  return `${who}${row.kept.toLocaleString('en')} of ${row.block_count.toLocaleString('en')} blocks are in this page one by one${rule}; who held what counts all of them; ${curve}.`;
+}
+
+async function start() {
+  base = document.getElementById('base');
+  over = document.getElementById('over');
+  if (matchMedia('(prefers-color-scheme: dark)').matches) document.documentElement.classList.add('dark');
+  await loadMeta();
+  tellFacts();
+  setUpSwitches();
+  setUpMouse();
+  setUpKeys();
+  setUpIcicle();
+  view.overlay = recording.overlay;
+  document.getElementById('show-overlay').checked = view.overlay;
+  view.from = recording.first;
+  view.to = recording.last;
+  showWhole();
+  window.addEventListener('resize', changed);
+  await new Promise((done) => setTimeout(done, 60));
+  for (const row of recording.rows) await loadRow(row);
+  for (const process of recording.processes) if (!process.ranges) await loadProcess(process);
+  document.documentElement.dataset.ready = performance.now().toFixed(0);
+}
+
+async function loadProcess(process) {
+  await loadTexts(process);
+  await loadRanges(process);
+  changed();
+}
+
+async function loadRow(row) {
+  if (!row.owner.texts) await loadProcess(row.owner);
+  await loadBlocks(row);
+  /* the finer levels, so that zooming in finds them there */
+  for (const level of row.levels) for (const part of level.parts) row.ask(level, part, changed);
+  changed();
+  if (view.at !== null && view.row === row.number) view.later = tellMoment;
+}
+
+/* for the console, and for who tests the page */
+window.vramscope = { recording, view, show, choose, columnsOf, livingAt, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click };
+start().catch(fail);

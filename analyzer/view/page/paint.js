@@ -1,0 +1,90 @@
+/*
+ * paint.js - columns and blocks as pixels.
+ *
+ * The areas are written into an ImageData pixel by pixel: what a frame costs depends on the size of the picture, and
+ * hardly on how many blocks lie in it.  A column whose areas are those of the column before is copied.
+ */
+const HUES = ['#7f8fa6', '#56b4e9', '#0072b2', '#d55e00', '#e6b800', '#009e73', '#cc79a7', '#e69f00', '#8c6bb1', '#5e8c31', '#a6611a',
+  '#88ccee', '#882255', '#44aa99', '#ddcc77', '#aa4499'];
+const KNOWN = { forward: '#56b4e9', logits: '#d55e00', backward: '#0072b2', optimizer: '#e6b800', 'no phase': '#8a8f98', evaluation: '#009e73',
+  parameter: '#8a8f98', gradient: '#0072b2', 'optimizer state': '#e6b800', activation: '#56b4e9', temporary: '#cc79a7', input: '#009e73',
+  'not followed': '#9aa0a8', 'no line known': '#9aa0a8', 'no layer known': '#9aa0a8' };
+const UNKNOWN_COLOR = '#c9c4bb', REST_COLOR = '#6d6d72';
+
+/* The colour of each slot of a row: names that many recordings share have the same in all of them, others by their place. */
+function colorsOf(row, dim) {
+  const colors = [UNKNOWN_COLOR], taken = new Set(row.dims[dim].slots.map((name) => KNOWN[name]).filter(Boolean));
+  const free = HUES.filter((hue) => !taken.has(hue));
+  let next = 0;
+  for (const name of row.dims[dim].slots) colors.push(KNOWN[name] || free[next++ % free.length]);
+  while (colors.length < REST) colors.push('#000000');
+  colors[REST] = REST_COLOR;
+  return colors;
+}
+
+function rgb(hex) {
+  return [parseInt(hex.slice(1, 3), 16), parseInt(hex.slice(3, 5), 16), parseInt(hex.slice(5, 7), 16)];
+}
+
+function shade([r, g, b], by) {
+  const to = by < 0 ? 0 : 255, part = Math.abs(by), mix = (c) => Math.round(c + (to - c) * part);
+  return (255 << 24) | (mix(b) << 16) | (mix(g) << 8) | mix(r);
+}
+
+/* Of each slot: four shades for blocks, one for what is smaller, one for edges, one where something else is looked for. */
+function shadesOf(row, dim) {
+  return colorsOf(row, dim).map((hex) => {
+    const c = rgb(hex), grey = Math.round(0.3 * c[0] + 0.59 * c[1] + 0.11 * c[2]);
+    const dull = [0, 1, 2].map(() => Math.round(grey * 0.35 + 255 * 0.55));
+    return { blocks: [0, 0.1, 0.2, 0.3].map((by) => shade(c, by)), rest: shade(c, 0.42), edge: shade(c, -0.25), dull: shade(darkNow() ? dull.map((v) => v >> 1) : dull, 0) };
+  });
+}
+
+const darkNow = () => document.documentElement.classList.contains('dark');
+
+/* Paints N columns into IMAGE.  LIT(slot, block): whether it is not greyed; null: all are. */
+function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
+  const { width, height } = image, pixels = new Uint32Array(image.data.buffer), shades = shadesOf(row, dim), scale = height / top;
+  const living = new Living(row, blocks, dim), white = darkNow() ? 0xffffffff | 0 : 0xff000000 | 0;
+  let version = -1, areas = 0;
+  for (let x = 0; x < width; x++) {
+    living.forward(columns.t[x]);
+    if (x && version === living.version && sameHeld(columns, x)) {
+      for (let at = x, end = width * height; at < end; at += width) pixels[at] = pixels[at - 1];
+      continue;
+    }
+    version = living.version;
+    let bottom = height; /* the row of pixels below which all is painted */
+    areasOf(columns, x, living, (slot, b, from, to) => {
+      const end = Math.max(Math.round(height - to * scale), 0);
+      if (end >= bottom) return;
+      areas++;
+      const s = shades[slot];
+      let color = b < 0 ? s.rest : s.blocks[(b * 7) & 3];
+      if (lit && !lit(slot, b)) color = s.dull;
+      if (b >= 0 && b === chosen) color = white;
+      for (let y = bottom - 1, at = y * width + x; y >= end; y--, at -= width) pixels[at] = color;
+      if (b >= 0 && bottom - end > 3) pixels[end * width + x] = s.edge;
+      bottom = end;
+    });
+    for (let y = bottom - 1, at = y * width + x; y >= 0; y--, at -= width) pixels[at] = 0;
+  }
+  return areas;
+}
+
+function sameHeld(columns, x) {
+  const at = x * SLOTS, before = at - SLOTS;
+  for (let slot = 0; slot < SLOTS; slot++) if (columns.held[at + slot] !== columns.held[before + slot]) return false;
+  return true;
+}
+
+/* What lies at Y bytes in column X. */
+function pick(row, columns, blocks, dim, x, y) {
+  const living = new Living(row, blocks, dim);
+  let found = null;
+  living.forward(columns.t[x]);
+  areasOf(columns, x, living, (slot, b, from, to) => {
+    if (y >= from && y < to) found = { slot, block: b };
+  });
+  return found;
+}

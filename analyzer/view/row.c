@@ -1,0 +1,323 @@
+/*
+ * row.c - one device of one process: its curve, its blocks, what the driver said of it (view.h).
+ *
+ * The columns of a level are cut into parts of PART columns, each a script element of its own that is
+ * understood without the others, so that the page unpacks what it shows.  A part is a list of sections, one a
+ * field: numbers of a kind beside each other are what deflate is good at.
+ */
+#include "view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keep.h"
+#include "levels.h"
+
+enum { PART = 8192, BLOCK_PART = 32768, SAMPLES = 4000 };
+
+static char *next_id(struct view_part *p)
+{
+    return xformat("d%u", p->number++);
+}
+
+/* ---- columns ---- */
+
+enum { INDEX, EVENTS, FLAGS, MAX, MIN, LAST, T_MAX, RESERVED_MAX, RESERVED_MIN, RESERVED_LAST, FIELDS };
+
+static void pack_column(struct pack *fields, const struct view_column *c, const struct view_column *before,
+                        int64_t width)
+{
+    pack_number(&fields[INDEX], before ? c->index - before->index : c->index);
+    pack_number(&fields[EVENTS], c->events);
+    pack_number(&fields[FLAGS], (unsigned)c->gap | (unsigned)c->folded << 1);
+    pack_memory_signed(&fields[MAX], c->max - (before ? before->last : 0));
+    pack_memory(&fields[MIN], c->max - c->min);
+    pack_memory(&fields[LAST], c->max - c->last);
+    pack_number(&fields[T_MAX], (uint64_t)(c->t_max - c->index * width));
+    pack_memory_signed(&fields[RESERVED_MAX], c->reserved_max - (before ? before->reserved_last : 0));
+    pack_memory(&fields[RESERVED_MIN], c->reserved_max - c->reserved_min);
+    pack_memory(&fields[RESERVED_LAST], c->reserved_max - c->reserved_last);
+}
+
+/* How many slots differ from the state before, and those. */
+static void pack_state(struct pack *dims, const struct view_state *s, struct view_state *before)
+{
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        unsigned differ = 0;
+        for (int slot = 0; slot < VIEW_SLOTS; slot++)
+            differ += s->bytes[dim][slot] != before->bytes[dim][slot];
+        pack_byte(&dims[dim], differ);
+        for (unsigned slot = 0; slot < VIEW_SLOTS; slot++)
+            if (s->bytes[dim][slot] != before->bytes[dim][slot]) {
+                pack_byte(&dims[dim], slot);
+                pack_memory_signed(&dims[dim], s->bytes[dim][slot] - before->bytes[dim][slot]);
+            }
+    }
+    *before = *s;
+}
+
+/* N columns from C on; of each the state at its greatest value, and where a gap follows the one that it left.
+ */
+static void pack_part(struct pack *out, const struct view_column *c, size_t n, int64_t width,
+                      const struct view_dims *d, struct view_state *s)
+{
+    struct pack fields[FIELDS] = {0}, dims[VIEW_DIMS] = {0};
+    struct view_state before = {0};
+    for (size_t i = 0; i < n; i++) {
+        pack_column(fields, &c[i], i ? &c[i - 1] : NULL, width);
+        view_state_forward(d, s, c[i].at_max);
+        pack_state(dims, s, &before);
+        if (c[i].gap) {
+            view_state_forward(d, s, c[i].at_last);
+            pack_state(dims, s, &before);
+        }
+    }
+    pack_number(out, n);
+    for (int i = 0; i < FIELDS; i++) {
+        pack_section(out, &fields[i]);
+        pack_free(&fields[i]);
+    }
+    for (int i = 0; i < VIEW_DIMS; i++) {
+        pack_section(out, &dims[i]);
+        pack_free(&dims[i]);
+    }
+}
+
+static void write_level(struct view_part *p, const struct view_level *l, const struct view_dims *d)
+{
+    struct view_state s = {0};
+    json_begin(p->head, NULL, '{');
+    json_int(p->head, "width", l->width);
+    json_int(p->head, "columns", (int64_t)l->count);
+    json_begin(p->head, "parts", '[');
+    for (size_t i = 0; i < l->count; i += PART) {
+        struct pack part = {0};
+        size_t n = l->count - i < PART ? l->count - i : PART;
+        pack_part(&part, l->columns + i, n, l->width, d, &s);
+        char *id = next_id(p);
+        pack_write(&part, id, p->body);
+        json_begin(p->head, NULL, '{');
+        json_text(p->head, "id", id);
+        json_int(p->head, "first", l->columns[i].index);
+        json_int(p->head, "last", l->columns[i + n - 1].index);
+        json_end(p->head);
+        free(id);
+    }
+    json_end(p->head);
+    json_end(p->head);
+}
+
+static void write_levels(struct view_part *p, const struct view_levels *l, const struct view_dims *d)
+{
+    json_begin(p->head, "levels", '[');
+    for (size_t i = 0; i < l->count; i++)
+        write_level(p, &l->levels[i], d);
+    json_end(p->head);
+}
+
+/* ---- blocks ---- */
+
+enum { SEQ, BORN, LIFE, SIZE, STACK, PHASE, ROLE, FIRST_USE, LAST_USE, BLOCK_FIELDS };
+
+static void pack_block(struct pack *f, const struct trace_block *b, const struct trace_use *use,
+                       const struct trace_block *before)
+{
+    bool used = use && use->first != UNKNOWN;
+    pack_number(&f[SEQ], (uint64_t)(b->seq - (before ? before->seq : 0)));
+    pack_number(&f[BORN], (uint64_t)(b->born - (before ? before->born : 0)));
+    pack_number(&f[LIFE], b->died == UNKNOWN ? 0 : (uint64_t)(b->died - b->born) + 1);
+    pack_memory(&f[SIZE], b->size);
+    pack_number(&f[STACK], b->stack);
+    pack_number(&f[PHASE], b->phase);
+    pack_number(&f[ROLE], (uint64_t)b->role << 1 | b->framework);
+    pack_number(&f[FIRST_USE], used && use->first >= b->born ? (uint64_t)(use->first - b->born) + 1 : 0);
+    pack_number(&f[LAST_USE], used && use->last >= use->first ? (uint64_t)(use->last - use->first) : 0);
+}
+
+static void write_block_part(struct view_part *p, struct pack *fields, size_t n)
+{
+    struct pack part = {0};
+    char *id = next_id(p);
+    pack_number(&part, n);
+    for (int i = 0; i < BLOCK_FIELDS; i++)
+        pack_section(&part, &fields[i]);
+    pack_write(&part, id, p->body);
+    json_text(p->head, NULL, id);
+    free(id);
+}
+
+static void write_blocks(struct view_part *p, struct view_process *process, const struct trace_lives *l,
+                         const struct view_kept *kept)
+{
+    struct pack fields[BLOCK_FIELDS] = {0};
+    const struct trace_block *before = NULL;
+    size_t n = 0;
+    json_begin(p->head, "blocks", '[');
+    for (size_t i = 0; i < l->block_count; i++) {
+        if (!kept->kept[i])
+            continue;
+        pack_block(fields, &l->blocks[i], l->uses ? &l->uses[i] : NULL, before);
+        view_use_stack(process, l->blocks[i].stack);
+        before = &l->blocks[i];
+        if (++n == BLOCK_PART) {
+            write_block_part(p, fields, n);
+            before = NULL;
+            n = 0;
+        }
+    }
+    if (n)
+        write_block_part(p, fields, n);
+    for (int i = 0; i < BLOCK_FIELDS; i++)
+        pack_free(&fields[i]);
+    json_end(p->head);
+}
+
+/* ---- what is known of the device ---- */
+
+static void write_dims(struct view_part *p, const struct view_dims *d)
+{
+    static const char *const titles[] = {"phase", "role", "layer", "line"};
+    json_begin(p->head, "dims", '[');
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        const struct view_names *names = &d->names[dim];
+        json_begin(p->head, NULL, '{');
+        json_text(p->head, "name", titles[dim]);
+        json_int(p->head, "rest_names", names->rest_names);
+        json_begin(p->head, "slots", '[');
+        for (size_t i = 1; i <= names->named_count; i++)
+            json_text(p->head, NULL, names->texts[names->named[i]]);
+        json_end(p->head);
+        json_begin(p->head, "named", '[');
+        for (size_t i = 1; i <= names->named_count; i++)
+            json_int(p->head, NULL, names->named[i]);
+        json_end(p->head);
+        json_end(p->head);
+    }
+    json_end(p->head);
+}
+
+static void write_peak(struct view_part *p, const struct trace *t, int64_t device, const char *kind)
+{
+    const struct trace_peak *peak = trace_find_peak(t, device, kind);
+    json_begin(p->head, kind, '{');
+    json_int(p->head, "bytes", peak ? peak->bytes : UNKNOWN);
+    json_int(p->head, "t", peak ? peak->t : UNKNOWN);
+    json_bool(p->head, "at_least", peak && peak->at_least);
+    json_bool(p->head, "at_most", peak && peak->at_most);
+    json_end(p->head);
+}
+
+/* Of many samples in a row the greatest: SAMPLES or fewer. */
+static int write_samples(struct view_part *p, struct trace *t, int64_t device)
+{
+    struct trace_sample *samples;
+    size_t n, each;
+    if (trace_samples(t, device, &samples, &n))
+        return -1;
+    each = n / SAMPLES + 1;
+    json_begin(p->head, "samples", '[');
+    for (size_t i = 0; i < n; i += each) {
+        size_t best = i;
+        for (size_t k = i; k < n && k < i + each; k++)
+            if (samples[k].driver_used > samples[best].driver_used)
+                best = k;
+        if (samples[best].driver_used == UNKNOWN)
+            continue;
+        json_begin(p->head, NULL, '[');
+        json_int(p->head, NULL, samples[best].t);
+        json_int(p->head, NULL, samples[best].driver_used);
+        bool own = samples[best].source && !strcmp(samples[best].source, "nvml_process");
+        json_int(p->head, NULL, !own); /* 1: of the whole device */
+        json_end(p->head);
+    }
+    json_end(p->head);
+    json_int(p->head, "samples_each", (int64_t)each);
+    free(samples);
+    return 0;
+}
+
+static int write_ooms(struct view_part *p, struct view_process *process, int64_t device)
+{
+    struct trace_oom_kept *ooms;
+    size_t n;
+    if (trace_ooms_kept(process->t, &ooms, &n))
+        return -1;
+    json_begin(p->head, "ooms", '[');
+    for (size_t i = 0; i < n; i++) {
+        if (ooms[i].device != device || ooms[i].t == UNKNOWN)
+            continue;
+        const struct trace_stack_row *row = trace_find_stack(&process->stacks, ooms[i].stack);
+        json_begin(p->head, NULL, '{');
+        json_int(p->head, "t", ooms[i].t);
+        json_int(p->head, "requested", ooms[i].requested);
+        json_int(p->head, "free", ooms[i].free);
+        json_int(p->head, "allocated", ooms[i].framework + ooms[i].direct);
+        json_text(p->head, "phase", ooms[i].phase);
+        json_text(p->head, "line", row ? row->line : NULL);
+        json_bool(p->head, "framework", ooms[i].op == 22);
+        json_end(p->head);
+    }
+    json_end(p->head);
+    free(ooms);
+    return 0;
+}
+
+static void write_facts(struct view_part *p, struct trace *t, size_t process, int64_t device,
+                        const struct trace_lives *l, const struct view_kept *kept)
+{
+    const struct trace_device *d = trace_find_device(t, device);
+    json_int(p->head, "process", (int64_t)process);
+    json_int(p->head, "device", device);
+    json_text(p->head, "name", d ? d->name : NULL);
+    json_int(p->head, "capacity", d && d->total_bytes > 0 ? d->total_bytes : UNKNOWN);
+    write_peak(p, t, device, "allocated");
+    write_peak(p, t, device, "reserved");
+    json_int(p->head, "events", (int64_t)l->change_count);
+    json_int(p->head, "block_count", (int64_t)l->block_count);
+    json_int(p->head, "kept", (int64_t)kept->count);
+    json_bool(p->head, "all", kept->all);
+    json_int(p->head, "tile", kept->tile);
+    json_int(p->head, "largest", VIEW_LARGEST);
+    json_bool(p->head, "uses", l->uses != NULL);
+    json_begin(p->head, "roles", '[');
+    for (size_t i = 0; i < l->role_count; i++)
+        json_text(p->head, NULL, l->roles[i]);
+    json_end(p->head);
+}
+
+/* The blocks of the tiles, and whoever lived at the peak. */
+static struct view_kept choose_blocks(const struct view_part *p, const struct trace *t, int64_t device,
+                                      const struct trace_lives *l)
+{
+    const struct trace_peak *peak = trace_find_peak(t, device, "allocated");
+    struct view_kept kept =
+        view_keep(l->blocks, l->block_count, t->t_last, VIEW_LARGEST, p->room->blocks - p->room->blocks / 4);
+    if (peak && peak->t != UNKNOWN && !kept.all)
+        view_keep_moment(&kept, l->blocks, l->block_count, peak->t, p->room->blocks);
+    return kept;
+}
+
+int view_write_row(struct view_part *p, struct view_process *process, size_t index, int64_t device)
+{
+    struct trace_lives lives;
+    struct trace *t = process->t;
+    if (trace_lives(t, device, &lives))
+        return -1;
+    view_index_stacks(lives.blocks, lives.block_count, &process->stacks);
+    struct view_dims dims = view_dims(&lives, t->phase_names, t->phase_name_count, &process->tags);
+    struct view_levels levels = view_levels(lives.changes, lives.change_count, t->t_last, p->room->columns);
+    struct view_kept kept = choose_blocks(p, t, device, &lives);
+    json_begin(p->head, NULL, '{');
+    write_facts(p, t, index, device, &lives, &kept);
+    write_dims(p, &dims);
+    write_levels(p, &levels, &dims);
+    write_blocks(p, process, &lives, &kept);
+    int result = write_samples(p, t, device) || write_ooms(p, process, device) ? -1 : 0;
+    json_end(p->head);
+    view_free_kept(&kept);
+    view_free_levels(&levels);
+    view_free_dims(&dims);
+    trace_free_lives(&lives);
+    return result;
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The page of `vramscope view` in headless Chromium: its figures against the report's and against every event, what a
+click shows against the database, hostile names, and how long frames take.  Skips where there is no Chromium."""
+import json
+import os
+import pathlib
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lib"))
+import browser
+
+BUILD, SRC = pathlib.Path(os.environ["BUILD"]).resolve(), HERE.parents[2]
+HOSTILE = "</script><img src=x onerror='document.title=1'>"
+WIDE = 700
+
+
+def vramscope(*args):
+    done = subprocess.run([str(BUILD / "bin/vramscope"), *map(str, args)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (args, done.returncode, done.stderr)
+    return done.stdout
+
+
+def make(path, *args):
+    subprocess.run([sys.executable, str(SRC / "tests/data/make_db.py"), str(SRC / "shim/trace/schema.sql"), str(path), *args], check=True)
+    return sqlite3.connect(path)
+
+
+def truth(changes, start, end):
+    """Greatest and least of the step function over [start, end)."""
+    value, inside = 0, []
+    for t, allocated in changes:
+        if t < start:
+            value = allocated
+        elif t < end:
+            inside.append(allocated)
+    return max([value, *inside]), min([value, *inside])
+
+
+def check_windows(page, db, row):
+    """Extremes of columns of many windows against all events: no column hides one, none has what its surroundings lack."""
+    changes = db.execute("SELECT t, CASE WHEN framework < 0 THEN -framework ELSE framework * 512 END + CASE WHEN direct < 0 THEN -direct ELSE direct * 512 END"
+                         " FROM ev WHERE device = ? AND (op < 30 OR op >= 50) ORDER BY seq", (row,)).fetchall()
+    last, chance = max(t for t, _ in changes), random.Random(7)
+    for _ in range(25):
+        wide = last / 4 ** chance.uniform(0, 9)
+        start = chance.uniform(0, last - wide)
+        got = page.js(f"(() => {{ const c = vramscope.columnsOf(vramscope.recording.rows[{row}], {start}, {start + wide}, {WIDE}, 0, () => 0);"
+                      " return {max: [...c.max], min: [...c.min], coarse: c.coarse, limited: c.limited, width: c.width}; })()")
+        assert not got["coarse"] and not got["limited"], got
+        pixel = wide / WIDE
+        near = max(pixel, min(got["width"], pixel))
+        for x in range(0, WIDE, 23):
+            a, b = start + x * pixel, start + (x + 1) * pixel
+            most, least = truth(changes, a, b)
+            around_most, around_least = truth(changes, a - near - 1, b + near + 1)
+            assert most <= got["max"][x] <= around_most and around_least <= got["min"][x] <= least, (row, start, wide, x, most, least, got["max"][x], got["min"][x])
+
+
+def check_peak(page, db, report, row):
+    """At the peak: the report's figures; by each dimension what lived then, as the database says."""
+    peak = report["files"][0]["devices"][row]["peak"]["allocated_bytes"]
+    page.js(f"vramscope.showPeak(vramscope.recording.rows[{row}])")
+    moment = page.wait("document.getElementById('moment') && document.getElementById('moment').dataset.allocated", 10)
+    page.wait(f"+document.getElementById('moment').dataset.allocated === {peak}", 10)
+    for dim, column in enumerate(("phase", "role", "layer", "line")):
+        page.key(str(dim + 1))
+        page.wait(f"vramscope.view.dim === {dim} && !vramscope.view.later", 10)
+        held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => [r.cells[1].textContent, +r.cells[2].dataset.bytes])")
+        assert sum(b for _, b in held) == peak, (column, held, peak, moment)
+        if column == "phase":
+            want = dict(db.execute("SELECT CASE phase WHEN 'none' THEN 'no phase' ELSE phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
+            assert dict(held) == want, (held, want)
+        if column == "line":
+            want = db.execute("SELECT line, sum(size_bytes) FROM live_at_peak WHERE device = ? AND line IS NOT NULL GROUP BY 1 ORDER BY 2 DESC LIMIT 1", (row,)).fetchone()
+            assert dict(held).get(want[0]) == want[1], (held, want)
+    page.key("1")
+
+
+def check_click(page, db):
+    """A click on an area shows a block that the database has, alive then, with its birth, death and line."""
+    place = page.js("(() => { const p = vramscope.view.layout[0], c = p.columns, x = Math.floor(c.n / 2), b = document.getElementById('base').getBoundingClientRect();"
+                    " return {x: b.left + p.left + x, y: b.top + p.bottom - 0.3 * (p.bottom - p.top) * c.max[x] / p.scale, t: c.t[x]}; })()")
+    page.click(place["x"] + 0.5, place["y"])
+    page.wait("document.getElementById('block')", 10)
+    seq, size = page.js("(() => { const d = document.getElementById('block').dataset; return [+d.seq, +d.bytes]; })()")
+    got = db.execute("SELECT size_bytes, t_alloc_ns, t_free_ns, line FROM allocation WHERE alloc_seq = ?", (seq,)).fetchone()
+    assert got and got[0] == size and got[1] <= place["t"] and (got[2] is None or got[2] > place["t"]), (got, size, place)
+    text = page.js("document.getElementById('block').textContent")
+    assert f"{size:,} bytes" in text and (got[3] is None or got[3] in text), (text, got)
+
+
+def check_flame(page):
+    page.key("f")
+    page.wait("document.getElementById('flame').classList.contains('open') && vramscope.flame.root", 10)
+    for native in ("false", "true"):
+        page.js(f"vramscope.flame.native = {native}; vramscope.drawIcicle()")
+        root, all_of = page.js("[vramscope.flame.root.bytes, +document.getElementById('moment').dataset.allocated]")
+        assert root == all_of, (native, root, all_of)
+
+
+def check_frames(page):
+    """Pans back and forth, with a pixel read back so that each is really painted."""
+    times = page.js("""(async () => {
+        const {view, draw} = vramscope, c = document.getElementById('base').getContext('2d'), times = [];
+        vramscope.show(vramscope.recording.last * 0.3, vramscope.recording.last * 0.8);
+        await new Promise(requestAnimationFrame);
+        for (let i = 0; i < 60; i++) {
+            const by = (view.to - view.from) * (i % 20 < 10 ? 0.01 : -0.01), began = performance.now();
+            view.from += by; view.to += by;
+            draw();
+            c.getImageData(100, 100, 1, 1);
+            times.push(performance.now() - began);
+        }
+        return {times: times.sort((a, b) => a - b), shown: view.shown};
+    })()""")
+    return times["times"][int(len(times["times"]) * 0.95)], times["shown"]
+
+
+def check_search(page, word):
+    page.js(f"(() => {{ const s = document.getElementById('search'); s.value = {json.dumps(word)}; s.dispatchEvent(new Event('input')); }})()")
+    return page.js("document.getElementById('found').textContent")
+
+
+def look(work):
+    db = make(work / "run.db", "--steps", "40", "--devices", "2", "--fast")
+    other = make(work / "other.db", "--steps", "40", "--extra", "300", "--fast")
+    other.close()
+    bad = make(work / "bad.db", "--steps", "2")
+    bad.execute("UPDATE phase SET name = ? WHERE name = 'logits'", (HOSTILE,))
+    bad.execute("UPDATE frame SET function = ? || function", (HOSTILE,))
+    bad.execute("UPDATE string SET text = ? || text", (HOSTILE,))
+    bad.execute("UPDATE process SET command = ?", (HOSTILE,))
+    bad.commit()
+    report = json.loads(vramscope("report", "--json", work / "run.db"))
+    vramscope("view", work / "run.db", "-o", work / "run.html")
+    vramscope("view", work / "bad.db", "-o", work / "bad.html")
+    vramscope("view", "--overlay", work / "run.db", work / "other.db", "-o", work / "two.html")
+    with browser.Browser() as b:
+        page = b.open(work / "run.html")
+        page.wait("document.documentElement.dataset.ready")
+        assert page.js("vramscope.view.layout.length") == 2
+        for row in 0, 1:
+            check_windows(page, db, row)
+            check_peak(page, db, report, row)
+        check_flame(page)
+        page.key("0")
+        page.js("vramscope.show(vramscope.recording.first, vramscope.recording.last)")
+        check_click(page, db)
+        assert check_search(page, "model.py").split()[0] != "nothing" and check_search(page, "no such name") == "nothing found"
+        for key in "rucvdn0/":
+            page.key(key)
+        p95, shown = check_frames(page)
+        page = b.open(work / "two.html")
+        page.wait("document.documentElement.dataset.ready")
+        assert page.js("vramscope.view.overlay && vramscope.recording.rows.length") == 3
+        page = b.open(work / "bad.html", 800, 600, dark=True)
+        page.wait("document.documentElement.dataset.ready")
+        assert page.js("document.title") != "1" and page.js("document.images.length") == 0
+        assert page.js("document.getElementById('title').textContent") == HOSTILE
+        page.key("p")
+        page.wait("document.getElementById('moment')", 10)
+        page.key("f")
+        assert b.complaints() == [], b.complaints()
+    return p95, shown
+
+
+def main():
+    if not browser.find():
+        print("skipped: there is no Chromium here (Debian: apt-get install chromium)")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="vramscope-view.", ignore_cleanup_errors=True) as work:
+        p95, shown = look(pathlib.Path(work))
+    print(f"the page says what the report says; p95 of a pan {p95:.1f} ms with {shown} blocks in sight")
+    assert p95 < 150, p95  # the target is 33 on a machine that does nothing else: docs/measurements/view.md
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+/* test_view_levels.c - the columns of every level against a look at every event; who held what in their
+ * states. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "made_up.h"
+#include "view/dims.h"
+#include "view/levels.h"
+#include "view/pack.h"
+
+struct truth {
+    int64_t max, min, last, t_max, reserved_max, reserved_min, reserved_last;
+    size_t events, at_max, at_last;
+};
+
+/* The curve over [FROM, TO) as a step function, from every change there is. */
+static struct truth look(const struct trace_lives *l, int64_t from, int64_t to)
+{
+    struct truth r = {0};
+    size_t i = 0;
+    for (; i < l->change_count && l->changes[i].t < from; i++) {
+        r.last = l->changes[i].allocated;
+        r.reserved_last = l->changes[i].reserved;
+    }
+    r.max = r.min = r.last;
+    r.reserved_max = r.reserved_min = r.reserved_last;
+    r.t_max = from;
+    r.at_max = r.at_last = i;
+    for (; i < l->change_count && l->changes[i].t < to; i++) {
+        const struct trace_change *c = &l->changes[i];
+        r.events++;
+        if (c->allocated > r.max) {
+            r.max = c->allocated;
+            r.t_max = c->t;
+            r.at_max = i + 1;
+        }
+        r.min = c->allocated < r.min ? c->allocated : r.min;
+        r.reserved_max = c->reserved > r.reserved_max ? c->reserved : r.reserved_max;
+        r.reserved_min = c->reserved < r.reserved_min ? c->reserved : r.reserved_min;
+        r.last = c->allocated;
+        r.reserved_last = c->reserved;
+        r.at_last = i + 1;
+    }
+    return r;
+}
+
+static void expect_column(const struct trace_lives *l, const struct view_column *c, int64_t width)
+{
+    struct truth r = look(l, c->index * width, (c->index + 1) * width);
+    assert_int_equal(c->events, r.events);
+    assert_int_equal(c->max, r.max);
+    assert_int_equal(c->min, r.min);
+    assert_int_equal(c->last, r.last);
+    assert_int_equal(c->t_max, r.t_max);
+    assert_int_equal(c->reserved_max, r.reserved_max);
+    assert_int_equal(c->reserved_min, r.reserved_min);
+    assert_int_equal(c->reserved_last, r.reserved_last);
+    assert_int_equal(c->at_max, r.at_max);
+    assert_int_equal(c->at_last, r.at_last);
+}
+
+static void each_column_of_each_level_has_the_extremes_of_its_events(void **state)
+{
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct made_up m = make_up(seed, 1500, seed % 2 ? 12345 : 0);
+        struct view_levels l =
+            view_levels(m.lives.changes, m.lives.change_count, m.last, seed == 3 ? 300 : 100000);
+        assert_true(l.count >= 1);
+        for (size_t i = 0; i < l.count; i++) {
+            size_t events = 0;
+            for (size_t k = 0; k < l.levels[i].count; k++) {
+                const struct view_column *c = &l.levels[i].columns[k];
+                expect_column(&m.lives, c, l.levels[i].width);
+                assert_true(c->events > 0);
+                assert_int_equal(c->gap, k + 1 == l.levels[i].count || c[1].index != c->index + 1);
+                events += c->events;
+            }
+            assert_int_equal(events, m.lives.change_count); /* no event is in no column */
+        }
+        view_free_levels(&l);
+        trace_free_lives(&m.lives);
+    }
+}
+
+static void a_level_beyond_the_room_is_left_out_and_the_root_never(void **state)
+{
+    struct made_up m = make_up(9, 20000, 0);
+    struct view_levels all = view_levels(m.lives.changes, m.lives.change_count, m.last, 1000000);
+    struct view_levels few = view_levels(m.lives.changes, m.lives.change_count, m.last, 4000);
+    struct view_levels none = view_levels(m.lives.changes, m.lives.change_count, m.last, 0);
+    assert_true(all.count > few.count && none.count == 1);
+    assert_true(few.levels[few.count - 1].count <= 4000);
+    assert_true(none.levels[0].count <= VIEW_ROOT + 1);
+    view_free_levels(&all);
+    view_free_levels(&few);
+    view_free_levels(&none);
+    trace_free_lives(&m.lives);
+}
+
+static void a_run_without_events_or_of_one_moment_has_its_columns(void **state)
+{
+    struct view_levels none = view_levels(NULL, 0, 1000, 100);
+    assert_true(none.count >= 1 && none.levels[0].count == 0);
+    struct trace_change one = {.t = 0, .allocated = 512, .block = UINT32_MAX};
+    struct view_levels l = view_levels(&one, 1, 0, 100);
+    assert_int_equal(l.levels[0].count, 1);
+    assert_int_equal(l.levels[0].columns[0].max, 512);
+    view_free_levels(&none);
+    view_free_levels(&l);
+}
+
+/* ---- who held it ---- */
+
+static const char *const phases[] = {"none", "forward", "logits", "backward", "optimizer"};
+
+static struct view_tags tags_of(struct trace_stack_row *rows, size_t n)
+{
+    static char texts[64][16];
+    struct trace_stacks s = {.rows = rows, .count = n};
+    for (size_t i = 0; i < n; i++) {
+        snprintf(texts[i], sizeof texts[i], "line %zu", i % 30);
+        rows[i] = (struct trace_stack_row){.id = (int64_t)i + 1, .line = i % 7 ? texts[i] : NULL};
+    }
+    return view_tags(&s);
+}
+
+static void in_every_state_the_slots_add_up_and_are_the_living_blocks(void **state)
+{
+    struct trace_stack_row rows[40];
+    struct view_tags g = tags_of(rows, 40);
+    struct made_up m = make_up(4, 900, 777);
+    struct view_dims d = view_dims(&m.lives, phases, 5, &g);
+    struct view_state s = {0};
+    assert_int_equal(d.names[VIEW_LINE].named_count, VIEW_NAMED);
+    assert_true(d.names[VIEW_LINE].rest_names > 0);
+    for (size_t at = 0; at <= m.lives.change_count; at++) {
+        int64_t held[VIEW_DIMS][VIEW_SLOTS] = {0}, total = at ? m.lives.changes[at - 1].allocated : 0;
+        view_state_forward(&d, &s, at);
+        for (size_t i = 0; i < at; i++) {
+            const struct trace_change *c = &m.lives.changes[i];
+            int64_t size = m.lives.blocks[c->block].size;
+            for (int dim = 0; dim < VIEW_DIMS; dim++)
+                held[dim][d.slots[c->block][dim]] += c->what == CHANGE_BORN ? size : -size;
+        }
+        for (int dim = 0; dim < VIEW_DIMS; dim++) {
+            int64_t sum = 0;
+            for (int slot = 0; slot < VIEW_SLOTS; slot++) {
+                assert_true(slot == 0 || s.bytes[dim][slot] == held[dim][slot]);
+                sum += s.bytes[dim][slot];
+            }
+            assert_int_equal(sum, total);
+            assert_int_equal(s.bytes[dim][0], at ? 777 : 0); /* what was held before */
+        }
+    }
+    view_free_dims(&d);
+    view_free_tags(&g);
+    trace_free_lives(&m.lives);
+}
+
+static void the_names_with_slots_are_those_that_once_held_most(void **state)
+{
+    struct trace_stack_row rows[40];
+    struct view_tags g = tags_of(rows, 40);
+    struct made_up m = make_up(5, 900, 0);
+    struct view_dims d = view_dims(&m.lives, phases, 5, &g);
+    const struct view_names *names = &d.names[VIEW_LINE];
+    int64_t now[64] = {0}, most[64] = {0}, least_named = INT64_MAX, greatest_rest = 0;
+    for (size_t i = 0; i < m.lives.change_count; i++) {
+        const struct trace_change *c = &m.lives.changes[i];
+        uint32_t name = g.stack_line[m.lives.blocks[c->block].stack];
+        now[name] += c->what == CHANGE_BORN ? m.lives.blocks[c->block].size : -m.lives.blocks[c->block].size;
+        most[name] = now[name] > most[name] ? now[name] : most[name];
+    }
+    for (size_t i = 0; i < names->count; i++)
+        if (names->slot[i] == VIEW_REST)
+            greatest_rest = most[i] > greatest_rest ? most[i] : greatest_rest;
+        else
+            least_named = most[i] < least_named ? most[i] : least_named;
+    assert_true(least_named >= greatest_rest);
+    view_free_dims(&d);
+    view_free_tags(&g);
+    trace_free_lives(&m.lives);
+}
+
+/* ---- numbers as bytes ---- */
+
+static uint64_t read_number(const struct pack *p, size_t *at)
+{
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        unsigned char byte = p->bytes[(*at)++];
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return value;
+    }
+}
+
+static void numbers_are_read_as_they_were_written(void **state)
+{
+    static const int64_t values[] = {
+        0, 1, 127, 128, 511, 512, 513, 1 << 20, (INT64_C(1) << 40) + 1, INT64_C(1) << 52};
+    struct pack p = {0};
+    size_t n = sizeof values / sizeof *values, at = 0;
+    for (size_t i = 0; i < n; i++) {
+        pack_number(&p, (uint64_t)values[i]);
+        pack_signed(&p, -values[i]);
+        pack_memory(&p, values[i]);
+        pack_memory_signed(&p, -values[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(read_number(&p, &at), values[i]);
+        uint64_t folded = read_number(&p, &at);
+        assert_int_equal(folded, values[i] ? 2 * values[i] - 1 : 0);
+        uint64_t memory = read_number(&p, &at);
+        assert_int_equal(memory % 2 ? memory / 2 : memory / 2 * 512, values[i]);
+        memory = read_number(&p, &at);
+        uint64_t size = (memory / 2 + 1) / 2;
+        assert_int_equal(memory % 2 ? size : size * 512, values[i]);
+    }
+    assert_int_equal(at, p.size);
+    pack_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_column_of_each_level_has_the_extremes_of_its_events),
+        cmocka_unit_test(a_level_beyond_the_room_is_left_out_and_the_root_never),
+        cmocka_unit_test(a_run_without_events_or_of_one_moment_has_its_columns),
+        cmocka_unit_test(in_every_state_the_slots_add_up_and_are_the_living_blocks),
+        cmocka_unit_test(the_names_with_slots_are_those_that_once_held_most),
+        cmocka_unit_test(numbers_are_read_as_they_were_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
