@@ -123,7 +123,7 @@ static int bad_value(const struct command_help *h, const struct option_row *r, c
     static const char *const wants[] = {"nothing",
                                         "a text",
                                         "a whole number",
-                                        "a time such as 1.5s or 20ms",
+                                        "a time such as 1.5s, 20ms or '4 h 16 min'",
                                         "WIDTHxHEIGHT, such as 1600x900",
                                         "a step or steps, such as 7 or 7-9"};
     complain("%s: --%s takes %s, not '%s'", h->name, r->name, wants[r->kind], value);
@@ -186,10 +186,25 @@ static int parse_one(const struct command_help *h, int argc, char **argv, int *i
     return store(r, value, options) ? 0 : bad_value(h, r, value);
 }
 
+static struct {
+    void (*visit)(const struct command_help *help, void *context);
+    void *context;
+} visitor;
+
+void args_visit(void (*visit)(const struct command_help *help, void *context), void *context)
+{
+    visitor.visit = visit;
+    visitor.context = context;
+}
+
 int args_parse(const struct command_help *h, int argc, char **argv, void *options, char ***operands)
 {
     int n = 0;
     *operands = argv + 1;
+    if (visitor.visit) {
+        visitor.visit(h, visitor.context);
+        return -1;
+    }
     for (int i = 1; i < argc; i++) {
         bool ends = !strcmp(argv[i], "--");
         bool operand = argv[i][0] != '-' || !argv[i][1];

@@ -24,7 +24,7 @@ enum arg_kind {
 struct option_row {
     const char *name;
     char letter;
-    const char *value; /* the name of the value in --help; NULL for flags */
+    const char *value; /* the name of the value in --help, "a|b|c" where it is one of these; NULL for flags */
     enum arg_kind kind;
     size_t offset; /* into the command's struct of options */
     const char *help;
@@ -41,6 +41,10 @@ struct command_help {
 /* Fills OPTIONS, moves the operands to *OPERANDS (a slice of argv) and returns their number; -1 = --help was
  * printed (exit 0), -2 = a bad option, which was reported (exit 2). */
 int args_parse(const struct command_help *help, int argc, char **argv, void *options, char ***operands);
+
+/* From now on args_parse hands a command's table to VISIT and returns -1, whatever the arguments: that is how
+ * completions are made of all tables. */
+void args_visit(void (*visit)(const struct command_help *help, void *context), void *context);
 
 /* The nearest of NAMES (NULL-terminated) to WORD; NULL: none is near. */
 const char *args_nearest(const char *word, const char *const *names);

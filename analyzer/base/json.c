@@ -73,6 +73,12 @@ void json_begin(struct json *j, const char *name, char bracket)
     j->empty[j->depth] = true;
 }
 
+void json_document(struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_int(j, "json_version", JSON_VERSION);
+}
+
 void json_end(struct json *j)
 {
     assert(j->depth > 0);

@@ -24,7 +24,13 @@ struct json {
     bool empty[33];
 };
 
+/* Of what all commands write: rises when a field goes or changes its meaning, not when one comes
+ * (docs/json.md). */
+#define JSON_VERSION 1
+
 void json_open(struct json *j, FILE *out);
+/* Begins what a command writes: an object whose first member says JSON_VERSION. */
+void json_document(struct json *j);
 void json_close(struct json *j); /* final newline; every begin must have its end */
 void json_begin(struct json *j, const char *name, char bracket); /* '{' or '[' */
 void json_end(struct json *j);

@@ -4,14 +4,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page.h"
 #include "shown.h"
+
+/* Characters that a terminal shows two columns wide, and those that it adds to the one before. */
+static const struct {
+    int32_t first, last;
+    int width;
+} widths[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200d, 0x200d, 0},  {0x20d0, 0x20ff, 0},
+              {0x2e80, 0x303e, 2},   {0x3041, 0x33ff, 2},   {0x3400, 0x4dbf, 2},  {0x4e00, 0x9fff, 2},
+              {0xa000, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},  {0xfe00, 0xfe0f, 0},
+              {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+              {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
+
+static size_t width_of(int32_t code)
+{
+    for (size_t i = 0; code >= 0x300 && i < sizeof widths / sizeof *widths; i++)
+        if (code >= widths[i].first && code <= widths[i].last)
+            return (size_t)widths[i].width;
+    return 1;
+}
+
+/* Bytes of the sequence at S that sets a colour, "\033[...m"; 0: there is none. */
+static size_t color_sequence(const unsigned char *s)
+{
+    size_t n = 2;
+    if (s[0] != 033 || s[1] != '[')
+        return 0;
+    while ((s[n] >= '0' && s[n] <= '9') || s[n] == ';')
+        n++;
+    return s[n] == 'm' ? n + 1 : 0;
+}
 
 size_t text_width(const char *text)
 {
     size_t n = 0;
-    for (const unsigned char *s = (const unsigned char *)text; *s; s++)
-        if ((*s & 0xc0) != 0x80 && *s >= 0x20)
-            n++;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        size_t color = color_sequence(s);
+        int32_t code;
+        int length = shown_next(s, &code);
+        if (!color && (*s & 0xc0) != 0x80 && *s >= 0x20)
+            n += width_of(code);
+        s += color ? color : (size_t)length;
+    }
     return n;
 }
 
@@ -32,7 +67,8 @@ void table_cell(struct table *t, const char *format, ...)
     if (vasprintf(&text, format, list) < 0)
         text = xstrdup("");
     va_end(list);
-    *PUSH(t->cells, t->cell_count) = xstrdup(shown(text)); /* names come from the recorded program */
+    /* names come from the recorded program; measured as they will be printed */
+    *PUSH(t->cells, t->cell_count) = page_ascii() ? page_in_ascii(shown(text)) : xstrdup(shown(text));
     free(text);
 }
 
@@ -53,43 +89,150 @@ static void measure(const struct table *t, size_t *width)
     }
 }
 
-static void put_cell(FILE *out, const char *text, size_t width, bool right, bool last)
+/* ---- what fits ---- */
+
+static size_t total(const struct table *t, const size_t *width, const bool *gone)
 {
-    size_t pad = width - text_width(text);
-    fprintf(out, "%*s%s%*s", right ? (int)pad : 0, "", text, right || last ? 0 : (int)pad, "");
+    size_t sum = 0;
+    for (int i = 0; i < t->columns; i++)
+        sum += gone[i] ? 0 : width[i] + (sum ? 2 : 0);
+    return sum;
 }
 
-static void put_line(const struct table *t, FILE *out, int indent, char *const *cells, const size_t *width)
+/* The widest column of texts becomes narrower, down to TABLE_NAME, until all fit. */
+static void narrow(const struct table *t, size_t *width, const bool *gone, size_t room)
+{
+    for (size_t now; (now = total(t, width, gone)) > room;) {
+        int widest = -1;
+        for (int i = 0; i < t->columns; i++)
+            if (!gone[i] && !t->right[i] && width[i] > TABLE_NAME && (widest < 0 || width[i] > width[widest]))
+                widest = i;
+        if (widest < 0)
+            return;
+        size_t excess = now - room, most = width[widest] - TABLE_NAME;
+        width[widest] -= excess < most ? excess : most;
+    }
+}
+
+static void drop(const struct table *t, const size_t *width, bool *gone, size_t room)
+{
+    for (char step = '1'; t->drops && step <= '9' && total(t, width, gone) > room; step++)
+        for (int i = 0; i < t->columns; i++)
+            gone[i] = gone[i] || t->drops[i] == step;
+}
+
+/* First the texts are cut; where that is not enough columns go, and what is left has its room again. */
+static void fit(const struct table *t, size_t *width, bool *gone, size_t room)
+{
+    size_t whole[TABLE_COLUMNS];
+    memcpy(whole, width, sizeof whole);
+    narrow(t, width, gone, room);
+    if (total(t, width, gone) <= room || !t->drops)
+        return;
+    drop(t, width, gone, room);
+    memcpy(width, whole, sizeof whole);
+    narrow(t, width, gone, room);
+}
+
+/* TEXT in at most WIDTH columns: its middle is left out, as ends tell more; the caller frees it. */
+static char *cut_middle(const char *text, size_t width)
+{
+    int32_t code;
+    size_t n = 0, at = 0, head = (width - 3) / 3, tail = width - 3 - head, whole = text_width(text);
+    if (whole <= width || width < 8)
+        return xstrdup(text);
+    while (text[at] && n < head) {
+        size_t bytes = (size_t)shown_next((const unsigned char *)text + at, &code);
+        char *one = xformat("%.*s", (int)bytes, text + at);
+        n += text_width(one);
+        at += bytes;
+        free(one);
+    }
+    const char *end = text + at;
+    while (*end && text_width(end) > tail)
+        end += shown_next((const unsigned char *)end, &code);
+    return xformat("%.*s...%s", (int)at, text, end);
+}
+
+/* ---- onto the page ---- */
+
+/* The sequence that colours a change, "+1.2 GiB" or "-3.4 %"; NULL: TEXT is none. */
+static const char *color_of(const struct table *t, const char *text)
+{
+    if (!t->changes || (text[0] != '+' && text[0] != '-') || text[1] < '0' || text[1] > '9' || !page_color())
+        return NULL;
+    return text[0] == '+' ? "\033[31m" : "\033[32m";
+}
+
+static void put_cell(const struct table *t, FILE *out, const char *whole, size_t width, bool right, bool last)
+{
+    char *text = cut_middle(whole, width);
+    size_t pad = width > text_width(text) ? width - text_width(text) : 0;
+    const char *color = color_of(t, whole);
+    fprintf(out, "%*s%s%s%s%*s", right ? (int)pad : 0, "", color ? color : "", text, color ? "\033[0m" : "",
+            right || last ? 0 : (int)pad, "");
+    free(text);
+}
+
+static void put_line(const struct table *t, FILE *out, int indent, char *const *cells, const size_t *width,
+                     const bool *gone)
 {
     /* trailing empty cells leave no blanks behind */
     int last = t->columns - 1;
-    while (last > 0 && cells[last] && !*cells[last])
+    while (last > 0 && (gone[last] || (cells[last] && !*cells[last])))
         last--;
     fprintf(out, "%*s", indent, "");
+    bool first = true;
     for (int i = 0; i <= last; i++) {
-        if (i)
+        if (gone[i])
+            continue;
+        if (!first)
             fputs("  ", out);
+        first = false;
         if (cells[i]) {
-            put_cell(out, cells[i], width[i], t->right[i], i == last);
+            put_cell(t, out, cells[i], width[i], t->right[i], i == last);
         } else {
             for (size_t k = 0; k < width[i]; k++)
-                fputs("─", out);
+                fputs(page_ascii() ? "-" : "─", out);
         }
     }
     fputc('\n', out);
 }
 
+static void put_gone(const struct table *t, FILE *out, int indent, const bool *gone)
+{
+    bool any = false;
+    for (int i = 0; i < t->columns; i++) {
+        if (!gone[i] || !*t->header[i])
+            continue;
+        if (any)
+            fprintf(out, ", %s", t->header[i]);
+        else
+            fprintf(out, "%*s(no room for: %s", indent, "", t->header[i]);
+        any = true;
+    }
+    if (any)
+        fputs("; COLUMNS=200 shows it)\n", out);
+}
+
+void table_drops(struct table *t, const char *order)
+{
+    t->drops = order;
+}
+
 void table_print(const struct table *t, FILE *out, int indent)
 {
-    size_t width[TABLE_COLUMNS];
-    bool header = false;
+    size_t width[TABLE_COLUMNS] = {0}, page = page_width();
+    bool header = false, gone[TABLE_COLUMNS] = {false};
     for (int i = 0; i < t->columns; i++)
         header = header || *t->header[i];
     measure(t, width);
+    fit(t, width, gone, page > (size_t)indent ? page - (size_t)indent : 0);
     if (header)
-        put_line(t, out, indent, (char *const *)t->header, width);
+        put_line(t, out, indent, (char *const *)t->header, width, gone);
     for (size_t i = 0; i + (size_t)t->columns <= t->cell_count; i += (size_t)t->columns)
-        put_line(t, out, indent, t->cells + i, width);
+        put_line(t, out, indent, t->cells + i, width, gone);
+    put_gone(t, out, indent, gone);
 }
 
 void table_free(struct table *t)

@@ -8,7 +8,10 @@
  *      table_print(&t, stdout, 2);
  *      table_free(&t);
  *
- * Columns are as wide as their widest cell, counted in characters as a terminal shows them.
+ * Columns are as wide as their widest cell, counted in characters as a terminal shows them.  A table that is
+ * wider than the page (page.h) loses detail in this order: texts of more than TABLE_NAME columns are cut in
+ * their middle, as little as is needed; then the columns that table_drops names go, and a line below says
+ * which.
  */
 #ifndef VS_BASE_TABLE_H
 #define VS_BASE_TABLE_H
@@ -18,11 +21,14 @@
 #include "base.h"
 
 #define TABLE_COLUMNS 12
+#define TABLE_NAME    28
 
 struct table {
     int columns;
     const char *header[TABLE_COLUMNS]; /* all "" = no header line */
     bool right[TABLE_COLUMNS];
+    const char *drops; /* see table_drops; NULL: no column goes */
+    bool changes;      /* cells with a sign are coloured: growth red, its opposite green */
     char **cells;
     size_t cell_count;
 };
@@ -30,10 +36,14 @@ struct table {
 /* SHAPE: one character per column, '<' (left-aligned) or '>' (right-aligned). */
 void table_init(struct table *t, const char *shape, const char *const *header);
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* ORDER: one character a column, '-' stays, '1' goes first, then '2' ...; several may have the same. */
+void table_drops(struct table *t, const char *order);
 void table_rule(struct table *t); /* a thin horizontal line */
 void table_print(const struct table *t, FILE *out, int indent);
 void table_free(struct table *t);
 
-size_t text_width(const char *text); /* columns on a terminal; code points, control characters as 0 */
+/* Columns on a terminal: control characters and sequences that set a colour take none, wide characters two.
+ */
+size_t text_width(const char *text);
 
 #endif

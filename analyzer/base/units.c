@@ -1,6 +1,7 @@
 /* units.c - see units.h. */
 #include "units.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,23 +114,44 @@ struct text units_date(int64_t realtime_ns)
     return out;
 }
 
-bool units_read_time(const char *text, int64_t *ns)
+/* The unit that TEXT begins with and its length; NULL: none. */
+static const char *read_unit(const char *text, double *ns)
 {
     static const struct {
         const char *name;
         double ns;
-    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"min", 60e9}, {"h", 3600e9}};
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || !isfinite(value) || value < 0)
-        return false;
-    while (*end == ' ')
-        end++;
+    } units[] = {{"min", 60e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}, {"h", 3600e9}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (!strcmp(end, units[i].name) && value * units[i].ns < 9e18) {
-            *ns = (int64_t)(value * units[i].ns);
-            return true;
+        size_t n = strlen(units[i].name);
+        if (!strncmp(text, units[i].name, n) && !isalpha((unsigned char)text[n])) {
+            *ns = units[i].ns;
+            return text + n;
         }
     }
-    return false;
+    return NULL;
+}
+
+bool units_read_time(const char *text, int64_t *ns)
+{
+    double sum = 0, unit = 1e9, before = INFINITY;
+    bool first = true;
+    for (; *text || first; first = false) {
+        char *end;
+        double value = strtod(text, &end);
+        if (end == text || !isfinite(value) || value < 0 || !(isdigit((unsigned char)*text) || *text == '.'))
+            return false;
+        end += strspn(end, " ");
+        const char *next = *end ? read_unit(end, &unit) : end;
+        if (!*end && first)
+            unit = 1e9;
+        if (!next || (!*end && !first) || unit >= before) /* the units go down: "4 h 16 min" */
+            return false;
+        sum += value * unit;
+        before = unit;
+        text = next + strspn(next, " ");
+    }
+    if (!(sum < 9e18))
+        return false;
+    *ns = (int64_t)sum;
+    return true;
 }

@@ -28,7 +28,8 @@ struct text units_pid(int64_t pid);
 /* "2026-11-20 14:03:11 UTC" */
 struct text units_date(int64_t realtime_ns);
 
-/* Reads "12", "1.5s", "20ms", "3us", "2min", "1h" (seconds without a unit) into nanoseconds. */
+/* Reads "12", "1.5s", "20ms", "3us", "2min", "1h" (seconds without a unit), and as units_time writes them "4
+ * h 16 min" and "12 min 03 s", into nanoseconds. */
 bool units_read_time(const char *text, int64_t *ns);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base.h"
+#include "page.h"
 #include "table.h"
 
 static size_t word_width(const char *word, size_t bytes)
@@ -55,24 +55,49 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
 /* ---- a terminal ---- */
 
 static struct {
-    FILE *terminal; /* NULL: nothing is wrapped */
+    FILE *output; /* the real one; NULL: nothing is changed */
     size_t width;
+    bool color, ascii;
     char *line; /* the line that is not complete yet */
     size_t length;
 } page;
 
-static bool has_columns(const char *line)
+static bool begins(const char *line, const char *const *words)
 {
-    return strstr(line + strspn(line, " "), "  ") != NULL;
+    line += strspn(line, " ");
+    for (; *words; words++)
+        if (!strncmp(line, *words, strlen(*words)))
+            return true;
+    return false;
 }
 
-static void print_line(const char *line)
+/* The sequence that a line begins with: red what went wrong, bold what the eye looks for; NULL: neither. */
+static const char *look_of(const char *line)
 {
+    static const char *const wrong[] = {"LOST:", "GAP:", "NO ROOM:", "OUT OF MEMORY", "out of memory", NULL};
+    static const char *const head[] = {"device ", "peak: ", "== ", NULL};
+    if (strchr(line, '\033'))
+        return NULL;
+    if (begins(line, wrong))
+        return "\033[31m";
+    return begins(line, head) || strstr(line, "▸ ") ? "\033[1m" : NULL;
+}
+
+static void print_line(const char *whole)
+{
+    const char *look = page.color ? look_of(whole) : NULL;
+    char *line = page.ascii ? page_in_ascii(whole) : xstrdup(whole);
     size_t indent = strspn(line, " ");
-    if (text_width(line) <= page.width || has_columns(line))
-        fprintf(page.terminal, "%s\n", line);
+    bool fits = text_width(line) <= page.width;
+    fputs(look ? look : "", page.output);
+    if (fits)
+        fputs(line, page.output);
     else
-        print_words(page.terminal, (int)indent, (int)indent + 2, page.width, line + indent);
+        print_words(page.output, (int)indent, (int)indent + 2, page.width, line + indent);
+    fputs(look ? "\033[0m" : "", page.output);
+    if (fits)
+        fputc('\n', page.output);
+    free(line);
 }
 
 static ssize_t take(void *cookie, const char *text, size_t size)
@@ -84,34 +109,35 @@ static ssize_t take(void *cookie, const char *text, size_t size)
         print_line(page.line);
         page.length = 0;
     }
-    return ferror(page.terminal) ? -1 : (ssize_t)size;
+    return ferror(page.output) ? -1 : (ssize_t)size;
 }
 
 void wrap_terminal_begin(void)
 {
-    struct winsize size = {0};
     cookie_io_functions_t functions = {.write = take};
-    if (page.terminal || !isatty(STDOUT_FILENO))
+    bool terminal = isatty(STDOUT_FILENO);
+    page.color = page_color();
+    page.ascii = page_ascii();
+    if (page.output || (!terminal && !page.ascii))
         return;
     FILE *wrapped = fopencookie(NULL, "w", functions);
     if (!wrapped)
         return;
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= PAGE_WIDTH / 2;
-    page.width = known ? size.ws_col : PAGE_WIDTH;
-    page.terminal = stdout;
+    page.width = terminal ? page_width() : SIZE_MAX;
+    page.output = stdout;
     stdout = wrapped;
 }
 
 void wrap_terminal_end(void)
 {
-    if (!page.terminal)
+    if (!page.output)
         return;
     FILE *wrapped = stdout;
     fclose(wrapped); /* flushes the rest */
-    stdout = page.terminal;
+    stdout = page.output;
     fwrite(page.line ? page.line : "", 1, page.length, stdout);
     free(page.line);
     page.line = NULL;
     page.length = 0;
-    page.terminal = NULL;
+    page.output = NULL;
 }

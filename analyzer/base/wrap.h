@@ -13,9 +13,10 @@ enum { PAGE_WIDTH = 80 }; /* columns of a report */
 void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* If standard output is a terminal, sentences that are wider than it are broken at blanks until
- * wrap_terminal_end; lines with columns, which are separated by two blanks, are not.  In a pipe or a file no
- * line is broken, so that it can be searched for. */
+/* Until wrap_terminal_end standard output is as page.h says: on a terminal all lines that are wider than it
+ * are broken at blanks.  In a pipe or a file every line stays whole, so that it can be searched for.  Where
+ * ASCII is wanted all that is printed becomes ASCII; where colours are, lines that say what went wrong are
+ * red, and headlines bold. */
 void wrap_terminal_begin(void);
 void wrap_terminal_end(void);
 

@@ -8,10 +8,14 @@
 
 struct options {
     bool json, bytes;
+    struct choice choice;
     struct relabel relabel;
 };
 
+#define SORTS "change|name"
+
 static const struct option_row rows[] = {
+    CHOICE_ROWS(struct options, choice, SORTS),
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-diff(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
@@ -27,7 +31,7 @@ static const struct command_help help = {
 
 int cmd_diff(int argc, char **argv)
 {
-    struct options o = {0};
+    struct options o = {.choice = CHOICE_NONE};
     struct diff d;
     struct json j;
     char **operands, why[512];
@@ -36,9 +40,11 @@ int cmd_diff(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n != 2)
         return complain("diff: give two runs, not %d: vramscope diff A.db B.db", n);
+    if (choice_check(&o.choice, "diff", SORTS))
+        return EXIT_USAGE;
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("diff: %s", why);
-    int status = diff_load(&d, operands[0], operands[1], &o.relabel);
+    int status = diff_load(&d, operands[0], operands[1], &o.relabel, &o.choice);
     json_open(&j, stdout);
     if (!status && o.json) {
         diff_json(&d, &j);

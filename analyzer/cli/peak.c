@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/args.h"
+#include "base/choice.h"
 #include "base/commands.h"
 #include "base/wrap.h"
 #include "show/report/frames.h"
@@ -27,17 +28,19 @@
 struct options {
     bool json, bytes, full;
     const char *by, *at;
-    int64_t top, device;
+    struct choice choice;
     struct relabel relabel;
 };
+
+#define SORTS "bytes|count|name"
+#define ROWS  10 /* of each table, unless --top says otherwise */
 
 static const struct option_row rows[] = {
     {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
      "one of line, layer, role, phase, category, library, stack (default: all of them)"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
-    {"top", 'n', "N", ARG_COUNT, offsetof(struct options, top), "rows shown of each (default 10; 0 = all)"},
-    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
+    CHOICE_ROWS(struct options, choice, SORTS),
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
     {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
@@ -91,6 +94,27 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
     return h->stack ? xformat("stack %" PRId64, h->stack) : holders_nameless(h, p->d->live, p->d->live_count);
 }
 
+/* Greatest first, as they come, or by how many they are, or by name. */
+static void sort_groups(const struct page *p, struct holder *groups, size_t n, enum holder_by by)
+{
+    bool names = choice_sorts(&p->o->choice, "name"), counts = choice_sorts(&p->o->choice, "count");
+    for (size_t i = 1; (names || counts) && i < n; i++) {
+        struct holder group = groups[i];
+        char *name = group_name(p, &group, by);
+        size_t at = i;
+        for (; at > 0; at--) {
+            char *other = group_name(p, &groups[at - 1], by);
+            bool before = counts ? group.count > groups[at - 1].count : strcmp(name, other) < 0;
+            free(other);
+            if (!before)
+                break;
+            groups[at] = groups[at - 1];
+        }
+        groups[at] = group;
+        free(name);
+    }
+}
+
 /* ---- text ---- */
 
 /* Prints the program's own line first, because the frames inside of it are the framework's.  Returns the
@@ -142,8 +166,9 @@ static void print_groups(const struct page *p, enum holder_by by)
     struct table table;
     size_t n;
     struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
-    size_t shown = p->o->top && (size_t)p->o->top < n ? (size_t)p->o->top : n;
+    size_t shown = choice_rows(&p->o->choice, n, ROWS);
     int64_t sum = 0;
+    sort_groups(p, groups, n, by);
     table_init(&table, "<>>>", header);
     for (size_t i = 0; i < shown; i++) {
         char *name = group_name(p, &groups[i], by);
@@ -215,7 +240,7 @@ static void print_layers(const struct page *p)
 {
     static const char *const header[] = {"by layer", "held", "share", ""};
     int64_t peak = p->d->allocated->bytes, rest, told = 0;
-    bool all = p->o->top == 0;
+    bool all = p->o->choice.top == 0;
     struct table table;
     size_t n;
     struct layer_row *tree = layers_tree(p->d->live, p->d->live_count, all ? 0 : peak / LAYER_LEAST,
@@ -310,8 +335,9 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
     size_t n;
     struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
     char *name = xformat("by_%s", questions[by]);
+    sort_groups(p, groups, n, by);
     json_begin(j, name, '[');
-    for (size_t i = 0; i < n && (!p->o->top || i < (size_t)p->o->top); i++) {
+    for (size_t i = 0; i < choice_rows(&p->o->choice, n, ROWS); i++) {
         const struct holder *h = &groups[i];
         json_begin(j, NULL, '{');
         if (by == BY_STACK)
@@ -382,15 +408,15 @@ static int show_devices(const struct report *r, const struct options *o, int onl
 {
     size_t shown = 0;
     for (size_t i = 0; i < r->device_count; i++) {
-        if (o->device != UNKNOWN && r->devices[i].device != o->device)
+        if (o->choice.device != UNKNOWN && r->devices[i].device != o->choice.device)
             continue;
         if (!j && shown)
             putchar('\n');
         shown++;
         show_device(r, &r->devices[i], o, only, j);
     }
-    if (!shown && o->device != UNKNOWN)
-        return complain("%s has nothing on device %" PRId64, r->trace->path, o->device);
+    if (!shown && o->choice.device != UNKNOWN)
+        return complain("%s has nothing on device %" PRId64, r->trace->path, o->choice.device);
     if (!shown && !j)
         puts(trace_no_device(r->trace));
     return EXIT_GOOD;
@@ -494,7 +520,7 @@ static int show_all(char *const *files, size_t n, const struct options *o, int o
     int status = EXIT_GOOD;
     json_open(&j, stdout);
     if (o->json) {
-        json_begin(&j, NULL, '{');
+        json_document(&j);
         json_begin(&j, "files", '[');
     }
     for (size_t i = 0; i < n; i++)
@@ -509,7 +535,7 @@ static int show_all(char *const *files, size_t n, const struct options *o, int o
 
 int cmd_peak(int argc, char **argv)
 {
-    struct options o = {.top = 10, .device = UNKNOWN};
+    struct options o = {.choice = CHOICE_NONE};
     char **operands, why[512];
     size_t count;
     int n = args_parse(&help, argc, argv, &o, &operands);
@@ -520,6 +546,8 @@ int cmd_peak(int argc, char **argv)
     int only = question(o.by);
     if (o.by && only < 0)
         return complain("peak: --by takes line, layer, phase, category, library or stack, not '%s'", o.by);
+    if (choice_check(&o.choice, "peak", SORTS))
+        return EXIT_USAGE;
     if (moment(o.at) < 0)
         return complain("peak: --at takes peak, oom, first-oom or largest-oom, not '%s'", o.at);
     if (relabel_check(&o.relabel, why, sizeof why))

@@ -163,7 +163,7 @@ int cmd_recover(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     json_open(&j, stdout);
     if (o.json) {
-        json_begin(&j, NULL, '{');
+        json_document(&j);
         json_begin(&j, "journals", '[');
     }
     for (int i = 0; i < n; i++)

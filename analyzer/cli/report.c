@@ -14,10 +14,14 @@
 
 struct options {
     bool json, bytes, full;
+    struct choice choice;
     struct relabel relabel;
 };
 
+#define SORTS "time|peak|name"
+
 static const struct option_row rows[] = {
+    CHOICE_ROWS(struct options, choice, SORTS),
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-report(1)"},
     {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
@@ -57,6 +61,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     if (relabel_open(&t, files[i], &o->relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
+    t.only_device = o->choice.device;
     if (t.end != TRACE_END_RUNNING && n == 1) {
         char why[256]; /* ignored: frames without names are shown as module+offset */
         vs_symbols_fill(files[i], why, sizeof why);
@@ -64,7 +69,10 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     int status = EXIT_GOOD;
     if (!j && n > 1 ? report_load_brief(&r, &t) : report_load(&r, &t)) {
         status = complain("%s", t.why);
+    } else if (o->choice.device != UNKNOWN && !r.device_count) {
+        status = complain("%s has nothing on device %lld", t.path, (long long)o->choice.device);
     } else {
+        r.choice = &o->choice;
         *PUSH(ranks->files, ranks->count) = ranks_file_of(&r);
         status = trace_whole(&t) ? EXIT_GOOD : EXIT_INCOMPLETE;
         if (j)
@@ -83,7 +91,7 @@ static int show_json(char *const *files, size_t n, const struct options *o)
     struct json j;
     int status = EXIT_GOOD;
     json_open(&j, stdout);
-    json_begin(&j, NULL, '{');
+    json_document(&j);
     json_begin(&j, "files", '[');
     for (size_t i = 0; i < n; i++)
         status = exit_worse(status, show(files, n, i, o, &ranks, &j));
@@ -110,7 +118,7 @@ static int show_text(char *const *files, size_t n, const struct options *o)
 
 int cmd_report(int argc, char **argv)
 {
-    struct options o = {0};
+    struct options o = {.choice = CHOICE_NONE};
     char **operands, why[512];
     size_t count;
     int n = args_parse(&help, argc, argv, &o, &operands);
@@ -118,6 +126,8 @@ int cmd_report(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("report: which file? vramscope report FILE...");
+    if (choice_check(&o.choice, "report", SORTS))
+        return EXIT_USAGE;
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

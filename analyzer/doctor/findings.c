@@ -47,7 +47,7 @@ void doctor_json(const struct doctor *d, enum verdict worst)
 {
     struct json j;
     json_open(&j, stdout);
-    json_begin(&j, NULL, '{');
+    json_document(&j);
     json_text(&j, "verdict", json_verdicts[worst]);
     json_begin(&j, "findings", '[');
     for (size_t i = 0; i < d->count; i++) {

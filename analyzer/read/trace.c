@@ -243,6 +243,7 @@ int trace_open_process(struct trace *t, const char *path, int64_t process)
 {
     memset(t, 0, sizeof *t);
     t->wanted_process = process;
+    t->only_device = UNKNOWN;
     t->path = xstrdup(path);
     t->label = name_of(t->path);
     if (open_steps(t) == 0)

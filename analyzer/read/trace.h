@@ -234,7 +234,8 @@ struct trace {
     int64_t reports_mismatched;   /* of these */
     struct trace_process process; /* the one that is shown */
     int64_t wanted_process;       /* process.id; 0: the first */
-    int64_t processes;            /* how many the file has */
+    int64_t only_device;          /* that reports are about; UNKNOWN, as trace_open leaves it: all */
+    int64_t processes;            /* that the file has */
     char *process_names;          /* "1 and 2" */
     int64_t before;               /* the shown process's event numbers count from this one (schema.sql) */
     struct trace_device *devices;
@@ -331,6 +332,24 @@ int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 typedef void trace_visit(void *context, const struct trace_point *point);
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
                 struct trace_point *before, trace_visit *visit, void *context);
+
+/* What events did to allocated of a device, in the order of their numbers (changes.c). */
+struct trace_change {
+    int64_t seq, t, size;
+    int64_t mate;      /* seq of the event that this one ends or takes back; 0: none */
+    int64_t allocated; /* of the device, after the event */
+    int op, phase;     /* enum vs_op; index into phase_names */
+};
+typedef bool trace_change_visit(void *context, const struct trace_change *change); /* false: no more */
+int trace_changes(struct trace *t, int64_t device, trace_change_visit *visit, void *context);
+
+/* What the blocks are for that were followed, by the events that made them; the caller frees the array. */
+struct trace_role {
+    int64_t seq;
+    const char *role;
+};
+bool trace_has_roles(struct trace *t);
+int trace_roles(struct trace *t, struct trace_role **out, size_t *n);
 
 /* The frames of stack ID, innermost first; the caller frees them. */
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n);

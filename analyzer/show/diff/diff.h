@@ -14,6 +14,7 @@
 
 struct diff_side {
     const struct relabel *relabel;
+    int64_t device; /* the only one that is compared; UNKNOWN: all */
     struct trace trace;
     struct report report;
     bool open;
@@ -33,12 +34,14 @@ struct diff {
     struct diff_side side[2];
     struct diff_device *devices;
     size_t device_count;
-    char **notes; /* differences between the runs that make figures not, or not quite, comparable */
+    const struct choice *choice;
+    char **notes; /* what to know before any figure: what can't be compared, or not quite */
     size_t note_count;
 };
 
-/* 0, or 2 after printing the reason; diff_free in both cases. */
-int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel);
+/* 0, or 2 with the reason said; diff_free either way. */
+int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel,
+              const struct choice *choice);
 void diff_free(struct diff *d);
 /* Whether both sides have their whole runs. */
 bool diff_is_whole(const struct diff *d);

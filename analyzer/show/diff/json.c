@@ -104,7 +104,7 @@ static void side_json(const struct diff_side *s, const char *name, struct json *
 
 void diff_json(const struct diff *d, struct json *j)
 {
-    json_begin(j, NULL, '{');
+    json_document(j);
     side_json(&d->side[SIDE_A], "a", j);
     side_json(&d->side[SIDE_B], "b", j);
     json_begin(j, "notes", '[');

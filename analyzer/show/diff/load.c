@@ -13,6 +13,7 @@ static int open_shown(struct diff_side *s, const char *path)
     if (relabel_open(&s->trace, path, s->relabel))
         return complain("%s", s->trace.why);
     s->open = true;
+    s->trace.only_device = s->device;
     if (report_load(&s->report, &s->trace) ||
         trace_allocations(&s->trace, &s->allocations, &s->allocation_count))
         return complain("%s", s->trace.why);
@@ -27,6 +28,7 @@ static int add_file(struct diff_side *s, char *const *files, size_t n, size_t i)
     if (relabel_open(&t, files[i], s->relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
+    t.only_device = s->device;
     int status = report_load_brief(&r, &t) ? complain("%s", t.why) : 0;
     if (!status)
         *PUSH(s->files, s->file_count) = ranks_file_of(&r);
@@ -219,9 +221,12 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel)
+int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel,
+              const struct choice *choice)
 {
-    *d = (struct diff){.side = {{.relabel = relabel}, {.relabel = relabel}}};
+    *d = (struct diff){.side = {{.relabel = relabel, .device = choice->device},
+                                {.relabel = relabel, .device = choice->device}},
+                       .choice = choice};
     if (same_file(a, b))
         return complain("diff: %s and %s are the same file: give two runs", a, b);
     if (load_side(&d->side[SIDE_A], a) || load_side(&d->side[SIDE_B], b))

@@ -70,6 +70,7 @@ static void init(struct table *t, const char *what)
 {
     const char *header[] = {what, "A", "B", "B - A", ""};
     table_init(t, "<>>>>", header);
+    t->changes = true;
 }
 
 static void print(struct table *t, const struct page *p)
@@ -92,6 +93,28 @@ static bool reserved_as_allocated(const struct page *p)
     return same;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct compared *)a)->name, ((const struct compared *)b)->name);
+}
+
+/* As --sort says; SORTED: by change already. */
+static void sort_rows(const struct page *p, struct comparison *c, bool sorted)
+{
+    if (choice_sorts(p->d->choice, "name") && c->count)
+        qsort(c->rows, c->count, sizeof *c->rows, by_name);
+    else if (choice_sorts(p->d->choice, "change") && !sorted)
+        compare_sort(c);
+}
+
+/* How many rows --top leaves out. */
+static void more_row(struct table *t, size_t rows)
+{
+    table_cell(t, "%zu more", rows);
+    for (int i = 1; i < t->columns; i++)
+        table_cell(t, "%s", "");
+}
+
 static const char *mark(int64_t value, int64_t top)
 {
     return value != UNKNOWN && value == top ? "▸ " : "";
@@ -104,11 +127,15 @@ static void print_phases(const struct page *p, enum diff_figure figure, const ch
     bool marked = figure == DIFF_ALLOCATED;
     struct table t;
     init(&t, what);
-    for (size_t i = 0; i < c.count; i++) {
+    sort_rows(p, &c, false);
+    size_t shown_rows = choice_rows(p->d->choice, c.count, 0);
+    for (size_t i = 0; i < shown_rows; i++) {
         const int64_t *v = c.rows[i].value;
         table_cell(&t, "%s", c.rows[i].name);
         bytes_cells(&t, v[0], v[1], marked ? mark(v[0], a) : "", marked ? mark(v[1], b) : "", p->exact);
     }
+    if (shown_rows < c.count)
+        more_row(&t, c.count - shown_rows);
     table_rule(&t);
     bytes_row(&t, "whole run", a, b, p->exact);
     print(&t, p);
@@ -140,6 +167,8 @@ static void print_work(const struct page *p)
     struct comparison c[3];
     struct table t;
     table_init(&t, "<>>>>>>>", header);
+    table_drops(&t, "-22---11");
+    t.changes = true;
     for (int i = 0; i < 3; i++)
         c[i] = diff_phases(p->d, p->x, figures[i]);
     for (size_t i = 0; i < c[0].count; i++) { /* all three have the same rows */
@@ -247,6 +276,15 @@ static void held_row(struct table *t, const char *name, int64_t a, int64_t b, bo
     table_cell(t, "%s", units_bytes_change(compare_change(a, b), exact).s);
 }
 
+/* The rows of C from FROM on, added up. */
+static int64_t rest_of(const struct comparison *c, size_t from, int side)
+{
+    int64_t bytes = 0;
+    for (size_t i = from; i < c->count; i++)
+        bytes += amount(c->rows[i].value[side]);
+    return bytes;
+}
+
 static void print_held(const struct page *p)
 {
     static const char *const header[] = {"held at the peak", "A", "B", "B - A"};
@@ -254,8 +292,16 @@ static void print_held(const struct page *p)
     struct comparison c = diff_held(p->x);
     struct table t;
     table_init(&t, "<>>>", header);
-    for (size_t i = 0; i < c.count; i++)
+    t.changes = true;
+    sort_rows(p, &c, true);
+    size_t shown_rows = choice_rows(p->d->choice, c.count, 0);
+    for (size_t i = 0; i < shown_rows; i++)
         held_row(&t, c.rows[i].name, amount(c.rows[i].value[0]), amount(c.rows[i].value[1]), p->exact);
+    if (shown_rows < c.count) {
+        char *more = xformat("%zu more", c.count - shown_rows);
+        held_row(&t, more, rest_of(&c, shown_rows, 0), rest_of(&c, shown_rows, 1), p->exact);
+        free(more);
+    }
     table_rule(&t);
     held_row(&t, "allocated", diff_whole(p->d, p->x, SIDE_A, DIFF_ALLOCATED),
              diff_whole(p->d, p->x, SIDE_B, DIFF_ALLOCATED), p->exact);
@@ -266,22 +312,15 @@ static void print_held(const struct page *p)
     compare_free(&c);
 }
 
-/* The sum of the rows of C from FROM on. */
-static int64_t rest_of(const struct comparison *c, size_t from, int side)
-{
-    int64_t bytes = 0;
-    for (size_t i = from; i < c->count; i++)
-        bytes += amount(c->rows[i].value[side]);
-    return bytes;
-}
-
 static void print_lines(const struct page *p)
 {
     static const char *const header[] = {"by line of the program", "A", "B", "B - A"};
     struct comparison c = diff_lines(p->x);
-    size_t shown_rows = c.count <= LINES + 1 ? c.count : LINES;
+    size_t own = c.count <= LINES + 1 ? 0 : LINES, shown_rows = choice_rows(p->d->choice, c.count, own);
     struct table t;
     table_init(&t, "<>>>", header);
+    t.changes = true;
+    sort_rows(p, &c, true);
     for (size_t i = 0; i < shown_rows; i++) {
         char *name = shown_cut(c.rows[i].name, LINE_ROOM);
         held_row(&t, name, amount(c.rows[i].value[0]), amount(c.rows[i].value[1]), p->exact);

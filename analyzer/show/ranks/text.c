@@ -206,6 +206,7 @@ static void print_ranks(struct page *p)
                      r = ranks_span(job, FIGURE_RESERVED), rest = ranks_span(job, FIGURE_RESIDUAL);
     struct table t;
     table_init(&t, &"><<>><>><<"[!job->ranked], &header[!job->ranked]);
+    table_drops(&t, job->ranked ? "-27-6453-1" : "-7-6453--");
     for (size_t i = 0; i < job->file_count; i++) {
         const struct rank_file *f = job->files[i];
         for (size_t k = 0; k < f->device_count; k++)
@@ -260,6 +261,7 @@ static void print_phases(struct page *p)
     size_t n;
     const char **names = ranks_phases(p->job, &n);
     table_init(&t, p->job->ranked ? "<>>>>>>>>" : "<>>>>>>>", p->job->ranked ? ranked : unranked);
+    table_drops(&t, p->job->ranked ? "-243--511" : "-243-511");
     for (size_t i = 0; i < n; i++)
         phase_row(p, &t, names[i]);
     if (n) {

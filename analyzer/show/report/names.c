@@ -41,6 +41,7 @@ void report_names_text(const struct device_report *d, FILE *out, bool exact)
     if (!d->name_count)
         return;
     table_init(&table, "<>>>>", header);
+    table_drops(&table, "-12-3");
     for (size_t i = 0; i < d->name_count && i < REPORT_NAMES; i++)
         name_row(&table, &d->names[i], exact);
     fputc('\n', out);

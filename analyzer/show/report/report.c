@@ -161,7 +161,7 @@ static bool has_device(const struct report *r, int64_t id)
 
 static int add_device(struct report *r, int64_t id)
 {
-    if (id < 0 || has_device(r, id))
+    if (id < 0 || has_device(r, id) || (r->trace->only_device != UNKNOWN && r->trace->only_device != id))
         return 0;
     return load_device(r, id, PUSH(r->devices, r->device_count));
 }

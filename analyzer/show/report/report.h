@@ -11,6 +11,7 @@
 #include "analysis/holders.h"
 #include "analysis/residual.h"
 #include "analysis/savings.h"
+#include "base/choice.h"
 #include "base/json.h"
 #include "oom.h"
 #include "read/trace.h"
@@ -51,6 +52,7 @@ struct report {
     int64_t lost_events;
     bool brief;
     struct oom_report oom;
+    const struct choice *choice; /* of rows; NULL: none was made */
 };
 
 /* 0, or -1 with the reason in t->why. */

@@ -119,27 +119,67 @@ static void bound_cell(struct table *table, const struct trace_peak *p, bool exa
     table_cell(table, "%s%s", p && p->at_most && !p->at_least ? "≤ " : "", B(trace_peak_bytes(p)));
 }
 
+/* The phases of a device in the order that was asked for; the caller frees them. */
+static const struct trace_phase **order_phases(const struct report *r, int64_t device, size_t *n)
+{
+    const struct trace_phase **order = NULL;
+    const struct choice *c = r->choice;
+    *n = 0;
+    for (size_t i = 0; i < r->trace->phase_count; i++) {
+        const struct trace_phase *p = &r->trace->phases[i];
+        size_t at = *n;
+        if (p->device != device)
+            continue;
+        *PUSH(order, *n) = p;
+        for (; at > 0; at--) {
+            const struct trace_phase *q = order[at - 1];
+            bool before = choice_sorts(c, "peak")   ? p->allocated > q->allocated
+                          : choice_sorts(c, "time") ? p->ns > q->ns
+                          : choice_sorts(c, "name")
+                              ? strcmp(p->name ? p->name : "", q->name ? q->name : "") < 0
+                              : false;
+            if (!before)
+                break;
+            order[at] = q;
+        }
+        order[at] = p;
+    }
+    return order;
+}
+
+static void phase_row(struct table *table, const struct trace_phase *p, const struct device_report *d,
+                      bool exact)
+{
+    bool top = d->allocated && p->allocated == d->allocated->bytes;
+    table_cell(table, "%s", p->name ? p->name : "unknown");
+    if (p->ranges > 0)
+        table_cell(table, "%lld", (long long)p->ranges);
+    else
+        table_cell(table, "-");
+    table_cell(table, "%s", p->ns == UNKNOWN ? "-" : units_time(p->ns).s);
+    table_cell(table, "%s%s", top ? "▸ " : "", B(p->allocated));
+    table_cell(table, "%s", B(p->reserved));
+    table_cell(table, "%s", B(p->end_allocated));
+}
+
 static void print_phases(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     static const char *const header[] = {"phase",          "ranges",        "time",
                                          "peak allocated", "peak reserved", "allocated at end"};
     struct table table;
+    size_t n;
+    const struct trace_phase **phases = order_phases(r, d->device, &n);
+    size_t shown_rows = choice_rows(r->choice, n, 0);
     table_init(&table, "<>>>>>", header);
-    for (size_t i = 0; i < r->trace->phase_count; i++) {
-        const struct trace_phase *p = &r->trace->phases[i];
-        if (p->device != d->device)
-            continue;
-        bool top = d->allocated && p->allocated == d->allocated->bytes;
-        table_cell(&table, "%s", p->name ? p->name : "unknown");
-        if (p->ranges > 0)
-            table_cell(&table, "%lld", (long long)p->ranges);
-        else
-            table_cell(&table, "-");
-        table_cell(&table, "%s", p->ns == UNKNOWN ? "-" : units_time(p->ns).s);
-        table_cell(&table, "%s%s", top ? "▸ " : "", B(p->allocated));
-        table_cell(&table, "%s", B(p->reserved));
-        table_cell(&table, "%s", B(p->end_allocated));
+    table_drops(&table, "-12-43");
+    for (size_t i = 0; i < shown_rows; i++)
+        phase_row(&table, phases[i], d, exact);
+    if (shown_rows < n) {
+        table_cell(&table, "%zu more", n - shown_rows);
+        for (int i = 1; i < table.columns; i++)
+            table_cell(&table, "%s", "");
     }
+    free(phases);
     table_rule(&table);
     table_cell(&table, "whole run");
     table_cell(&table, "%s", "");

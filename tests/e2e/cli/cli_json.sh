@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every field that --json writes stands in the manual page's section JSON, and every field named there is written.
+# Every field that --json writes stands in the manual page's section JSON, and every field named there is written; paths and types are those of
+# docs/json.md, and each document says its version first.  UPDATE=1 writes the lists of docs/json.md anew: read the difference before committing it.
 set -u
 BUILD=${BUILD:?the build directory}
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -51,6 +52,7 @@ for command in ("report", "peak", "diff", "doctor", "recover"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
+    keys -= {"json_version"}    # of all commands: docs/json.md
     # these pages say that a file is described as report does
     allowed = names | (report_file if command in ("peak", "diff") else set())
     for what, fields in (("lacks", keys - allowed), ("names, but no output has", names - keys)):
@@ -59,4 +61,15 @@ for command in ("report", "peak", "diff", "doctor", "recover"):
             bad = 1
 sys.exit(bad)
 PY
+for command in report peak diff doctor recover; do
+    head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
+done
+# runs beside the ones above, for the sake of what only they have
+make_db thinned.db --kind thinned && "$V" report --json thinned.db >thinned.json || exit 1
+make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
+"$V" report --json job0.db job1.db >ranks.json || exit 1
+"$V" peak --json --at=oom oom.db >oom.json || exit 1
+"$V" diff --json train.db leak.db >runs.json || exit 1
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json diff=diff.json diff=runs.json recover=recover.json)
+"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

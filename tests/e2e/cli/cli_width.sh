@@ -1,5 +1,6 @@
 #!/bin/bash
-# On a terminal no sentence of report, peak and diff is wider than it; in a pipe every line stays whole; both say the same words.
+# On a terminal no line of report, peak and diff is wider than it; in a pipe tables are as wide as COLUMNS says, else 80, and sentences stay whole; both
+# say the same words.  Colours are for terminals, C locales get ASCII.
 set -u
 BUILD=${BUILD:?the build directory}
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -17,6 +18,7 @@ make_db leak.db --leak 3 --steps 12
 python3 - "$V" <<'PY' || exit 1
 import fcntl
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -24,7 +26,10 @@ import termios
 import threading
 
 
-def on_terminal(columns, *command):
+plain = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG")}
+
+
+def on_terminal(columns, *command, **variables):
     """What COMMAND prints on a terminal of so many columns."""
     leader, follower = os.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
@@ -42,34 +47,52 @@ def on_terminal(columns, *command):
 
     reader = threading.Thread(target=read)
     reader.start()
-    subprocess.run(command, stdout=follower, stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(command, stdout=follower, stderr=subprocess.DEVNULL, check=False, env=dict(plain, **variables))
     os.close(follower)
     reader.join()
     os.close(leader)
     return b"".join(got).decode().replace("\r\n", "\n")
 
 
-def piped(*command):
-    return subprocess.run(command, capture_output=True, check=False).stdout.decode()
+def piped(*command, **variables):
+    return subprocess.run(command, capture_output=True, check=False, env=dict(plain, **variables)).stdout.decode()
 
 
 V = sys.argv[1]
 commands = [(c, f) for c in ("report", "peak") for f in ("train.db", "oom.db", "killed.db", "thinned.db", "leak.db")]
 commands = [(V,) + c for c in commands] + [(V, "peak", "--at=oom", "oom.db"), (V, "diff", "train.db", "leak.db")]
 for command in commands:
-    whole = piped(*command)
     for columns in (80, 60, 200):
+        whole = piped(*command, COLUMNS=str(columns))
         wrapped = on_terminal(columns, *command)
         assert wrapped.split() == whole.split(), (command, columns)
         for line in wrapped.splitlines():
-            table = "  " in line.lstrip(" ")
             one_word = " " not in line.strip()
-            assert len(line) <= max(columns, 80) or table or one_word, (command, columns, len(line), line)
-            assert len(line) <= columns or table or one_word or columns < 80, (command, columns, len(line), line)
-    assert on_terminal(300, *command) == whole, command
-page = on_terminal(80, V, "report", "train.db")
-assert all(len(line) <= 80 for line in page.splitlines()), max(page.splitlines(), key=len)
+            assert len(line) <= columns or one_word, (command, columns, len(line), line)
+    assert on_terminal(300, *command) == piped(*command, COLUMNS="300"), command
+    assert piped(*command) == piped(*command, COLUMNS="80"), command
+    for line in piped(*command).splitlines():
+        assert len(line) <= 80 or "  " not in line.lstrip(" "), (command, line)
 assert any(len(line) > 100 for line in piped(V, "report", "oom.db").splitlines()), "nothing was to be wrapped: the test tests nothing"
+
+# colours: on a terminal that has them, and nowhere else
+colored = on_terminal(100, V, "diff", "train.db", "leak.db", TERM="xterm")
+assert "\033[31m+" in colored and "\033[1mdevice 0" in colored, colored
+assert "\033[31mLOST: " in on_terminal(100, V, "report", "killed.db", TERM="xterm")
+for variables in ({"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}, {}):
+    assert "\033" not in on_terminal(100, V, "diff", "train.db", "leak.db", **variables), variables
+assert "\033" not in piped(V, "diff", "train.db", "leak.db", TERM="xterm")
+sequence = re.compile("\033\\[[0-9;]*m")
+assert sequence.sub("", colored) == on_terminal(100, V, "diff", "train.db", "leak.db"), "colours move nothing"
+
+# ASCII, of the same width
+for command in commands + [(V, "plot", "train.db")]:
+    ascii_page = piped(*command, LC_ALL="C")
+    assert ascii_page.isascii(), (command, [line for line in ascii_page.splitlines() if not line.isascii()])
+    assert len(ascii_page.splitlines()) == len(piped(*command).splitlines()), command
+assert not piped(V, "report", "train.db", LANG="C.UTF-8").isascii()
+assert not piped(V, "report", "train.db").isascii()
+assert on_terminal(90, V, "plot", "train.db", TERM="dumb").isascii()
 assert on_terminal(80, V, "report", "--json", "train.db") == piped(V, "report", "--json", "train.db"), "JSON is for programs"
 PY
-echo "sentences fit the terminal, and are whole in a pipe"
+echo "pages fit the terminal, and sentences are whole in a pipe"

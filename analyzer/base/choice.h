@@ -1,0 +1,40 @@
+/*
+ * choice.h - which devices and which rows of its tables a command shows: --device, --top and --sort.
+ */
+#ifndef VS_BASE_CHOICE_H
+#define VS_BASE_CHOICE_H
+
+#include "args.h"
+
+struct choice {
+    int64_t device;   /* UNKNOWN: all */
+    int64_t top;      /* rows of a table; 0: all; UNKNOWN: as many as the command shows by itself */
+    const char *sort; /* one of the command's words; NULL: its own order */
+};
+
+#define CHOICE_NONE                                                                                          \
+    {                                                                                                        \
+        .device = UNKNOWN, .top = UNKNOWN                                                                    \
+    }
+
+/* Rows of a command's table of options, FIELD a struct choice in TYPE; SORTS "peak|time|name". */
+#define CHOICE_ROWS(TYPE, FIELD, SORTS)                                                                      \
+    {"device", 'd', "N", ARG_COUNT, offsetof(TYPE, FIELD.device), "only this device"},                       \
+        {"top", 'n', "N", ARG_COUNT, offsetof(TYPE, FIELD.top), "rows shown of each table; 0 = all"},        \
+    {                                                                                                        \
+        "sort", 0, SORTS, ARG_TEXT, offsetof(TYPE, FIELD.sort), "order of the rows"                          \
+    }
+
+/* How many of N rows are shown, OWN by the command itself (0: all). */
+static inline size_t choice_rows(const struct choice *c, size_t n, size_t own)
+{
+    size_t most = !c || c->top == UNKNOWN ? own : (size_t)c->top;
+    return most && most < n ? most : n;
+}
+
+/* Whether C sorts by WORD. */
+bool choice_sorts(const struct choice *c, const char *word);
+/* 0, or 2, said, where C sorts by none of SORTS. */
+int choice_check(const struct choice *c, const char *command, const char *sorts);
+
+#endif

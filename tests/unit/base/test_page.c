@@ -1,0 +1,152 @@
+/* test_page.c - what is printed fits the page: its width, its characters, and tables that lose detail in
+ * their order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/choice.h"
+#include "base/page.h"
+#include "base/table.h"
+#include "base/units.h"
+
+static void times_as_printed_are_times_as_accepted(void **state)
+{
+    static const int64_t times[] = {1500,        12300000,     801000000,     1500000000,
+                                    99400000000, 125000000000, 7380000000000, 15360000000000};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        int64_t read = -1;
+        assert_true(units_read_time(units_time(times[i]).s, &read));
+        assert_int_equal(read, times[i]);
+    }
+    int64_t ns = 0;
+    assert_true(units_read_time("4h16min", &ns) && ns == 15360000000000);
+    assert_true(units_read_time("1 min 2.5 s", &ns) && ns == 62500000000);
+    assert_false(units_read_time("16 min 4 h", &ns));
+    assert_false(units_read_time("4 h 16", &ns));
+    assert_false(units_read_time("4 h h", &ns));
+    assert_false(units_read_time("2 minutes", &ns));
+}
+
+static void columns_says_how_wide_the_page_is(void **state)
+{
+    setenv("COLUMNS", "123", 1);
+    assert_int_equal(page_width(), 123);
+    setenv("COLUMNS", "3", 1);
+    assert_int_equal(page_width(), 20);
+    setenv("COLUMNS", "wide", 1);
+    assert_true(page_width() > 0);
+    unsetenv("COLUMNS");
+}
+
+static void the_first_locale_that_is_set_says_whether_ascii_is_wanted(void **state)
+{
+    static const struct {
+        const char *all, *ctype, *lang;
+        bool ascii;
+    } cases[] = {{NULL, NULL, NULL, false},         {"C", NULL, "en_US.UTF-8", true},
+                 {"", NULL, "C.UTF-8", false},      {NULL, "POSIX", "C.UTF-8", true},
+                 {NULL, NULL, "de_DE.utf8", false}, {NULL, NULL, "en_US.ISO-8859-1", true}};
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *values[] = {cases[i].all, cases[i].ctype, cases[i].lang};
+        for (int k = 0; k < 3; k++)
+            values[k] ? setenv(names[k], values[k], 1) : unsetenv(names[k]);
+        assert_int_equal(page_ascii(), cases[i].ascii);
+    }
+    setenv("LC_ALL", "C.UTF-8", 1);
+    char *text = page_in_ascii("▸ ≤ 1 ─│ 前");
+    assert_string_equal(text, "> <= 1 -| \\u524d");
+    free(text);
+}
+
+static void wide_characters_take_two_columns_and_colours_none(void **state)
+{
+    assert_int_equal(text_width("abc"), 3);
+    assert_int_equal(text_width("前向"), 4);
+    assert_int_equal(text_width("e\xcc\x81"), 1);
+    assert_int_equal(text_width("\033[38;2;1;2;3mx\033[0m"), 1);
+}
+
+static char *printed(const struct table *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    table_print(t, out, 2);
+    fclose(out);
+    return text;
+}
+
+static void fill(struct table *t)
+{
+    static const char *const header[] = {"line", "ranges", "time", "peak"};
+    table_init(t, "<>>>", header);
+    table_drops(t, "-12-");
+    table_cell(t, "/home/ada/some/where/far/away/model.py:41 Model.forward");
+    table_cell(t, "1234567");
+    table_cell(t, "12 min 03 s");
+    table_cell(t, "12.34 GiB");
+}
+
+static void a_table_loses_detail_in_the_order_that_is_stated(void **state)
+{
+    static const struct {
+        const char *columns;
+        bool whole, ranges, time;
+    } cases[] = {{"120", true, true, true},
+                 {"80", false, true, true},
+                 {"56", false, false, true},
+                 {"44", false, false, false}};
+    struct table t;
+    fill(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("COLUMNS", cases[i].columns, 1);
+        char *text = printed(&t);
+        assert_int_equal(strstr(text, "/home/ada/some/where/far/away/model.py:41 Model.forward") != NULL,
+                         cases[i].whole);
+        assert_int_equal(strstr(text, "1234567") != NULL, cases[i].ranges);
+        assert_int_equal(strstr(text, "12 min 03 s") != NULL, cases[i].time);
+        assert_int_equal(strstr(text, "no room for: ranges") != NULL, !cases[i].ranges);
+        assert_non_null(strstr(text, "12.34 GiB"));
+        assert_non_null(strstr(text, "Model.forward"));
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+            if (!strstr(line, "no room"))
+                assert_true((long)text_width(line) <= atol(cases[i].columns));
+        free(text);
+    }
+    unsetenv("COLUMNS");
+    table_free(&t);
+}
+
+static void an_order_that_there_is_not_is_refused(void **state)
+{
+    struct choice c = CHOICE_NONE;
+    assert_int_equal(choice_check(&c, "x", "time|peak"), 0);
+    c.sort = "peak";
+    assert_int_equal(choice_check(&c, "x", "time|peak"), 0);
+    c.sort = "pea";
+    assert_int_equal(choice_check(&c, "x", "time|peak"), 2);
+    assert_int_equal(choice_rows(&c, 5, 3), 3);
+    c.top = 0;
+    assert_int_equal(choice_rows(&c, 5, 3), 5);
+    c.top = 2;
+    assert_int_equal(choice_rows(&c, 5, 3), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_as_printed_are_times_as_accepted),
+        cmocka_unit_test(columns_says_how_wide_the_page_is),
+        cmocka_unit_test(the_first_locale_that_is_set_says_whether_ascii_is_wanted),
+        cmocka_unit_test(wide_characters_take_two_columns_and_colours_none),
+        cmocka_unit_test(a_table_loses_detail_in_the_order_that_is_stated),
+        cmocka_unit_test(an_order_that_there_is_not_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
