@@ -1,38 +1,39 @@
 /*
  * plot.c - `vramscope plot`: the curves as a picture, through gnuplot, or in text.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/args.h"
 #include "base/commands.h"
-#include "read/guard.h"
-#include "plot/picture.h"
+#include "base/page.h"
+#include "plot/glyphs.h"
+#include "plot/output.h"
 #include "plot/overlay_runs.h"
+#include "plot/window.h"
 #include "analysis/relabel.h"
 #include "base/shown.h"
 
 struct options {
-    const char *output, *title, *labels;
-    bool overlay;
+    const char *output, *format, *title, *labels, *by, *shares;
+    bool overlay, whole;
     int64_t from, to, device, size[2], steps[2];
     struct relabel relabel;
 };
 
 static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "OUT.png, .svg, .pdf, .gp (script with its data) or .txt; without it in text"},
+     "OUT.png, .svg, .pdf, .gp (script with its data) or .txt; - is standard output; without it in text"},
+    {"format", 0, "png|svg|pdf|gp|txt", ARG_TEXT, offsetof(struct options, format),
+     "instead of what the file's name says"},
     {"from", 0, "TIME", ARG_TIME, offsetof(struct options, from),
-     "begin there: 1.5s, 20ms, 2min ... since the run's start"},
+     "begin there: 1.5s, 20ms, '4 h 16 min' ... since the run's start"},
     {"to", 0, "TIME", ARG_TIME, offsetof(struct options, to), "end there"},
     {"step", 0, "N[-M]", ARG_SPAN, offsetof(struct options, steps), "only this training step, or these"},
+    {"whole", 0, NULL, ARG_FLAG, offsetof(struct options, whole),
+     "the whole run, also where it has so many steps that the peak's is shown"},
+    {"by", 0, "role|phase|none", ARG_TEXT, offsetof(struct options, by),
+     "divide allocated by what it was for, or by the phase that allocated it (default: role where known)"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     {"size", 0, "WxH", ARG_SIZE, offsetof(struct options, size),
      "pixels of the picture, characters of the text"},
@@ -40,6 +41,8 @@ static const struct option_row rows[] = {
      "lay the runs over each other: a curve for each, aligned at their starts (or at --step)"},
     {"labels", 0, "A,B", ARG_TEXT, offsetof(struct options, labels),
      "what the runs are called with --overlay, instead of their files' names"},
+    {"normalize", 0, "time|memory|both", ARG_TEXT, offsetof(struct options, shares),
+     "with --overlay: axes are parts of each run's length, of its own peak"},
     RELABEL_ROWS(struct options, relabel),
     {"title", 0, "TEXT", ARG_TEXT, offsetof(struct options, title), "instead of the command that was run"},
     {0}};
@@ -52,20 +55,6 @@ static const struct command_help help = {"plot", "[options] FILE...|DIR",
                                          "Exit status 3: drawn, but events are missing, or the end of a run "
                                          "is not known to be there; the title says so.",
                                          rows, false};
-
-enum format { FORMAT_TEXT, FORMAT_GP, FORMAT_PNG, FORMAT_SVG, FORMAT_PDF, FORMAT_BAD };
-
-static enum format format_of(const char *path)
-{
-    static const char *const names[] = {"txt", "gp", "png", "svg", "pdf"};
-    const char *dot = path ? strrchr(path, '.') : NULL;
-    if (!path)
-        return FORMAT_TEXT;
-    for (int i = 0; dot && i < 5; i++)
-        if (!strcmp(dot + 1, names[i]))
-            return (enum format)i;
-    return FORMAT_BAD;
-}
 
 /* ---- gathering ---- */
 
@@ -85,45 +74,14 @@ static int add_devices(struct picture *p, struct trace *t, const struct options 
     return 0;
 }
 
-/* The time from the first to the last moment that any process spent in these steps. */
-static int set_steps(struct picture *p, struct trace *traces, size_t n, const int64_t *steps)
-{
-    p->from = INT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        int64_t from, to;
-        if (!trace_step_span(&traces[i], steps[0], steps[1], &from, &to))
-            return overlay_no_step(&traces[i], steps);
-        p->from = from < p->from ? from : p->from;
-        p->to = to > p->to ? to : p->to;
-    }
-    return 0;
-}
-
-static int set_window(struct picture *p, struct trace *traces, size_t n, const struct options *o)
-{
-    int64_t last = 0;
-    if (o->steps[0])
-        return set_steps(p, traces, n, o->steps);
-    for (size_t i = 0; i < n; i++)
-        last = traces[i].t_last > last ? traces[i].t_last : last;
-    p->from = o->from;
-    p->to = o->to == UNKNOWN ? last : o->to;
-    if (p->from >= p->to && last > 0)
-        return complain("plot: nothing lies between --from and --to: the run lasted %.9g s",
-                        (double)last / 1e9);
-    return 0;
-}
-
-static char *default_title(const struct trace *traces, size_t n, const int64_t *steps)
+static char *default_title(const struct trace *traces, size_t n, const struct plot_window *w)
 {
     char *command =
         traces[0].process.command ? title_of_command(traces[0].process.command) : xstrdup(traces[0].path);
     char *title = n > 1 ? xformat("%s (%zu processes)", command, n) : xstrdup(command);
     free(command);
-    if (steps[0]) {
-        char *whole = steps[0] == steps[1] ? xformat("%s, step %lld", title, (long long)steps[0])
-                                           : xformat("%s, steps %lld to %lld", title, (long long)steps[0],
-                                                     (long long)steps[1]);
+    if (*w->name) {
+        char *whole = xformat("%s, %s", title, w->name);
         free(title);
         title = whole;
     }
@@ -132,12 +90,42 @@ static char *default_title(const struct trace *traces, size_t n, const int64_t *
     return brief;
 }
 
+/* Allocated is divided by role where anybody knows roles, unless --by says otherwise. */
+static int choose_by(struct picture *p, struct trace *traces, size_t n, const char *by)
+{
+    bool roles = false;
+    for (size_t i = 0; i < n; i++) {
+        const char *why = by && strcmp(by, "none") != 0 ? composition_none(&traces[i]) : NULL;
+        if (why)
+            return complain("plot: --by: %s can't be divided: %s", traces[i].path, why);
+        roles = roles || trace_has_roles(&traces[i]);
+    }
+    if (by && strcmp(by, "role") != 0 && strcmp(by, "phase") != 0 && strcmp(by, "none") != 0)
+        return complain("plot: --by takes role, phase or none, not '%s'", by);
+    if (by && !strcmp(by, "role") && !roles)
+        return complain("plot: --by=role: no block of %s has a role: record with VRAMSCOPE_ACCESS=on",
+                        traces[0].path);
+    p->by = by && !strcmp(by, "phase")              ? COMPOSITION_PHASE
+            : (!by && !roles) || (by && *by == 'n') ? COMPOSITION_NONE
+                                                    : COMPOSITION_ROLE;
+    return 0;
+}
+
 static int gather(struct picture *p, struct trace *traces, size_t n, const struct options *o, size_t columns)
 {
-    int status = set_window(p, traces, n, o);
-    p->title = o->title ? xstrdup(o->title) : default_title(traces, n, o->steps);
+    struct plot_window w;
+    const struct window_options asked = {o->from, o->to, o->steps, o->device, o->whole};
+    int status = plot_window(&w, traces, n, &asked);
+    if (!status)
+        status = choose_by(p, traces, n, o->by);
+    p->from = w.from;
+    p->to = w.to;
+    if (!status && !o->title)
+        p->title = default_title(traces, n, &w);
     for (size_t i = 0; !status && i < n; i++)
         status = add_devices(p, &traces[i], o, columns, n > 1);
+    if (!status && w.of && picture_add_whole(p, w.of, w.device, w.last, columns))
+        status = complain("%s", w.of->why);
     if (!status && !p->panel_count)
         status = o->device == UNKNOWN
                      ? complain("%s: %s: nothing to plot", traces[0].path, trace_no_device(&traces[0]))
@@ -148,140 +136,19 @@ static int gather(struct picture *p, struct trace *traces, size_t n, const struc
 
 /* ---- drawing ---- */
 
-static char *terminal_of(enum format format, const int64_t *size)
-{
-    long long w = size[0], h = size[1];
-    switch (format) {
-    case FORMAT_SVG:
-        return xformat(
-            "svg size %lld,%lld noenhanced font \"DejaVu Sans,Liberation Sans,sans-serif,12\" fontscale 1.33 "
-            "background \"#ffffff\"",
-            w, h);
-    case FORMAT_PDF: /* inches; 100 pixels to one */
-        return xformat("pdfcairo size %.2f,%.2f noenhanced font \"DejaVu Sans,12\" fontscale 0.72 background "
-                       "\"#ffffff\"",
-                       (double)w / 100, (double)h / 100);
-    default:
-        return xformat("pngcairo size %lld,%lld noenhanced font \"DejaVu Sans,12\" background "
-                       "\"#ffffff\"",
-                       w, h);
-    }
-}
-
-static char *with_extension(const char *path, const char *extension)
-{
-    const char *dot = strrchr(path, '.');
-    return xformat("%.*s%s", (int)(dot - path), path, extension);
-}
-
-static int write_script(const struct picture *p, const char *path, enum format format, const char *picture)
-{
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return complain("plot: %s can't be written: %s", path, strerror(errno));
-    char *terminal = terminal_of(format, p->size);
-    gnuplot_write(p, out, terminal, picture);
-    free(terminal);
-    bool good = !ferror(out);
-    if (fclose(out) || !good) {
-        unlink(path);
-        return complain("plot: %s can't be written: is the disk full?", path);
-    }
-    return 0;
-}
-
-static int gnuplot_failed(int status)
-{
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return complain(
-            "plot: gnuplot is not installed: install it (Debian: apt-get install gnuplot-nox), or "
-            "use -o FILE.gp or -o FILE.txt, which need none");
-    return complain("plot: gnuplot failed: what it said stands above");
-}
-
-static int run_gnuplot(const char *script)
-{
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        guard_memory_end();
-        unsetenv("LD_PRELOAD"); /* gnuplot need not be recorded */
-        unsetenv("GNUTERM");
-        execlp("gnuplot", "gnuplot", "-d", script, (char *)NULL);
-        _exit(127);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) < 0)
-        return complain("plot: gnuplot can't be started: %s", strerror(errno));
-    return status ? gnuplot_failed(status) : 0;
-}
-
-/* gnuplot draws into a temporary file, which is then renamed, because a name that begins with '-' or has a
- * quote would mean something to gnuplot. */
-static int draw_picture(const struct picture *p, const char *path, enum format format)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *script = xformat("%s/vramscope-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    char *drawn = xformat("%s.part", path);
-    int fd = mkostemp(script, O_CLOEXEC);
-    if (fd < 0) {
-        int status = complain("plot: %s can't be written: %s; TMPDIR may name another directory", script,
-                              strerror(errno));
-        free(script);
-        free(drawn);
-        return status;
-    }
-    close(fd);
-    FILE *probe = fopen(drawn, "w");
-    int status = probe ? 0 : complain("plot: %s can't be written: %s", path, strerror(errno));
-    if (probe)
-        fclose(probe);
-    if (!status)
-        status = write_script(p, script, format, drawn);
-    if (!status)
-        status = run_gnuplot(script);
-    struct stat st;
-    if (!status && (stat(drawn, &st) || st.st_size == 0 || rename(drawn, path)))
-        status = complain("plot: %s can't be written: is the disk full?", path);
-    if (status)
-        unlink(drawn);
-    unlink(script);
-    free(script);
-    free(drawn);
-    return status;
-}
-
-static int draw_text(const struct picture *p, const char *path, const int64_t *size)
-{
-    FILE *out = path ? fopen(path, "w") : stdout;
-    const char *no_color = getenv("NO_COLOR");
-    bool color = !path && isatty(STDOUT_FILENO) && !(no_color && *no_color);
-    if (!out)
-        return complain("plot: %s can't be written: %s", path, strerror(errno));
-    text_draw(p, out, size[1] ? (size_t)size[1] : 14, color);
-    bool good = !ferror(out);
-    if (path && (fclose(out) || !good))
-        return complain("plot: %s can't be written: is the disk full?", path);
-    return 0;
-}
-
-static size_t terminal_width(void)
-{
-    struct winsize w;
-    const char *columns = getenv("COLUMNS");
-    long n = columns ? strtol(columns, NULL, 10) : 0;
-    if (n <= 0 && isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w))
-        n = w.ws_col;
-    return n < 30 || n > 1000 ? 100 : (size_t)n;
-}
-
 /* Columns of the picture, and its size where none was given. */
-static size_t choose_size(enum format format, const struct options *o, int64_t *size, size_t panels)
+static size_t choose_size(enum picture_format format, const struct options *o, int64_t *size, size_t panels)
 {
-    if (format == FORMAT_TEXT)
-        return (o->size[0] > 12 ? (size_t)o->size[0] : terminal_width()) - 11;
+    if (format == FORMAT_TEXT) {
+        size[1] = o->size[1];
+        return (o->size[0] > 12 ? (size_t)o->size[0] : page_width() > 30 ? page_width() : 30) - 11;
+    }
+    size_t across = o->overlay ? 1 : picture_across(panels), below = (panels + across - 1) / across;
+    size_t high = below <= 16 ? 330 * below : 180 * below > 330 * 16 ? 180 * below : 330 * 16;
     size[0] = o->size[0] ? o->size[0] : 1600;
-    size[1] = o->size[1] ? o->size[1] : panels > 1 ? (int64_t)(140 + 330 * (panels < 16 ? panels : 16)) : 640;
-    return (size_t)size[0] > 4000 ? 4000 : (size_t)size[0];
+    size[1] = o->size[1] ? o->size[1] : below > 1 ? (int64_t)(140 + high) : 640;
+    size_t columns = (size_t)size[0] / across;
+    return columns > 4000 ? 4000 : columns;
 }
 
 static size_t count_panels(const struct trace *traces, size_t n)
@@ -297,10 +164,10 @@ static size_t count_panels(const struct trace *traces, size_t n)
 static int gather_overlay(struct picture *p, struct trace *traces, size_t n, const struct options *o,
                           size_t columns)
 {
-    struct overlay_options overlay = {o->labels, o->from, o->to, o->steps, o->device};
+    struct overlay_options overlay = {o->labels, o->from, o->to, o->steps, o->device, o->shares};
     int status = overlay_gather(p, traces, n, &overlay, columns);
-    if (!status)
-        p->title = o->title ? xstrdup(o->title) : overlay_default_title(p, traces);
+    if (!status && !o->title)
+        p->title = overlay_default_title(p, traces);
     return status;
 }
 
@@ -324,22 +191,27 @@ static int tell_incomplete(struct picture *p, const struct trace *traces, size_t
     return EXIT_INCOMPLETE;
 }
 
+/* The title as the picture's fonts can show it. */
+static void fit_title(struct picture *p)
+{
+    char *title = xstrdup(glyphs_shown(shown(p->title), p->any_text));
+    free(p->title);
+    p->title = title;
+}
+
 static int plot(struct trace *traces, size_t n, const struct options *o)
 {
-    struct picture p = {0};
-    enum format format = format_of(o->output);
+    enum picture_format format = output_format(o->output, o->format);
+    struct picture p = {.any_text = format == FORMAT_TEXT || format == FORMAT_SVG,
+                        .title = o->title ? xstrdup(o->title) : NULL};
     size_t columns =
         choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, o->overlay ? 1 : n) : 1);
     int status = o->overlay ? gather_overlay(&p, traces, n, o, columns) : gather(&p, traces, n, o, columns);
     int whole = status ? status : tell_incomplete(&p, traces, n);
-    if (!status && format == FORMAT_TEXT)
-        status = draw_text(&p, o->output, o->size);
-    else if (!status && format == FORMAT_GP) {
-        char *picture = with_extension(o->output, ".png");
-        status = write_script(&p, o->output, FORMAT_PNG, picture);
-        free(picture);
-    } else if (!status)
-        status = draw_picture(&p, o->output, format);
+    if (!status) {
+        fit_title(&p);
+        status = output_draw(&p, o->output, format);
+    }
     picture_free(&p);
     return exit_worse(status, whole);
 }
@@ -376,9 +248,18 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: --labels names the runs of --overlay");
     if (o.steps[0] && (o.from || o.to != UNKNOWN))
         return complain("plot: --step and --from or --to exclude each other");
-    if (format_of(o.output) == FORMAT_BAD)
+    if (o.whole && (o.steps[0] || o.from || o.to != UNKNOWN))
+        return complain("plot: --whole excludes --step, --from and --to");
+    if (o.shares && !o.overlay)
+        return complain("plot: --normalize is for the runs of --overlay");
+    if (o.by && o.overlay)
+        return complain("plot: --by and --overlay exclude each other");
+    enum picture_format format = output_format(o.output, o.format);
+    if (format == FORMAT_BAD && o.format)
+        return complain("plot: --format takes png, svg, pdf, gp or txt, not '%s'", o.format);
+    if (format == FORMAT_BAD)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
-    if (o.size[0] && format_of(o.output) != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))
+    if (o.size[0] && format != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))
         return complain("plot: --size: a picture needs at least 480x320");
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);

@@ -1,5 +1,5 @@
 /*
- * label.c - see label.h: tries the places around the peak and takes the cheapest.
+ * label.c - see label.h: tries the places around the mark and takes the cheapest.
  *
  * In each pixel column a line is an interval of heights.  The cost of a place is its distance, and much more
  * for every pixel column in which the text would cover one of the intervals.
@@ -10,9 +10,10 @@
 #include <stdlib.h>
 
 #define STRIP   0.955 /* above this part of the height is the strip of phases */
-#define RADIUS  6     /* of the peak's mark */
-#define MARK    12    /* pixels around the peak's mark */
-#define NEAR    26    /* pixels: a text this near needs no leader line */
+#define RADIUS  6     /* of the mark */
+#define MARK    12    /* pixels around the mark */
+#define DOT     2     /* of a sample */
+#define NEAR    26    /* a text this near needs no line */
 #define STEP_X  10
 #define STEP_Y  5
 #define REACH   600
@@ -49,29 +50,21 @@ static size_t pixel_of(const struct panel *p, int64_t t, size_t width)
     return x < 0 ? 0 : x >= (double)width ? width - 1 : (size_t)x;
 }
 
-/* The straight line between two samples. */
-static void add_segment(struct lines *lines, size_t x0, size_t x1, double y0, double y1)
-{
-    for (size_t x = x0; x <= x1; x++) {
-        double slope = x1 > x0 ? (y1 - y0) / (double)(x1 - x0) : 0, y = y0 + slope * (double)(x - x0),
-               next = x1 > x0 ? y + slope : y1;
-        lines[x].used.low = fmin(y, next);
-        lines[x].used.high = fmax(y, next);
-    }
-}
-
+/* The driver's samples are points. */
 static void add_used(struct lines *lines, size_t width, const struct panel *p, const struct label_room *r)
 {
-    const struct trace_sample *last = NULL;
     for (size_t i = 0; p->used_shown && i < p->sample_count; i++) {
         const struct trace_sample *s = &p->samples[i];
         if (s->driver_used == UNKNOWN || s->t < p->columns.from || s->t > p->columns.to)
             continue;
-        if (!last)
-            last = s;
-        add_segment(lines, pixel_of(p, last->t, width), pixel_of(p, s->t, width),
-                    height_of(last->driver_used, r), height_of(s->driver_used, r));
-        last = s;
+        size_t x = pixel_of(p, s->t, width), first = x > DOT ? x - DOT : 0;
+        double y = height_of(s->driver_used, r);
+        for (size_t k = first; k <= x + DOT && k < width; k++) {
+            struct interval *used = &lines[k].used;
+            bool none = used->low > used->high;
+            used->low = none ? y - DOT : fmin(used->low, y - DOT);
+            used->high = none ? y + DOT : fmax(used->high, y + DOT);
+        }
     }
 }
 
@@ -95,7 +88,18 @@ static double distance(double x, double y, const struct label_room *r, double px
     return sqrt(dx * dx + dy * dy);
 }
 
-/* The cost of a place; HUGE_VAL: the text must not be there. */
+static bool overlaps(const struct label_room *r, double x, double y)
+{
+    double w = r->text_width / 2, h = r->text_height / 2;
+    for (size_t i = 0; i < r->taken_count; i++) {
+        const struct label_box *b = &r->taken[i];
+        if (x - w < b->right && x + w > b->left && y - h < b->top && y + h > b->bottom)
+            return true;
+    }
+    return false;
+}
+
+/* HUGE_VAL where it may not stand. */
 static double cost(const struct lines *lines, size_t width, const struct label_room *r, double x, double y,
                    double px, double py)
 {
@@ -111,10 +115,10 @@ static double cost(const struct lines *lines, size_t width, const struct label_r
     }
     double all = fmax((double)(right - left), 1);
     return away + (covered ? COVERED / 10.0 + COVERED * (double)covered / all : 0) +
-           DARK * (double)dark / all;
+           (overlaps(r, x, y) ? 2.0 * COVERED : 0) + DARK * (double)dark / all;
 }
 
-/* The leader line, from the edge of the peak's mark to the nearest point of the text. */
+/* From the edge of the mark to the nearest point of the text. */
 static void draw_leader(struct label_spot *spot, const struct label_room *r, double px, double py)
 {
     double x = fmin(fmax(px, spot->x - r->text_width / 2), spot->x + r->text_width / 2),
@@ -127,11 +131,11 @@ static void draw_leader(struct label_spot *spot, const struct label_room *r, dou
     spot->leader = away > NEAR;
 }
 
-struct label_spot label_place(const struct panel *p, const struct label_room *r)
+struct label_spot label_place(const struct panel *p, const struct label_room *r, int64_t t, int64_t value)
 {
     size_t width = r->width < 1 ? 1 : (size_t)r->width;
     struct lines *lines = make_lines(p, r, width);
-    double px = (double)pixel_of(p, p->peak_t, width), py = height_of(p->peak, r), best = HUGE_VAL,
+    double px = (double)pixel_of(p, t, width), py = height_of(value, r), best = HUGE_VAL,
            half = r->text_width / 2, top = r->height * STRIP - r->text_height / 2 - 2;
     struct label_spot spot = {.x = fmin(fmax(px, half), r->width - half), .y = top};
     for (double y = r->text_height / 2 + 2; y <= top; y += STEP_Y) {

@@ -1,24 +1,31 @@
 /*
- * label.h - finds a place for the peak's label where it covers nothing important.
+ * label.h - where a mark's label may stand without covering anything that the reader wants to see.
  */
 #ifndef VS_PLOT_LABEL_H
 #define VS_PLOT_LABEL_H
 
 #include "picture.h"
 
+struct label_box { /* pixels from the lower left corner of the drawing */
+    double left, bottom, right, top;
+};
+
 struct label_room { /* a panel's drawing, in pixels; FULL is the value at its upper edge */
     double width, height, full;
     double text_width, text_height;
+    const struct label_box *taken; /* by other labels and marks */
+    size_t taken_count;
 };
 
 struct label_spot {        /* pixels from the lower left corner of the drawing */
     double x, y;           /* middle of the text */
-    bool leader;           /* it is far enough away to need a line from the peak */
+    bool leader;           /* it is far enough away to need a line from the mark */
     double from[2], to[2]; /* that line */
 };
 
-/* The place nearest to the peak at which the text covers no line (allocated, reserved, driver used), not the
- * strip of phases and not the peak's own mark; if there is none, the place that covers least. */
-struct label_spot label_place(const struct panel *p, const struct label_room *room);
+/* The place nearest to the mark at moment T and VALUE at which the text covers no line (allocated, reserved),
+ * no sample of the driver, nothing that is taken, not the strip of phases and not the mark itself; where
+ * there is none, the one that covers least. */
+struct label_spot label_place(const struct panel *p, const struct label_room *room, int64_t t, int64_t value);
 
 #endif

@@ -54,6 +54,18 @@ int64_t overlay_top(const struct picture *p, int64_t device)
     return top;
 }
 
+double overlay_share_top(const struct picture *p, int64_t device)
+{
+    double top = 100;
+    for (size_t i = 0; i < p->panel_count; i++) {
+        const struct panel *q = &p->panels[i];
+        double own = q->peak > 0 ? 100.0 * (double)columns_max_reserved(&q->columns) / (double)q->peak : 0;
+        if (q->device == device && own > top)
+            top = own;
+    }
+    return top;
+}
+
 const char *overlay_title(const struct picture *p, int64_t device)
 {
     for (size_t i = 0; i < p->panel_count; i++)

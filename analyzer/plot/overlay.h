@@ -17,6 +17,8 @@ const struct panel *overlay_panel(const struct picture *p, int64_t device, size_
 size_t overlay_order(const struct picture *p, int64_t device, size_t *runs);
 /* The greatest value that the device's drawing shows. */
 int64_t overlay_top(const struct picture *p, int64_t device);
+/* The same in hundredths of each run's own peak. */
+double overlay_share_top(const struct picture *p, int64_t device);
 /* "device 0: NVIDIA H200" */
 const char *overlay_title(const struct picture *p, int64_t device);
 /* "naive: peak 42.68 MiB in backward" */

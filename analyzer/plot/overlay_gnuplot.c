@@ -13,21 +13,28 @@
 #include "base/table.h"
 #include "base/units.h"
 
+#define RANGES "range in a pixel (tinted)"
+
 struct drawing {
     const struct picture *p;
     FILE *out;
     int64_t device;
-    struct axis_unit time, bytes;
+    struct axis_unit time, bytes; /* of the axes that are no shares */
     double full;
 };
 
-/* COLOR mixed with PERCENT of white, because not every SVG renderer supports transparency. */
-static unsigned tint(const char *color, unsigned percent)
+/* The unit of a run's own times and bytes: a hundredth of its length, of its peak, where the axis is a share.
+ */
+static struct axis_unit run_time(const struct drawing *d, const struct panel *q)
 {
-    unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
-    for (int shift = 16; shift >= 0; shift -= 8)
-        out |= (255 - (255 - (rgb >> shift & 255)) * percent / 100) << shift;
-    return out;
+    double span = (double)(q->columns.to - q->columns.from);
+    return d->p->share_of_time ? (struct axis_unit){"percent", span / 100} : d->time;
+}
+
+static struct axis_unit run_bytes(const struct drawing *d, const struct panel *q)
+{
+    double peak = q->peak > 0 ? (double)q->peak : 1;
+    return d->p->share_of_memory ? (struct axis_unit){"percent", peak / 100} : d->bytes;
 }
 
 /* ---- legend ---- */
@@ -41,7 +48,7 @@ static char *entry(const struct picture *p, size_t run, size_t devices)
 
 static size_t legend_columns(const struct picture *p, size_t devices, size_t *rows)
 {
-    size_t longest = sizeof "reserved (dashed)", n = p->run_count + 1;
+    size_t longest = sizeof RANGES, n = p->run_count + 1 + picture_ranges(p);
     for (size_t i = 0; i < p->run_count; i++) {
         char *text = entry(p, i, devices);
         longest = text_width(text) > longest ? text_width(text) : longest;
@@ -78,6 +85,10 @@ static void put_legend(const struct picture *p, size_t devices, double height, F
         fputs(", \\\n", out);
         free(text);
     }
+    if (picture_ranges(p))
+        fputs("  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb range_fill title \"" RANGES
+              "\", \\\n",
+              out);
     fputs("  NaN with lines lw 1.4 dt (12,8) lc rgb reserved_line title \"reserved (dashed)\"\n"
           "unset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n",
           out);
@@ -91,7 +102,7 @@ static void put_curves(const struct drawing *d, size_t index)
         const struct panel *q = overlay_panel(d->p, d->device, run);
         char *name = xformat("curve_%zu_%zu", index, run);
         if (q)
-            script_curve(&q->columns, name, d->p->runs[run].origin, d->time, d->bytes, d->out);
+            script_curve(&q->columns, name, d->p->runs[run].origin, run_time(d, q), run_bytes(d, q), d->out);
         free(name);
     }
 }
@@ -100,12 +111,12 @@ static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct panel *q = overlay_panel(d->p, d->device, runs[i]);
-        double x = (double)(q->peak_t - d->p->runs[runs[i]].origin) / d->time.scale,
-               y = (double)q->peak / d->bytes.scale;
+        double x = (double)(q->peak_t - d->p->runs[runs[i]].origin) / run_time(d, q).scale,
+               y = (double)q->peak / run_bytes(d, q).scale;
         if (q->peak > 0)
             fprintf(d->out,
-                    "set label %zu \"\" at %.9g, %.6f point pt 7 ps 1.5 lc rgb \"%s\" front\n"
-                    "set label %zu \"\" at %.9g, %.6f point pt 7 ps 0.7 lc rgb \"#ffffff\" front\n",
+                    "set label %zu \"\" at %.15g, %.6f point pt 7 ps 1.5 lc rgb \"%s\" front\n"
+                    "set label %zu \"\" at %.15g, %.6f point pt 7 ps 0.7 lc rgb \"#ffffff\" front\n",
                     20 + 2 * i, x, y, d->p->runs[runs[i]].color, 21 + 2 * i, x, y);
     }
 }
@@ -139,30 +150,39 @@ static void put_plot(const struct drawing *d, size_t index, const size_t *runs, 
         fprintf(d->out,
                 "%s \\\n  $curve_%zu_%zu using 1:2 with filledcurves y=0 fs solid 1 noborder lc rgb \"#%06x\""
                 ", \\\n  $curve_%zu_%zu using 1:2:3 with filledcurves fs solid 1 noborder lc rgb \"#%06x\"",
-                i ? "," : "", index, runs[i], tint(d->p->runs[runs[i]].color, 12), index, runs[i],
-                tint(d->p->runs[runs[i]].color, 35));
+                i ? "," : "", index, runs[i], script_tint(d->p->runs[runs[i]].color, 12), index, runs[i],
+                script_tint(d->p->runs[runs[i]].color, 35));
     for (size_t i = 0; i < n; i++)
         fprintf(d->out,
                 ", \\\n  $curve_%zu_%zu using 1:4 with lines lw 1.4 dt (12,8) lc rgb \"#%06x\""
                 ", \\\n  $curve_%zu_%zu using 1:2 with lines lw 1.8 lc rgb \"%s\"",
-                index, runs[i], tint(d->p->runs[runs[i]].color, 60), index, runs[i],
+                index, runs[i], script_tint(d->p->runs[runs[i]].color, 60), index, runs[i],
                 d->p->runs[runs[i]].color);
     fputc('\n', d->out);
+}
+
+static char *time_label(const struct drawing *d)
+{
+    const char *of = d->p->from_step ? "step" : "run";
+    if (d->p->share_of_time)
+        return xformat("part of what is shown of each %s (%%)", of);
+    return xformat("time since %s (%s)", d->p->from_step ? "the step began" : "each run's start",
+                   d->time.name);
 }
 
 static void put_drawing(const struct drawing *d, size_t index, size_t devices, double bottom, double top)
 {
     size_t runs[PICTURE_RUNS], n = overlay_order(d->p, d->device, runs);
-    bool from_step = d->p->from_step, last = index + 1 == devices;
-    char *label =
-        last ? xformat(from_step ? "time since the step began (%s)" : "time since each run's start (%s)",
-                       d->time.name)
-             : NULL;
+    const struct picture *p = d->p;
+    double width = (double)p->size[0], from = (double)p->from / d->time.scale,
+           to = (double)p->to / d->time.scale;
+    char *label = index + 1 == devices ? time_label(d) : NULL;
     fprintf(d->out, "\n# device %lld\n", (long long)d->device);
     put_curves(d, index);
-    script_panel(&(struct script_panel){bottom, top, (double)d->p->from / d->time.scale,
-                                        (double)d->p->to / d->time.scale, d->full, d->bytes.name, label,
-                                        overlay_title(d->p, d->device)},
+    script_panel(&(struct script_panel){(double)script_left(p->size[0]) / width, 1 - SCRIPT_RIGHT / width,
+                                        bottom, top, p->share_of_time ? 0 : from, p->share_of_time ? 100 : to,
+                                        d->full, p->share_of_memory ? "% of each run's peak" : d->bytes.name,
+                                        label, overlay_title(p, d->device)},
                  d->out);
     put_heading(d, devices);
     put_peaks(d, runs, n);
@@ -175,8 +195,8 @@ void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, c
 {
     size_t n;
     int64_t *devices = overlay_devices(p, &n);
-    double pixels = (double)p->size[1], header = header_pixels(p, n) / pixels, foot = 66 / pixels,
-           gap = 62 / pixels, title = 26 / pixels;
+    double pixels = (double)p->size[1], header = header_pixels(p, n) / pixels, foot = SCRIPT_FOOT / pixels,
+           gap = SCRIPT_GAP / pixels, title = SCRIPT_TITLE / pixels;
     double each = (1 - header - foot - gap * (double)(n - 1)) / (double)n;
     script_head(p, out, terminal, output);
     put_legend(p, n, header, out);
@@ -185,7 +205,8 @@ void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, c
         double top = 1 - header - (each + gap) * (double)i;
         struct drawing d = {
             p, out, devices[i], picture_time_unit(p->to - p->from), picture_byte_unit(highest), 0};
-        d.full = (double)highest / d.bytes.scale * 1.1;
+        d.full = p->share_of_memory ? overlay_share_top(p, devices[i]) * 1.1
+                                    : (double)highest / d.bytes.scale * 1.1;
         put_drawing(&d, i, n, top - each, top - title);
     }
     fputs("\nunset multiplot\nunset output\n", out);

@@ -1,14 +1,16 @@
 /*
  * overlay_runs.c - see overlay_runs.h.
  *
- * Every run has a window of its own on its own clock; the common length is that of the longest.  A run's
- * share of the columns is its share of that length, so that a column is as long in every run.
+ * Every run has a window of its own on its own clock, and all of them a common length: the longest.  A run's
+ * share of the columns is its share of that length, so that a column is as long in every run.  Where the time
+ * axis is a share of each run, every run has all columns.
  */
 #include "overlay_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "glyphs.h"
 #include "base/shown.h"
 
 /* Okabe and Ito's, the two that differ most first. */
@@ -32,6 +34,9 @@ int overlay_check(const struct overlay_options *o, size_t n)
     if (o->labels && count_labels(o->labels) != n)
         return complain("plot: --labels names %zu of %zu runs: give all, separated by commas",
                         count_labels(o->labels), n);
+    if (o->shares && strcmp(o->shares, "time") != 0 && strcmp(o->shares, "memory") != 0 &&
+        strcmp(o->shares, "both") != 0)
+        return complain("plot: --normalize takes time, memory or both, not '%s'", o->shares);
     return 0;
 }
 
@@ -117,9 +122,13 @@ static int add_runs(struct picture *p, struct trace *traces, size_t n, const str
     int status = 0;
     for (size_t i = 0; !status && i < n; i++) {
         const struct window *w = &windows[i];
-        size_t share = (size_t)((long double)p->columns * (long double)(w->to - w->from) / (long double)span);
+        size_t share = (size_t)((long double)p->columns * (long double)(w->to - w->from) /
+                                (long double)(p->share_of_time ? w->to - w->from : span));
+        char *label = label_of(o, &traces[i], i);
         *PUSH(p->runs, p->run_count) =
-            (struct picture_run){label_of(o, &traces[i], i), colors[i], o->steps[0] ? w->from : 0};
+            (struct picture_run){xstrdup(glyphs_shown(label, p->any_text)), colors[i],
+                                 o->steps[0] || p->share_of_time ? w->from : 0};
+        free(label);
         p->from = w->from;
         p->to = w->to;
         status = add_run(p, &traces[i], o, share > 0 ? share : 1);
@@ -135,6 +144,8 @@ int overlay_gather(struct picture *p, struct trace *traces, size_t n, const stru
     int status = overlay_check(o, n);
     p->columns = columns;
     p->from_step = o->steps[0] > 0;
+    p->share_of_time = o->shares && strcmp(o->shares, "memory") != 0;
+    p->share_of_memory = o->shares && strcmp(o->shares, "time") != 0;
     for (size_t i = 0; !status && i < n; i++) {
         status = find_window(&traces[i], o, &windows[i]);
         if (!status && windows[i].to - windows[i].from > span)
@@ -142,7 +153,7 @@ int overlay_gather(struct picture *p, struct trace *traces, size_t n, const stru
     }
     if (!status)
         status = add_runs(p, traces, n, o, windows, span);
-    p->from = p->from_step ? 0 : o->from;
+    p->from = p->from_step || p->share_of_time ? 0 : o->from;
     p->to = p->from + span;
     return status;
 }

@@ -9,6 +9,7 @@ struct overlay_options {
     int64_t from, to;     /* since each run's start; TO UNKNOWN: the end of the longest */
     const int64_t *steps; /* first and last; 0: not given */
     int64_t device;       /* UNKNOWN: all */
+    const char *shares;   /* which axes are shares: "time", "memory", "both"; NULL: none */
 };
 
 /* 0 if the options fit N files; else 2, after printing the reason. */

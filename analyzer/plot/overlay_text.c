@@ -33,6 +33,8 @@ static size_t rows_of(const struct picture *p, const struct panel *q, size_t x, 
     const struct columns *c = &q->columns;
     int64_t shift = p->runs[q->run].origin, span = p->to - p->from;
     int64_t t = p->from + (int64_t)((double)span * ((double)x + 0.5) / (double)width) + shift;
+    if (p->share_of_time)
+        t = c->from + (int64_t)((double)(c->to - c->from) * ((double)x + 0.5) / (double)width);
     if (t < c->from || t > c->to)
         return 0;
     int64_t value = c->at[columns_index(c, t)].allocated_max;
@@ -70,7 +72,8 @@ static void draw_time(const struct picture *p, size_t width, FILE *out)
 {
     struct axis_unit unit = picture_time_unit(p->to - p->from);
     char *left = xformat("%.4g %s", (double)p->from / unit.scale, unit.name);
-    char *right = xformat("%.4g %s", (double)p->to / unit.scale, unit.name);
+    char *right = p->share_of_time ? xstrdup("100 % of each")
+                                   : xformat("%.4g %s", (double)p->to / unit.scale, unit.name);
     size_t w = text_width(left) + text_width(right);
     fprintf(out, "%*s└", AXIS - 1, "");
     for (size_t i = 0; i < width; i++)
@@ -99,6 +102,12 @@ static void draw_names(const struct picture *p, int64_t device, bool color, FILE
     }
 }
 
+/* The greatest value of the drawing where it is each run's own peak. */
+static int64_t share_top(const struct panel *q)
+{
+    return q->peak > 0 ? q->peak : 1;
+}
+
 static void draw_device(const struct picture *p, int64_t device, size_t height, size_t width, bool color,
                         FILE *out)
 {
@@ -111,13 +120,19 @@ static void draw_device(const struct picture *p, int64_t device, size_t height, 
     for (size_t x = 0; x < width; x++)
         for (size_t run = 0; run < p->run_count; run++) {
             const struct panel *q = overlay_panel(p, device, run);
-            rows[x][run] = q ? rows_of(p, q, x, width, top, height) : 0;
+            rows[x][run] = q ? rows_of(p, q, x, width, p->share_of_memory ? share_top(q) : top, height) : 0;
         }
     fprintf(out, "%s\n", overlay_title(p, device));
     for (size_t row = height; row-- > 0;) {
         bool label = row == height - 1 || row == height / 2;
         int64_t at = (int64_t)((double)top * (double)(row + 1) / (double)height);
-        fprintf(out, "%*s%s", AXIS - 1, label ? units_bytes(at, false).s : "", label ? "┤" : "│");
+        char share[16];
+        snprintf(share, sizeof share, "%zu %%", 100 * (row + 1) / height);
+        fprintf(out, "%*s%s", AXIS - 1,
+                !label               ? ""
+                : p->share_of_memory ? share
+                                     : units_bytes(at, false).s,
+                label ? "┤" : "│");
         draw_row(p, rows, width, row, color, out);
     }
     draw_time(p, width, out);

@@ -4,35 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "glyphs.h"
 #include "analysis/residual.h"
 #include "base/shown.h"
 #include "base/units.h"
 
-/* Lightness beside each (L* of CIELAB): the usual phases differ by 12 and more. */
-static const struct {
-    const char *phase, *color;
-} palette[PICTURE_PHASES] = {
-    {"forward", "#56b4e9"},   /* 70 */
-    {"logits", "#d55e00"},    /* 54 */
-    {"backward", "#0072b2"},  /* 46 */
-    {"optimizer", "#f0e442"}, /* 89 */
-    {NULL, "#009e73"},        /* 58 */
-    {NULL, "#cc79a7"},        /* 62 */
-    {NULL, "#e69f00"},        /* 71 */
-    {NULL, "#4d4d4d"},        /* 33 */
-};
-#define OTHER_COLOR "#a9a9a9"
+/* The usual ones first, so that legends look alike; those that never come are not shown. */
+static const char *const usual[] = {"forward", "logits", "backward", "optimizer"};
 
 static int phase_index(struct picture *p, const char *name)
 {
-    if (!p->phase_count) { /* the usual phases first, so that legends look alike; unused ones are hidden */
+    if (!p->phase_count) {
         *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup("none")};
-        for (int i = 0; i < 4; i++)
-            *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup(palette[i].phase)};
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+            *PUSH(p->phases, p->phase_count) = (struct picture_phase){.name = xstrdup(usual[i])};
     }
     if (!name || !strcmp(name, "none"))
         return 0;
-    name = shown(name);
+    name = glyphs_shown(shown(name), p->any_text);
     for (size_t i = 1; i < p->phase_count; i++)
         if (!strcmp(p->phases[i].name, name))
             return (int)i;
@@ -57,6 +46,15 @@ static int load_columns(struct picture *p, struct trace *t, int64_t device, size
     return result;
 }
 
+/* The greatest allocated of the columns from band B. */
+static int64_t band_peak(const struct columns *c, const struct band *b)
+{
+    int64_t most = 0;
+    for (size_t x = columns_index(c, b->from); x < c->n && columns_edge(c, x) < b->to; x++)
+        most = c->at[x].allocated_max > most ? c->at[x].allocated_max : most;
+    return most;
+}
+
 static int load_bands(struct picture *p, struct trace *t, struct panel *panel)
 {
     struct trace_range *ranges = NULL;
@@ -71,7 +69,11 @@ static int load_bands(struct picture *p, struct trace *t, struct panel *panel)
     for (size_t i = 0; i < panel->band_count; i++) {
         struct band *b = &panel->bands[i];
         b->phase = phase_index(p, name_of(t, b->phase));
-        p->phases[b->phase].ns += b->to - b->from;
+        struct picture_phase *phase = &p->phases[b->phase];
+        int64_t peak = band_peak(&panel->columns, b);
+        phase->ns += b->to - b->from;
+        phase->shown = true;
+        phase->peak = peak > phase->peak ? peak : phase->peak;
         banded += b->to - b->from;
     }
     panel->mixed_phases = (double)mixed * (double)(panel->columns.to - panel->columns.from) >
@@ -90,12 +92,65 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     panel->peak_t = top->t_max;
     panel->peak_phase = name_of(t, top->phase);
     panel->known_only = peak && peak->at_least;
+    panel->peak_of_part = peak && peak->bytes > panel->peak;
     if (peak && peak->bytes == top->allocated_max && peak->t >= panel->columns.from &&
         peak->t <= panel->columns.to) { /* a window may reach the value of the run's peak at a later moment */
         panel->peak_t = peak->t;
         panel->peak_at_most = peak->at_most;
         panel->peak_phase = trace_phase_at_peak(t, device);
     }
+}
+
+static int load_composition(struct picture *p, struct trace *t, struct panel *panel)
+{
+    size_t *groups = xrealloc(NULL, (t->phase_name_count + 1) * sizeof *groups);
+    if (p->by == COMPOSITION_NONE || composition_none(t)) {
+        free(groups);
+        return 0;
+    }
+    for (size_t i = 0; p->by == COMPOSITION_PHASE && i < t->phase_name_count; i++)
+        groups[i] = t->phase_names[i] ? (size_t)phase_index(p, t->phase_names[i]) : 0;
+    int result = composition_load(&panel->composition, t, panel->device, &panel->columns, p->by, groups,
+                                  p->phase_count);
+    free(groups);
+    for (size_t i = 1; p->by == COMPOSITION_PHASE && i < p->phase_count; i++)
+        p->phases[i].shown |= composition_most(&panel->composition, panel->columns.n, i) > 0;
+    return result;
+}
+
+/* The phase of the peak is shown, however short it was: its column is that phase's. */
+static void show_peak_phase(struct picture *p, struct panel *panel)
+{
+    int phase = phase_index(p, panel->peak_phase);
+    size_t x = columns_index(&panel->columns, panel->peak_t), n = 0;
+    int64_t from = columns_edge(&panel->columns, x), to = columns_edge(&panel->columns, x + 1);
+    struct band *bands = NULL;
+    bool there = false;
+    for (size_t i = 0; i < panel->band_count; i++)
+        there |= panel->bands[i].phase == phase && panel->bands[i].from <= from && panel->bands[i].to >= to;
+    if (!phase || there || panel->peak <= 0)
+        return;
+    for (size_t i = 0; i < panel->band_count; i++) {
+        struct band left = panel->bands[i], right = left;
+        left.to = left.to < from ? left.to : from;
+        right.from = right.from > to ? right.from : to;
+        if (left.to > left.from)
+            *PUSH(bands, n) = left;
+        if (right.to > right.from)
+            *PUSH(bands, n) = right;
+    }
+    size_t at = 0;
+    *PUSH(bands, n) = (struct band){from, to, phase};
+    while (bands[at].to <= from)
+        at++;
+    memmove(bands + at + 1, bands + at, (n - 1 - at) * sizeof *bands);
+    bands[at] = (struct band){from, to, phase};
+    free(panel->bands);
+    panel->bands = bands;
+    panel->band_count = n;
+    p->phases[phase].ns += to - from;
+    p->phases[phase].shown = true;
+    p->phases[phase].peak = panel->peak > p->phases[phase].peak ? panel->peak : p->phases[phase].peak;
 }
 
 static void find_folded(struct panel *panel)
@@ -127,7 +182,7 @@ static void find_used(struct panel *panel)
     panel->used_shown = panel->used_peak != UNKNOWN && panel->used_peak / 5 * 2 <= panel_top(panel);
 }
 
-static char *panel_title(struct trace *t, int64_t device, bool several)
+static char *panel_title(const struct picture *p, struct trace *t, int64_t device, bool several)
 {
     const struct trace_device *d = trace_find_device(t, device);
     char *rank =
@@ -138,7 +193,9 @@ static char *panel_title(struct trace *t, int64_t device, bool several)
                 t->process.simulated ? " (simulated driver, no GPU)" : "",
                 trace_arena_served(t, device) ? ", memory from the arena" : "");
     free(rank);
-    return title;
+    char *drawn = xstrdup(glyphs_shown(title, p->any_text));
+    free(title);
+    return drawn;
 }
 
 int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several)
@@ -146,11 +203,15 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
     struct panel *panel = PUSH(p->panels, p->panel_count);
     *panel = (struct panel){.device = device};
     phase_index(p, NULL);
-    panel->title = panel_title(t, device, several);
+    panel->title = panel_title(p, t, device, several);
     if (load_columns(p, t, device, columns, panel) || load_bands(p, t, panel) ||
-        trace_samples(t, device, &panel->samples, &panel->sample_count))
+        trace_samples(t, device, &panel->samples, &panel->sample_count) || load_composition(p, t, panel))
         return -1;
     find_peak(t, device, panel);
+    panel->peak_phase = glyphs_shown(shown(panel->peak_phase), p->any_text);
+    show_peak_phase(p, panel);
+    if (panel_load_marks(panel, t))
+        return -1;
     keep_source(panel);
     find_folded(panel);
     find_used(panel);
@@ -165,24 +226,18 @@ int picture_add_run(struct picture *p, struct trace *t, int64_t device, size_t c
     return 0;
 }
 
-void picture_color(struct picture *p)
+int picture_add_whole(struct picture *p, struct trace *t, int64_t device, int64_t last, size_t columns)
 {
-    bool taken[PICTURE_PHASES] = {false};
-    size_t next = 4;
-    for (size_t i = 1; i < p->phase_count; i++)
-        for (size_t k = 0; k < 4; k++)
-            if (!strcmp(p->phases[i].name, palette[k].phase)) {
-                p->phases[i].color = palette[k].color;
-                taken[k] = true;
-            }
-    for (size_t i = 1; i < p->phase_count; i++) {
-        if (p->phases[i].color)
-            continue;
-        while (next < PICTURE_PHASES + 4 && taken[next % PICTURE_PHASES])
-            next++;
-        p->phases[i].color = next < PICTURE_PHASES + 4 ? palette[next % PICTURE_PHASES].color : OTHER_COLOR;
-        next++;
-    }
+    struct trace_point before;
+    struct picture_whole *w = xrealloc(NULL, sizeof *w);
+    *w = (struct picture_whole){.device = device, .steps = t->steps};
+    p->whole = w;
+    columns_init(&w->columns, 0, last, columns);
+    int result = trace_curve(t, device, 0, w->columns.to, w->columns.to / (int64_t)columns, &before,
+                             columns_add, &w->columns);
+    if (!result)
+        columns_finish(&w->columns, &before);
+    return result;
 }
 
 void picture_free(struct picture *p)
@@ -191,12 +246,17 @@ void picture_free(struct picture *p)
         free(p->panels[i].title);
         free(p->panels[i].bands);
         free(p->panels[i].samples);
+        free(p->panels[i].ooms);
+        composition_free(&p->panels[i].composition);
         columns_free(&p->panels[i].columns);
     }
     for (size_t i = 0; i < p->phase_count; i++)
         free(p->phases[i].name);
     for (size_t i = 0; i < p->run_count; i++)
         free(p->runs[i].label);
+    if (p->whole)
+        columns_free(&p->whole->columns);
+    free(p->whole);
     free(p->runs);
     free(p->panels);
     free(p->phases);
@@ -235,32 +295,80 @@ bool picture_folded(const struct picture *p)
     return false;
 }
 
+#define SEEN 3 /* columns beside each other: less is the side of a step */
+
+bool picture_ranges(const struct picture *p)
+{
+    for (size_t i = 0; i < p->panel_count; i++) {
+        const struct panel *q = &p->panels[i];
+        size_t run = 0;
+        for (size_t x = 0; x < q->columns.n; x++) {
+            const struct column *at = &q->columns.at[x];
+            run = !at->band && at->allocated_max - at->allocated_min > panel_top(q) / 200 ? run + 1 : 0;
+            if (run >= SEEN)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool picture_has_group(const struct picture *p, size_t group)
+{
+    for (size_t i = 0; i < p->panel_count; i++)
+        if (composition_most(&p->panels[i].composition, p->panels[i].columns.n, group) > 0)
+            return true;
+    return false;
+}
+
 int64_t panel_top(const struct panel *p)
 {
     int64_t top = columns_max_reserved(&p->columns);
+    bool beyond;
     top = p->peak > top ? p->peak : top;
     top = p->used_shown && p->used_peak > top ? p->used_peak : top;
+    top = p->capacity_shown && p->capacity > top ? p->capacity : top;
+    for (size_t i = 0; i < p->oom_count; i++) {
+        int64_t end = panel_oom_top(p, &p->ooms[i], &beyond);
+        top = end > top ? end : top;
+    }
     return top > 0 ? top : 1;
+}
+
+/* NOTE; MORE */
+static void add_note(char **note, char *more)
+{
+    char *both = xformat("%s%s%s", *note, **note && *more ? "; " : "", more);
+    free(*note);
+    free(more);
+    *note = both;
 }
 
 char *panel_note(const struct panel *p)
 {
-    bool used = p->used_peak != UNKNOWN, above = used && !p->used_shown;
+    bool used = p->used_peak != UNKNOWN;
     const char *whose = used && p->whole_device ? " (of the whole device)" : "";
-    char *driver =
-        above ? xformat("driver used%s up to %s, above this scale", whose, units_bytes(p->used_peak, false).s)
-        : *whose ? xformat("driver used: of the whole device")
-                 : xstrdup("");
-    char *note = xformat("%s%s%s", driver, *driver && p->mixed_phases ? "; " : "",
-                         p->mixed_phases ? "a column shows the phase of its peak" : "");
-    free(driver);
+    char *note = xstrdup("");
+    if (used && !p->used_shown)
+        add_note(&note, xformat("driver used%s up to %s, above this scale", whose,
+                                units_bytes(p->used_peak, false).s));
+    else if (*whose)
+        add_note(&note, xstrdup("driver used: of the whole device"));
+    if (p->oom_count && !p->capacity_shown && p->capacity != UNKNOWN)
+        add_note(&note, xformat("the device has %s", units_bytes(p->capacity, false).s));
+    if (p->oom_count && p->oom_total > (int64_t)p->oom_count)
+        add_note(&note, xformat("out of memory %lld times in all", (long long)p->oom_total));
+    if (p->mixed_phases)
+        add_note(&note, xstrdup("a column shows the phase of its peak"));
     return note;
 }
 
 char *panel_peak_text(const struct panel *p)
 {
     bool phase = p->peak_phase && strcmp(p->peak_phase, "none") != 0;
-    return xformat("%s %s%s%s%s", p->known_only ? "known" : "peak",
+    return xformat("%s %s%s%s%s",
+                   p->peak_of_part ? "highest here"
+                   : p->known_only ? "known"
+                                   : "peak",
                    p->peak_at_most && !p->known_only ? "at most " : "", units_bytes(p->peak, false).s,
                    phase ? " in " : "", phase ? shown(p->peak_phase) : "");
 }

@@ -1,9 +1,5 @@
 /*
- * picture.h - the contents of a plot, independent of the renderer: panels of columns and bands, names and
- * colours.
- *
- * Colours are Okabe and Ito's, which colour-blind readers can distinguish; the four usual phases get four of
- * different lightness, which stay distinct in print.
+ * picture.h - what a plot shows, independent of who draws it: panels of columns and bands, names and colours.
  */
 #ifndef VS_PLOT_PICTURE_H
 #define VS_PLOT_PICTURE_H
@@ -11,25 +7,37 @@
 #include <stdio.h>
 
 #include "analysis/bands.h"
+#include "analysis/composition.h"
 
 #define PICTURE_PHASES 8 /* with a colour of their own; the rest share "other phases" */
+
+struct panel_oom { /* an out-of-memory that reached the program */
+    int64_t t, allocated, requested;
+};
 
 struct panel {
     char *title;
     int64_t device;
     size_t run; /* index into picture.runs, if runs are overlaid */
     struct columns columns;
-    struct band *bands; /* phase = index into picture.phases */
+    struct composition composition; /* what allocated was made of; no groups: not shown */
+    struct band *bands;             /* phase = index into picture.phases */
     size_t band_count;
     int64_t used_peak; /* greatest sample in the window, UNKNOWN without one */
     bool whole_device; /* the samples count other processes too */
-    bool used_shown;   /* it fits the scale of the curves; far above them it would flatten them */
-    bool folded;       /* it shows a folded stretch that is wider than a column */
-    bool mixed_phases; /* many columns have several phases and show one of them */
+    bool used_shown;   /* it lies on the scale of the curves; far above, it would squash them */
+    int64_t capacity;  /* of the device, UNKNOWN */
+    bool capacity_shown;
+    struct panel_oom *ooms; /* in the window: the first, the last and the largest of the run */
+    size_t oom_count;
+    int64_t oom_total; /* that the run had, on any device */
+    bool folded;       /* part of what is shown is a folded stretch, wider than a column */
+    bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
-    bool known_only;        /* allocated is a lower bound: libraries' pools do not report their use */
-    bool peak_at_most;      /* ends were lost, so the peak may have been lower */
+    bool known_only;   /* of what is allocated a part alone: libraries' pools do not report what they use */
+    bool peak_at_most; /* ends were lost: it may have been lower */
+    bool peak_of_part; /* the run was higher at another time than what is shown */
     struct trace_sample *samples;
     size_t sample_count;
 };
@@ -38,6 +46,13 @@ struct picture_phase {
     char *name;
     const char *color; /* "#rrggbb" */
     int64_t ns;        /* shown in all panels */
+    bool shown;        /* by a band, or as a part of allocated */
+    int64_t peak;      /* the greatest allocated of a column that shows it; 0: none does */
+};
+
+struct picture_whole { /* of a picture that shows a part: all of the run that peaked highest, small */
+    struct columns columns;
+    int64_t device, steps;
 };
 
 #define PICTURE_RUNS 8 /* laid over each other */
@@ -52,10 +67,14 @@ struct picture {
     char *title;
     struct picture_run *runs; /* NULL: a panel for each process and device */
     size_t run_count;
-    bool from_step; /* time counts from the begin of a step, not of the run */
-    size_t columns; /* of a whole drawing of runs */
+    bool from_step;                      /* their time counts from a step's begin, not from the run's */
+    bool share_of_time, share_of_memory; /* axes are parts of each run's length, of its own peak */
+    size_t columns;                      /* of a whole drawing of runs */
     int64_t from, to;
-    int64_t size[2]; /* pixels; 0 = chosen */
+    struct picture_whole *whole; /* NULL: all is shown, or a part was asked for */
+    bool any_text;               /* who draws it has its own fonts: names need no glyph that is here */
+    enum composition_by by;      /* what allocated is divided by */
+    int64_t size[2];             /* pixels; 0 = chosen */
     struct panel *panels;
     size_t panel_count;
     struct picture_phase *phases; /* [0] is none */
@@ -64,10 +83,15 @@ struct picture {
 
 /* Adds a panel for DEVICE of T over [from, to] with COLUMNS columns; 0, or -1 with t->why. */
 int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several);
-/* Likewise for an overlaid run: the last of p->runs, over its own [from, to]. */
+/* Adds the strip of the whole run of DEVICE of T, which lasted until LAST; 0, or -1 with t->why. */
+int picture_add_whole(struct picture *p, struct trace *t, int64_t device, int64_t last, size_t columns);
+/* The same, laid over the other runs: the last of p->runs, over its own [from, to]. */
 int picture_add_run(struct picture *p, struct trace *t, int64_t device, size_t columns);
-/* To be called after the last panel: gives the phases their colours. */
+/* After the last panel: gives the phases their colours (colors.c). */
 void picture_color(struct picture *p);
+/* The colour of group I of a composition; of phases it is the phase's. */
+const char *picture_group_color(const struct picture *p, size_t group);
+const char *picture_group_name(const struct picture *p, size_t group);
 void picture_free(struct picture *p);
 
 struct axis_unit {
@@ -80,7 +104,17 @@ struct axis_unit picture_byte_unit(int64_t bytes);
 int64_t panel_top(const struct panel *p);
 /* Whether a panel shows a folded stretch wider than a column. */
 bool picture_folded(const struct picture *p);
-/* A note that the reader must know; "" = none. */
+/* Whether in some column the least and the greatest allocated differ by enough to be seen. */
+bool picture_ranges(const struct picture *p);
+/* Whether group I of the composition is in any panel. */
+bool picture_has_group(const struct picture *p, size_t group);
+/* The capacity of a panel's device and the out-of-memory in it (marks.c); 0, or -1 with t->why. */
+int panel_load_marks(struct panel *p, struct trace *t);
+/* Where the mark of an out-of-memory ends: what would have been allocated, or the scale's end (*BEYOND). */
+int64_t panel_oom_top(const struct panel *p, const struct panel_oom *oom, bool *beyond);
+/* "out of memory: 2.00 GiB asked" */
+char *panel_oom_text(const struct panel_oom *oom);
+/* What the reader must know beside the picture, "" = nothing. */
 char *panel_note(const struct panel *p);
 /* "peak 3.71 GiB in logits" */
 char *panel_peak_text(const struct panel *p);
@@ -88,6 +122,8 @@ char *panel_peak_text(const struct panel *p);
 /* COMMAND as a title (title.c); the caller frees it. */
 char *title_of_command(const char *command);
 
+/* How many panels of so many stand beside each other. */
+size_t picture_across(size_t panels);
 /* Writes the whole gnuplot script, data included.  TERMINAL: the line after "set terminal"; OUTPUT the file
  * it draws. */
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output);

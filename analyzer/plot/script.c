@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "base/table.h"
 
 #define RESERVED_FILL  "#d3d7da"
 #define RESERVED_LINE  "#7d868e"
@@ -12,7 +13,27 @@
 #define RANGE_FILL     "#9ca9b4" /* between a column's least and greatest allocated */
 #define ALLOCATED_LINE "#22313c"
 #define USED_LINE      "#000000"
+#define CAPACITY_LINE  "#8b0000"
+#define OOM_LINE       "#c00000"
 #define FOLDED_LINE    "#22313c"
+
+int64_t script_left(int64_t width)
+{
+    return width < 1000 ? SCRIPT_NARROW : SCRIPT_LEFT;
+}
+
+double script_width(const char *text, double letter)
+{
+    return (double)text_width(text) * letter;
+}
+
+unsigned script_tint(const char *color, unsigned percent)
+{
+    unsigned rgb = (unsigned)strtoul(color + 1, NULL, 16), out = 0;
+    for (int shift = 16; shift >= 0; shift -= 8)
+        out |= (255 - (255 - (rgb >> shift & 255)) * percent / 100) << shift;
+    return out;
+}
 
 void script_text(FILE *out, const char *text)
 {
@@ -59,14 +80,13 @@ void script_head(const struct picture *p, FILE *out, const char *terminal, const
     fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
           "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
           "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE
+          "\"\ncapacity_line = \"" CAPACITY_LINE "\"\noom_line = \"" OOM_LINE
           "\"\nfolded_line = \"" FOLDED_LINE "\"\n"
           "title_font = \",15\"\nlabel_font = \",11.5\"\npeak_font = \",11.5\"\ntic_font = \",10.5\"\n"
           "set style textbox 1 opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
           out);
-    fprintf(out, "left_edge = %.4f\nright_edge = %.4f\n", SCRIPT_LEFT / (double)p->size[0],
-            1 - SCRIPT_RIGHT / (double)p->size[0]);
 }
 
 /* ---- curves ---- */
@@ -79,7 +99,7 @@ static bool same(const struct column *a, const struct column *b)
 
 static void put_row(double t, const struct column *at, double scale, FILE *out)
 {
-    fprintf(out, "%.9g %.6f %.6f %.6f %.6f\n", t, (double)at->allocated_max / scale,
+    fprintf(out, "%.15g %.6f %.6f %.6f %.6f\n", t, (double)at->allocated_max / scale,
             (double)at->allocated_min / scale, (double)at->reserved_max / scale,
             (double)at->reserved_min / scale);
 }
@@ -110,18 +130,22 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
 void script_panel(const struct script_panel *q, FILE *out)
 {
     fprintf(out,
-            "set lmargin at screen left_edge\nset rmargin at screen right_edge\nset bmargin at screen "
+            "set lmargin at screen %.4f\nset rmargin at screen %.4f\nset bmargin at screen "
             "%.4f\nset tmargin at screen %.4f\n",
-            q->bottom, q->top);
-    fprintf(out, "set xrange [%.9g:%.9g]\nset yrange [0:%.6f]\n", q->from, q->to, q->full);
+            q->left, q->right, q->bottom, q->top);
+    fprintf(out, "set xrange [%.15g:%.15g]\nset yrange [0:%.6f]\n", q->from, q->to, q->full);
     fputs("set xtics out nomirror scale 0.6 font tic_font textcolor rgb \"#333333\"\nset ytics out nomirror "
           "scale 0.6 font tic_font textcolor rgb \"#333333\"\n",
           out);
+    /* a short part of a long run: what gnuplot writes by itself would be the same at every tic */
+    fprintf(out, "set format x \"%s\"\n", q->from >= 1e5 ? "%.11g" : "%h");
     fprintf(out, "set ylabel \"%s\" offset 0.5,0\n", q->byte_unit);
     if (q->time_label)
         fprintf(out, "set xlabel \"%s\"\n", q->time_label);
     else
         fputs("unset xlabel\n", out);
+    if (!q->title)
+        return;
     fputs("set label 9 ", out);
     script_text(out, q->title);
     fputs(" at graph 0.0, graph 1.0 left offset 0,0.75 font label_font textcolor rgb \"#222222\"\n", out);

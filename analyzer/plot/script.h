@@ -6,8 +6,21 @@
 
 #include "picture.h"
 
-#define SCRIPT_LEFT  104 /* pixels beside the drawing */
-#define SCRIPT_RIGHT 28
+#define SCRIPT_LEFT   104 /* pixels beside a drawing */
+#define SCRIPT_NARROW 84  /* of these to its left where the drawing is narrower than a thousand */
+#define SCRIPT_RIGHT  40
+#define SCRIPT_FOOT   66 /* below the last drawing: its times and what they are */
+#define SCRIPT_GAP    62 /* between two drawings */
+#define SCRIPT_TITLE  26 /* above each */
+
+/* Pixels to the left of a drawing in a part of the picture that is WIDTH wide. */
+int64_t script_left(int64_t width);
+/* Width of TEXT in pixels, a little more rather than less: LETTER pixels a column of it. */
+#define SCRIPT_LETTER 8.3 /* of 11.5 points */
+#define SCRIPT_SMALL  7.6 /* of 10.5 points */
+double script_width(const char *text, double letter);
+/* COLOR mixed with white, PERCENT of it: not everything that draws SVG knows transparency. */
+unsigned script_tint(const char *color, unsigned percent);
 
 /* Colours, fonts and the output's name. */
 void script_head(const struct picture *p, FILE *out, const char *terminal, const char *output);
@@ -20,11 +33,11 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
                   struct axis_unit bytes, FILE *out);
 /* Begins a panel between two heights of the screen: margins, ranges, axes. */
 struct script_panel {
-    double bottom, top;                 /* of the screen */
+    double left, right, bottom, top;    /* of the screen */
     double from, to;                    /* in the unit of time */
     double full;                        /* the value at the upper edge, in the unit of bytes */
     const char *byte_unit, *time_label; /* NULL: no label below */
-    const char *title;
+    const char *title;                  /* NULL: written by the caller */
 };
 void script_panel(const struct script_panel *panel, FILE *out);
 

@@ -122,6 +122,33 @@ static void draw_peak(const struct panel *q, FILE *out)
     free(text);
 }
 
+/* What ran out, when, and how much was asked for. */
+static void draw_ooms(const struct panel *q, FILE *out)
+{
+    for (size_t i = 0; i < q->oom_count; i++) {
+        char *text = panel_oom_text(&q->ooms[i]);
+        fprintf(out, "%*s%s at %s", AXIS, "", text, units_time(q->ooms[i].t).s);
+        if (q->capacity != UNKNOWN)
+            fprintf(out, "; the device has %s", units_bytes(q->capacity, false).s);
+        fputc('\n', out);
+        free(text);
+    }
+}
+
+/* A mark in the column of each out-of-memory, under the time axis. */
+static void draw_oom_marks(const struct panel *q, FILE *out)
+{
+    char *marks = xrealloc(NULL, q->columns.n + 1);
+    if (q->oom_count) {
+        memset(marks, ' ', q->columns.n);
+        marks[q->columns.n] = 0;
+        for (size_t i = 0; i < q->oom_count; i++)
+            marks[columns_index(&q->columns, q->ooms[i].t)] = 'X';
+        fprintf(out, "%*s %s\n", AXIS - 1, "no memory", marks);
+    }
+    free(marks);
+}
+
 static void draw_time(const struct picture *p, const struct panel *q, FILE *out)
 {
     struct axis_unit unit = picture_time_unit(p->to - p->from);
@@ -153,6 +180,8 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
     draw_time(p, q, out);
     if (p->phase_count > 1)
         draw_strip(p, q, letters, color, out);
+    draw_oom_marks(q, out);
+    draw_ooms(q, out);
     if (q->mixed_phases)
         fprintf(out, "%*sa column shows the phase of its peak\n", AXIS, "");
 }
@@ -175,6 +204,30 @@ static void draw_legend(const struct picture *p, const char *letters, bool color
     fputc('\n', out);
 }
 
+#define WHOLE_ROWS 3
+
+/* The run that the picture is a part of, and which part. */
+static void draw_whole(const struct picture *p, FILE *out)
+{
+    const struct columns *c = &p->whole->columns;
+    int64_t top = columns_max_reserved(c), most = c->at[columns_peak(c)].allocated_max;
+    size_t first = columns_index(c, p->from), last = columns_index(c, p->to);
+    top = most > top ? most : top > 0 ? top : 1;
+    fprintf(out, "whole run of device %lld, %lld steps; ▲ is shown below\n", (long long)p->whole->device,
+            (long long)p->whole->steps);
+    for (size_t row = WHOLE_ROWS; row-- > 0;) {
+        fprintf(out, "%*s%s", AXIS - 1, row + 1 == WHOLE_ROWS ? units_bytes(top, false).s : "",
+                row + 1 == WHOLE_ROWS ? "┤" : "│");
+        for (size_t x = 0; x < c->n; x++)
+            draw_cell(&c->at[x], top, row, WHOLE_ROWS, out);
+        fputc('\n', out);
+    }
+    fprintf(out, "%*s└", AXIS - 1, "");
+    for (size_t x = 0; x < c->n; x++)
+        fputs(x >= first && x <= last ? "▲" : "─", out);
+    fprintf(out, "\n%*s0%*s\n\n", AXIS, "", (int)(c->n > 1 ? c->n - 1 : 1), units_time(c->to).s);
+}
+
 void text_draw(const struct picture *p, FILE *out, size_t height, bool color)
 {
     if (p->run_count) {
@@ -184,6 +237,8 @@ void text_draw(const struct picture *p, FILE *out, size_t height, bool color)
     char *letters = xrealloc(NULL, p->phase_count + 1);
     choose_letters(p, letters);
     fprintf(out, "%s\n\n", shown(p->title));
+    if (p->whole)
+        draw_whole(p, out);
     for (size_t i = 0; i < p->panel_count; i++) {
         draw_panel(p, &p->panels[i], height, letters, color, out);
         fputc('\n', out);

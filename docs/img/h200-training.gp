@@ -38,11 +38,11 @@ set yrange [0:1]
 plot \
   NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title "allocated", \
   NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title "reserved", \
-  NaN with lines lw 1.3 dt (6,3) lc rgb used_line title "driver used", \
+  NaN with points pt 7 ps 0.6 lc rgb used_line title "driver used, sampled", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#56b4e9" title "forward", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#d55e00" title "logits", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#0072b2" title "backward", \
-  NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#f0e442" title "optimizer"
+  NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#a39100" title "optimizer"
 unset key
 set border 3 lw 1 lc rgb "#555555"
 unset label 1
@@ -650,14 +650,14 @@ plot \
   $bands_0_2 using 1:(0):1:2:(37.986975):(39.487500) with boxxyerror fs solid 1 noborder lc rgb "#d55e00", \
   $bands_0_3 using 1:(0):1:2:(0):(37.710562) with boxxyerror fs solid 1 noborder lc rgb "#c7e0ef", \
   $bands_0_3 using 1:(0):1:2:(37.986975):(39.487500) with boxxyerror fs solid 1 noborder lc rgb "#0072b2", \
-  $bands_0_4 using 1:(0):1:2:(0):(37.710562) with boxxyerror fs solid 1 noborder lc rgb "#fcfad6", \
-  $bands_0_4 using 1:(0):1:2:(37.986975):(39.487500) with boxxyerror fs solid 1 noborder lc rgb "#f0e442", \
+  $bands_0_4 using 1:(0):1:2:(0):(37.710562) with boxxyerror fs solid 1 noborder lc rgb "#ebe7c7", \
+  $bands_0_4 using 1:(0):1:2:(37.986975):(39.487500) with boxxyerror fs solid 1 noborder lc rgb "#a39100", \
   $curve_0 using 1:4 with filledcurves y=0 fs solid 1 noborder lc rgb reserved_fill, \
   $curve_0 using 1:4 with lines lw 1.2 lc rgb reserved_line, \
   $curve_0 using 1:2 with filledcurves y=0 fs solid 1 noborder lc rgb range_fill, \
   $curve_0 using 1:3 with filledcurves y=0 fs solid 1 noborder lc rgb allocated_fill, \
   $curve_0 using 1:2 with lines lw 1.2 lc rgb allocated_line, \
-  $used_0 using 1:2 with linespoints pt 7 ps 0.45 lw 1.3 dt (6,3) lc rgb used_line
+  $used_0 using 1:2 with points pt 7 ps 0.6 lc rgb used_line
 unset label
 unset arrow
 

@@ -76,7 +76,7 @@ NO_COLOR=1 "$V" plot short.db | grep -q $'\033' && no "colours although not on a
 
 # figures of another source are not joined to the next; what is the whole device's is said to be
 cp short.db sources.db
-sqlite3 sources.db "UPDATE sample SET t_ns = t_ns + 7000000; INSERT INTO sample SELECT process, 1000, device, 20000000000, 'meminfo', 1, 0, 0 FROM sample LIMIT 1"
+sqlite3 sources.db "UPDATE sample SET t_ns = t_ns + 7000000; INSERT INTO sample SELECT process, 1000, device, 20000000000, 'meminfo', 1, 0, 0, 1000000 FROM sample LIMIT 1"
 "$V" plot sources.db -o s.gp && sed -n '/^[$]used_0/,/^EOD/p' s.gp >used
 [ "$(wc -l <used)" -gt 3 ] || no "no figures of the driver: $(cat used)"
 awk 'NF == 2 && $2 + 0 > 15 { bad = 1 } END { exit bad }' used || no "whole-device figures are joined to the process's: $(cat used)"

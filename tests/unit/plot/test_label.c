@@ -1,4 +1,5 @@
 /* test_label.c - the peak's label covers nothing that is drawn, and a title says what was run. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include "plot/label.h"
 
 enum { N = 1000 };
-static const struct label_room room = {1000, 400, 120, 200, 26};
+static const struct label_room room = {1000, 400, 120, 200, 26, NULL, 0};
 
 static struct trace_point point(int64_t t, int64_t allocated, int64_t reserved)
 {
@@ -62,13 +63,13 @@ static void it_covers_no_curve_wherever_the_peak_is(void **state)
     for (int64_t t = 0; t < N; t += 37) {
         const struct trace_point points[] = {point(0, 20, 60), point(t, 98, 100), point(t + 3, 40, 100)};
         struct panel p = make_panel(points, 3);
-        struct label_spot s = label_place(&p, &room);
+        struct label_spot s = label_place(&p, &room, p.peak_t, p.peak);
         expect_free(&p, &s);
         columns_free(&p.columns);
     }
 }
 
-static void it_stands_beside_the_driver_s_line(void **state)
+static void it_covers_no_sample_of_the_driver(void **state)
 {
     const struct trace_point points[] = {point(0, 20, 60), point(500, 80, 84), point(503, 30, 84)};
     struct trace_sample samples[] = {
@@ -77,12 +78,25 @@ static void it_stands_beside_the_driver_s_line(void **state)
     p.samples = samples;
     p.sample_count = 3;
     p.used_shown = true;
-    struct label_spot s = label_place(&p, &room);
+    struct label_spot s = label_place(&p, &room, p.peak_t, p.peak);
     expect_free(&p, &s);
-    for (int x = 0; x < 450; x++)
-        assert_false(box_covers(&s, x, pixels(70) + (pixels(92) - pixels(70)) * x / 450));
-    for (int x = 450; x < 990; x++)
-        assert_false(box_covers(&s, x, pixels(92) + (pixels(95) - pixels(92)) * (x - 450) / 540));
+    for (size_t i = 0; i < 3; i++)
+        assert_false(box_covers(&s, (double)samples[i].t, pixels(samples[i].driver_used)));
+    columns_free(&p.columns);
+}
+
+static void it_covers_nothing_that_is_taken(void **state)
+{
+    const struct trace_point points[] = {point(0, 20, 60), point(500, 80, 84), point(503, 30, 84)};
+    struct panel p = make_panel(points, 3);
+    struct label_spot first = label_place(&p, &room, p.peak_t, p.peak);
+    struct label_box box = {first.x - 100, first.y - 13, first.x + 100, first.y + 13};
+    struct label_room taken = room;
+    taken.taken = &box;
+    taken.taken_count = 1;
+    struct label_spot s = label_place(&p, &taken, p.peak_t, p.peak);
+    expect_free(&p, &s);
+    assert_true(fabs(s.x - first.x) >= 200 || fabs(s.y - first.y) >= 26);
     columns_free(&p.columns);
 }
 
@@ -95,7 +109,7 @@ static void far_from_the_peak_it_is_tied_to_it_by_a_line(void **state)
         points[2 * i + 1] = point(i * 10 + 5, 10, 96);
     }
     struct panel p = make_panel(points, 200);
-    struct label_spot s = label_place(&p, &room);
+    struct label_spot s = label_place(&p, &room, p.peak_t, p.peak);
     expect_free(&p, &s);
     assert_true(s.leader);
     assert_true(s.to[1] >= pixels(96) - 1 && s.to[1] <= s.y);
@@ -104,10 +118,10 @@ static void far_from_the_peak_it_is_tied_to_it_by_a_line(void **state)
 
 static void a_room_without_a_free_place_still_gets_a_label(void **state)
 {
-    const struct label_room tiny = {30, 20, 120, 200, 26};
+    const struct label_room tiny = {30, 20, 120, 200, 26, NULL, 0};
     const struct trace_point points[] = {point(0, 100, 100)};
     struct panel p = make_panel(points, 1);
-    struct label_spot s = label_place(&p, &tiny);
+    struct label_spot s = label_place(&p, &tiny, p.peak_t, p.peak);
     assert_true(s.x == s.x && s.y == s.y);
     columns_free(&p.columns);
 }
@@ -135,7 +149,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_covers_no_curve_wherever_the_peak_is),
-        cmocka_unit_test(it_stands_beside_the_driver_s_line),
+        cmocka_unit_test(it_covers_no_sample_of_the_driver),
+        cmocka_unit_test(it_covers_nothing_that_is_taken),
         cmocka_unit_test(far_from_the_peak_it_is_tied_to_it_by_a_line),
         cmocka_unit_test(a_room_without_a_free_place_still_gets_a_label),
         cmocka_unit_test(a_title_is_the_script_and_its_arguments),

@@ -1,1 +1,2 @@
 vs_analyzer_test(label LIBS room_plot)
+vs_analyzer_test(colors LIBS room_plot m)

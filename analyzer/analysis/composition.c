@@ -1,0 +1,178 @@
+/* composition.c - see composition.h. */
+#include "composition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/event.h"
+
+#define MOST_EVENTS 5000000 /* some seconds */
+
+static const char *const roles[COMPOSITION_ROLES] = {
+    "unknown", "parameter", "optimizer state",      "gradient", "activation", "logits",
+    "input",   "temporary", "communication buffer", "unused"};
+
+const char *composition_role(size_t group)
+{
+    return group < COMPOSITION_ROLES ? roles[group] : roles[0];
+}
+
+static size_t group_of_role(const char *role)
+{
+    for (size_t i = 1; role && i < COMPOSITION_ROLES; i++)
+        if (!strcmp(role, roles[i]))
+            return i;
+    return 0;
+}
+
+const char *composition_none(const struct trace *t)
+{
+    if (t->thinned || t->folded.stretches > 0 || t->unwritten > 0)
+        return "some of its events are folded (VRAMSCOPE_MAX_BYTES)";
+    return t->events > MOST_EVENTS ? "it has more than five million events" : NULL;
+}
+
+struct owner { /* event SEQ made or ended a block of GROUP */
+    int64_t seq;
+    size_t group;
+};
+
+struct walk {
+    const struct columns *columns;
+    struct composition *c;
+    enum composition_by by;
+    const size_t *group_of_phase;
+    size_t phase_count;
+    const struct trace_role *roles;
+    size_t role_count, role_next;
+    struct owner *owners; /* in the order of their numbers */
+    size_t owner_count;
+    int64_t *now;      /* of each group */
+    int64_t allocated; /* after the last event */
+    int64_t *best;     /* of each column that has begun */
+    size_t begun;      /* columns that have */
+};
+
+static void snapshot(struct walk *w, size_t x)
+{
+    w->best[x] = w->allocated;
+    memcpy(&w->c->at[x * w->c->groups], w->now, w->c->groups * sizeof *w->now);
+}
+
+/* Columns up to X begin with what the last event left. */
+static void begin_columns(struct walk *w, size_t x)
+{
+    for (; w->begun <= x; w->begun++)
+        snapshot(w, w->begun);
+}
+
+static size_t group_of_event(const struct walk *w, int64_t seq)
+{
+    size_t low = 0, high = w->owner_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->owners[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->owner_count && w->owners[low].seq == seq ? w->owners[low].group : 0;
+}
+
+static size_t group_of_birth(struct walk *w, const struct trace_change *e)
+{
+    if (w->by == COMPOSITION_PHASE)
+        return e->phase >= 0 && (size_t)e->phase < w->phase_count ? w->group_of_phase[e->phase] : 0;
+    while (w->role_next < w->role_count && w->roles[w->role_next].seq < e->seq)
+        w->role_next++;
+    bool known = w->role_next < w->role_count && w->roles[w->role_next].seq == e->seq;
+    return known ? group_of_role(w->roles[w->role_next].role) : 0;
+}
+
+/* What is more than the block's size is a change of something else that was lost. */
+static int64_t own_change(const struct trace_change *e, int64_t change)
+{
+    if (change > e->size)
+        return e->size;
+    return change < -e->size ? -e->size : change;
+}
+
+static bool take(void *context, const struct trace_change *e)
+{
+    struct walk *w = context;
+    if (e->t > w->columns->to)
+        return false;
+    size_t group = e->mate > 0 ? group_of_event(w, e->mate) : group_of_birth(w, e);
+    *PUSH(w->owners, w->owner_count) = (struct owner){e->seq, group};
+    size_t x = columns_index(w->columns, e->t);
+    if (e->t >= w->columns->from)
+        begin_columns(w, x);
+    w->now[group] += own_change(e, e->allocated - w->allocated);
+    if (w->now[group] < 0)
+        w->now[group] = 0;
+    w->allocated = e->allocated;
+    if (e->t >= w->columns->from && w->allocated > w->best[x])
+        snapshot(w, x);
+    return true;
+}
+
+/* The rest of each column, so that its groups sum to its greatest allocated. */
+static void finish(struct walk *w)
+{
+    size_t groups = w->c->groups;
+    begin_columns(w, w->columns->n - 1);
+    for (size_t x = 0; x < w->columns->n; x++) {
+        int64_t *at = &w->c->at[x * groups], rest = w->columns->at[x].allocated_max;
+        for (size_t g = 1; g < groups; g++) {
+            at[g] = at[g] > rest ? rest : at[g];
+            rest -= at[g];
+        }
+        at[0] = rest;
+    }
+}
+
+int composition_load(struct composition *c, struct trace *t, int64_t device, const struct columns *columns,
+                     enum composition_by by, const size_t *group_of_phase, size_t groups)
+{
+    struct trace_role *role_rows = NULL;
+    size_t role_count = 0;
+    *c = (struct composition){.groups = by == COMPOSITION_ROLE ? COMPOSITION_ROLES : groups};
+    if (by == COMPOSITION_ROLE && trace_roles(t, &role_rows, &role_count)) {
+        free(role_rows);
+        return -1;
+    }
+    c->at = xrealloc(NULL, columns->n * c->groups * sizeof *c->at);
+    struct walk w = {.columns = columns,
+                     .c = c,
+                     .by = by,
+                     .group_of_phase = group_of_phase,
+                     .phase_count = t->phase_name_count,
+                     .roles = role_rows,
+                     .role_count = role_count,
+                     .now = xrealloc(NULL, c->groups * sizeof *w.now),
+                     .best = xrealloc(NULL, columns->n * sizeof *w.best)};
+    memset(w.now, 0, c->groups * sizeof *w.now);
+    int result = trace_changes(t, device, take, &w);
+    finish(&w);
+    free(w.now);
+    free(w.best);
+    free(w.owners);
+    free(role_rows);
+    return result;
+}
+
+int64_t composition_most(const struct composition *c, size_t columns, size_t group)
+{
+    int64_t most = 0;
+    for (size_t x = 0; group < c->groups && x < columns; x++) {
+        int64_t bytes = c->at[x * c->groups + group];
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+void composition_free(struct composition *c)
+{
+    free(c->at);
+    *c = (struct composition){0};
+}

@@ -1,0 +1,83 @@
+/*
+ * colors.c - which phase and which role is drawn in which colour.
+ *
+ * Colours of phases are Okabe and Ito's, told apart by colour-blind readers, but for the yellow, which is
+ * darkened until it can be read on white.  The four usual phases have one each in every picture, and differ
+ * in lightness by 6 and more, so that they stay apart in print; what is left goes to the phases that peaked
+ * highest.  Roles have colours of their own (Tol's muted scheme): in one picture both are seen.
+ */
+#include "picture.h"
+
+#include <string.h>
+
+/* Lightness beside each (L* of CIELAB). */
+static const struct {
+    const char *phase, *color;
+} palette[PICTURE_PHASES] = {
+    {"forward", "#56b4e9"},   /* 70 */
+    {"logits", "#d55e00"},    /* 54 */
+    {"backward", "#0072b2"},  /* 46 */
+    {"optimizer", "#a39100"}, /* 60 */
+    {NULL, "#009e73"},        /* 58 */
+    {NULL, "#cc79a7"},        /* 61 */
+    {NULL, "#e69f00"},        /* 71 */
+    {NULL, "#4d4d4d"},        /* 33 */
+};
+#define OTHER_COLOR "#a9a9a9"
+
+static const struct {
+    const char *role, *color;
+} roles[] = {
+    {"parameter", "#332288"}, {"optimizer state", "#88ccee"},
+    {"gradient", "#44aa99"},  {"activation", "#ddcc77"},
+    {"logits", "#cc6677"},    {"input", "#999933"},
+    {"temporary", "#882255"}, {"communication buffer", "#aa4499"},
+    {"unused", "#117733"},    {"unknown", "#c4b8a8"},
+};
+
+/* The phase without a colour that peaked highest; 0: all have one, or are not shown. */
+static size_t next_phase(const struct picture *p)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < p->phase_count; i++)
+        if (!p->phases[i].color && (!best || p->phases[i].peak > p->phases[best].peak))
+            best = i;
+    return best;
+}
+
+void picture_color(struct picture *p)
+{
+    bool taken[PICTURE_PHASES] = {false};
+    for (size_t i = 1; i < p->phase_count; i++)
+        for (size_t k = 0; k < 4; k++)
+            if (!strcmp(p->phases[i].name, palette[k].phase)) {
+                p->phases[i].color = palette[k].color;
+                taken[k] = taken[k] || p->phases[i].shown;
+            }
+    /* those without a name first; a usual phase's where it does not come */
+    for (size_t k = 4; k < PICTURE_PHASES + 4; k++) {
+        size_t i = next_phase(p);
+        if (i && !taken[k % PICTURE_PHASES])
+            p->phases[i].color = palette[k % PICTURE_PHASES].color;
+    }
+    for (size_t i = 1; i < p->phase_count; i++)
+        if (!p->phases[i].color)
+            p->phases[i].color = OTHER_COLOR;
+}
+
+const char *picture_group_name(const struct picture *p, size_t group)
+{
+    if (p->by == COMPOSITION_ROLE)
+        return composition_role(group);
+    return group == 0 ? "outside any phase, or unknown" : group < p->phase_count ? p->phases[group].name : "";
+}
+
+const char *picture_group_color(const struct picture *p, size_t group)
+{
+    const char *role = p->by == COMPOSITION_ROLE ? composition_role(group) : NULL;
+    for (size_t i = 0; role && i < sizeof roles / sizeof *roles; i++)
+        if (!strcmp(roles[i].role, role))
+            return roles[i].color;
+    return !role && group && group < p->phase_count && p->phases[group].color ? p->phases[group].color
+                                                                              : "#c4b8a8";
+}

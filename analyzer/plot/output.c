@@ -1,0 +1,210 @@
+/*
+ * output.c - see output.h.
+ *
+ * gnuplot draws into a file of ours, which then gets the name that was asked for, or is copied to standard
+ * output: a name that starts with '-' or a quote would mean something to gnuplot.
+ */
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "read/guard.h"
+#include "base/page.h"
+#include "base/wrap.h"
+
+enum picture_format output_format(const char *path, const char *format)
+{
+    static const char *const names[] = {"txt", "gp", "png", "svg", "pdf"};
+    if (!format && path && !strcmp(path, "-"))
+        return isatty(STDOUT_FILENO) ? FORMAT_TEXT : FORMAT_PNG;
+    const char *dot = format || !path ? NULL : strrchr(path, '.'), *name = format ? format
+                                                                           : dot  ? dot + 1
+                                                                                  : NULL;
+    if (!path && !format)
+        return FORMAT_TEXT;
+    for (int i = 0; name && i < 5; i++)
+        if (!strcmp(name, names[i]))
+            return (enum picture_format)i;
+    return FORMAT_BAD;
+}
+
+static char *terminal_of(enum picture_format format, const int64_t *size)
+{
+    long long w = size[0], h = size[1];
+    switch (format) {
+    case FORMAT_SVG:
+        return xformat(
+            "svg size %lld,%lld noenhanced font \"DejaVu Sans,Liberation Sans,sans-serif,12\" fontscale 1.33 "
+            "background \"#ffffff\"",
+            w, h);
+    case FORMAT_PDF: /* inches; 100 pixels to one */
+        return xformat("pdfcairo size %.2f,%.2f noenhanced font \"DejaVu Sans,12\" fontscale 0.72 background "
+                       "\"#ffffff\"",
+                       (double)w / 100, (double)h / 100);
+    default:
+        return xformat("pngcairo size %lld,%lld noenhanced font \"DejaVu Sans,12\" background "
+                       "\"#ffffff\"",
+                       w, h);
+    }
+}
+
+static int write_script(const struct picture *p, const char *path, enum picture_format format,
+                        const char *picture)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return complain("plot: %s can't be written: %s", path, strerror(errno));
+    char *terminal = terminal_of(format, p->size);
+    gnuplot_write(p, out, terminal, picture);
+    free(terminal);
+    bool good = !ferror(out);
+    if (fclose(out) || !good) {
+        unlink(path);
+        return complain("plot: %s can't be written: is the disk full?", path);
+    }
+    return 0;
+}
+
+static int gnuplot_failed(int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return complain(
+            "plot: gnuplot is not installed: install it (Debian: apt-get install gnuplot-nox), or "
+            "use -o FILE.gp or -o FILE.txt, which need none");
+    return complain("plot: gnuplot failed: what it said stands above");
+}
+
+static int run_gnuplot(const char *script)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        guard_memory_end();
+        unsetenv("LD_PRELOAD"); /* a shim that is set for everything has no business in gnuplot */
+        unsetenv("GNUTERM");
+        execlp("gnuplot", "gnuplot", "-d", script, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return complain("plot: gnuplot can't be started: %s", strerror(errno));
+    return status ? gnuplot_failed(status) : 0;
+}
+
+static int written(bool good, const char *path)
+{
+    return good ? 0 : complain("plot: %s can't be written: is the disk full?", path);
+}
+
+/* DRAWN to standard output. */
+static int copy_out(const char *drawn)
+{
+    char part[65536];
+    size_t n;
+    FILE *in = fopen(drawn, "r");
+    if (!in)
+        return complain("plot: %s can't be read: %s", drawn, strerror(errno));
+    while ((n = fread(part, 1, sizeof part, in)) > 0)
+        fwrite(part, 1, n, stdout);
+    fclose(in);
+    return 0; /* whether it could be written is said at the end of all commands */
+}
+
+/* A new file of a name that nobody has; NULL, said. */
+static char *make_temporary(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *name = xformat("%s/vramscope-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return name;
+    }
+    complain("plot: %s can't be written: %s; TMPDIR may name another directory", name, strerror(errno));
+    free(name);
+    return NULL;
+}
+
+static int can_write(const char *drawn, const char *path)
+{
+    FILE *probe = fopen(drawn, "w");
+    if (!probe)
+        return complain("plot: %s can't be written: %s", path, strerror(errno));
+    fclose(probe);
+    return 0;
+}
+
+static int draw_picture(const struct picture *p, const char *path, enum picture_format format)
+{
+    bool out = !strcmp(path, "-");
+    struct stat st;
+    char *script = make_temporary(), *drawn = NULL;
+    if (!script)
+        return 2;
+    drawn = out ? make_temporary() : xformat("%s.part", path);
+    int status = drawn ? can_write(drawn, path) : 2;
+    if (!status)
+        status = write_script(p, script, format, drawn);
+    if (!status)
+        status = run_gnuplot(script);
+    if (!status && (stat(drawn, &st) || st.st_size == 0))
+        status = written(false, path);
+    if (!status)
+        status = out ? copy_out(drawn) : written(rename(drawn, path) == 0, path);
+    if (drawn && (status || out))
+        unlink(drawn);
+    unlink(script);
+    free(script);
+    free(drawn);
+    return status;
+}
+
+static int draw_text(const struct picture *p, const char *path)
+{
+    FILE *out = path ? fopen(path, "w") : NULL;
+    size_t height = p->size[1] ? (size_t)p->size[1] : 14;
+    if (path && !out)
+        return complain("plot: %s can't be written: %s", path, strerror(errno));
+    if (!path)
+        wrap_terminal_begin();
+    text_draw(p, path ? out : stdout, height, !path && page_color());
+    wrap_terminal_end();
+    bool good = !path || !ferror(out);
+    if (path && (fclose(out) || !good))
+        return written(false, path);
+    return 0;
+}
+
+static char *with_extension(const char *path, const char *extension)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);
+    return xformat("%.*s%s", (int)stem, path, extension);
+}
+
+static int draw_script(const struct picture *p, const char *path)
+{
+    if (!strcmp(path, "-")) {
+        char *terminal = terminal_of(FORMAT_PNG, p->size);
+        gnuplot_write(p, stdout, terminal, "vramscope.png");
+        free(terminal);
+        return 0;
+    }
+    char *picture = with_extension(path, ".png");
+    int status = write_script(p, path, FORMAT_PNG, picture);
+    free(picture);
+    return status;
+}
+
+int output_draw(const struct picture *p, const char *path, enum picture_format format)
+{
+    if (format == FORMAT_TEXT)
+        return draw_text(p, path && strcmp(path, "-") != 0 ? path : NULL);
+    path = path ? path : "-";
+    return format == FORMAT_GP ? draw_script(p, path) : draw_picture(p, path, format);
+}
