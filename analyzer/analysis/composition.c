@@ -79,7 +79,7 @@ static size_t group_of_event(const struct walk *w, int64_t seq)
     return low < w->owner_count && w->owners[low].seq == seq ? w->owners[low].group : 0;
 }
 
-static size_t group_of_birth(struct walk *w, const struct trace_change *e)
+static size_t group_of_birth(struct walk *w, const struct trace_delta *e)
 {
     if (w->by == COMPOSITION_PHASE)
         return e->phase >= 0 && (size_t)e->phase < w->phase_count ? w->group_of_phase[e->phase] : 0;
@@ -90,14 +90,14 @@ static size_t group_of_birth(struct walk *w, const struct trace_change *e)
 }
 
 /* What is more than the block's size is a change of something else that was lost. */
-static int64_t own_change(const struct trace_change *e, int64_t change)
+static int64_t own_change(const struct trace_delta *e, int64_t change)
 {
     if (change > e->size)
         return e->size;
     return change < -e->size ? -e->size : change;
 }
 
-static bool take(void *context, const struct trace_change *e)
+static bool take(void *context, const struct trace_delta *e)
 {
     struct walk *w = context;
     if (e->t > w->columns->to)
@@ -152,7 +152,7 @@ int composition_load(struct composition *c, struct trace *t, int64_t device, con
                      .now = xrealloc(NULL, c->groups * sizeof *w.now),
                      .best = xrealloc(NULL, columns->n * sizeof *w.best)};
     memset(w.now, 0, c->groups * sizeof *w.now);
-    int result = trace_changes(t, device, take, &w);
+    int result = trace_deltas(t, device, take, &w);
     finish(&w);
     free(w.now);
     free(w.best);

@@ -27,5 +27,14 @@ int cmd_plot(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_completions(int argc, char **argv);
+
+/* The table of them, in the order of --help (cli/main.c); the last has no name. */
+struct command {
+    const char *name;
+    int (*function)(int argc, char **argv);
+    const char *help;
+};
+extern const struct command vramscope_commands[];
 
 #endif

@@ -7,11 +7,7 @@
 #include "base/args.h"
 #include "base/commands.h"
 
-static const struct {
-    const char *name;
-    int (*function)(int argc, char **argv);
-    const char *help;
-} commands[] = {
+const struct command vramscope_commands[] = {
     {"run", cmd_run, "run a program and record its GPU memory"},
     {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
     {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
@@ -21,9 +17,10 @@ static const struct {
     {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
-};
+    {"completions", cmd_completions, "print the completions of bash, zsh or fish"},
+    {0}};
 
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum { COMMANDS = sizeof vramscope_commands / sizeof *vramscope_commands - 1 };
 
 static int print_help(void)
 {
@@ -34,7 +31,7 @@ static int print_help(void)
          "  vramscope plot run.db -o run.png\n\n"
          "commands:");
     for (int i = 0; i < COMMANDS; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].help);
+        printf("  %-12s %s\n", vramscope_commands[i].name, vramscope_commands[i].help);
     puts("\nexit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or nobody "
          "can\n"
          "tell; run and wrap end as their command does");
@@ -46,7 +43,7 @@ static int unknown(const char *word)
 {
     const char *names[COMMANDS + 1];
     for (int i = 0; i < COMMANDS; i++)
-        names[i] = commands[i].name;
+        names[i] = vramscope_commands[i].name;
     names[COMMANDS] = NULL;
     const char *near = args_nearest(word, names);
     if (near)
@@ -57,8 +54,8 @@ static int unknown(const char *word)
 static int run_command(int argc, char **argv)
 {
     for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[0], commands[i].name))
-            return commands[i].function(argc, argv);
+        if (!strcmp(argv[0], vramscope_commands[i].name))
+            return vramscope_commands[i].function(argc, argv);
     return unknown(argv[0]);
 }
 

@@ -333,15 +333,15 @@ typedef void trace_visit(void *context, const struct trace_point *point);
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
                 struct trace_point *before, trace_visit *visit, void *context);
 
-/* What events did to allocated of a device, in the order of their numbers (changes.c). */
-struct trace_change {
+/* What events did to allocated of a device, in the order of their numbers (deltas.c). */
+struct trace_delta {
     int64_t seq, t, size;
     int64_t mate;      /* seq of the event that this one ends or takes back; 0: none */
     int64_t allocated; /* of the device, after the event */
     int op, phase;     /* enum vs_op; index into phase_names */
 };
-typedef bool trace_change_visit(void *context, const struct trace_change *change); /* false: no more */
-int trace_changes(struct trace *t, int64_t device, trace_change_visit *visit, void *context);
+typedef bool trace_delta_visit(void *context, const struct trace_delta *delta); /* false: no more */
+int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context);
 
 /* What the blocks are for that were followed, by the events that made them; the caller frees the array. */
 struct trace_role {

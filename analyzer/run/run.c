@@ -27,11 +27,12 @@
 #include "environment.h"
 #include "place.h"
 #include "outputs.h"
+#include "read/trace.h"
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
         *allocator;
-    bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off;
+    bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
 
 #define ENV_ROW(name, value, field, help)                                                                    \
@@ -41,7 +42,10 @@ struct options {
 
 static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten"},
+     "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten, but "
+     "with --force; "
+     "its directory is made; DIR/ is a name of its own in DIR"},
+    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
     ENV_ROW("stacks", "WHICH", stacks, "call stacks: off, driver, python or all (default python)"),
     ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
     ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
@@ -106,6 +110,12 @@ static struct output output_of(const char *option)
     const char *variable = getenv("VRAMSCOPE_OUTPUT"), *claim = getenv("VRAMSCOPE_CLAIM");
     bool said = !option && variable && *variable;
     char *given = option ? xstrdup(option) : said ? xstrdup(variable) : default_output();
+    if (given[strlen(given) - 1] == '/') {
+        char *own = default_output(), *inside = xformat("%s%s", given, own);
+        free(own);
+        free(given);
+        given = inside;
+    }
     struct output out = {absolute(given), said && claim && !strcmp(claim, "1")};
     free(given);
     return out;
@@ -132,16 +142,55 @@ static void do_without_arena(void)
     setenv("VRAMSCOPE_ALLOCATOR", "off", 1);
 }
 
-/* 0, or 2 after printing the reason. */
-static int check_output(const struct output *o)
+/* DIRECTORY and what it lies in; whatever goes wrong is said where it is used. */
+static void make_directories(const char *directory)
+{
+    char *path = xstrdup(directory);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    mkdir(path, 0777);
+    free(path);
+}
+
+/* Removes the recording PATH; 0, or 2, said, where it is none, or one that is still being written. */
+static int replace(const char *path)
+{
+    struct trace t;
+    if (trace_open(&t, path))
+        return complain("run: --force replaces recordings alone, and this is none: %s", t.why);
+    bool running = t.end == TRACE_END_RUNNING;
+    trace_close(&t);
+    if (running)
+        return complain("run: %s is still being written: --force replaces what is complete", path);
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *name = xformat("%s%s", path, parts[i]);
+        int result = unlink(name);
+        free(name);
+        if (result && i == 0)
+            return complain("run: %s can't be removed: %s", path, strerror(errno));
+    }
+    return 0;
+}
+
+/* 0, or 2 with the reason said. */
+static int check_output(const struct output *o, bool force)
 {
     const char *path = o->path;
     char *copy = xstrdup(path);
     const char *directory = dirname(copy);
     struct stat st;
     int status = 0;
-    if (!o->shared && lstat(path, &st) == 0)
-        status = complain("run: %s exists and is never overwritten: give another -o, or remove it", path);
+    if (!strchr(directory, '%')) /* what the recorded processes put there nobody knows yet */
+        make_directories(directory);
+    bool exists = !o->shared && lstat(path, &st) == 0;
+    if (exists && !force)
+        status = complain("run: %s exists and is never overwritten without --force: give another -o", path);
+    else if (exists && replace(path))
+        status = EXIT_USAGE;
     else if (stat(directory, &st))
         status = complain("run: the directory of %s can't be used: %s", path, strerror(errno));
     else if (!S_ISDIR(st.st_mode) || access(directory, W_OK | X_OK))
@@ -348,7 +397,7 @@ static int end_as(int status)
 static int prepare(const struct options *o, const struct output *output)
 {
     char why[512];
-    if (check_output(output) || check_values(o))
+    if (check_output(output, o->force) || check_values(o))
         return EXIT_USAGE;
     char *library = place_library(why, sizeof why);
     int status = library ? set_environment(o, output->path, library) : complain("run: %s", why);

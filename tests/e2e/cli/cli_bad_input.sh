@@ -114,7 +114,7 @@ env PATH="$D/empty_path" "$V" plot good.db -o x.txt && [ -s x.txt ] || failures=
 # run refuses before it starts anything
 touch there.db
 expect 2 "run: there.db exists|run: .*/there.db exists and is never overwritten" "$V" run -o there.db -- touch started
-expect 2 "run: the directory of .*can't be used: No such file" "$V" run -o no/such/x.db -- touch started
+expect 2 "run: the directory of .*can't be used: Not a directory" "$V" run -o there.db/such/x.db -- touch started
 if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod a-w locked
     expect 2 "run: the directory .*locked is not writable" "$V" run -o locked/x.db -- touch started

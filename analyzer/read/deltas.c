@@ -1,5 +1,5 @@
 /*
- * changes.c - what each event changed of a device's allocated memory, and what the blocks are for.
+ * deltas.c - what each event changed of a device's allocated memory, and what the blocks are for.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
 
-int trace_changes(struct trace *t, int64_t device, trace_change_visit *visit, void *context)
+int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context)
 {
     struct sqlite3_stmt *s =
         trace_sql(t,
@@ -21,13 +21,13 @@ int trace_changes(struct trace *t, int64_t device, trace_change_visit *visit, vo
     int code = SQLITE_ERROR;
     bool more = true;
     while (more && s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        const struct trace_change c = {.seq = trace_sql_int(s, 0),
-                                       .t = trace_sql_amount(s, 1),
-                                       .op = sqlite3_column_int(s, 2),
-                                       .size = trace_sql_amount(s, 3),
-                                       .mate = trace_sql_amount(s, 4),
-                                       .allocated = trace_sql_amount(s, 5) + trace_sql_amount(s, 6),
-                                       .phase = sqlite3_column_int(s, 7)};
+        const struct trace_delta c = {.seq = trace_sql_int(s, 0),
+                                      .t = trace_sql_amount(s, 1),
+                                      .op = sqlite3_column_int(s, 2),
+                                      .size = trace_sql_amount(s, 3),
+                                      .mate = trace_sql_amount(s, 4),
+                                      .allocated = trace_sql_amount(s, 5) + trace_sql_amount(s, 6),
+                                      .phase = sqlite3_column_int(s, 7)};
         more = visit(context, &c);
     }
     return trace_sql_done(t, s, more ? code : SQLITE_DONE);
