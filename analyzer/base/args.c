@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "units.h"
+#include "wrap.h"
 
 /* ---- suggestions ---- */
 
@@ -49,16 +50,27 @@ const char *args_nearest(const char *word, const char *const *names)
 
 static void print_help(const struct command_help *h)
 {
-    printf("usage: vramscope %s %s\n\n%s\n\noptions:\n", h->name, h->synopsis, h->about);
+    printf("usage: vramscope %s %s\n\n", h->name, h->synopsis);
+    for (const char *line = h->about; *line; line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        wrap_print(stdout, 0, 0, "%.*s", (int)n, line);
+        line += n;
+    }
+    puts("\noptions:");
     for (const struct option_row *r = h->rows; r->name; r++) {
-        char left[64], letter[8] = "    ";
+        char left[128], letter[8] = "    ";
         if (r->letter)
             snprintf(letter, sizeof letter, "-%c, ", r->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? "=" : "",
                  r->value ? r->value : "");
-        printf("  %-26s %s\n", left, r->help);
+        if (strlen(left) <= 26) {
+            wrap_print(stdout, 2, 29, "%-26s %s", left, r->help);
+        } else {
+            printf("  %s\n", left);
+            wrap_print(stdout, 29, 29, "%s", r->help);
+        }
     }
-    printf("  %-26s %s\n", "-h, --help", "this text");
+    wrap_print(stdout, 2, 29, "%-26s %s", "-h, --help", "this text");
 }
 
 /* ---- parsing ---- */

@@ -36,10 +36,11 @@ struct options {
 #define ROWS  10 /* of each table, unless --top says otherwise */
 
 static const struct option_row rows[] = {
-    {"by", 0, "QUESTION", ARG_TEXT, offsetof(struct options, by),
-     "one of line, layer, role, phase, category, library, stack (default: all of them)"},
-    {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
-     "peak (default), oom (the last out-of-memory that reached the program), first-oom or largest-oom"},
+    {"by", 0, "line|layer|role|phase|category|library|stack", ARG_TEXT, offsetof(struct options, by),
+     "this question alone (default: all of them)"},
+    {"at", 0, "peak|oom|first-oom|largest-oom", ARG_TEXT, offsetof(struct options, at),
+     "the moment: peak (default), oom: the last out-of-memory that reached the program, the first, the "
+     "largest"},
     CHOICE_ROWS(struct options, choice, SORTS),
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},

@@ -39,10 +39,24 @@ grep -q '^ *peak allocated  *6348800 ' "$run/peak" || fail "the roles do not add
 [ "$(sqlite3 :memory: "SELECT sum(json_extract(value, '\$.size_bytes')) FROM json_tree(CAST(readfile('$run/json') AS TEXT)) WHERE type = 'object' AND path LIKE '%by_role%'")" = 6348800 ] ||
     fail "JSON: $(head -c 3000 "$run/json")"
 
+# a picture is divided by role where roles are known: at the peak as the figures above, in KiB
+"$BUILD/bin/vramscope" plot "$db" -o "$run/roles.gp" || fail "plot ended with $?"
+python3 - "$run/roles.gp" <<'END' || fail "the picture's roles"
+import re, sys
+text = open(sys.argv[1]).read()
+head, rows = re.search(r"\$parts_0 << EOD\n#(.*)\n([^E]*)EOD", text).groups()
+unit = {"KiB": 1, "MiB": 1024}[re.search("in (.iB) upper", head).group(1)]
+top = max((list(map(float, row.split())) for row in rows.splitlines()), key=lambda row: row[-1])
+got = {n: round((b - a) * unit) for n, a, b in zip(re.findall(r'"([^"]*)"', head), [0] + top[1:], top[1:]) if b - a > 1e-4}
+want = {"optimizer state": 1200, "temporary": 1100, "gradient": 1000, "unknown": 900, "logits": 800, "activation": 600, "input": 500, "parameter": 100}
+assert got == want, got
+END
+
 # without accesses: no roles
 shim_env=()
 run_shimmed "$tests/prog_roles"
 expect_sql "SELECT count(*), count(role) FROM live_at_peak" '10|0'
 "$BUILD/bin/vramscope" peak "$db" >"$run/peak" || fail "peak ended with $?"
+"$BUILD/bin/vramscope" plot "$db" -o "$run/plain.gp" && ! grep -q parts_0 "$run/plain.gp" || fail "a picture of roles where none are known"
 ! grep -q 'by role' "$run/peak" || fail "peak speaks of roles where none are known"
 echo "every role is found, and its rule"

@@ -46,6 +46,7 @@ done
 [ $count -gt 60 ] || no "only $count options were looked at"
 offers pdf vramscope plot --format = p
 offers phase vramscope plot --by ph
+offers largest-oom vramscope peak --at = l
 offers zsh vramscope completions ''
 touch "$D/run.db"
 offers "$D/run.db" vramscope report "$D/ru"

@@ -1,0 +1,61 @@
+#!/bin/bash
+# --device, --top and --sort of report, peak and diff show what was asked for and nothing else; run --force replaces recordings and nothing else, and
+# run makes the directory that it is given.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+[ -x "$V" ] || { echo "skipped: there is no analyzer in this build" && exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+refused() { # TEXT COMMAND...
+    local text=$1
+    shift
+    "$@" >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(cat err)"
+}
+export COLUMNS=120
+make_db two.db --devices 2
+make_db more.db --devices 2 --extra 400
+
+for command in "report two.db" "peak two.db" "diff two.db more.db"; do
+    # shellcheck disable=SC2086
+    "$V" $command -d 1 >page || no "$command -d 1"
+    if ! grep -q '^device 1' page || grep -q '^device 0' page; then no "$command -d 1: $(grep '^device' page)"; fi
+    # shellcheck disable=SC2086
+    refused "--sort takes" "$V" $command --sort=color
+done
+refused "two.db has nothing on device 7" "$V" report -d 7 two.db
+[ "$("$V" report --json -d 1 two.db | python3 -c 'import json, sys; print([d["device"] for d in json.load(sys.stdin)["files"][0]["devices"]])')" = "[1]" ] || no "report --json -d 1"
+
+names() { sed -n '/^  phase /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }' | tr '\n' ' '; }
+"$V" report -d 0 --sort=name two.db >page && [ "$(names)" = "backward forward logits none optimizer " ] || no "report --sort=name: $(names)"
+"$V" report -d 0 --sort=peak --top 2 two.db >page || no "report --top"
+grep -q '^  3 more' page || no "report --top 2: $(names)"
+python3 - "$(names)" <<'PY' || no "report --sort=peak"
+import sqlite3, sys
+rows = sqlite3.connect("two.db").execute("SELECT phase, allocated_bytes FROM phase_peak WHERE device = 0").fetchall()
+got, bytes_of = sys.argv[1].split()[:2], dict(rows)
+assert [bytes_of[n] for n in got] == sorted(bytes_of.values(), reverse=True)[:2], (got, rows)
+PY
+"$V" peak -d 0 --by=phase --sort=name --top=0 two.db >page || no "peak --sort"
+sed -n '/by phase/,/─/p' page | sed '1d;$d' | awk '{ print $1 }' | sort -c || no "peak --sort=name: $(cat page)"
+"$V" peak -d 0 --by=stack --sort=count --top=0 two.db >page || no "peak --sort=count"
+sed -n '/by stack/,/─/p' page | sed '1d;$d' | awk '{ print $NF }' | sort -rnc || no "peak --sort=count: $(cat page)"
+"$V" diff -d 0 --top 1 two.db more.db >page && [ "$(grep -c ' more' page)" -ge 2 ] || no "diff --top 1: $(cat page)"
+
+# the program records nothing here: what lies there is what counts
+cp two.db there.db
+refused "there.db exists and is never overwritten without --force" "$V" run -o there.db true
+"$V" run -q --force -o there.db true 2>err || no "run --force: $(cat err)"
+[ ! -e there.db ] || no "run --force left the old recording"
+echo 'print()' >train.py
+refused "--force replaces recordings alone" "$V" run --force -o train.py true
+[ "$(cat train.py)" = 'print()' ] || no "run --force removed what is no recording"
+"$V" run -q -o deep/er/run.db true 2>err || no "run -o into a new directory: $(cat err)"
+[ -d deep/er ] || no "run makes no directory"
+[ $failures = 0 ] && echo "what was asked for is shown, and nothing else" || exit 1
