@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every query that the README shows, and every one of examples/queries.sql, runs on a recording of the example and
+# Every query that the README and docs/sql.md show, and every one of examples/queries.sql, runs on a recording of the example and
 # says something where it should.
 set -u
 : "${BUILD:?where the build is}"
@@ -18,18 +18,18 @@ fail() {
 LD_LIBRARY_PATH=$BUILD/sim "$BUILD/bin/vramscope" run --access -o "$dir/run.db" -- "$BUILD/bin/train_lm" \
     --steps 10 --batch 2048 --vocab 1024 --hidden 32 --rate 0.02 LICENSE >"$dir/log" 2>&1 || fail "no recording: $(cat "$dir/log")"
 
-# The README's lines are run as a reader would: by the shell, with run.db in the current directory.
-grep '^sqlite3 ' README.md >"$dir/lines"
-[ "$(wc -l <"$dir/lines")" -ge 7 ] || fail "the README shows fewer queries than it did"
+# Their lines are run as a reader would: by the shell, with run.db in the current directory.
+grep -h '^sqlite3 ' README.md docs/sql.md >"$dir/lines"
+[ "$(wc -l <"$dir/lines")" -ge 16 ] || fail "the pages show fewer queries than they did"
 while IFS= read -r line; do
-    (cd "$dir" && bash -euc "$line") >"$dir/out" 2>&1 || fail "README: $line: $(cat "$dir/out")"
+    (cd "$dir" && bash -euc "$line") >"$dir/out" 2>&1 || fail "$line: $(cat "$dir/out")"
     case $line in
     *'FROM loss'*) [ ! -s "$dir/out" ] || fail "events were lost: $(cat "$dir/out")" ;;
     *'FROM leak'*) [ ! -s "$dir/out" ] || fail "the example leaks: $(cat "$dir/out")" ;;
         *'FROM live_at_oom'*) [ ! -s "$dir/out" ] || fail "the example ran out of memory: $(cat "$dir/out")" ;;
     # fullest, not the sample after the context's end; on the simulated driver the context is nearly all of it
-    *residual_mib*) grep -Eq '│ nvml_process │ [1-9][0-9]* ' "$dir/out" || fail "README: no residual: $(cat "$dir/out")" ;;
-    *) [ -s "$dir/out" ] || fail "README: no answer to: $line" ;;
+    *residual_mib*) grep -Eq '│ nvml_process │ [1-9][0-9]* ' "$dir/out" || fail "no residual: $(cat "$dir/out")" ;;
+    *) [ -s "$dir/out" ] || fail "no answer to: $line" ;;
     esac
 done <"$dir/lines"
 
@@ -52,4 +52,4 @@ largest=$(sqlite3 "$dir/run.db" "SELECT phase FROM event WHERE op = 'alloc' ORDE
 [ "$largest" = logits ] || fail "the largest allocation is in phase $largest"
 end=$(sqlite3 "$dir/run.db" "SELECT end_bytes FROM peak WHERE device = 0 AND kind = 'allocated'")
 [ "$end" = 0 ] || fail "$end bytes at the end, though the example frees all"
-echo "all queries of the README and of queries.sql answer"
+echo "all queries of the README, of docs/sql.md and of queries.sql answer"
