@@ -14,7 +14,7 @@
 
 #include "read/lives.h"
 
-#define VIEW_LARGEST 1024
+#define VIEW_LARGEST 2048
 
 struct view_kept {
     bool *kept; /* of each block */

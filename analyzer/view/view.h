@@ -55,7 +55,7 @@ int view_write(struct view_process *processes, size_t n, int64_t device, bool ov
 
 #define VIEW_LIMIT   (INT64_C(40) << 20)
 #define VIEW_PAGE    (INT64_C(1) << 19) /* what page/ takes at most */
-#define VIEW_COLUMNS 262144             /* the most there is of each in a page, before the limit counts */
+#define VIEW_COLUMNS 524288             /* the most there is of each in a page, before the limit counts */
 #define VIEW_BLOCKS  1000000
 #define VIEW_SCOPES  200000
 #define VIEW_LEAST   2048 /* that a row gets in any case */

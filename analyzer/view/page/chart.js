@@ -11,7 +11,13 @@ const view = {
 const LEFT = 74, RIGHT = 10, AXIS = 22, LANE = 11, TITLE = 17;
 let pending = false, base, over, images = new Map();
 
-function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+/* A colour of the style sheet, looked up once a theme. */
+const styles = new Map();
+function css(name) {
+  const key = name + darkNow();
+  if (!styles.has(key)) styles.set(key, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return styles.get(key);
+}
 
 function changed() {
   if (pending) return;
@@ -78,7 +84,9 @@ function topOf(place, columns) {
   const row = place.row;
   let most = view.fit ? columns.max.reduce((a, b) => Math.max(a, b), 0) : Math.max(row.allocated.bytes || 0, view.reserved ? row.reserved.bytes || 0 : 0);
   if (view.fit && view.reserved) most = columns.rMax.reduce((a, b) => Math.max(a, b), most);
-  if (!view.fit && view.driver) for (const s of row.samples) if (!s[2] && s[1] > most) most = s[1];
+  /* the driver's figure is seen, but does not make the rest small: beyond, it is drawn at the edge */
+  const bound = 2 * most;
+  if (!view.fit && view.driver) for (const s of row.samples) if (!s[2] && s[1] > most) most = Math.min(s[1], bound);
   if (view.capacity && row.capacity) most = Math.max(most, row.capacity);
   for (const other of overlaid(row)) most = Math.max(most, other.allocated.bytes || 0);
   return most > 0 ? most * 1.06 : 1;
@@ -248,12 +256,13 @@ function drawStrip(c, place) {
   }
 }
 
-function stepLine(c, place, values) {
+function stepLine(c, place, values, off) {
   const { bottom, top, scale, left } = place, y = (v) => bottom - (v / scale) * (bottom - top);
   c.beginPath();
   for (let x = 0; x < values.length; x++) {
     const at = y(values[x]);
-    if (x === 0) c.moveTo(left, at);
+    if (off[x]) continue;
+    if (x === 0 || off[x - 1]) c.moveTo(left + x, at);
     else c.lineTo(left + x, at);
     c.lineTo(left + x + 1, at);
   }
@@ -268,14 +277,14 @@ function drawLines(c, place) {
   c.clip();
   c.lineWidth = 1;
   c.strokeStyle = css('--ink');
-  stepLine(c, place, columns.max);
+  stepLine(c, place, columns.max, columns.off);
   c.globalAlpha = 0.45;
-  stepLine(c, place, columns.min);
+  stepLine(c, place, columns.min, columns.off);
   c.globalAlpha = 1;
   if (view.reserved) {
     c.lineWidth = 1.5;
     c.setLineDash([5, 2]);
-    stepLine(c, place, columns.rMax);
+    stepLine(c, place, columns.rMax, columns.off);
     c.setLineDash([]);
   }
   if (view.driver) {
@@ -284,7 +293,14 @@ function drawLines(c, place) {
       if (x < left || x > right) continue;
       c.strokeStyle = whole ? css('--soft') : css('--accent');
       c.lineWidth = 1.2;
-      c.strokeRect(x - 1.5, y(used) - 1.5, 3, 3);
+      if (used <= scale) c.strokeRect(x - 1.5, y(used) - 1.5, 3, 3);
+      else { /* above the picture */
+        c.beginPath();
+        c.moveTo(x - 3, top + 5);
+        c.lineTo(x, top + 1);
+        c.lineTo(x + 3, top + 5);
+        c.stroke();
+      }
     }
   }
   if (view.capacity && row.capacity) {
@@ -311,7 +327,7 @@ function drawOverlay(c, place) {
     const columns = columnsOf(row, from, to, place.columns.n, view.dim, changed);
     c.strokeStyle = LINES[i % LINES.length];
     c.lineWidth = 2;
-    stepLine(c, place, columns.max);
+    stepLine(c, place, columns.max, columns.off);
     c.fillStyle = c.strokeStyle;
     c.textAlign = 'right';
     c.fillText(`${row.owner.label}: ${bytesText(row.allocated.bytes)} at most`, place.right - 4, place.top + 20 + 13 * i);
@@ -353,7 +369,7 @@ function drawMarks(c, place) {
     c.lineTo(x, top + 8);
     c.fill();
     c.textAlign = 'left';
-    c.fillText(text, Math.min(x + 7, right - wide), top + 22);
+    c.fillText(text, x + 7 + wide < right ? x + 7 : x - 7 - wide, top + (bottom - top) * 0.3);
   }
 }
 
@@ -392,6 +408,29 @@ function drawOver() {
       c.stroke();
     }
   }
+  drawHover(c);
+}
+
+/* What lies under the mouse, in a line beside it. */
+function drawHover(c) {
+  const at = view.mouse, place = at && view.layout.find((p) => at.y >= p.top && at.y <= p.bottom), x = place ? Math.floor(at.x - place.left) : -1;
+  if (!place || !place.columns || x < 0 || x >= place.columns.n || place.columns.off[x]) return;
+  const { columns, row, top, bottom, scale } = place, found = pick(row, columns, place.blocks, view.dim, x, ((bottom - at.y) / (bottom - top)) * scale);
+  const parts = [timeText(columns.t[x]), bytesText(columns.max[x])];
+  if (found) {
+    parts.push(`${slotNames(row, view.dim)[found.slot]}: ${bytesText(columns.held[x * SLOTS + found.slot])}`);
+    if (found.block >= 0 && row.owner.texts) parts.push(`block of ${bytesText(row.table.size[found.block])}, ${nameOf(row, found.block, view.dim === 3 ? 0 : 3)}`);
+  }
+  const text = parts.join('  ·  ');
+  c.font = '11px system-ui, "DejaVu Sans", sans-serif';
+  const wide = Math.min(c.measureText(text).width, place.right - place.left - 8), left = Math.max(Math.min(at.x + 12, place.right - wide - 6), place.left), y = Math.max(at.y - 16, top + 8);
+  c.fillStyle = css('--panel');
+  c.fillRect(left - 4, y - 9, wide + 8, 18);
+  c.strokeStyle = css('--line');
+  c.strokeRect(left - 4, y - 9, wide + 8, 18);
+  c.fillStyle = css('--ink');
+  c.textBaseline = 'middle';
+  c.fillText(text, left, y, wide);
 }
 
 /* ---- moving ---- */
@@ -421,7 +460,13 @@ function showWhole() { show(recording.first, recording.last); }
 
 function showPeak(row = recording.rows[view.row]) {
   if (!row || row.allocated.t === null) return;
-  const t = row.allocated.t + row.owner.offset, wide = Math.min(view.to - view.from, (recording.last - recording.first) / 8);
-  show(t - wide / 2, t + wide / 2);
+  const offset = row.owner.offset, t = row.allocated.t + offset, steps = row.owner.steps, i = steps.findIndex((s) => s[1] + offset >= t);
+  if (i >= 0 && row.owner.step_count === steps.length) { /* its step */
+    const from = (i ? steps[i - 1][1] : 0) + offset, to = steps[i][1] + offset;
+    show(from - (to - from) * 0.05, to + (to - from) * 0.05);
+  } else {
+    const wide = Math.min(view.to - view.from, (recording.last - recording.first) / 8);
+    show(t - wide / 2, t + wide / 2);
+  }
   choose(row, t);
 }

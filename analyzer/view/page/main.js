@@ -28,16 +28,18 @@ function tellFacts() {
     if (p.incomplete) notices.push((recording.processes.length > 1 ? p.label + ': ' : '') + p.incomplete);
     if (p.simulated) notices.push('Recorded on the simulated driver: no GPU was involved.');
   }
+  if (recording.processes.some((p) => p.stretches.length))
+    notices.push('Hatched: of these stretches the recording has sums alone. The curve goes through the greatest and the least of each phase there; what lies between is not known.');
   if (recording.rows.some((r) => r.allocated.at_least)) notices.push('A library\'s pool does not say what it uses: allocated is at least this.');
   document.getElementById('notice').textContent = [...new Set(notices)].join(' ');
-  document.getElementById('footer').textContent = recording.rows.map(tellDetail).join(' ');
+  document.getElementById('footer').textContent = recording.rows.map(tellDetail).join('\n');
 }
 
 /* What this page holds of the recording. */
 function tellDetail(row) {
   const who = recording.rows.length > 1 ? `${row.label}: ` : '', finest = row.levels[row.levels.length - 1];
-  const curve = `the curve's extremes are exact, in columns down to ${timeText(finest.width)}`;
-  if (row.all) return `${who}All ${row.block_count.toLocaleString('en')} blocks are in this page; ${curve}.`;
+  const curve = `the curve has the exact extremes of every column of pixels, down to ${timeText(finest.width)}${row.all ? '; below that it is counted anew' : ''}`;
+  if (row.all) return `${who}All ${row.block_count.toLocaleString('en')} blocks that the recording has are in this page; ${curve}.`;
   const rule = row.tile === null ? '' : `, among them the ${row.largest} largest of every window of ${timeText(row.tile)} or more`;
   return `${who}${row.kept.toLocaleString('en')} of ${row.block_count.toLocaleString('en')} blocks are in this page one by one${rule}; who held what counts all of them; ${curve}.`;
 }
@@ -58,10 +60,25 @@ async function start() {
   view.to = recording.last;
   showWhole();
   window.addEventListener('resize', changed);
+  printInLight();
   await new Promise((done) => setTimeout(done, 60));
   for (const row of recording.rows) await loadRow(row);
   for (const process of recording.processes) if (!process.ranges) await loadProcess(process);
   document.documentElement.dataset.ready = performance.now().toFixed(0);
+}
+
+/* Paper is white. */
+function printInLight() {
+  let dark = false;
+  window.addEventListener('beforeprint', () => {
+    dark = darkNow();
+    document.documentElement.classList.remove('dark');
+    draw();
+  });
+  window.addEventListener('afterprint', () => {
+    document.documentElement.classList.toggle('dark', dark);
+    changed();
+  });
 }
 
 async function loadProcess(process) {

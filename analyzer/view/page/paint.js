@@ -9,11 +9,11 @@ const HUES = ['#7f8fa6', '#56b4e9', '#0072b2', '#d55e00', '#e6b800', '#009e73', 
 const KNOWN = { forward: '#56b4e9', logits: '#d55e00', backward: '#0072b2', optimizer: '#e6b800', 'no phase': '#8a8f98', evaluation: '#009e73',
   parameter: '#8a8f98', gradient: '#0072b2', 'optimizer state': '#e6b800', activation: '#56b4e9', temporary: '#cc79a7', input: '#009e73',
   'not followed': '#9aa0a8', 'no line known': '#9aa0a8', 'no layer known': '#9aa0a8' };
-const UNKNOWN_COLOR = '#c9c4bb', REST_COLOR = '#6d6d72';
+const REST_COLOR = '#6d6d72';
 
 /* The colour of each slot of a row: names that many recordings share have the same in all of them, others by their place. */
 function colorsOf(row, dim) {
-  const colors = [UNKNOWN_COLOR], taken = new Set(row.dims[dim].slots.map((name) => KNOWN[name]).filter(Boolean));
+  const colors = [darkNow() ? '#57534c' : '#c9c4bb'], taken = new Set(row.dims[dim].slots.map((name) => KNOWN[name]).filter(Boolean));
   const free = HUES.filter((hue) => !taken.has(hue));
   let next = 0;
   for (const name of row.dims[dim].slots) colors.push(KNOWN[name] || free[next++ % free.length]);
@@ -54,21 +54,42 @@ function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
       continue;
     }
     version = living.version;
-    let bottom = height; /* the row of pixels below which all is painted */
-    areasOf(columns, x, living, (slot, b, from, to) => {
-      const end = Math.max(Math.round(height - to * scale), 0);
-      if (end >= bottom) return;
-      areas++;
+    areas += paintColumn(pixels, width, height, x, columns, living, scale, (slot, b) => {
       const s = shades[slot];
-      let color = b < 0 ? s.rest : s.blocks[(b * 7) & 3];
-      if (lit && !lit(slot, b)) color = s.dull;
-      if (b >= 0 && b === chosen) color = white;
-      for (let y = bottom - 1, at = y * width + x; y >= end; y--, at -= width) pixels[at] = color;
-      if (b >= 0 && bottom - end > 3) pixels[end * width + x] = s.edge;
-      bottom = end;
-    });
-    for (let y = bottom - 1, at = y * width + x; y >= 0; y--, at -= width) pixels[at] = 0;
+      if (b >= 0 && b === chosen) return white;
+      return lit && !lit(slot, b) ? s.dull : b < 0 ? s.rest : s.blocks[(b * 7) & 3];
+    }, shades);
   }
+  return areas;
+}
+
+/* One column, from the bottom up, as areasOf in stack.js has it: but blocks too low for a row of pixels of their own
+   cost an addition each. */
+function paintColumn(pixels, width, height, x, columns, living, scale, colorOf, shades) {
+  const { held } = columns, size = living.table ? living.table.size : null;
+  let bottom = height, base = 0, areas = 0; /* BOTTOM: the row of pixels below which all is painted */
+  for (let slot = 0; slot < SLOTS; slot++) {
+    const bytes = held[x * SLOTS + slot];
+    if (!(bytes > 0)) continue;
+    const top = base + bytes, alive = size ? living.alive[slot] : [];
+    let y = base, next = (height - bottom + 0.5) / scale; /* NEXT: as many bytes reach into the next row */
+    for (let i = 0; i <= alive.length; i++) {
+      const b = i < alive.length ? alive[i] : -1;
+      y = b < 0 ? top : Math.min(y + size[b], top);
+      if (y < next) continue;
+      const end = Math.max(Math.round(height - y * scale), 0);
+      if (end >= bottom) continue;
+      const color = colorOf(slot, b);
+      let at = (bottom - 1) * width + x;
+      for (let row = bottom; row > end; row--, at -= width) pixels[at] = color;
+      if (b >= 0 && bottom - end > 3) pixels[end * width + x] = shades[slot].edge;
+      bottom = end;
+      next = (height - bottom + 0.5) / scale;
+      areas++;
+    }
+    base = top;
+  }
+  for (let at = (bottom - 1) * width + x; at >= 0; at -= width) pixels[at] = 0;
   return areas;
 }
 

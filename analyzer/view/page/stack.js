@@ -5,7 +5,7 @@
  * the one or two tiles that it touches, of the row whose tiles are just longer than it.  In a column the slots lie on
  * each other in the order of the legend, in a slot the blocks by age, and on top of them what is smaller.
  */
-const LARGEST = 1024;
+const LARGEST = 2048;
 
 /* The K-th greatest of N values in A, which are put in disorder. */
 function kthGreatest(a, n, k) {
@@ -60,11 +60,14 @@ function visibleBlocks(row, from, to) {
   if (row.shownKey !== key) {
     const blocks = new Set();
     for (let tile = first; tile <= last && tile < first + 3; tile++) for (const b of tileBlocks(row, width, tile)) blocks.add(b);
-    row.shownBlocks = [...blocks].sort((a, b) => a - b);
+    row.shownBlocks = Uint32Array.from(blocks).sort();
+    row.shownDeaths = Uint32Array.from(blocks).sort((a, b) => row.table.died[a] - row.table.died[b]);
     row.shownKey = key;
   }
-  const table = row.table;
-  return row.shownBlocks.filter((b) => table.born[b] < to && table.died[b] > from);
+  const { born, died } = row.table, lives = (b) => born[b] < to && died[b] > from;
+  const blocks = row.shownBlocks.filter(lives);
+  blocks.deaths = row.shownDeaths.filter(lives);
+  return blocks;
 }
 
 /* Keeps the shown blocks that live at a moment, by slot and age; moments go forward. */
@@ -74,9 +77,9 @@ class Living {
     this.slots = row.table ? row.table.slots[dim] : null;
     this.born = blocks;
     this.next = 0;
-    this.died = row.table ? [...blocks].sort((a, b) => row.table.died[a] - row.table.died[b]) : [];
+    this.died = blocks.deaths || [];
     this.nextDeath = 0;
-    this.alive = Array.from({ length: SLOTS }, () => []);
+    this.alive = Array.from({ length: SLOTS }, () => []); /* of each slot */
     this.version = 0;
   }
   forward(t) {

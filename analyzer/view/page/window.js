@@ -10,7 +10,7 @@ function newColumns(n) {
   return {
     n, max: new Float64Array(n), min: new Float64Array(n), t: new Float64Array(n), rMax: new Float64Array(n),
     rMin: new Float64Array(n), held: new Float64Array(n * SLOTS), events: new Float64Array(n), folded: new Uint8Array(n),
-    limited: false, width: 0, coarse: false,
+    off: new Uint8Array(n), limited: false, width: 0, coarse: false,
   };
 }
 
@@ -154,8 +154,23 @@ function fillFromBlocks(out, row, from, to, dim, blocks) {
 
 const MOST_COUNTED = 60000;
 
+/* Where the process had not begun, or had ended, there is nothing. */
+function markOff(out, row, from, pixel) {
+  for (let x = 0; x < out.n; x++) {
+    if (from + (x + 1) * pixel > 0 && from + x * pixel <= row.owner.last) continue;
+    out.off[x] = 1;
+    out.max[x] = out.min[x] = out.rMax[x] = out.rMin[x] = 0;
+    out.held.fill(0, x * SLOTS, (x + 1) * SLOTS);
+  }
+  return out;
+}
+
 /* ROW between FROM and TO (nanoseconds of its process) in N columns of pixels. */
 function columnsOf(row, from, to, n, dim, changed) {
+  return markOff(fillColumns(row, from, to, n, dim, changed), row, from, (to - from) / n);
+}
+
+function fillColumns(row, from, to, n, dim, changed) {
   const out = newColumns(n), pixel = (to - from) / n, level = levelFor(row, pixel), near = partsNear(row, level, from, to, changed);
   if (!near || !near.parts.length) {
     out.coarse = true;
