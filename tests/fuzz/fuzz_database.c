@@ -1,6 +1,6 @@
 /*
  * fuzz_database.c - a database in which anything may stand: every command that reads one ends with one of its
- * three statuses.
+ * statuses.
  *
  * The first byte chooses how it is spoiled (spoil_sql.h), the second the command.
  */
@@ -24,15 +24,26 @@ static void quiet(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct bytes good;
-    static char path[128], other[128], name[16], option[24];
+    static char path[128], other[128], name[16], option[32];
     static const struct {
         command_fn *run;
         const char *name, *option;
-    } ways[] = {
-        {cmd_report, "report", NULL}, {cmd_report, "report", "--json"}, {cmd_peak, "peak", NULL},
-        {cmd_peak, "peak", "--json"}, {cmd_plot, "plot", NULL},         {cmd_view, "view", "--output=-"},
-        {cmd_diff, "diff", NULL},     {cmd_diff, "diff", "--json"},     {cmd_plot, "plot", "--overlay"}};
-    enum { ALONE = 6, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
+    } ways[] = {{cmd_report, "report", NULL},
+                {cmd_report, "report", "--json"},
+                {cmd_peak, "peak", NULL},
+                {cmd_peak, "peak", "--json"},
+                {cmd_plot, "plot", NULL},
+                {cmd_export, "export", "--format=perfetto"},
+                {cmd_export, "export", "--format=pytorch"},
+                {cmd_export, "export", "--format=speedscope"},
+                {cmd_export, "export", "--format=folded"},
+                {cmd_export, "export", "--format=pprof"},
+                {cmd_export, "export", "--format=csv"},
+                {cmd_view, "view", "--output=-"},
+                {cmd_diff, "diff", NULL},
+                {cmd_diff, "diff", "--json"},
+                {cmd_plot, "plot", "--overlay"}};
+    enum { ALONE = 12, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));
@@ -54,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ways[way].option)
         argv[argc++] = option;
     int status = ways[way].run(argc, argv);
-    if (status < 0 || status > 2)
+    if (status < 0 || status > 3)
         abort();
     kit_drop_database(path);
     return 0;

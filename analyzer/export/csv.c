@@ -1,0 +1,149 @@
+/*
+ * csv.c - every allocation, or every event, as comma-separated values (RFC 4180).
+ *
+ * The first line names the columns, which are those of the views `allocation` and `event` of the database
+ * (vramscope(5)): a field with a comma or a quote is quoted, a quote in it doubled, and lines end with CR LF.
+ * Names are made harmless (base/shown.h), so no field has a line break.  What is not known is an empty field.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/commands.h"
+#include "base/shown.h"
+#include "export.h"
+
+struct writer {
+    struct trace *t;
+    const struct export_options *o;
+    struct sink *out;
+    bool first; /* of its line */
+};
+
+static void separate(struct writer *w)
+{
+    if (!w->first)
+        sink_put(w->out, ",", 1);
+    w->first = false;
+}
+
+static void put_text(struct writer *w, const char *text)
+{
+    separate(w);
+    if (!text)
+        return;
+    text = shown(text); /* the file may go to a terminal, and has to be UTF-8 */
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        sink_text(w->out, text);
+        return;
+    }
+    sink_put(w->out, "\"", 1);
+    for (; *text; text++)
+        sink_put(w->out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    sink_put(w->out, "\"", 1);
+}
+
+static void put_number(struct writer *w, int64_t value)
+{
+    char digits[24];
+    separate(w);
+    if (value != UNKNOWN)
+        sink_put(w->out, digits, (size_t)snprintf(digits, sizeof digits, "%" PRId64, value));
+}
+
+static void end_line(struct writer *w)
+{
+    sink_put(w->out, "\r\n", 2);
+    w->first = true;
+}
+
+static const char *phase_of(const struct trace *t, int phase)
+{
+    return phase >= 0 && (size_t)phase < t->phase_name_count ? t->phase_names[phase] : NULL;
+}
+
+/* ---- allocations ---- */
+
+#define ALLOCATION_HEADER                                                                                    \
+    "process,op,alloc_seq,free_seq,device,space,address,size_bytes,t_alloc_ns,t_free_ns,phase,range,stack,"  \
+    "layer,owner,line,managed,role\r\n"
+
+static bool put_allocation(void *context, const struct trace_allocation *a)
+{
+    struct writer *w = context;
+    if (w->o->device != UNKNOWN && a->device != w->o->device)
+        return true;
+    if (a->t_alloc > w->o->to || (a->t_free != UNKNOWN && a->t_free < w->o->from))
+        return true;
+    put_number(w, w->t->process.id);
+    put_text(w, a->op);
+    put_number(w, a->alloc_seq);
+    put_number(w, a->free_seq);
+    put_number(w, a->device);
+    put_text(w, a->space);
+    put_number(w, a->address);
+    put_number(w, a->size);
+    put_number(w, a->t_alloc);
+    put_number(w, a->t_free);
+    put_text(w, a->phase);
+    put_number(w, a->range);
+    put_number(w, a->stack);
+    put_text(w, a->layer);
+    put_text(w, a->owner);
+    put_text(w, a->line);
+    put_number(w, a->managed);
+    put_text(w, a->role);
+    end_line(w);
+    return !w->out->error;
+}
+
+/* ---- events ---- */
+
+#define EVENT_HEADER                                                                                         \
+    "process,seq,t_ns,op,space,api,device,context,stream,address,size_bytes,thread,phase,range,stack,"       \
+    "status,"                                                                                                \
+    "mate,framework_bytes,direct_bytes,reserved_bytes\r\n"
+
+static bool put_event(void *context, const struct trace_row *e)
+{
+    struct writer *w = context;
+    if (w->o->device != UNKNOWN && e->device != w->o->device)
+        return true;
+    if (e->t < w->o->from || e->t > w->o->to)
+        return true;
+    bool fell = (e->op == VS_OP_LIMIT || e->op == VS_OP_OVERHEAD) && e->mate == 1;
+    put_number(w, w->t->process.id);
+    put_number(w, e->seq);
+    put_number(w, e->t);
+    put_text(w, trace_op_name(e->op));
+    put_text(w, trace_space_name(e->space));
+    put_text(w, e->api);
+    put_number(w, e->device);
+    put_number(w, e->context);
+    put_number(w, e->stream);
+    put_number(w, e->address);
+    put_number(w, fell && e->size != UNKNOWN ? -e->size : e->size);
+    put_number(w, e->thread);
+    put_text(w, phase_of(w->t, e->phase));
+    put_number(w, e->range);
+    put_number(w, e->stack);
+    put_number(w, e->status);
+    put_number(w, e->mate);
+    put_number(w, e->framework);
+    put_number(w, e->direct);
+    put_number(w, e->reserved);
+    end_line(w);
+    return !w->out->error;
+}
+
+int export_csv(struct trace *t, const struct export_options *o, struct sink *out)
+{
+    struct writer w = {t, o, out, true};
+    sink_text(out, o->events ? EVENT_HEADER : ALLOCATION_HEADER);
+    if (o->events ? trace_rows(t, 0, put_event, &w) : trace_each_allocation(t, put_allocation, &w))
+        return complain("%s", t->why);
+    if (!t->thinned)
+        return EXIT_GOOD;
+    complain("export: %s: rows are missing: %lld events were folded (VRAMSCOPE_MAX_BYTES)", t->path,
+             (long long)(t->folded.events + t->unwritten));
+    return EXIT_INCOMPLETE;
+}

@@ -1,0 +1,519 @@
+/*
+ * heap.c - see heap.h.
+ *
+ * Living allocations are found by the number of the event that made them, which is what an end names.  The
+ * pieces are a sorted array: there are thousands of them at most, and they change seldom, while each block is
+ * looked up in them.
+ */
+#include "heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NOWHERE     (INT64_C(1) << 52) /* above any address, and exact as a double, up to: */
+#define NOWHERE_END (INT64_C(1) << 53)
+#define GRAIN       INT64_C(4096)
+
+void heap_init(struct heap *h)
+{
+    *h = (struct heap){.nowhere = NOWHERE};
+}
+
+void heap_free(struct heap *h)
+{
+    free(h->pieces);
+    free(h->holdings);
+    free(h->holes);
+    free(h->undone);
+    map_free(&h->by_seq);
+    map_free(&h->own_places);
+    *h = (struct heap){0};
+}
+
+static int64_t address_nowhere(struct heap *h, int64_t size)
+{
+    int64_t wide = (size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
+    if (size < 0 || wide > NOWHERE_END - NOWHERE)
+        return NOWHERE;
+    if (h->nowhere > NOWHERE_END - wide) /* petabytes later the first ones are long gone */
+        h->nowhere = NOWHERE;
+    h->nowhere += wide;
+    return h->nowhere - wide;
+}
+
+static void tell(const struct heap *h, enum heap_action action, int64_t address, int64_t size,
+                 enum heap_stream stream, const struct holding *about)
+{
+    struct heap_change c = {action, address, size, stream, about};
+    if (h->tell)
+        h->tell(h->context, &c);
+}
+
+/* ---- pieces ---- */
+
+/* The first piece that begins behind ADDRESS. */
+static size_t piece_after(const struct heap *h, int64_t address)
+{
+    size_t low = 0, high = h->piece_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (h->pieces[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The piece that ADDRESS lies in; piece_count: none. */
+static size_t piece_at(const struct heap *h, int64_t address)
+{
+    size_t i = piece_after(h, address);
+    bool inside = i > 0 && address < h->pieces[i - 1].address + h->pieces[i - 1].size;
+    return inside ? i - 1 : h->piece_count;
+}
+
+static bool adjoins(const struct piece *a, const struct piece *b)
+{
+    return a->expandable && b->expandable && a->address + a->size == b->address;
+}
+
+/* Whether [ADDRESS, ADDRESS + SIZE) lies in one segment, of which *FIRST is the first piece. */
+static bool is_covered(const struct heap *h, int64_t address, int64_t size, size_t *first)
+{
+    size_t i = *first = piece_at(h, address);
+    if (i == h->piece_count)
+        return false;
+    while (address + size > h->pieces[i].address + h->pieces[i].size) {
+        if (i + 1 == h->piece_count || !adjoins(&h->pieces[i], &h->pieces[i + 1]))
+            return false;
+        i++;
+    }
+    return true;
+}
+
+/* A block of the pieces from FIRST on came (CHANGE 1) or went (-1). */
+static void count_block(struct heap *h, size_t first, const struct holding *block, int change)
+{
+    for (size_t i = first; i < h->piece_count && h->pieces[i].address < block->address + block->size; i++)
+        h->pieces[i].blocks += change;
+}
+
+static void tell_piece(const struct heap *h, const struct piece *p)
+{
+    struct holding about = {
+        .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
+    enum heap_stream stream = p->expandable ? HEAP_MAPPING : HEAP_PLAIN;
+    tell(h, HEAP_SEGMENT_ALLOC, p->address, p->size, stream, &about);
+    if (p->expandable) {
+        tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_MAPPING, &about);
+        tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_EXPANDABLE, &about);
+    }
+}
+
+static void tell_piece_gone(const struct heap *h, const struct piece *p)
+{
+    struct holding about = {
+        .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
+    enum heap_stream stream = p->expandable ? HEAP_MAPPING : HEAP_PLAIN;
+    if (p->expandable) {
+        tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_EXPANDABLE, &about);
+        tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_MAPPING, &about);
+    }
+    tell(h, HEAP_SEGMENT_FREE, p->address, p->size, stream, &about);
+}
+
+/* Memory that is mapped twice at one address is a damaged file's, or a lost event's: the first stays. */
+static void add_piece(struct heap *h, const struct piece *p)
+{
+    size_t i = piece_after(h, p->address);
+    bool overlaps = (i > 0 && h->pieces[i - 1].address + h->pieces[i - 1].size > p->address) ||
+                    (i < h->piece_count && p->address + p->size > h->pieces[i].address) ||
+                    map_get(&h->own_places, p->address) >= 0;
+    if (p->size <= 0 || overlaps)
+        return;
+    (void)PUSH(h->pieces, h->piece_count);
+    memmove(&h->pieces[i + 1], &h->pieces[i], (h->piece_count - 1 - i) * sizeof *h->pieces);
+    h->pieces[i] = *p;
+    tell_piece(h, p);
+}
+
+/* ---- what lives ---- */
+
+static bool is_block(const struct holding *x)
+{
+    return x->kind == HOLDING_BLOCK || x->kind == HOLDING_OWN;
+}
+
+static void tell_begin(struct heap *h, const struct holding *x)
+{
+    if (x->kind == HOLDING_OWN || x->kind == HOLDING_REST)
+        tell(h, HEAP_SEGMENT_ALLOC, x->address, x->size, HEAP_PLAIN, x);
+    tell(h, HEAP_ALLOC, x->address, x->size, HEAP_PLAIN, x);
+}
+
+static void tell_end(struct heap *h, const struct holding *x)
+{
+    tell(h, HEAP_FREE, x->address, x->size, HEAP_PLAIN, x);
+    if (x->kind == HOLDING_OWN || x->kind == HOLDING_REST)
+        tell(h, HEAP_SEGMENT_FREE, x->address, x->size, HEAP_PLAIN, x);
+}
+
+/* Makes X a segment of its own: where it lies, unless something else does (events were lost). */
+static void place_own(struct heap *h, struct holding *x)
+{
+    bool taken = x->address <= 0 || piece_at(h, x->address) < h->piece_count ||
+                 map_get(&h->own_places, x->address) >= 0;
+    x->kind = HOLDING_OWN;
+    x->address = taken ? address_nowhere(h, x->size) : x->address;
+    map_put(&h->own_places, x->address, 0);
+}
+
+/* Places a block: in the segment that it lies in, or as one of its own. */
+static void begin_block(struct heap *h, struct holding *x)
+{
+    size_t first;
+    if (x->kind == HOLDING_BLOCK && is_covered(h, x->address, x->size, &first))
+        count_block(h, first, x, 1);
+    else
+        place_own(h, x);
+    h->known += x->size;
+    tell_begin(h, x);
+}
+
+static void end_block(struct heap *h, const struct holding *x)
+{
+    size_t first;
+    tell_end(h, x);
+    h->known -= x->size;
+    if (x->kind == HOLDING_OWN)
+        map_remove(&h->own_places, x->address);
+    else if (is_covered(h, x->address, x->size, &first))
+        count_block(h, first, x, -1);
+}
+
+static struct holding *find_holding(const struct heap *h, int64_t seq)
+{
+    int64_t i = map_get(&h->by_seq, seq);
+    return i < 0 ? NULL : &h->holdings[i];
+}
+
+static struct holding *keep(struct heap *h, const struct holding *x)
+{
+    size_t i = h->holding_count;
+    if (x->seq <= 0 || find_holding(h, x->seq))
+        return NULL;
+    if (h->hole_count)
+        i = h->holes[--h->hole_count];
+    else
+        (void)PUSH(h->holdings, h->holding_count);
+    h->holdings[i] = *x;
+    map_put(&h->by_seq, x->seq, (int64_t)i);
+    return &h->holdings[i];
+}
+
+static void drop(struct heap *h, struct holding *x)
+{
+    map_remove(&h->by_seq, x->seq);
+    *PUSH(h->holes, h->hole_count) = (size_t)(x - h->holdings);
+    *x = (struct holding){0};
+}
+
+/* Blocks that live in a piece which goes away (events were lost) have segments of their own from now on. */
+static void rehome(struct heap *h, const struct piece *p)
+{
+    for (size_t i = 0; i < h->holding_count; i++) {
+        struct holding *x = &h->holdings[i];
+        bool lies_in = x->seq && x->kind == HOLDING_BLOCK && x->address < p->address + p->size &&
+                       x->address + x->size > p->address;
+        if (!lies_in)
+            continue;
+        end_block(h, x);
+        x->kind = HOLDING_OWN;
+        begin_block(h, x);
+    }
+}
+
+static void remove_piece(struct heap *h, size_t i)
+{
+    struct piece p = h->pieces[i];
+    if (p.blocks > 0)
+        rehome(h, &p);
+    tell_piece_gone(h, &p);
+    h->piece_count--;
+    memmove(&h->pieces[i], &h->pieces[i + 1], (h->piece_count - i) * sizeof *h->pieces);
+}
+
+/* The pieces of SEQ that lie in [ADDRESS, ADDRESS + SIZE); SEQ 0: all that are mapped. */
+static void remove_pieces(struct heap *h, int64_t address, int64_t size, int64_t seq)
+{
+    size_t i = piece_after(h, address - 1);
+    while (i < h->piece_count && h->pieces[i].address < address + size)
+        if (seq ? h->pieces[i].seq == seq : h->pieces[i].expandable)
+            remove_piece(h, i);
+        else
+            i++;
+}
+
+static void begin_holding(struct heap *h, struct holding *x)
+{
+    struct piece piece = {.address = x->address, .size = x->size, .seq = x->seq, .stack = x->stack};
+    if (is_block(x))
+        begin_block(h, x);
+    else if (x->kind == HOLDING_SEGMENT)
+        add_piece(h, &piece);
+    else if (x->kind == HOLDING_PHYSICAL && x->mapped)
+        add_piece(h, &(struct piece){.address = x->mapped,
+                                     .size = x->mapped_size,
+                                     .seq = x->seq,
+                                     .stack = x->stack,
+                                     .expandable = true});
+}
+
+static void end_holding(struct heap *h, const struct holding *x)
+{
+    if (is_block(x))
+        end_block(h, x);
+    else if (x->kind == HOLDING_SEGMENT)
+        remove_pieces(h, x->address, x->size, x->seq);
+    else if (x->mapped)
+        remove_pieces(h, x->mapped, x->mapped_size, x->seq);
+}
+
+/* ---- events ---- */
+
+static bool in_totals(int space)
+{
+    return space == VS_SPACE_DEVICE || space == VS_SPACE_POOL || space == VS_SPACE_ARRAY ||
+           space == VS_SPACE_GRAPH || space == VS_SPACE_ARENA;
+}
+
+static void apply_begin(struct heap *h, const struct trace_row *e)
+{
+    struct holding x = {.seq = e->seq,
+                        .address = e->address,
+                        .size = e->size == UNKNOWN ? 0 : e->size,
+                        .stack = e->stack,
+                        .op = e->op,
+                        .space = e->space};
+    bool is_handle = e->op == VS_OP_PHYS_CREATE || e->space == VS_SPACE_ARRAY;
+    if (e->status || x.size <= 0 || (e->op != VS_OP_BLOCK_ALLOC && !in_totals(e->space)))
+        return;
+    if (e->op == VS_OP_BLOCK_ALLOC)
+        x.kind = HOLDING_BLOCK;
+    else if (!e->managed)
+        x.kind = HOLDING_OWN;
+    else
+        x.kind = e->op == VS_OP_PHYS_CREATE ? HOLDING_PHYSICAL : HOLDING_SEGMENT;
+    if (is_handle && x.kind == HOLDING_OWN)
+        x.address = address_nowhere(h, x.size);
+    struct holding *kept = keep(h, &x);
+    if (kept)
+        begin_holding(h, kept);
+}
+
+static void apply_end(struct heap *h, const struct trace_row *e)
+{
+    struct holding *x = find_holding(h, e->mate);
+    if (!x || (e->op == VS_OP_PHYS_RELEASE && e->size == 0))
+        return;
+    if (e->taken_back)
+        *PUSH(h->undone, h->undone_count) = (struct undone){e->seq, *x};
+    end_holding(h, x);
+    drop(h, x);
+}
+
+static void apply_failed(struct heap *h, const struct trace_row *e)
+{
+    for (size_t i = 0; i < h->undone_count; i++) {
+        if (h->undone[i].free_seq != e->mate)
+            continue;
+        struct holding *kept = keep(h, &h->undone[i].holding);
+        h->undone[i] = h->undone[--h->undone_count];
+        if (kept)
+            begin_holding(h, kept);
+        return;
+    }
+}
+
+static void apply_map(struct heap *h, const struct trace_row *e)
+{
+    struct holding *x = e->status ? NULL : find_holding(h, e->mate);
+    if (!x || e->size == UNKNOWN || x->op != VS_OP_PHYS_CREATE)
+        return;
+    x->mapped = e->address;
+    x->mapped_size = e->size;
+    if (x->kind == HOLDING_PHYSICAL)
+        begin_holding(h, x);
+}
+
+/* Memory that was taken for direct turned out to be a caching allocator's. */
+static void apply_reclassify(struct heap *h, const struct trace_row *e)
+{
+    struct holding *x = find_holding(h, e->mate);
+    if (!x || x->kind != HOLDING_OWN || x->op == VS_OP_BLOCK_ALLOC)
+        return;
+    end_block(h, x);
+    x->kind = x->op == VS_OP_PHYS_CREATE ? HOLDING_PHYSICAL : HOLDING_SEGMENT;
+    begin_holding(h, x);
+}
+
+/* Makes the rest what TOTAL has beyond what is known to live. */
+static void fit_rest(struct heap *h, int64_t total)
+{
+    int64_t rest = total > h->known ? total - h->known : 0;
+    if (rest != h->rest.size) {
+        if (h->rest.size)
+            tell_end(h, &h->rest);
+        h->rest = (struct holding){.kind = HOLDING_REST, .size = rest};
+        if (rest) {
+            h->rest.address = address_nowhere(h, rest);
+            tell_begin(h, &h->rest);
+        }
+    }
+    int64_t sum = h->known + h->rest.size;
+    h->most = sum > h->most ? sum : h->most;
+}
+
+void heap_apply(struct heap *h, const struct trace_row *e)
+{
+    switch (e->op) {
+    case VS_OP_ALLOC:
+    case VS_OP_PHYS_CREATE:
+    case VS_OP_BLOCK_ALLOC:
+        apply_begin(h, e);
+        break;
+    case VS_OP_FREE:
+    case VS_OP_PHYS_RELEASE:
+    case VS_OP_BLOCK_FREE:
+    case VS_OP_PHYS_FREED:
+    case VS_OP_FREE_MISSED:
+    case VS_OP_CONTEXT_FREED:
+        apply_end(h, e);
+        break;
+    case VS_OP_FREE_FAILED:
+        apply_failed(h, e);
+        break;
+    case VS_OP_MAP:
+        apply_map(h, e);
+        break;
+    case VS_OP_UNMAP:
+        if (!e->taken_back && e->size != UNKNOWN)
+            remove_pieces(h, e->address, e->size, 0);
+        break;
+    case VS_OP_RECLASSIFY:
+        apply_reclassify(h, e);
+        break;
+    default:
+        break;
+    }
+    if (h->tell && trace_row_counts(e))
+        fit_rest(h, e->framework + e->direct);
+}
+
+/* ---- all of it ---- */
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct holding *const *x = a, *const *y = b;
+    return (*x)->seq < (*y)->seq ? -1 : (*x)->seq > (*y)->seq;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct holding *const *x = a, *const *y = b;
+    return (*x)->address < (*y)->address ? -1 : (*x)->address > (*y)->address;
+}
+
+/* What lives and is a block of KIND, or of both kinds that have a seq (HOLDING_REST). */
+static const struct holding **blocks_of(const struct heap *h, enum holding_kind kind, size_t *n,
+                                        int (*order)(const void *, const void *))
+{
+    const struct holding **out = NULL;
+    *n = 0;
+    for (size_t i = 0; i < h->holding_count; i++) {
+        const struct holding *x = &h->holdings[i];
+        if (x->seq && is_block(x) && (kind == HOLDING_REST || x->kind == kind))
+            *PUSH(out, *n) = x;
+    }
+    if (*n)
+        qsort(out, *n, sizeof *out, order);
+    return out;
+}
+
+void heap_listen(struct heap *h, heap_tell *listener, void *context, int64_t total)
+{
+    size_t n;
+    const struct holding **blocks = blocks_of(h, HOLDING_REST, &n, by_seq);
+    h->tell = listener;
+    h->context = context;
+    for (size_t i = 0; i < h->piece_count; i++)
+        tell_piece(h, &h->pieces[i]);
+    for (size_t i = 0; i < n; i++)
+        tell_begin(h, blocks[i]);
+    free(blocks);
+    fit_rest(h, total);
+}
+
+static int segment_by_address(const void *a, const void *b)
+{
+    const struct heap_segment *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void add_pieces(const struct heap *h, struct heap_segment **out, size_t *n)
+{
+    for (size_t i = 0; i < h->piece_count; i++) {
+        const struct piece *p = &h->pieces[i];
+        if (i > 0 && adjoins(p - 1, p))
+            (*out)[*n - 1].size += p->size;
+        else
+            *PUSH(*out, *n) = (struct heap_segment){
+                .address = p->address, .size = p->size, .stack = p->stack, .expandable = p->expandable};
+    }
+}
+
+static void add_own(const struct heap *h, struct heap_segment **out, size_t *n)
+{
+    size_t count;
+    const struct holding **own = blocks_of(h, HOLDING_OWN, &count, by_address);
+    if (h->rest.size)
+        *PUSH(*out, *n) =
+            (struct heap_segment){.address = h->rest.address, .size = h->rest.size, .own = &h->rest};
+    for (size_t i = 0; i < count; i++)
+        *PUSH(*out, *n) = (struct heap_segment){
+            .address = own[i]->address, .size = own[i]->size, .stack = own[i]->stack, .own = own[i]};
+    free(own);
+}
+
+/* The blocks of S, of N in order of address from *NEXT on: a damaged file's that overlap are left out. */
+static void choose_blocks(struct heap_segment *s, const struct holding **blocks, size_t n, size_t *next,
+                          size_t *kept)
+{
+    int64_t end = s->address;
+    s->first = *kept;
+    while (*next < n && blocks[*next]->address < s->address + s->size) {
+        const struct holding *x = blocks[(*next)++];
+        if (x->address < end || x->address + x->size > s->address + s->size)
+            continue;
+        end = x->address + x->size;
+        blocks[(*kept)++] = x;
+        s->count++;
+    }
+}
+
+void heap_state(const struct heap *h, struct heap_segment **segments, size_t *n,
+                const struct holding ***blocks)
+{
+    size_t count, next = 0, kept = 0;
+    *segments = NULL;
+    *n = 0;
+    *blocks = blocks_of(h, HOLDING_BLOCK, &count, by_address);
+    add_pieces(h, segments, n);
+    add_own(h, segments, n);
+    if (*n)
+        qsort(*segments, *n, sizeof **segments, segment_by_address);
+    for (size_t i = 0; i < *n; i++)
+        if (!(*segments)[i].own)
+            choose_blocks(&(*segments)[i], *blocks, count, &next, &kept);
+}

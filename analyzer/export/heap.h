@@ -1,0 +1,114 @@
+/*
+ * heap.h - a device's memory as PyTorch's snapshots describe it, followed through the events: segments, which
+ * come from the driver, and blocks, which lie in them.
+ *
+ *      what was recorded                          what is told
+ *
+ *      driver memory that a caching allocator     a segment, in which its blocks will lie
+ *      carves
+ *      a piece of an expandable segment that      a segment that becomes one with its neighbours
+ *      is mapped
+ *      driver memory of anybody else, and a       a segment of its own and one block, which fills it
+ *      block that lies in no known segment
+ *      bytes that no allocation explains (held    likewise: the rest
+ *      before the recording, or lost)
+ *
+ * So the blocks that live add up to what the recording had as allocated, after every event.  A block's bytes
+ * are those of the allocator's report, which is the request rounded up.
+ *
+ * Handles (of arrays, of physical memory that is mapped anywhere or nowhere) are no addresses: what they
+ * stand for gets one in a region that no device has.
+ */
+#ifndef VS_EXPORT_HEAP_H
+#define VS_EXPORT_HEAP_H
+
+#include "map.h"
+#include "read/stream.h"
+
+enum heap_action {
+    HEAP_ALLOC,
+    HEAP_FREE,
+    HEAP_SEGMENT_ALLOC,
+    HEAP_SEGMENT_FREE,
+    HEAP_SEGMENT_MAP,  /* into a neighbour of stream HEAP_EXPANDABLE */
+    HEAP_SEGMENT_UNMAP /* out of one */
+};
+
+/* Streams of segments.  A piece that is mapped is told as a segment of HEAP_MAPPING that is unmapped, and
+ * mapped to HEAP_EXPANDABLE: whoever knows only segments that are allocated and freed sees each piece as one,
+ * whoever knows mappings too sees it grow into its neighbour; neither counts it twice. */
+enum heap_stream { HEAP_PLAIN = 0, HEAP_EXPANDABLE = 1, HEAP_MAPPING = 2 };
+
+enum holding_kind {
+    HOLDING_BLOCK,   /* in a segment */
+    HOLDING_OWN,     /* a segment of its own */
+    HOLDING_REST,    /* likewise, of nobody that is known */
+    HOLDING_SEGMENT, /* that blocks are carved from */
+    HOLDING_PHYSICAL /* memory for pieces of expandable segments, wherever it is mapped */
+};
+
+struct holding { /* an allocation that lives */
+    int64_t seq, address, size, stack;
+    int64_t mapped, mapped_size; /* of physical memory: where; 0: nowhere */
+    enum holding_kind kind;
+    int op, space;
+};
+
+struct heap_change {
+    enum heap_action action;
+    int64_t address, size;
+    enum heap_stream stream;
+    const struct holding *about;
+};
+typedef void heap_tell(void *context, const struct heap_change *change);
+
+struct piece { /* of addresses, in which blocks lie */
+    int64_t address, size, seq, stack;
+    int64_t blocks; /* that lie in it, at least in part */
+    bool expandable;
+};
+
+struct heap {
+    heap_tell *tell; /* NULL: nobody listens yet */
+    void *context;
+    struct piece *pieces; /* by address; they do not overlap */
+    size_t piece_count;
+    struct holding *holdings; /* kind HOLDING_BLOCK and seq 0: a hole */
+    size_t holding_count;
+    size_t *holes;
+    size_t hole_count;
+    struct map by_seq;     /* to holdings */
+    struct map own_places; /* addresses of segments of their own */
+    struct undone {        /* frees that failed, until that is told */
+        int64_t free_seq;
+        struct holding holding;
+    } * undone;
+    size_t undone_count;
+    struct holding rest;
+    int64_t known;   /* bytes of the blocks that live, the rest apart */
+    int64_t most;    /* the greatest sum that was told of */
+    int64_t nowhere; /* the next address for what has none */
+};
+
+void heap_init(struct heap *h);
+void heap_free(struct heap *h);
+
+/* Applies the event, of the device that is followed, or an unmap of whatever device.  Where somebody listens,
+ * the rest is made to fit the totals after it. */
+void heap_apply(struct heap *h, const struct trace_row *e);
+/* From here on changes are told: first what is there, as if it were allocated now; TOTAL: allocated, of which
+ * what nobody holds becomes the rest. */
+void heap_listen(struct heap *h, heap_tell *tell, void *context, int64_t total);
+
+/* The segments as they are, by address, each with its blocks by address; they tile it, with what is free
+ * between them. */
+struct heap_segment {
+    int64_t address, size, stack;
+    bool expandable;
+    const struct holding *own; /* whose own segment it is */
+    size_t first, count;       /* blocks */
+};
+void heap_state(const struct heap *h, struct heap_segment **segments, size_t *n,
+                const struct holding ***blocks);
+
+#endif

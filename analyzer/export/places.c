@@ -1,0 +1,110 @@
+/* places.c - see places.h. */
+#include "places.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cxx_name.h"
+#include "base/shown.h"
+#include "trace/journal/journal.h"
+
+enum { DEEPEST = 1024 }; /* frames of a stack: more are no recording's */
+
+int places_load(struct places *p, struct trace *t, enum export_frames frames)
+{
+    *p = (struct places){.frames = frames};
+    if (trace_load_paths(t, &p->stacks))
+        return -1;
+    p->at = xrealloc(NULL, (p->stacks.frame_count + 1) * sizeof *p->at);
+    memset(p->at, 0, (p->stacks.frame_count + 1) * sizeof *p->at);
+    return 0;
+}
+
+void places_free(struct places *p)
+{
+    for (size_t i = 0; i < p->owned_count; i++)
+        free(p->owned[i]);
+    free(p->owned);
+    free(p->at);
+    free(p->path);
+    trace_free_paths(&p->stacks);
+}
+
+static bool wanted(const struct places *p, int64_t frame)
+{
+    int64_t kind = frame < 0 ? VS_FRAME_LAYER : p->stacks.frames[frame].kind;
+    if (kind == VS_FRAME_LAYER)
+        return false;
+    bool python = kind == VS_FRAME_PYTHON || kind == VS_FRAME_NODE;
+    return p->frames == FRAMES_ALL || python == (p->frames == FRAMES_PYTHON);
+}
+
+const int64_t *places_path(struct places *p, int64_t id, size_t *n)
+{
+    const struct trace_node *node = trace_find_node(&p->stacks, id);
+    p->path_count = 0;
+    for (int depth = 0; node && depth < DEEPEST; depth++) {
+        if (wanted(p, node->frame))
+            *PUSH(p->path, p->path_count) = node->frame;
+        node = trace_find_node(&p->stacks, node->parent);
+    }
+    *n = p->path_count;
+    return p->path;
+}
+
+static const char *own(struct places *p, char *text)
+{
+    *PUSH(p->owned, p->owned_count) = text;
+    return text;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "?";
+}
+
+static const char *native_name(struct places *p, const struct trace_frame *f)
+{
+    if (!f->function)
+        return shown(own(p, xformat("%s+0x%" PRIx64, base_name(f->module),
+                                    (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset))));
+    return shown(own(p, cxx_name(f->function)));
+}
+
+static void make_place(struct places *p, const struct trace_frame *f, struct place *out)
+{
+    const char *name = f->function ? shown(f->function) : "?";
+    const char *file = f->file ? f->file : "";
+    if (f->kind == VS_FRAME_NODE) {
+        name = own(p, xformat("backward: %s", name));
+        file = "autograd";
+    } else if (f->kind != VS_FRAME_PYTHON) {
+        name = native_name(p, f);
+        file = f->file ? f->file : f->module ? f->module : "";
+    }
+    bool has_line = f->line != UNKNOWN && f->line > 0 && f->line <= INT32_MAX && f->file;
+    *out = (struct place){*name ? name : "?", shown(file), has_line ? f->line : 0};
+}
+
+const struct place *places_at(struct places *p, int64_t frame)
+{
+    struct place *place = &p->at[frame];
+    if (!place->name)
+        make_place(p, &p->stacks.frames[frame], place);
+    return place;
+}
+
+char *places_stackless(const struct places *p, const char *category, const char *owner)
+{
+    static const char *const kinds[] = {
+        [FRAMES_ALL] = "call stack", [FRAMES_PYTHON] = "Python frame", [FRAMES_NATIVE] = "native frame"};
+    char *text = xformat("%s%s%s (no %s)", category ? category : "unknown", owner ? ", for " : "",
+                         owner ? base_name(owner) : "", kinds[p->frames]);
+    const char *harmless = shown(text);
+    if (harmless == text)
+        return text;
+    free(text);
+    return xstrdup(harmless);
+}

@@ -1,0 +1,42 @@
+/*
+ * places.h - call stacks as other tools know them: a path of places, each a name, a file and a line.
+ *
+ * Only code is a place.  An autograd node that ran is shown as a function "backward: AddmmBackward0", under
+ * which is the forward code that made it; the layer, which is no caller of anything, is left out.  Names are
+ * made harmless (base/shown.h) and those of C++ short (base/cxx_name.h): so they are UTF-8 without line
+ * breaks, whatever the program called its functions.
+ */
+#ifndef VS_EXPORT_PLACES_H
+#define VS_EXPORT_PLACES_H
+
+#include "export.h"
+
+struct place {
+    const char *name, *file; /* never NULL; file "" where nobody knows it */
+    int64_t line;            /* 0: unknown */
+};
+
+struct places {
+    struct trace_paths stacks;
+    struct place *at; /* by index of the frame; name NULL: not asked for yet */
+    char **owned;
+    size_t owned_count;
+    enum export_frames frames;
+    int64_t *path; /* of the stack that was asked for last */
+    size_t path_count;
+};
+
+/* 0, or -1 with t->why. */
+int places_load(struct places *p, struct trace *t, enum export_frames frames);
+void places_free(struct places *p);
+
+/* The frames of stack ID that are wanted, innermost first, as indices for places_at; lives until the next
+ * call. */
+const int64_t *places_path(struct places *p, int64_t id, size_t *n);
+const struct place *places_at(struct places *p, int64_t frame);
+
+/* What stands for the call stack of what has none (of the wanted kind), and was asked for by OWNER, NULL
+ * unknown: "direct, for libcublasLt.so.13 (no call stack)".  The caller frees it. */
+char *places_stackless(const struct places *p, const char *category, const char *owner);
+
+#endif

@@ -1,0 +1,121 @@
+/*
+ * allocations.c - allocations with their ends, what lived after any event, and what blocks are for
+ * (stream.h).
+ */
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "sql.h"
+#include "stream.h"
+
+#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
+
+static bool has_roles(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT 1 FROM access LIMIT 1") == 1;
+}
+
+static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
+{
+    int64_t *numbers[] = {&a->alloc_seq, &a->free_seq, &a->t_alloc, &a->t_free, &a->device,
+                          &a->address,   &a->size,     &a->range,   &a->stack};
+    const char **texts[] = {&a->op, &a->space, &a->phase, &a->layer, &a->owner, &a->line, &a->role};
+    for (int i = 0; i < 9; i++)
+        *numbers[i] = trace_sql_int(s, i);
+    a->managed = sqlite3_column_int(s, 9) != 0;
+    for (int i = 0; i < 7; i++)
+        *texts[i] = (const char *)sqlite3_column_text(s, 10 + i);
+}
+
+#define ALLOCATION                                                                                           \
+    "SELECT alloc_seq, free_seq, t_alloc_ns, t_free_ns, device, address, size_bytes, range, stack, "         \
+    "managed, "                                                                                              \
+    "op, space, phase, layer, owner, line, "
+
+int trace_each_allocation(struct trace *t, trace_allocation_visit *visit, void *context)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        has_roles(t) ? ALLOCATION "(SELECT b.role FROM block_role b WHERE b.alloc_seq = a.alloc_seq) FROM "
+                                  "allocation a"
+                     : ALLOCATION "NULL FROM allocation a",
+        0);
+    int code = SQLITE_ERROR;
+    bool more = true;
+    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct trace_allocation a;
+        read_allocation(s, &a);
+        more = visit(context, &a);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+/* The view live_at_peak says what lived at the peaks; this is the same of any event, ?1, and device, ?2. */
+static const char live_sql[] =
+    "WITH missing(alloc_seq) AS (SELECT g.mate FROM amend n CROSS JOIN ev g ON g.seq = n.seq WHERE n.op = 3 "
+    "AND n.seq <= ?1 AND n.by_seq > ?1 AND g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> "
+    "0)), "
+    "row(alloc_seq, op, space, size, phase, stack) AS ("
+    "SELECT o.alloc_seq, o.op, o.space, " X512(
+        "o.size") ", o.phase, o.stack FROM open_allocation o WHERE o.device = ?2 AND o.alloc_seq <= ?1 "
+                  "AND o.alloc_seq NOT IN (SELECT alloc_seq FROM missing) AND (o.op = 20 OR o.space IN (1, "
+                  "2, "
+                  "9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq "
+                  "AND r.op = 50 AND r.by_seq > ?1)) "
+                  "UNION ALL SELECT a.seq, a.op, k.space, " X512(
+                      "a.size") ", a.phase, a.stack FROM ev f CROSS JOIN ev a ON a.seq = f.mate AND a.device "
+                                "= ?2 CROSS JOIN kind k ON k.id = a.kind WHERE f.seq > ?1 AND f.mate > 0 AND "
+                                "f.mate <= ?1 AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> "
+                                "0) AND a.seq NOT IN (SELECT alloc_seq FROM missing) AND (a.op = 20 OR "
+                                "(k.space IN (1, 2, 9, 10, 12) AND NOT k.managed AND NOT EXISTS (SELECT 1 "
+                                "FROM amend r WHERE r.seq = a.seq AND r.op = 50 AND r.by_seq <= ?1))) AND "
+                                "f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)), "
+                                "named AS (SELECT size, stack, (SELECT name FROM phase WHERE id = phase) AS "
+                                "phase, CASE WHEN op = 20 THEN 'framework block' WHEN space = 2 THEN 'direct "
+                                "pool' WHEN space = 9 THEN 'direct array' WHEN space = 10 THEN 'direct "
+                                "graph' WHEN op = 4 THEN 'direct physical' ELSE 'direct' END AS category, "
+                                "(SELECT b.role FROM block_role b WHERE b.alloc_seq = row.alloc_seq) AS role "
+                                "FROM row) "
+                                "SELECT ?2, sum(size), count(*), stack, phase, category, (SELECT text FROM "
+                                "string WHERE id = (SELECT owner FROM stack WHERE id = named.stack)), "
+                                "(SELECT "
+                                "line FROM stack_text WHERE id = stack), (SELECT layer FROM stack_text WHERE "
+                                "id = stack), (SELECT layer_type FROM stack_text WHERE id = stack), role "
+                                "FROM "
+                                "named GROUP BY phase, category, stack, role ORDER BY 2 DESC";
+
+int trace_live_after(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n)
+{
+    return trace_live_rows(t, trace_sql(t, live_sql, 2, seq, device), out, n);
+}
+
+/* ---- roles ---- */
+
+struct trace_role_finder {
+    struct sqlite3_stmt *s;
+};
+
+struct trace_role_finder *trace_role_begin(struct trace *t)
+{
+    if (!has_roles(t))
+        return NULL;
+    struct trace_role_finder *roles = xrealloc(NULL, sizeof *roles);
+    roles->s = trace_sql(t, "SELECT role FROM block_role WHERE alloc_seq = ?", 0);
+    return roles;
+}
+
+const char *trace_role_of(struct trace_role_finder *roles, int64_t alloc_seq)
+{
+    if (!roles || !roles->s)
+        return NULL;
+    sqlite3_reset(roles->s);
+    sqlite3_bind_int64(roles->s, 1, alloc_seq);
+    return sqlite3_step(roles->s) == SQLITE_ROW ? (const char *)sqlite3_column_text(roles->s, 0) : NULL;
+}
+
+void trace_role_end(struct trace_role_finder *roles)
+{
+    if (roles)
+        sqlite3_finalize(roles->s);
+    free(roles);
+}

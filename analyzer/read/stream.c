@@ -1,0 +1,308 @@
+/*
+ * stream.c - events, ranges and threads, a row at a time (stream.h).
+ *
+ * Events are read in the order of their numbers, which is that of the table: nothing is sorted, and memory
+ * does not grow with the run.  What many events have in common (table kind) and what was seen differently
+ * later (table amend) are small, and are held as sorted arrays instead of being joined ten million times.
+ */
+#include "stream.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+
+struct kind {
+    int64_t id, api, space, context, stream, thread, status, managed;
+};
+
+struct names { /* sorted by id */
+    struct trace_text *at;
+    size_t n;
+};
+
+struct reader {
+    struct kind *kinds;
+    size_t kind_count;
+    int64_t *undone; /* sequences of frees that failed, sorted */
+    size_t undone_count;
+    struct names apis;
+};
+
+const char *trace_op_name(int op)
+{
+    static const char *const names[256] = {
+#define X(n, NAME, text) [n] = text,
+        VS_OPS(X)
+#undef X
+    };
+    return op >= 0 && op < 256 && names[op] ? names[op] : "unknown";
+}
+
+const char *trace_space_name(int space)
+{
+    static const char *const names[] = {
+#define X(n, NAME, text) [n] = text,
+        VS_SPACES(X)
+#undef X
+    };
+    return space >= 0 && (size_t)space < sizeof names / sizeof *names ? names[space] : "unknown";
+}
+
+bool trace_row_counts(const struct trace_row *row)
+{
+    return row->device >= 0 && (row->op < 30 || row->op >= 50);
+}
+
+/* The schema's compact bytes; what no memory can hold is 0. */
+static int64_t bytes(int64_t x, int64_t unit)
+{
+    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
+        return 0;
+    return x < 0 ? -x : x * unit;
+}
+
+static int load_kinds(struct trace *t, struct reader *r)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT id, api, space, context, stream, thread, status, managed FROM kind ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct kind *k = PUSH(r->kinds, r->kind_count);
+        int64_t *fields[] = {&k->id,     &k->api,    &k->space,  &k->context,
+                             &k->stream, &k->thread, &k->status, &k->managed};
+        for (int i = 0; i < 8; i++)
+            *fields[i] = trace_sql_amount(s, i);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+static int load_undone(struct trace *t, struct reader *r)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq FROM amend WHERE op = 3 ORDER BY seq", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(r->undone, r->undone_count) = trace_sql_amount(s, 0);
+    return trace_sql_done(t, s, code);
+}
+
+static int load_apis(struct trace *t, struct reader *r)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT id, name FROM api WHERE id > 0 ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(r->apis.at, r->apis.n) = (struct trace_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
+    return trace_sql_done(t, s, code);
+}
+
+static int by_number(const void *a, const void *b) /* all that is sorted begins with its number */
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void *find(int64_t number, const void *at, size_t n, size_t size)
+{
+    return n ? bsearch(&number, at, n, size, by_number) : NULL;
+}
+
+static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trace_row *row)
+{
+    static const struct kind none;
+    const struct kind *k = find(sqlite3_column_int64(s, 5), r->kinds, r->kind_count, sizeof *r->kinds);
+    const struct trace_text *api;
+    k = k ? k : &none;
+    api = k->api ? find(k->api, r->apis.at, r->apis.n, sizeof *r->apis.at) : NULL;
+    *row = (struct trace_row){
+        .seq = trace_sql_amount(s, 0),
+        .t = trace_sql_amount(s, 1),
+        .device = trace_sql_amount(s, 3),
+        .address = bytes(sqlite3_column_int64(s, 6), 512),
+        .range = trace_sql_amount(s, 8),
+        .stack = trace_sql_amount(s, 9),
+        .size = sqlite3_column_type(s, 7) == SQLITE_NULL ? UNKNOWN : bytes(sqlite3_column_int64(s, 7), 512),
+        .mate = trace_sql_amount(s, 10),
+        .framework = bytes(sqlite3_column_int64(s, 11), 512),
+        .direct = bytes(sqlite3_column_int64(s, 12), 512),
+        .reserved = bytes(sqlite3_column_int64(s, 13), 2097152),
+        .thread = k->thread,
+        .context = k->context,
+        .stream = k->stream,
+        .status = k->status,
+        .op = sqlite3_column_int(s, 2),
+        .space = (int)k->space,
+        .phase = sqlite3_column_int(s, 4),
+        .managed = (int)k->managed,
+        .api = api ? api->text : NULL};
+    row->taken_back = r->undone_count && find(row->seq, r->undone, r->undone_count, sizeof *r->undone);
+}
+
+static int visit_rows(struct trace *t, const struct reader *r, int64_t first_seq, trace_row_visit *visit,
+                      void *context)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT seq, t, op, device, phase, kind, address, size, range, stack, "
+                  "mate, framework, direct, reserved FROM ev WHERE seq >= ? ORDER BY seq",
+                  1, first_seq);
+    int code = SQLITE_ERROR;
+    bool more = true;
+    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct trace_row row;
+        read_row(r, s, &row);
+        more = visit(context, &row);
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_rows(struct trace *t, int64_t first_seq, trace_row_visit *visit, void *context)
+{
+    struct reader r = {0};
+    int result = load_kinds(t, &r) || load_undone(t, &r) || load_apis(t, &r);
+    if (!result)
+        result = visit_rows(t, &r, first_seq, visit, context);
+    free(r.kinds);
+    free(r.undone);
+    free(r.apis.at);
+    return result ? -1 : 0;
+}
+
+/* First column of the first row of SQL with one parameter. */
+static int64_t one_of(struct trace *t, const char *sql, int64_t a)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 1, a);
+    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return value;
+}
+
+int64_t trace_first_whole_seq(struct trace *t)
+{
+    int64_t last = trace_sql_one(t, "SELECT max(last_seq) FROM stretch WHERE folded > 0 OR unwritten > 0");
+    if (last == UNKNOWN && t->thinned) /* there was no room, and no stretch says where: nothing is whole */
+        last = trace_sql_one(t, "SELECT upto_seq FROM mark");
+    return last == UNKNOWN ? 0 : last + 1;
+}
+
+int64_t trace_seq_at(struct trace *t, int64_t when)
+{
+    int64_t seq = one_of(t, "SELECT seq FROM ev WHERE t <= ? ORDER BY seq DESC LIMIT 1", when);
+    return seq == UNKNOWN ? 0 : seq;
+}
+
+/* ---- ranges, threads ---- */
+
+static const char *name_of(const struct names *names, int64_t id)
+{
+    const struct trace_text *known = find(id, names->at, names->n, sizeof *names->at);
+    return known ? known->text : NULL;
+}
+
+static int load_range_names(struct trace *t, struct names *names)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT id, text FROM string WHERE id IN (SELECT DISTINCT name FROM rng) ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(names->at, names->n) = (struct trace_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
+    return trace_sql_done(t, s, code);
+}
+
+int trace_each_range(struct trace *t, trace_span_visit *visit, void *context)
+{
+    struct names names = {0};
+    int result = load_range_names(t, &names);
+    struct sqlite3_stmt *s =
+        result ? NULL
+               : trace_sql(t, "SELECT t_push, t_pop, thread, phase, flags, name FROM rng ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    bool more = true;
+    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        int flags = sqlite3_column_int(s, 4);
+        struct trace_span_row row = {.t_push = trace_sql_amount(s, 0),
+                                     .t_pop = trace_sql_int(s, 1),
+                                     .thread = trace_sql_amount(s, 2),
+                                     .phase = sqlite3_column_int(s, 3),
+                                     .lost = flags & 4,
+                                     .crosses = flags & 2,
+                                     .name = name_of(&names, trace_sql_amount(s, 5))};
+        more = visit(context, &row);
+    }
+    if (!result)
+        result = trace_sql_done(t, s, code);
+    free(names.at);
+    return result;
+}
+
+int trace_threads(struct trace *t, struct trace_thread **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT id, tid, name FROM thread WHERE process = ? ORDER BY id", 1, t->process.id);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) =
+            (struct trace_thread){trace_sql_amount(s, 0), trace_sql_int(s, 1), trace_sql_text(t, s, 2)};
+    return trace_sql_done(t, s, code);
+}
+
+/* ---- call stacks ---- */
+
+static int load_frames(struct trace *t, struct trace_paths *out, int64_t **ids)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT f.id, m.path, f.function, f.file, f.offset, f.line, f.kind FROM frame f LEFT JOIN "
+                  "module m ON m.id = f.module ORDER BY f.id",
+                  0);
+    int code = SQLITE_ERROR;
+    const char *path = NULL; /* one text for neighbours that share it */
+    size_t n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *module = (const char *)sqlite3_column_text(s, 1);
+        if (module && (!path || strcmp(path, module) != 0))
+            path = trace_sql_text(t, s, 1);
+        *PUSH(*ids, n) = trace_sql_amount(s, 0);
+        *PUSH(out->frames, out->frame_count) =
+            (struct trace_frame){module ? path : NULL, trace_sql_text(t, s, 2), trace_sql_text(t, s, 3),
+                                 trace_sql_int(s, 4),  trace_sql_int(s, 5),     trace_sql_int(s, 6)};
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_load_paths(struct trace *t, struct trace_paths *out)
+{
+    int64_t *ids = NULL; /* of the frames */
+    int code = SQLITE_ERROR;
+    *out = (struct trace_paths){0};
+    int result = load_frames(t, out, &ids);
+    struct sqlite3_stmt *s =
+        result ? NULL : trace_sql(t, "SELECT id, parent, frame FROM stack ORDER BY id", 0);
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        int64_t id = trace_sql_amount(s, 0), parent = trace_sql_amount(s, 1);
+        const int64_t *frame = find(trace_sql_amount(s, 2), ids, out->frame_count, sizeof *ids);
+        /* ids grow from parent to child, so a damaged table can't send us round in circles */
+        *PUSH(out->nodes, out->node_count) =
+            (struct trace_node){id, parent < id && parent > 0 ? parent : 0, frame ? frame - ids : -1};
+    }
+    if (!result)
+        result = trace_sql_done(t, s, code);
+    free(ids);
+    if (result)
+        trace_free_paths(out);
+    return result;
+}
+
+void trace_free_paths(struct trace_paths *s)
+{
+    free(s->nodes);
+    free(s->frames);
+    *s = (struct trace_paths){0};
+}
+
+const struct trace_node *trace_find_node(const struct trace_paths *s, int64_t id)
+{
+    return id > 0 ? find(id, s->nodes, s->node_count, sizeof *s->nodes) : NULL;
+}

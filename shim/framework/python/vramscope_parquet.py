@@ -1,0 +1,86 @@
+"""vramscope_parquet - every allocation of a recording, or every event, as a Parquet file.
+
+    python -m vramscope_parquet run.db blocks.parquet [option of vramscope export ...]
+
+    import vramscope_parquet
+    vramscope_parquet.write("run.db", "blocks.parquet", "--rows=events", "-d", "0")
+
+`vramscope export --format=csv` reads the recording, with all that it knows of files that are cut off, folded or shared; what it
+writes goes into Parquet piece by piece, so that memory does not grow with the run.  Wants the package pyarrow.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+_NUMBERS = {
+    "process", "alloc_seq", "free_seq", "device", "address", "size_bytes", "t_alloc_ns", "t_free_ns", "range", "stack", "managed", "seq",
+    "t_ns", "context", "stream", "thread", "status", "mate", "framework_bytes", "direct_bytes", "reserved_bytes",
+}
+_NAMES = {"op", "space", "phase", "layer", "owner", "line", "role", "api"}  # few, and again and again
+
+
+def _command():
+    """The command of the installation that this file belongs to, else the one on PATH."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    beside = os.path.normpath(os.path.join(here, "..", "..", "..", "bin", "vramscope"))  # share/vramscope/python
+    found = beside if os.access(beside, os.X_OK) else shutil.which("vramscope")
+    if not found:
+        raise FileNotFoundError("vramscope is not on PATH")
+    return found
+
+
+def _copy(source, out):
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    types = {name: pyarrow.int64() for name in _NUMBERS} | {name: pyarrow.string() for name in _NAMES}
+    reader = pyarrow.csv.open_csv(
+        source, read_options=pyarrow.csv.ReadOptions(block_size=8 << 20),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=False))
+    with pyarrow.parquet.ParquetWriter(out, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def write(recording, out, *options):
+    """Writes OUT and returns vramscope's exit status: 0, or 3 where events are missing, which it says on stderr.  Raises
+    RuntimeError, and leaves no file, where there is nothing to write."""
+    part = os.fspath(out) + ".part"
+    command = [_command(), "export", "--format=csv", *options, "--", os.fspath(recording)]
+    done = False
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            first = process.stdout.peek(1)
+            if first:
+                _copy(process.stdout, part)
+            status = process.wait()
+            if status not in (0, 3) or not first:
+                raise RuntimeError(f"vramscope export: exit status {status}")
+            os.replace(part, out)
+            done = True
+        finally:
+            if not done:
+                process.kill()
+                if os.path.exists(part):
+                    os.unlink(part)
+    return status
+
+
+def main(arguments):
+    if len(arguments) < 2:
+        print(__doc__.split("\n\n")[1].strip(), file=sys.stderr)
+        return 2
+    try:
+        return write(*arguments)
+    except ImportError:
+        print("vramscope_parquet: there is no pyarrow: pip install pyarrow", file=sys.stderr)
+    except (RuntimeError, OSError) as problem:
+        print(f"vramscope_parquet: {problem}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

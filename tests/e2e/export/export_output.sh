@@ -1,0 +1,86 @@
+#!/bin/bash
+# Where an export goes: a file appears when it is whole, one that was there stays until then, a full disk and a closed pipe are
+# one line and leave nothing; the recording itself is never written over; what makes no sense is refused in one line.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
+
+# refused WHAT ARGUMENT...: status 2 and one line with WHAT, nothing on stdout
+refused() {
+    local what=$1
+    shift
+    "$V" export "$@" >out 2>err
+    local status=$?
+    [ $status = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -q -- "$what" err || no "export $*: status $status: $(cat err)"
+}
+refused 'which format' run.db
+refused 'did you mean perfetto' --format=perfeto run.db
+refused 'unknown format' --format=xyzzy run.db
+refused 'pip install pyarrow' --format=parquet run.db
+refused 'which file' --format=csv
+refused 'one file at a time' --format=csv run.db run.db
+refused 'No such file' --format=csv none.db
+refused '--at takes' --format=folded --at=noon run.db
+refused 'nothing was recorded until' --format=folded --at=0s run.db
+refused 'memory never ran out' --format=folded --at=oom run.db
+refused '--at is for' --format=csv --at=peak run.db
+refused 'shows one moment' --format=pprof --from=1ms run.db
+refused 'exclude each other' --format=csv --from=1ms --step=2 run.db
+refused 'the steps 1 to 20' --format=csv --step=30 run.db
+refused '--frames takes' --format=folded --frames=all,python run.db
+refused '--rows takes' --format=csv --rows=blocks run.db
+refused '--rows is for csv' --format=pprof --rows=events run.db
+refused 'nothing on device 7' --format=pprof -d 7 run.db
+refused 'the recording itself' --format=csv run.db -o run.db
+ln run.db same.db
+refused 'the recording itself' --format=csv run.db -o same.db
+refused 'is a directory' --format=csv run.db -o .
+refused 'No such file or directory' --format=csv run.db -o nowhere/out
+[ ! -e run.db.part ] || no "a part of the recording's name was left"
+"$V" peak run.db >/dev/null || no "the recording was touched"
+
+# a full disk: one line, status 2, and what was there before
+for format in perfetto pytorch speedscope folded pprof csv; do
+    refused "can't be written: No space left" --format=$format run.db -o /dev/full
+    "$V" export --format=$format run.db >/dev/full 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] || no "$format to a full stdout: $(cat err)"
+    "$V" export --format=$format run.db -o kept 2>err || no "$format: $(cat err)"
+    cp kept before
+    (ulimit -f 1 && trap '' XFSZ && "$V" export --format=$format run.db -o kept 2>err)
+    status=$?
+    [ "$(stat -c %s before)" -le 1024 ] || { [ $status = 2 ] && grep -q 'File too large' err; } || no "$format, a file that may not grow: $status $(cat err)"
+    cmp -s kept before && [ ! -e kept.part ] || no "$format: what was there before is gone"
+    # to standard output it is the same bytes
+    "$V" export --format=$format run.db -o - | cmp -s - before || no "$format to standard output"
+    "$V" export --format=$format run.db | cmp -s - before || no "$format without -o"
+done
+# a reader that has had enough, with and without the signal
+"$V" export --format=csv run.db --rows=events | head -n 1 >first
+grep -q '^process,seq' first || no "the first line: $(cat first)"
+python3 - "$V" <<'PY' || no "a closed pipe"
+import os, signal, subprocess, sys
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+read, write = os.pipe()
+os.close(read)
+done = subprocess.run([sys.argv[1], "export", "--format=pytorch", "run.db"], stdout=write, stderr=subprocess.PIPE, text=True, restore_signals=False)
+sys.exit(not (done.returncode == 2 and done.stderr.count("\n") == 1 and "nobody reads" in done.stderr))
+PY
+# no binary on a terminal
+if command -v script >/dev/null; then
+    script -qec "'$V' export --format=pprof run.db" /dev/null >out </dev/null
+    grep -q 'give -o FILE' out || no "a profile on a terminal: $(head -c 300 out)"
+fi
+# what is no regular file is written as it is
+mkfifo fifo
+cat fifo >through &
+"$V" export --format=folded run.db -o fifo || no "into a pipe with a name"
+wait
+"$V" export --format=folded run.db | cmp -s - through || no "what came through the pipe"
+[ $failures = 0 ] && echo "exports go where they should, whole or not at all" || exit 1

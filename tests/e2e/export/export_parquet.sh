@@ -1,0 +1,35 @@
+#!/bin/bash
+# Parquet, by pyarrow: the rows are those of the csv, numbers are numbers, what is unknown is null; what fails leaves no file.
+set -u
+BUILD=${BUILD:?the build directory}
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+python=${TEST_PYTHON:-python3}
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+export PYTHONPATH=$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1
+python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
+if ! "$python" -c 'import pyarrow' 2>/dev/null; then
+    "$python" -m vramscope_parquet run.db out.parquet 2>err
+    [ $? = 2 ] && grep -q 'pip install pyarrow' err && [ ! -e out.parquet.part ] || { echo "without pyarrow: $(cat err)" && exit 1; }
+    echo "skipped: $python has no pyarrow (TEST_PYTHON names another)"
+    exit 77
+fi
+for rows in allocations events; do
+    "$python" -m vramscope_parquet run.db out.parquet --rows=$rows 2>err || no "$rows: $(cat err)"
+    "$BUILD/bin/vramscope" export --format=csv --rows=$rows run.db -o out.csv || no "csv of $rows"
+    "$python" - <<'PY' || no "$rows differ"
+import csv, pyarrow.parquet
+table = pyarrow.parquet.read_table("out.parquet").to_pylist()
+rows = list(csv.DictReader(open("out.csv", newline="")))
+assert len(rows) == len(table) > 100
+assert [{k: "" if v is None else str(v) for k, v in r.items()} for r in table] == rows
+assert all(isinstance(r["size_bytes"], (int, type(None))) for r in table)
+PY
+done
+rm -f out.parquet
+"$python" -m vramscope_parquet none.db out.parquet 2>err
+[ $? = 2 ] && [ ! -e out.parquet ] && [ ! -e out.parquet.part ] || no "a file that is not there: $(cat err)"
+[ $failures = 0 ] && echo "Parquet has the rows of the csv" || exit 1
