@@ -6,7 +6,8 @@
 
 #include "trace/event.h"
 
-#define MOST_EVENTS 5000000 /* some seconds */
+#define MOST_EVENTS 5000000            /* some seconds */
+#define MOST_BYTES  (INT64_C(1) << 61) /* of a damaged file: sums stay numbers */
 
 static const char *const roles[COMPOSITION_ROLES] = {
     "unknown", "parameter", "optimizer state",      "gradient", "activation", "logits",
@@ -107,9 +108,8 @@ static bool take(void *context, const struct trace_delta *e)
     size_t x = columns_index(w->columns, e->t);
     if (e->t >= w->columns->from)
         begin_columns(w, x);
-    w->now[group] += own_change(e, e->allocated - w->allocated);
-    if (w->now[group] < 0)
-        w->now[group] = 0;
+    int64_t own = w->now[group] + own_change(e, e->allocated - w->allocated);
+    w->now[group] = own < 0 ? 0 : own > MOST_BYTES ? MOST_BYTES : own;
     w->allocated = e->allocated;
     if (e->t >= w->columns->from && w->allocated > w->best[x])
         snapshot(w, x);

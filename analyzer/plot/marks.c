@@ -50,8 +50,9 @@ int panel_load_marks(struct panel *p, struct trace *t)
     for (size_t i = 0; !result && i < n; i++) {
         const struct trace_oom_kept *o = &kept[i];
         bool here = o->device == p->device && o->t >= p->columns.from && o->t <= p->columns.to;
-        if (here && o->requested != UNKNOWN && o->requested > 0)
-            *PUSH(p->ooms, p->oom_count) = (struct panel_oom){o->t, o->framework + o->direct, o->requested};
+        int64_t allocated = o->framework + o->direct;
+        if (here && o->requested != UNKNOWN && o->requested > 0 && allocated >= 0)
+            *PUSH(p->ooms, p->oom_count) = (struct panel_oom){o->t, allocated, o->requested};
     }
     p->oom_total = n ? trace_counter(t, "out_of_memory") : 0;
     /* far above the curves it would squash them; where memory ran out the reader wants it all the more */

@@ -19,6 +19,7 @@ shim=$BUILD/lib/libvramscope.so
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 runs=0 run='' db='' status=0
+export COLUMNS=200 # no name in a table is cut
 shim_env=()
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
