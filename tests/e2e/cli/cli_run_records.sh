@@ -2,6 +2,7 @@
 # run under the simulated driver: one summary line, a file per process, a killed command's file is completed,
 # values of VRAMSCOPE_* that make no sense are a line each and change nothing.
 set -u
+export COLUMNS=200 # every column of the tables
 BUILD=${BUILD:?the build directory}
 V=$BUILD/bin/vramscope
 prog=$BUILD/tests/prog_exit
