@@ -126,6 +126,9 @@ static bool store(const struct option_row *r, const char *value, void *options)
         return read_size(value, field);
     case ARG_SPAN:
         return read_span(value, field);
+    case ARG_LIST:
+        *PUSH(((struct arg_list *)field)->values, ((struct arg_list *)field)->count) = value;
+        return true;
     }
     return false;
 }
@@ -137,7 +140,8 @@ static int bad_value(const struct command_help *h, const struct option_row *r, c
                                         "a whole number",
                                         "a time such as 1.5s, 20ms or '4 h 16 min'",
                                         "WIDTHxHEIGHT, such as 1600x900",
-                                        "a step or steps, such as 7 or 7-9"};
+                                        "a step or steps, such as 7 or 7-9",
+                                        "a text"};
     complain("%s: --%s takes %s, not '%s'", h->name, r->name, wants[r->kind], value);
     return -2;
 }

@@ -18,7 +18,13 @@ enum arg_kind {
     ARG_COUNT, /* int64_t >= 0 */
     ARG_TIME,  /* int64_t nanoseconds, see units_read_time */
     ARG_SIZE,  /* int64_t[2]: WxH */
-    ARG_SPAN   /* int64_t[2]: N or N-M, from 1 */
+    ARG_SPAN,  /* int64_t[2]: N or N-M, from 1 */
+    ARG_LIST   /* struct arg_list: the option may be given several times */
+};
+
+struct arg_list { /* the values in their order; the caller frees the array, not the texts */
+    const char **values;
+    size_t count;
 };
 
 struct option_row {

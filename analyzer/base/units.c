@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 struct text units_bytes(int64_t bytes, bool exact)
@@ -153,5 +154,29 @@ bool units_read_time(const char *text, int64_t *ns)
     if (!(sum < 9e18))
         return false;
     *ns = (int64_t)sum;
+    return true;
+}
+
+bool units_read_bytes(const char *text, int64_t *bytes)
+{
+    static const char letters[] = "KMGTP";
+    char *end;
+    double value = strtod(text, &end), unit = 1;
+    if (end == text || !isfinite(value) || value < 0)
+        return false;
+    while (*end == ' ')
+        end++;
+    const char *letter = *end ? strchr(letters, *end == 'k' ? 'K' : *end) : NULL;
+    if (letter) {
+        bool decimal = !strcasecmp(end + 1, "B");
+        if (!decimal && end[1] && strcasecmp(end + 1, "iB"))
+            return false;
+        unit = pow(decimal ? 1000 : 1024, (double)(letter - letters + 1));
+    } else if (*end && strcasecmp(end, "B")) {
+        return false;
+    }
+    if (value * unit >= 9e18)
+        return false;
+    *bytes = llround(value * unit);
     return true;
 }

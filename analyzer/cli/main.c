@@ -13,6 +13,7 @@ const struct command vramscope_commands[] = {
     {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
     {"peak", cmd_peak, "who held the bytes at the peak: phase, category, library, call stack"},
     {"diff", cmd_diff, "what changed from one run to another, phase by phase"},
+    {"check", cmd_check, "hold runs against limits of memory, for continuous integration"},
     {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
     {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
     {"export", cmd_export, "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv"},

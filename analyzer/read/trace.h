@@ -380,6 +380,33 @@ int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* The device's phase when its allocated peak was reached. */
 const char *trace_phase_at_peak(struct trace *t, int64_t device);
 
+/* What some blocks held (held.c).  Whether a block is one of them follows from its call stack and from the
+ * rest; where a part of that was not recorded it may be one. */
+enum trace_held_class { HELD_NOT, HELD_MAYBE, HELD_YES };
+struct trace_held_by {
+    void *context;
+    /* LINE, LAYER: NULL where there is none; UNSEEN_LINE, UNSEEN_LAYER: there may be one all the same */
+    enum trace_held_class (*stack)(void *context, const char *line, bool unseen_line, const char *layer,
+                                   bool unseen_layer);
+    /* PHASE: that it was born in.  ROLE: NULL where its use was not followed. */
+    enum trace_held_class (*block)(void *context, const char *phase, const char *role);
+    bool roles; /* roles are asked for */
+};
+struct trace_held {
+    int64_t blocks;       /* that are certainly of them */
+    int64_t most, seq, t; /* of these the most bytes at a time, and the event that reached it */
+    int64_t possible;     /* the most with all that may be of them */
+};
+/* On DEVICE over the whole run.  Looks at every event: the file must not be thinned. */
+int trace_held_most(struct trace *t, int64_t device, const struct trace_held_by *by, struct trace_held *out);
+/* What lived on DEVICE after event SEQ, as trace_live gives it, without category and owner; right only where
+ * no event from SEQ on is folded. */
+int trace_live_at(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n);
+/* The last event up to the moment WHEN; UNKNOWN. */
+int64_t trace_last_seq(struct trace *t, int64_t when);
+/* Reserved bytes of DEVICE after event SEQ, whatever that was. */
+int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq);
+
 /* Lays other phases and steps over the file's own (relabel.c).  To be called in this order: read the names
  * of ranges and marks; say which names are a phase and which end a step; then ranges and steps; then events,
  * whose phases PHASE gives (0: as recorded) until DONE frees CONTEXT at trace_close. */

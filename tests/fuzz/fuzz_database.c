@@ -42,7 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 {cmd_view, "view", "--output=-"},
                 {cmd_diff, "diff", NULL},
                 {cmd_diff, "diff", "--json"},
-                {cmd_plot, "plot", "--overlay"}};
+                {cmd_plot, "plot", "--overlay"},
+                {cmd_check, "check", "--no-growth"},
+                {cmd_check, "check", "--max=line=a.py:1"}};
     enum { ALONE = 12, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();

@@ -1,4 +1,4 @@
 # Functions of what read gives; read itself is a stand-in here.
-foreach(name columns holders residual ranks savings compare growth causes layers)
+foreach(name columns holders residual ranks savings compare growth causes layers limits)
   vs_analyzer_test(${name} LIBS room_analysis)
 endforeach()

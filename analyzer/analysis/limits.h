@@ -1,0 +1,68 @@
+/*
+ * limits.h - a limit on memory as somebody wrote it down, and whether a measured figure keeps it.
+ *
+ *      allocated:20GiB                    all that was allocated on a device, at its peak
+ *      reserved:30GiB                     what was reserved
+ *      phase=logits:4GiB                  all that was allocated while a range of the phase was open
+ *      layer=Llama.layers.0,rank=3:2GiB   what one layer held, at its own greatest moment, of one rank
+ *
+ * A figure need not be exact: events may have been lost, frees too, or the run was cut off.  It then lies
+ * between two bounds, and so does what a limit is made of where that is another run's figure.  Only where
+ * every figure that is possible keeps the limit it is kept, and only where none does it is exceeded; of
+ * anything between, nobody can tell.
+ */
+#ifndef VS_ANALYSIS_LIMITS_H
+#define VS_ANALYSIS_LIMITS_H
+
+#include "base/base.h"
+
+struct limit {
+    char *text;  /* as it was given */
+    char *words; /* what is limited, for people: "allocated in phase logits" */
+    int64_t bytes;
+    bool reserved;
+    int64_t device, rank;             /* UNKNOWN: any */
+    char *phase;                      /* all that was allocated while a range of it was open */
+    char *born, *line, *layer, *role; /* what such blocks held; of several given together all hold */
+};
+
+/* Whether it is about some blocks and not about all that was allocated. */
+static inline bool limit_is_held(const struct limit *l)
+{
+    return l->born || l->line || l->layer || l->role;
+}
+
+/* Reads TEXT, "SELECTOR:BYTES"; 0, or -1 with the reason in WHY.  limit_free either way. */
+int limit_parse(struct limit *l, const char *text, char *why, size_t size);
+void limit_free(struct limit *l);
+
+/* Whether the program's line LINE ("FILE:LINE FUNCTION", in backward "forward: ..." before it) is meant by
+ * PATTERN: the file, by its whole path or by the end of it, with or without the number and the function.
+ * What backward made for a line of the forward belongs to that line. */
+bool limit_meets_line(const char *pattern, const char *line);
+/* Whether LAYER is PATTERN or lies in it; PATTERN may leave out the outermost modules. */
+bool limit_meets_layer(const char *pattern, const char *layer);
+
+/* What is known of a figure: it lies between LEAST and MOST. */
+#define NO_BOUND INT64_MAX
+struct measured {
+    int64_t value; /* as recorded; UNKNOWN: it was not */
+    int64_t least, most;
+};
+
+enum verdict { VERDICT_WITHIN, VERDICT_BEYOND, VERDICT_UNTOLD, VERDICT_END };
+
+/* The limit itself lies between LIMIT_LEAST and LIMIT_MOST. */
+enum verdict limit_verdict(const struct measured *m, int64_t limit_least, int64_t limit_most);
+
+/* By how much a figure may be greater than that of the run that it is held against. */
+struct tolerance {
+    double share;
+    int64_t bytes;
+};
+/* Reads "1%", "0.5 %" or bytes. */
+bool tolerance_parse(struct tolerance *t, const char *text);
+/* BASE and what is tolerated beyond it. */
+int64_t tolerance_limit(const struct tolerance *t, int64_t base);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * check.c - `vramscope check`: recordings held against limits, for continuous integration.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/wrap.h"
+#include "show/check/check.h"
+
+struct options {
+    struct arg_list max;
+    bool no_growth, allow_killed, json, github;
+    const char *max_peak, *max_reserved, *against, *tolerance, *junit;
+    struct relabel relabel;
+};
+
+static const struct option_row rows[] = {
+    {"max-peak", 0, "BYTES", ARG_TEXT, offsetof(struct options, max_peak),
+     "the most that may be allocated on a device: 20GiB"},
+    {"max-reserved", 0, "BYTES", ARG_TEXT, offsetof(struct options, max_reserved),
+     "the most that may be reserved of the driver on a device"},
+    {"max", 0, "SELECTOR:BYTES", ARG_LIST, offsetof(struct options, max),
+     "a limit of a part, such as phase=logits:4GiB (more than one may be given)"},
+    {"no-growth", 0, NULL, ARG_FLAG, offsetof(struct options, no_growth),
+     "nothing may grow from training step to step"},
+    {"against", 0, "RUN", ARG_TEXT, offsetof(struct options, against),
+     "no peak may be higher than that of RUN, a file or a directory"},
+    {"tolerance", 0, "AMOUNT", ARG_TEXT, offsetof(struct options, tolerance),
+     "by how much it may be all the same: 1% (default) or 100MiB"},
+    {"allow-killed", 0, NULL, ARG_FLAG, offsetof(struct options, allow_killed),
+     "a process that was killed, or left by _exit, counts as ended"},
+    {"junit", 0, "FILE", ARG_TEXT, offsetof(struct options, junit), "write JUnit XML to FILE, too"},
+    {"github", 0, NULL, ARG_FLAG, offsetof(struct options, github),
+     "annotations for a GitHub workflow (default where GITHUB_ACTIONS is set)"},
+    RELABEL_ROWS(struct options, relabel),
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-check(1)"},
+    {0}};
+
+static const struct command_help help = {
+    "check", "[options] FILE...|DIR",
+    "Whether runs kept to limits of memory: each limit on each device of each file, with what held the most\n"
+    "where one is exceeded. A SELECTOR has one or several of\n"
+    "  allocated, reserved       all of a device (reserved: what the driver was asked for)\n"
+    "  phase=NAME                all that was allocated while a range of the phase was open\n"
+    "  line=FILE[:LINE], layer=PATH, role=NAME, born=PHASE    what such blocks held together\n"
+    "  device=N, rank=N          only there\n"
+    "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be, and of one\n"
+    "at least nobody can tell, because something was lost, the run was cut off, or the recording lacks it.",
+    rows, false};
+
+/* ---- the limits ---- */
+
+static int add_limit(struct check_options *o, const char *text)
+{
+    char why[512];
+    if (!limit_parse(PUSH(o->limits, o->limit_count), text, why, sizeof why))
+        return 0;
+    return complain("check: --max: %s", why);
+}
+
+/* The short forms are limits like the others. */
+static int add_short(struct check_options *o, const char *of, const char *bytes)
+{
+    char *text = bytes ? xformat("%s:%s", of, bytes) : NULL;
+    int status = text ? add_limit(o, text) : 0;
+    free(text);
+    return status;
+}
+
+static int add_limits(struct check_options *o, const struct options *given)
+{
+    int status = add_short(o, "allocated", given->max_peak);
+    if (!status)
+        status = add_short(o, "reserved", given->max_reserved);
+    for (size_t i = 0; !status && i < given->max.count; i++)
+        status = add_limit(o, given->max.values[i]);
+    return status;
+}
+
+static int read_options(struct check_options *o, const struct options *given)
+{
+    char why[512];
+    *o = (struct check_options){.no_growth = given->no_growth,
+                                .against = given->against,
+                                .tolerance_text = given->tolerance ? given->tolerance : "1%",
+                                .allow_killed = given->allow_killed,
+                                .relabel = given->relabel};
+    int status = add_limits(o, given);
+    if (status)
+        return status;
+    if (given->tolerance && !given->against)
+        return complain("check: --tolerance is that of --against RUN");
+    if (!tolerance_parse(&o->tolerance, o->tolerance_text))
+        return complain("check: --tolerance takes a share such as 1%% or an amount such as 100MiB, not '%s'",
+                        o->tolerance_text);
+    if (relabel_check(&o->relabel, why, sizeof why))
+        return complain("check: %s", why);
+    if (!o->limit_count && !o->no_growth && !o->against)
+        return complain("check: which limit? vramscope check FILE --max-peak=20GiB (or --max, --no-growth, "
+                        "--against)");
+    return 0;
+}
+
+/* ---- the answer ---- */
+
+static void show(const struct check *c, size_t files, const struct options *o)
+{
+    const char *actions = getenv("GITHUB_ACTIONS"), *summary = getenv("GITHUB_STEP_SUMMARY");
+    bool github = o->github || (actions && *actions);
+    if (o->json) {
+        check_json(c, stdout);
+    } else {
+        wrap_terminal_begin();
+        check_text(c, files, stdout);
+        wrap_terminal_end();
+    }
+    if (github)
+        check_github(c, o->json ? stderr : stdout);
+    if (github && summary && *summary)
+        check_github_summary(c, summary);
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static int check(char **operands, size_t n, const struct check_options *o, const struct options *given)
+{
+    char why[512];
+    size_t count;
+    struct check c;
+    char **files = trace_files(operands, n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = EXIT_USAGE;
+    if (!check_run(&c, files, count, is_directory(operands[0]), o)) {
+        show(&c, count, given);
+        status = check_status(&c);
+        if (given->junit)
+            status = exit_worse(status, check_junit(&c, given->junit));
+    }
+    check_free(&c);
+    trace_free_files(files, count);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct options given = {0};
+    struct check_options o = {0};
+    char **operands;
+    int n = args_parse(&help, argc, argv, &given, &operands);
+    int status = n == -1 ? EXIT_GOOD : n < 0 ? EXIT_USAGE : read_options(&o, &given);
+    if (n == 0 && !status)
+        status = complain("check: which file? vramscope check FILE... --max-peak=20GiB");
+    else if (n > 0 && !status)
+        status = check(operands, (size_t)n, &o, &given);
+    for (size_t i = 0; i < o.limit_count; i++)
+        limit_free(&o.limits[i]);
+    free(o.limits);
+    free(given.max.values);
+    return status;
+}
