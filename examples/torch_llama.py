@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 HERE = os.path.dirname(os.path.realpath(__file__))  # `vramscope run` finds these by itself
 sys.path += [os.path.join(HERE, "../python"), os.path.join(HERE, "../shim/framework/python")]  # installed, source tree
-from linear_cross_entropy import check, linear_cross_entropy  # noqa: E402
+from vramscope.cross_entropy import check, linear_cross_entropy  # noqa: E402
 from vramscope import phase  # noqa: E402
 
 # ---- the model, as in Hugging Face's modeling_llama: what it keeps for the backward is what theirs keeps ----

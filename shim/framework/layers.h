@@ -2,7 +2,7 @@
  * layers.h - the layer of a thread: its place in the program's modules and ranges.
  *
  * A layer is a path: of nested modules, "Llama.layers.7.mlp", as the Python hook reports them
- * (framework/python/vramscope_layers.py), or of marker and NVTX ranges that are open, "step/forward/attn";
+ * (framework/python/vramscope/_layers.py), or of marker and NVTX ranges that are open, "step/forward/attn";
  * ranges that open inside a module's call extend its path, "Llama.layers.7/softmax".  Automatic phases are
  * not layers.
  *

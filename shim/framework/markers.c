@@ -116,7 +116,7 @@ void vramscope_step(void)
 }
 
 /* Records the figures of a library's pool, which the Python hook queries
- * (framework/python/vramscope_pools.py).  PEAK and HELD are UINT64_MAX where the library does not report
+ * (framework/python/vramscope/_pools.py).  PEAK and HELD are UINT64_MAX where the library does not report
  * them.  Returns 1 if a recording has begun, which shows that the driver is in use; before that the hook
  * queries no library.  POOL NULL: only returns that. */
 int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak, uint64_t held)

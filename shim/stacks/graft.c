@@ -44,8 +44,8 @@ static bool enters_engine(struct vs_journal *j, const struct vs_frame_row *f,
 {
     if (is_function(j, f, "/torch/autograd/graph.py", "_engine_run_backward"))
         return true;
-    return (is_function(j, f, "/vramscope_torch.py", "_wrap_backward.<locals>.backward") ||
-            is_function(j, f, "/vramscope_torch.py", "backward")) &&
+    return (is_function(j, f, "/vramscope/_torch.py", "_wrap_backward.<locals>.backward") ||
+            is_function(j, f, "/vramscope/_torch.py", "backward")) &&
            !(inner && is_function(j, inner, "/torch/autograd/__init__.py", NULL));
 }
 

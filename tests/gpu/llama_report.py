@@ -46,7 +46,7 @@ def rows(path):
 
 
 def workspace(shape, device):
-    import linear_cross_entropy as L
+    import vramscope.cross_entropy as L
 
     return L.workspace_bytes(shape.tokens, shape.hidden, shape.vocab, device=device)
 

@@ -91,7 +91,7 @@ def losses(name, path):
 
 def memory(name, loss, path):
     import torch
-    from linear_cross_entropy import workspace_bytes
+    from vramscope.cross_entropy import workspace_bytes
 
     vocab, hidden, _, tokens = MODELS[name]
     model = build(name)

@@ -75,9 +75,10 @@ static const struct {
 static const struct {
     const char *file, *function;
 } wrappers[] = {
-    {"*/torch/nn/modules/module.py", "*_call_impl"},  {"*/torch/optim/optimizer.py", "*wrapper"},
-    {"*/torch/optim/optimizer.py", "*_use_grad"},     {"*/torch/utils/_contextlib.py", "*decorate_context"},
-    {"*/share/vramscope/python/vramscope_*.py", "*"}, {"*/shim/framework/python/vramscope_*.py", "*"},
+    {"*/torch/nn/modules/module.py", "*_call_impl"},   {"*/torch/optim/optimizer.py", "*wrapper"},
+    {"*/torch/optim/optimizer.py", "*_use_grad"},      {"*/torch/utils/_contextlib.py", "*decorate_context"},
+    {"*/share/vramscope/python/vramscope/_*.py", "*"}, {"*/shim/framework/python/vramscope/_*.py", "*"},
+    {"*/share/vramscope/python/vramscope_*.py", "*"}, /* of recordings before 0.2.0 */
 };
 
 bool frame_is_wrapper(const char *file, const char *function)

@@ -2,7 +2,7 @@
  * abi.h - the functions that PyTorch is given: what libvramscope.so exports as vramscope_torch_*.
  *
  * The first group has the signatures of torch's CUDAPluggableAllocator and its set_*_fn, the second is what
- * framework/python/vramscope_arena.py asks beside it.  They allocate only where VRAMSCOPE_ALLOCATOR=arena.
+ * framework/python/vramscope/_arena.py asks beside it.  They allocate only where VRAMSCOPE_ALLOCATOR=arena.
  *
  * Any thread; no lock of the caller's is taken.  vramscope_torch_malloc throws torch.OutOfMemoryError in a
  * process that has torch, and returns NULL in others.

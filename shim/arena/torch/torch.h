@@ -11,7 +11,7 @@
  *
  * Whatever looks at an arena does so between vs_served_in and vs_served_out, and a fork's child does nothing.
  *
- * The functions are exported as vramscope_torch_*; framework/python/vramscope_arena.py hands them to torch.
+ * The functions are exported as vramscope_torch_*; framework/python/vramscope/_arena.py hands them to torch.
  * A device's arena is that of cuda/arenas.c: what else the program allocates on the device comes from the
  * same one.
  */

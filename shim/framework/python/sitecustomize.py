@@ -61,11 +61,12 @@ def _is_off(name):
 
 
 # what is put into a module: ours, whether it is wanted, what is missing where that fails
-_POOLS = (("vramscope_pools", lambda: True, "what its pool uses is not known"),)
+_POOLS = (("vramscope._pools", lambda: True, "what its pool uses is not known"),)
 _PARTS = {
     "torch": (
-        ("vramscope_arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
-        ("vramscope_torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
+        ("vramscope._simulated", lambda: os.environ.get("VRAMSCOPE_SIMULATED") == "1", "PyTorch on the simulated driver"),
+        ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
+        ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
     ),
     "jax": _POOLS,
     "cupy": _POOLS,
@@ -108,10 +109,12 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        from importlib import import_module
+
         for name, wanted, lacking in _PARTS[module.__name__]:
             try:
                 if wanted():
-                    __import__(name).install(module)
+                    import_module(name).install(module)
             except Exception as error:
                 print(f"vramscope: {lacking}: {type(error).__name__}: {error}", file=sys.stderr)
 

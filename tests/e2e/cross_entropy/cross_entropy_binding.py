@@ -1,4 +1,4 @@
-"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - linear_cross_entropy.py is F.cross_entropy for autograd.
+"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - vramscope.linear_cross_entropy is F.cross_entropy for autograd.
 
 Losses and gradients against PyTorch in double precision, and the manners that people expect of a function in PyTorch:
 retain_graph, tied weights, autocast, checkpointing, strides, streams, errors.  BINDING names its folder.
@@ -15,10 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
-import linear_cross_entropy as L  # noqa: E402
-import linear_cross_entropy_library as library_of  # noqa: E402
+import vramscope.cross_entropy as L  # noqa: E402
+import vramscope._cross_entropy_library as library_of  # noqa: E402
 from cross_entropy_binding_kit import DEVICE, TOLERANCE, close, distance, gradients, labels_for, leaf, main, raises, reference  # noqa: E402
-from linear_cross_entropy import linear_cross_entropy  # noqa: E402
+from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 
 
 # ---- values ----

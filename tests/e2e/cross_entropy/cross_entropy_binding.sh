@@ -17,9 +17,9 @@ mkdir -p "$dir/tree/lib" "$python_in_tree" "$python_in_source" "$dir/source/buil
 failed=0
 # found DIRECTORY PATTERN: the library that the binding in DIRECTORY finds
 found() {
-    cp "$here"/../../../shim/framework/python/linear_cross_entropy*.py "$1"
+    cp -r "$here"/../../../shim/framework/python/vramscope "$1"
     local got
-    got=$(cd / && PYTHONPATH=$1 "$python" -c 'import linear_cross_entropy_library as l
+    got=$(cd / && PYTHONPATH=$1 "$python" -c 'import vramscope._cross_entropy_library as l
 try: print(l.find())
 except l.Error as error: print(error)')
     # shellcheck disable=SC2254 # a pattern

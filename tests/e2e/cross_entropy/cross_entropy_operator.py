@@ -1,5 +1,5 @@
 """cross_entropy_operator.py [cpu|cuda] [PATTERN] - the loss as an operator of PyTorch: what torch.compile, torch.func, autocast
-and torch.library's own checks ask of one.  BINDING names the folder of linear_cross_entropy.py.
+and torch.library's own checks ask of one.  BINDING names the folder of the package vramscope.
 """
 import itertools
 import os
@@ -10,9 +10,9 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
-import linear_cross_entropy as L  # noqa: E402
+import vramscope.cross_entropy as L  # noqa: E402
 from cross_entropy_binding_kit import DEVICE, close, distance, gradients, labels_for, leaf, main, raises, reference  # noqa: E402
-from linear_cross_entropy import linear_cross_entropy  # noqa: E402
+from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 
 EVERY = L.LOSS | L.GRAD_INPUT | L.GRAD_WEIGHT | L.GRAD_BIAS
 

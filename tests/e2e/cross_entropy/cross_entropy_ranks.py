@@ -1,7 +1,7 @@
 """cross_entropy_ranks.py [cpu|cuda] [PATTERN] - the loss where two processes train together: DDP, FSDP2, sharded weights.
 
 Each test runs in both processes, on data of their own, and holds the gradients against PyTorch's loss in one process that
-has all the data.  BINDING names the folder of linear_cross_entropy.py.
+has all the data.  BINDING names the folder of the package vramscope.
 """
 import os
 import sys
@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
 from cross_entropy_binding_kit import distance, raises  # noqa: E402
 from cross_entropy_ranks_kit import RANKS, ddp, here, mesh, spawn, whole  # noqa: E402
-from linear_cross_entropy import linear_cross_entropy  # noqa: E402
+from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 
 TOKENS, HIDDEN, VOCAB = 12, 16, 50
 

@@ -9,7 +9,7 @@ import transformers
 from loss_patch_kit import FAMILIES, make, text
 
 import vramscope
-import vramscope_loss
+from vramscope import _loss as vramscope_loss
 from cross_entropy_binding_kit import DEVICE, distance, main, raises
 
 

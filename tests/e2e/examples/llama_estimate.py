@@ -93,7 +93,7 @@ def measured(shape, loss):
 
 
 def against_pytorch():
-    import linear_cross_entropy as L
+    import vramscope.cross_entropy as L
 
     for name, sizes in (
         ("three layers", dict(tokens=512, layers=3, vocab=4000)),

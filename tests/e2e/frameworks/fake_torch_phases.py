@@ -158,7 +158,7 @@ def small_vocabulary():
         def forward(self, x):
             return self.last(self.less(self.more(self.down(self.up(self.embed(x))))))
 
-    import vramscope_heads
+    from vramscope import _heads as vramscope_heads
 
     model = Small()
     iteration(model)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# vramscope.py tells the library what a program says and is silent without it; sitecustomize runs the one that it
+# The package vramscope tells the library what a program says and is silent without it; sitecustomize runs the one that it
 # stands before, leaves programs without torch alone, and survives a torch that is not what it expects.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
@@ -52,7 +52,7 @@ class Awkward:
 with vramscope.phase(Awkward()):
     vramscope.mark(None)
 assert vramscope.active() is (len(sys.argv) > 1)
-assert "torch" not in sys.modules and "vramscope_torch" not in sys.modules
+assert "torch" not in sys.modules and "vramscope._torch" not in sys.modules
 END
 with "$work/program.py" loaded
 check "every call reaches the library" <<'END'

@@ -1,4 +1,4 @@
-"""torch_phases.py - programs whose phases are known, run under the automatic phases of vramscope_torch.
+"""torch_phases.py - programs whose phases are known, run under the automatic phases of vramscope._torch.
 
 Started by torch_phases.sh twice, with and without them.  Each case is a plain PyTorch program on the CPU that
 writes a line to the log where it knows a boundary ("." lines), and prints its results: the log is compared with
@@ -355,7 +355,7 @@ def copies():
     print(loss_of(plain, data()).shape, pickle.loads(pickle.dumps(Speaker().generate)).__name__)
     print(pickle.loads(pickle.dumps(Speaker.generate)) is Speaker.generate)
     # what cloudpickle would copy with a class of __main__ is of use without us
-    shared = [c.cell_contents for c in Speaker.generate.__closure__ if type(c.cell_contents).__module__ == "vramscope_generate"]
+    shared = [c.cell_contents for c in Speaker.generate.__closure__ if type(c.cell_contents).__module__ == "vramscope._generate"]
     print(any(pickle.loads(pickle.dumps(s)).begin() for s in shared))
     alive = [weakref.ref(o) for o in (model, other, other.lm_head, opt, plain, plain.embed.weight)]
     del model, other, opt, plain

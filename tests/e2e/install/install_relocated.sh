@@ -14,10 +14,10 @@ command -v cmake >/dev/null && command -v readelf >/dev/null || { echo "skipped:
 cmake --install "$BUILD" --prefix "$work/first" >log 2>&1 || { cat log && exit 1; }
 mkdir else && mv first else/where
 tree=$work/else/where
-for file in bin/vramscope bin/train_lm lib/libvramscope.so include/vramscope.h share/vramscope/python/vramscope.py \
+for file in bin/vramscope bin/train_lm lib/libvramscope.so include/vramscope.h share/vramscope/python/vramscope/__init__.py \
     lib/liblinear_cross_entropy.so include/linear_cross_entropy.h lib/pkgconfig/linear_cross_entropy.pc \
     share/man/man3/linear_cross_entropy.3 share/vramscope/examples/linear_cross_entropy.c \
-    share/vramscope/python/linear_cross_entropy.py share/vramscope/examples/torch_llama.py share/vramscope/python/sitecustomize.py share/vramscope/examples/queries.sql share/man/man1/vramscope.1 share/man/man5/vramscope.5; do
+    share/vramscope/python/vramscope/cross_entropy.py share/vramscope/examples/torch_llama.py share/vramscope/python/sitecustomize.py share/vramscope/examples/queries.sql share/man/man1/vramscope.1 share/man/man5/vramscope.5; do
     [ -s "$tree/$file" ] || no "not installed: $file"
 done
 find "$tree" -name 'libcuda*' | grep . && no "the simulated driver was installed"
@@ -54,6 +54,6 @@ bare "$tree/bin/vramscope" report plain.db >/dev/null || no "report of plain.db"
 python=$(command -v python3) && {
     bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope
 with vramscope.phase("forward"): vramscope.step()' || no "the Python module"
-    bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope_torch, vramscope_arena' || no "the automatic phases"
+    bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope._torch, vramscope._arena' || no "the automatic phases"
 }
 [ $failures = 0 ] && echo "the tree can be moved" || exit 1

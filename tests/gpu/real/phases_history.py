@@ -46,7 +46,7 @@ def storage(tensor):
 class OnCpu(TorchDispatchMode):
     def __init__(self):
         super().__init__()
-        import vramscope_torch
+        from vramscope import _torch as vramscope_torch
 
         self.hooks, self.log = vramscope_torch, []
         self.__enter__()

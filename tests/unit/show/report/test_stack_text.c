@@ -53,7 +53,7 @@ static const struct trace_frame log_softmax[] = {
     N("/usr/bin/python3.12", NULL),
     N("/usr/bin/python3.12", "_PyObject_MakeTpCall"),
     P("/v/site-packages/torch/nn/modules/module.py", 1790, "Module._call_impl"),
-    P("/opt/share/vramscope/python/vramscope_torch.py", 193, "_wrap_call.<locals>.__call__"),
+    P("/opt/share/vramscope/python/vramscope/_torch.py", 193, "_wrap_call.<locals>.__call__"),
     P("/home/ada/train.py", 37, "train"),
     N("/usr/bin/python3.12", "Py_RunMain"),
     N("/usr/lib/libc.so.6", NULL),

@@ -1,4 +1,4 @@
-"""vramscope_steps - finds where one training step ends and the next begins.
+"""_steps - finds where one training step ends and the next begins.
 
 A step ends when an optimizer steps for the second time: with one optimizer each iteration is a step, and a GAN's two
 optimizers make one step together.  The end is recorded when the next forward begins, so that the work in between (setting

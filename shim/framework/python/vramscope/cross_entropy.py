@@ -1,6 +1,6 @@
-"""linear_cross_entropy - the loss of an output layer in PyTorch, without ever holding all the logits.
+"""vramscope.cross_entropy - the loss of an output layer in PyTorch, without ever holding all the logits.
 
-    from linear_cross_entropy import check, linear_cross_entropy
+    from vramscope.cross_entropy import check, linear_cross_entropy
 
     loss = linear_cross_entropy(hidden, head.weight, labels)
     loss.backward()
@@ -26,7 +26,7 @@ A label out of range makes its token's loss and gradient NaN, and sets a flag on
 import torch
 from torch.autograd import forward_ad
 
-from linear_cross_entropy_library import (
+from ._cross_entropy_library import (
     BROKEN_PROMISE, DTYPES, F32_ACCUMULATE, F32_LOGITS, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LABEL_DTYPES, LOSS, MODES,
     REDUCTIONS, Error, Options, check, library_for, on, run, workspace_size,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""vramscope_arena - PyTorch's memory from vramscope's arena, where VRAMSCOPE_ALLOCATOR=arena.
+"""_arena - PyTorch's memory from vramscope's arena, where VRAMSCOPE_ALLOCATOR=arena.
 
 When torch has been imported, and before it uses the GPU, the functions vramscope_torch_* of the preloaded library become
 its allocator, by torch's own interface for that (CUDAPluggableAllocator).  Functions that

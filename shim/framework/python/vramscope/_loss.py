@@ -1,4 +1,4 @@
-"""vramscope_loss - gives a Hugging Face model the fused loss, and takes it away again.
+"""_loss - gives a Hugging Face model the fused loss, and takes it away again.
 
     import vramscope
 
@@ -27,7 +27,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from linear_cross_entropy import linear_cross_entropy
+from .cross_entropy import linear_cross_entropy
 
 __all__ = ["patch_loss", "unpatch_loss", "LossPatch"]
 

@@ -1,4 +1,4 @@
-"""vramscope_pools - records how much the pools of JAX and CuPy use, by the libraries' own figures.
+"""_pools - records how much the pools of JAX and CuPy use, by the libraries' own figures.
 
 Both take memory from the driver in large pieces and hand it out without reporting that, so a recording knows how much
 their pools hold and not how much of it is used.  The libraries have figures of their own: memory_stats() of JAX's devices,

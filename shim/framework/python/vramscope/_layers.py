@@ -1,4 +1,4 @@
-"""vramscope_layers - records which module of the model is being called: "Llama.layers.7.mlp".
+"""_layers - records which module of the model is being called: "Llama.layers.7.mlp".
 
 A module's name is its path from the outermost module, whose class stands in front.  The paths of all modules in an outermost
 module are determined at its first call.  A module that was added later is searched for in its caller; one that is not found

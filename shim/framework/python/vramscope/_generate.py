@@ -1,4 +1,4 @@
-"""vramscope_generate - methods `generate` of PyTorch models, which are evaluation from call to return.
+"""_generate - methods `generate` of PyTorch models, which are evaluation from call to return.
 
 Each subclass of nn.Module is checked when it is defined: a method `generate` that turns gradients off by a decorator, of
 its own or inherited from another class (transformers' GenerationMixin), is wrapped.  Others are not:

@@ -1,7 +1,7 @@
-"""linear_cross_entropy_library - liblinear_cross_entropy.so for PyTorch's tensors, by ctypes: nothing to compile.
+"""_cross_entropy_library - liblinear_cross_entropy.so for PyTorch's tensors, by ctypes: nothing to compile.
 
 `run` is one lce_run: it plans, allocates what the call writes and its workspace from PyTorch's allocator, and puts the
-work on the current stream.  It knows nothing of autograd; linear_cross_entropy.py does.  The library is found in the
+work on the current stream.  It knows nothing of autograd; cross_entropy.py does.  The library is found in the
 tree that this file lies in, built or installed; LCE_LIBRARY names another.
 
 The library is opened once for each device.  Plans are cached by problem, and read only: threads share them.
@@ -66,14 +66,14 @@ class _Info(C.Structure):
 
 
 def _places():
-    """Where the library may lie: what the user says; in the tree whose share/vramscope/python this is, installed or
+    """Where the library may lie: what the user says; in the tree whose share/vramscope/python/vramscope this is, installed or
     built; the builds of a source tree."""
     named = os.environ.get("LCE_LIBRARY")
     if named:
         return [named]
     here, source = (os.path.dirname(path) for path in (os.path.abspath(__file__), os.path.realpath(__file__)))
-    folders = [os.path.join(here, "../../../lib")]
-    folders += [os.path.join(source, "../../../build", preset, "lib") for preset in ("release", "debug")]
+    folders = [os.path.join(here, "../../../../lib")]
+    folders += [os.path.join(source, "../../../../build", preset, "lib") for preset in ("release", "debug")]
     return [os.path.normpath(os.path.join(folder, "liblinear_cross_entropy.so")) for folder in folders]
 
 

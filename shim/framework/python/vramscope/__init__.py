@@ -12,12 +12,19 @@ from any thread; a phase belongs to the thread that opened it.
 
     patch = vramscope.patch_loss(model)
 
-gives a Hugging Face model the fused loss (vramscope_loss.py), which needs PyTorch and nothing that is preloaded.
+gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cross_entropy` is that loss by itself
+(cross_entropy.py): both need PyTorch and nothing that is preloaded.
+
+    with vramscope.open("run.db") as run:
+        run.sql("SELECT * FROM phase_peak")
+
+reads a recording (_recording.py): pandas frames where pandas is installed, lists of dicts elsewhere.
 """
 
 import ctypes
 import functools
 
+# without `open` and `linear_cross_entropy`: `from vramscope import *` shall not hide Python's own open, nor import PyTorch
 __all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "patch_loss", "unpatch_loss"]
 
 
@@ -129,13 +136,48 @@ def active():
 
 def patch_loss(model, **options):
     """Has a Hugging Face model make its training loss without logits.  Returns a handle: .unpatch(), or a `with`."""
-    import vramscope_loss
+    from . import _loss
 
-    return vramscope_loss.patch_loss(model, **options)
+    return _loss.patch_loss(model, **options)
 
 
 def unpatch_loss(model):
     """The model as it was before patch_loss."""
-    import vramscope_loss
+    from . import _loss
 
-    vramscope_loss.unpatch_loss(model)
+    _loss.unpatch_loss(model)
+
+
+def open(path, pandas=None):
+    """The recording in the file PATH, to be read: see vramscope._recording.Recording.
+
+    PANDAS: True or False say whether tables are pandas frames; by default they are where pandas can be imported.
+    """
+    from . import _recording
+
+    return _recording.Recording(path, pandas)
+
+
+def _version():
+    """What CMake's project has: a file beside the tree's folder python, "unknown" in sources that were not built."""
+    import io
+    import os
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        with io.open(os.path.join(here, "../../version"), encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
+
+
+def __getattr__(name):
+    """What costs an import of PyTorch, or a look at a file, comes when it is asked for."""
+    if name == "linear_cross_entropy":
+        from .cross_entropy import linear_cross_entropy as value
+    elif name == "__version__":
+        value = _version()
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value

@@ -1,13 +1,13 @@
-"""vramscope_torch - finds the phases of a PyTorch program that does not mark them.
+"""_torch - finds the phases of a PyTorch program that does not mark them.
 
     forward     the outermost call of an nn.Module, on each thread
-    logits      from the entry of an output layer (vramscope_heads) until backward begins; without gradients until the
+    logits      from the entry of an output layer (_heads) until backward begins; without gradients until the
                 outermost call ends.  An output layer that is called beside its model is logits by itself
     backward    Tensor.backward, autograd.backward and autograd.grad, from call to return: the gradient that they
                 begin with is part of it
     optimizer   the step of a torch.optim.Optimizer, but nothing of the closure that it calls
     evaluation  the outermost call of a module in eval mode without gradients, and `generate`
-    a step      see vramscope_steps
+    a step      see _steps
 
 Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no
 logits; that is recorded as a moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without
@@ -17,11 +17,11 @@ mode, and logits continue after it.  Modules that run inside backward (gradient 
 
 How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
 programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer and `generate`
-(vramscope_generate); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
+(_generate); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
-told to skip all functions of these files (vramscope_dynamo), as it skips nn.Module's own __call__.
+told to skip all functions of these files (_dynamo), as it skips nn.Module's own __call__.
 
-Each call of a module also records the module as open (vramscope_layers).  While the engine runs no module is open: memory of
+Each call of a module also records the module as open (_layers).  While the engine runs no module is open: memory of
 a node has the layer of the node's birth, and recomputed modules are called again.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
@@ -36,11 +36,11 @@ import sys
 import threading
 
 import vramscope
-import vramscope_dynamo
-import vramscope_generate
-import vramscope_heads
-import vramscope_layers
-import vramscope_steps
+from . import _dynamo as vramscope_dynamo
+from . import _generate as vramscope_generate
+from . import _heads as vramscope_heads
+from . import _layers as vramscope_layers
+from . import _steps as vramscope_steps
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
 NOT_CALLED = "output_layer_not_called %d"  # the moment; analyzer/read/trace.c looks for it

@@ -1,4 +1,4 @@
-"""vramscope_heads - finds the output layers of a PyTorch program, and one that ran where no hook sees it.
+"""_heads - finds the output layers of a PyTorch program, and one that ran where no hook sees it.
 
 An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and
 out_features) inside no other linear layer, and either
