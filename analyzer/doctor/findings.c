@@ -41,6 +41,9 @@ void doctor_text(const struct doctor *d)
     }
     table_print(&t, stdout, 0);
     table_free(&t);
+    char *verdict = doctor_verdict(d);
+    printf("so: %s\n", verdict);
+    free(verdict);
 }
 
 void doctor_json(const struct doctor *d, enum verdict worst)
@@ -49,6 +52,9 @@ void doctor_json(const struct doctor *d, enum verdict worst)
     json_open(&j, stdout);
     json_document(&j);
     json_text(&j, "verdict", json_verdicts[worst]);
+    char *works = doctor_verdict(d);
+    json_text(&j, "works", works);
+    free(works);
     json_begin(&j, "findings", '[');
     for (size_t i = 0; i < d->count; i++) {
         const struct finding *f = &d->findings[i];

@@ -13,6 +13,7 @@
 
 #include "doctor.h"
 #include "elf_dynamic.h"
+#include "run/alias.h"
 #include "run/place.h"
 
 /* Libraries that every process has anyway. */
@@ -33,11 +34,20 @@ static bool needs_only_libc(const char *needed)
 }
 
 /* Proves that preloading works: with the library preloaded, this command itself prints the library's table
- * of options. */
-static void check_preload(struct doctor *d, const char *shim)
+ * of options.  The library is named as `run` names it: by a link where the path has blanks. */
+static void check_preload(struct doctor *d)
 {
     static char out[65536];
-    char *preload = xformat("LD_PRELOAD=%s", shim);
+    char *listed = place_listed("lib/libvramscope.so"), *preload = xformat("LD_PRELOAD=%s", listed);
+    if (!alias_needless(listed)) {
+        doctor_say(
+            d, DOCTOR_FAIL, "preload", "install vramscope elsewhere, or make ~/.cache writable to you alone",
+            "LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link without can be made",
+            listed);
+        free(preload);
+        free(listed);
+        return;
+    }
     const char *const argv[] = {"/proc/self/exe", "--version",
                                 NULL}; /* this command exists, and is dynamically linked */
     const char *const environment[] = {preload, "VRAMSCOPE_HELP=1", NULL};
@@ -56,6 +66,7 @@ static void check_preload(struct doctor *d, const char *shim)
                    "run LD_PRELOAD=FILE vramscope --version and report what it says",
                    "a program under LD_PRELOAD ended with status %d: %s", status, out);
     free(preload);
+    free(listed);
 }
 
 static void check_library(struct doctor *d, const char *shim)
@@ -73,7 +84,7 @@ static void check_library(struct doctor *d, const char *shim)
                    needs_only_libc(needed) ? NULL
                                            : "build it without sanitizers: it drags libraries into the host",
                    "%s needs %s", shim, needed);
-    check_preload(d, shim);
+    check_preload(d);
 }
 
 static void load_unwinder(struct doctor *d)

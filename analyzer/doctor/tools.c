@@ -1,5 +1,5 @@
 /*
- * tools.c - checks optional programs: gnuplot, sqlite3, Python and PyTorch.
+ * tools.c - checks what is optional: gnuplot, sqlite3, the fused loss, Python and PyTorch.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "doctor.h"
 #include "elf_dynamic.h"
 #include "read/symbols.h"
+#include "run/place.h"
 
 static void check_gnuplot(struct doctor *d)
 {
@@ -51,6 +52,23 @@ static void check_sqlite(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "SQLite",
                    "apt-get install sqlite3, or Python's sqlite3 module, for queries of your own",
                    "built in: %s; no sqlite3 command", vs_sqlite_version());
+}
+
+/* Kernels are in the library where it was built with nvcc, and then it opens the driver itself: for the CPU
+ * alone it has nothing to open. */
+static void check_loss(struct doctor *d)
+{
+    char *library = place_of("lib/liblinear_cross_entropy.so"), needed[1024];
+    if (!elf_needed(library, needed, sizeof needed))
+        doctor_say(d, DOCTOR_WARN, "fused loss", "install vramscope anew; recording does not need it",
+                   "there is no %s", library);
+    else if (elf_imports(library, "dlopen"))
+        doctor_say(d, DOCTOR_OK, "fused loss", NULL,
+                   "%s, with kernels for GPUs of compute capability 9.0 and later", library);
+    else
+        doctor_say(d, DOCTOR_OK, "fused loss", "build vramscope where nvcc is to have it on a GPU",
+                   "%s, for the CPU alone", library);
+    free(library);
 }
 
 /* The names that libvramscope.so exports for the caching allocator to call. */
@@ -115,6 +133,7 @@ void doctor_tools(struct doctor *d)
 {
     check_gnuplot(d);
     check_sqlite(d);
+    check_loss(d);
     if (!d->quick)
         check_python(d);
 }

@@ -2,12 +2,14 @@
 #include "outputs.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/launch.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"
 #include "names.h"
@@ -48,6 +50,20 @@ static struct pattern pattern_of(const char *output)
     return p;
 }
 
+/* A job whose launcher starts a `vramscope run` for each rank: which of them this one is.  Such runs write to
+ * the same directory, and each finds the files of all. */
+struct job {
+    bool known;
+    int64_t rank, ranks; /* where known */
+};
+
+static struct job job_of(void)
+{
+    struct vs_launch l = vs_launch();
+    bool known = l.rank != VS_UNKNOWN_NUMBER && l.world_size != VS_UNKNOWN_NUMBER && l.world_size > 1;
+    return (struct job){known, l.rank, l.world_size};
+}
+
 /* "run.db", "run-rank3-pid4211.db" for "run.db": the same beginning, then . or -, the same end. */
 static bool belongs(const char *name, const struct pattern *p)
 {
@@ -61,6 +77,45 @@ static bool is_new(const char *path, time_t since)
 {
     struct stat st;
     return !stat(path, &st) && st.st_mtime >= since;
+}
+
+/* PATTERN with the rank in the place of %r: the names of this rank's files alone. */
+static char *with_rank(const char *pattern, const struct job *job)
+{
+    const char *at = job->known ? strstr(pattern, "%r") : NULL;
+    if (!at)
+        return xstrdup(pattern);
+    char *begin = xformat("%.*s%" PRId64, (int)(at - pattern), pattern, job->rank);
+    char *whole = xformat("%s%s", begin, at + 2);
+    free(begin);
+    return whole;
+}
+
+/* Whether the database at PATH is another rank's, whose own run speaks of it and may not have ended: as the
+ * file says itself, or, where it cannot be opened, as its name does (shim/record/output.c). */
+static bool is_of_another(const char *path, const struct job *job)
+{
+    struct trace t;
+    const char *rank = strstr(path, "-rank");
+    int64_t of = rank ? strtoll(rank + 5, NULL, 10) : 0;
+    if (!job->known)
+        return false;
+    if (!trace_open(&t, path)) {
+        of = t.process.rank == UNKNOWN ? job->rank : t.process.rank;
+        trace_close(&t);
+    }
+    return of != job->rank;
+}
+
+static void leave_out_others(struct outputs *o, const struct job *job)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < o->n; i++)
+        if (is_of_another(o->paths[i], job))
+            free(o->paths[i]);
+        else
+            o->paths[kept++] = o->paths[i];
+    o->n = kept;
 }
 
 static void find_databases(const struct pattern *p, time_t since, struct outputs *o)
@@ -101,6 +156,7 @@ static void merge_journals(const struct pattern *p)
 }
 
 struct summary {
+    struct job job;
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
     int64_t other_ranges; /* ranges that name no phase */
@@ -215,8 +271,27 @@ static bool is_off(const char *value)
 static void print_nothing(void)
 {
     bool started_off = is_off(getenv("VRAMSCOPE_ENABLED"));
-    fprintf(stderr, "vramscope: nothing was recorded: the command never %s\n",
-            started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU");
+    const char *simulated = getenv("VRAMSCOPE_SIMULATED");
+    fprintf(stderr, "vramscope: nothing was recorded: the command never %s%s\n",
+            started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU",
+            simulated
+                ? " (the simulated driver serves programs of CUDA's driver API; PyTorch needs a real one)"
+                : "");
+}
+
+/* Of a job's ranks the first has the word; the others are heard where something is wrong with theirs. */
+static bool is_heard(const struct summary *s)
+{
+    return !s->job.known || s->job.rank == 0 || s->lost || s->gaps || s->end || s->oom || s->own_cache ||
+           s->unserved;
+}
+
+/* Where the ranks' files lie in one directory, which the first rank says once. */
+static void print_job(const char *first)
+{
+    const char *path = shown_path(first), *slash = strrchr(path, '/');
+    fprintf(stderr, "vramscope: vramscope report %.*s shows the ranks that wrote there beside each other\n",
+            slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
 }
 
 static void print_summary(const struct outputs *o, const struct summary *s)
@@ -226,9 +301,13 @@ static void print_summary(const struct outputs *o, const struct summary *s)
             print_nothing();
         return;
     }
+    if (!is_heard(s))
+        return;
     fprintf(stderr, "vramscope: %s", shown_path(o->paths[0]));
     if (o->n > 1)
         fprintf(stderr, " and %zu more", o->n - 1);
+    if (s->job.known)
+        fprintf(stderr, " (rank %" PRId64 " of %" PRId64 ")", s->job.rank, s->job.ranks);
     fprintf(stderr, ": peak %s allocated, %s reserved, %s, ",
             units_bytes(s->unknown ? UNKNOWN : s->allocated, false).s, units_bytes(s->reserved, false).s,
             units_count(s->phases, "phase").s);
@@ -246,6 +325,8 @@ static void print_summary(const struct outputs *o, const struct summary *s)
     if (s->oom)
         fprintf(stderr, "vramscope: %s: vramscope report %s\n", s->oom, shown_path(o->paths[0]));
     print_no_arena(s);
+    if (s->job.known && s->job.rank == 0)
+        print_job(o->paths[0]);
 }
 
 static int by_name(const void *a, const void *b)
@@ -264,11 +345,14 @@ static void add_names(const char *path)
 void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
 {
     struct outputs o = {0};
-    struct summary s = {0};
-    struct pattern p = pattern_of(output);
+    struct summary s = {.job = job_of()};
+    char *own = with_rank(output, &s.job);
+    struct pattern p = pattern_of(own);
     merge_journals(&p);
     find_databases(&p, since, &o);
     free(p.directory);
+    free(own);
+    leave_out_others(&o, &s.job);
     run_names_exchange(o.paths, o.n, output, command);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);

@@ -243,8 +243,10 @@ static int set_simulated(void)
             ? complain("run: --simulated needs %s, which a build tree has and an installation has not",
                        driver)
             : 0;
-    if (!status)
+    if (!status) {
         environment_prepend("LD_LIBRARY_PATH", directory);
+        setenv("VRAMSCOPE_SIMULATED", "1", 1); /* PyTorch's hook says that it can't use it */
+    }
     free(directory);
     free(driver);
     return status;

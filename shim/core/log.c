@@ -24,12 +24,15 @@
 static dev_t stderr_device;
 static ino_t stderr_inode;
 static bool stderr_known;
+static bool under_run;
 static _Atomic int lines;
 
-void vs_log_init(void)
+void vs_log_init(char *const environment[])
 {
     struct stat st;
     int kept = errno;
+    for (; environment && *environment; environment++)
+        under_run = under_run || strcmp(*environment, "VRAMSCOPE_CLAIM=1") == 0;
     stderr_known = fstat(STDERR_FILENO, &st) == 0;
     if (stderr_known) {
         stderr_device = st.st_dev;
@@ -72,18 +75,18 @@ void vs_log_from_afar(void)
 }
 
 /* Opened anew from the other table: with O_APPEND, because the two descriptors do not share an offset. */
-static void put(const char *line, size_t length)
+static void put(const char *line, size_t length, bool terminal_only)
 {
     int fd = STDERR_FILENO;
     if (afar)
         fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0 && usable(fd))
+    if (fd >= 0 && (!terminal_only || isatty(fd)) && usable(fd))
         write_quietly(fd, line, length);
     if (afar && fd >= 0)
         close(fd);
 }
 
-static void say(const char *prefix, const char *format, va_list args)
+static void say(const char *prefix, bool terminal_only, const char *format, va_list args)
 {
     char line[2048]; /* three long paths */
     int kept = errno;
@@ -98,7 +101,7 @@ static void say(const char *prefix, const char *format, va_list args)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?'; /* one line, whatever a file is called */
     line[length++] = '\n';
-    put(line, length);
+    put(line, length, terminal_only);
     vs_signal_mask_restore(&mask);
     errno = kept;
 }
@@ -110,7 +113,7 @@ void vs_log(const char *format, ...)
     if (line >= LINES_MAX)
         return;
     va_start(args, format);
-    say(line == LINES_MAX - 1 ? "vramscope: (and no more after this) " : "vramscope: ", format, args);
+    say(line == LINES_MAX - 1 ? "vramscope: (and no more after this) " : "vramscope: ", false, format, args);
     va_end(args);
 }
 
@@ -120,7 +123,17 @@ void vs_log_verbose(const char *format, ...)
     if (!vs_options.verbose)
         return;
     va_start(args, format);
-    say("vramscope: ", format, args);
+    say("vramscope: ", false, format, args);
+    va_end(args);
+}
+
+void vs_log_person(const char *format, ...)
+{
+    va_list args;
+    if (under_run && !vs_options.verbose)
+        return;
+    va_start(args, format);
+    say("vramscope: ", !vs_options.verbose, format, args);
     va_end(args);
 }
 
@@ -128,6 +141,6 @@ void vs_log_plain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say("", format, args);
+    say("", false, format, args);
     va_end(args);
 }

@@ -35,7 +35,7 @@ static const struct option table[] = {
 /* Variables that other parts of vramscope read or set: not options, and not to be complained about. */
 static const char *const other_names[] = {
     "VRAMSCOPE_CLAIM",  "VRAMSCOPE_NVTX_CHAIN", "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
-    "VRAMSCOPE_REEXEC", "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES"};
+    "VRAMSCOPE_REEXEC", "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES",     "VRAMSCOPE_SIMULATED"};
 
 struct vs_options vs_options;
 

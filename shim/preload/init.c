@@ -101,7 +101,7 @@ static void install_provider(void)
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
     put_together();
-    vs_log_init();
+    vs_log_init(environment);
     vs_options_load(environment);
     vs_stack_set_depth((unsigned)vs_options.stack_depth);
     vs_output_init();

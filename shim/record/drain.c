@@ -31,7 +31,7 @@
 
 #include "core/clock.h"
 #include "core/event_clock.h"
-#include "launch.h"
+#include "core/launch.h"
 #include "core/log.h"
 #include "core/own_descriptors.h"
 #include "core/options.h"
@@ -243,7 +243,7 @@ static void finish(struct drain *d)
     if (n < 0 || err || !journal_empty(d->j))
         return;
     unlink(d->r->journal_path);
-    vs_log_verbose("%s is complete", d->r->database);
+    vs_log_person("recorded into %s: vramscope report shows it", d->r->database);
 }
 
 /* Takes the writer if no thread has it. */

@@ -23,7 +23,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "launch.h"
+#include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 

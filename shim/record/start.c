@@ -17,7 +17,7 @@
 
 #include "core/clock.h"
 #include "core/event_clock.h"
-#include "launch.h"
+#include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "output.h"

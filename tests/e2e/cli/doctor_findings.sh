@@ -22,7 +22,12 @@ advises() {
     grep -q -- "-> .*$1" "$run/out" || fail "no advice '$1'"
 }
 
+ends() { # TEXT: the last line, what will work
+    tail -n 1 "$run/out" | grep -q "^so: .*$1" || fail "it ends '$(tail -n 1 "$run/out")', not '$1'"
+}
+
 doctor 0
+ends "programs of CUDA's driver API can be recorded here, on the simulated driver; PyTorch can't use that one"
 says ok shim 'libvramscope.so needs .*libc.so.6'
 says ok preload 'starts and ends'
 says ok 'call stacks' 'libvramscope-unwind.so'
@@ -70,9 +75,11 @@ mkdir "$dir/crash" "$dir/fails"
 echo 'int cuInit(unsigned x) { return *(volatile int *)8; }' | cc -shared -fPIC -x c - -o "$dir/crash/libcuda.so.1"
 LD_LIBRARY_PATH=$dir/crash doctor 1
 says FAIL driver 'crashed \(signal 11\)'
+ends 'nothing can be recorded here: driver: asking the driver: crashed'
 echo 'int cuInit(unsigned x) { return 100; }' | cc -shared -fPIC -x c - -o "$dir/fails/libcuda.so.1"
 LD_LIBRARY_PATH=$dir/fails doctor 0
 says warn driver 'cuInit fails with error 100'
+ends 'no GPU can be used here, so there is nothing to record; recordings made elsewhere can be read'
 advises 'CUDA_VISIBLE_DEVICES'
 
 # no gnuplot, no Python, no sqlite3
@@ -93,6 +100,20 @@ if command -v python3 >/dev/null; then
     torch "void $usage(void); void $oom(void); void f(void) { $usage(); $oom(); }"
     PYTHONPATH=$dir/site doctor 0
     says ok PyTorch '2.11.0 reports its blocks'
+    # a driver that does not say that it is simulated plays a real one
+    mkdir "$dir/real"
+    cat >"$dir/real.c" <<'END'
+#include <stddef.h>
+int cuInit(unsigned flags) { return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)1 << 33; return 0; }
+END
+    cc -shared -fPIC -o "$dir/real/libcuda.so.1" "$dir/real.c" -Wl,-soname,libcuda.so.1 || fail "the played driver does not build"
+    LD_LIBRARY_PATH=$dir/real PYTHONPATH=$dir/site doctor 0
+    ends 'programs that use the GPU can be recorded here, if they are not linked statically, with native call stacks; PyTorch tensor by tensor$'
+    LD_LIBRARY_PATH=$dir/real doctor 0 --quick
+    ends 'with native call stacks$'
     # doctor looks for the very names that the library defines
     for name in $usage $oom "${oom/Elmm/Emmm}"; do
         nm -D --defined-only "$BUILD/lib/libvramscope.so" | grep -qw "$name" || fail "libvramscope.so does not define $name"
@@ -104,6 +125,8 @@ if command -v python3 >/dev/null; then
     torch 'void other(void); void f(void) { other(); }'
     PYTHONPATH=$dir/site doctor 0
     says warn PyTorch 'a name that vramscope does not know'
+    LD_LIBRARY_PATH=$dir/real PYTHONPATH=$dir/site doctor 0
+    ends 'of PyTorch what it asks of the driver$'
     rm "$dir/site/torch/lib/libc10_cuda.so"
     PYTHONPATH=$dir/site doctor 0
     says warn PyTorch 'a CPU build'
@@ -118,6 +141,15 @@ says FAIL shim 'No such file'
 cp "$BUILD/lib/libvramscope.so" "$dir/tree/lib/"
 doctor 0 --quick
 says warn 'call stacks' 'libvramscope-unwind.so'
+says warn 'fused loss' 'there is no .*/lib/liblinear_cross_entropy.so'
+if [ -d "$dir/real" ]; then
+    LD_LIBRARY_PATH=$dir/real doctor 0 --quick
+    ends 'without native call stacks$'
+fi
+echo 'int lce_open(void) { return 1; }' | cc -shared -fPIC -x c - -o "$dir/tree/lib/liblinear_cross_entropy.so"
+doctor 0 --quick
+says ok 'fused loss' 'for the CPU alone'
+advises 'build vramscope where nvcc is'
 echo 'int nothing;' | cc -shared -fPIC -x c - -o "$dir/tree/lib/libvramscope.so"
 doctor 1 --quick
 says FAIL preload 'was not loaded'

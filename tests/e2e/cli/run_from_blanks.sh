@@ -29,6 +29,10 @@ grep -qx "LD_PRELOAD=$D/$link/lib/libvramscope.so" env.txt && grep -qx "PYTHONPA
 "$V" wrap -- env >env.txt 2>err
 grep -qx "LD_PRELOAD=$D/$link/lib/libvramscope.so" env.txt || no "wrap: $(cat err)"
 
+# doctor names it likewise
+LD_LIBRARY_PATH=$tree/sim "$V" doctor --quick >out 2>err || no "doctor: $(cat out err)"
+grep -qE '^ok +preload +a program starts' out || no "doctor: $(grep preload out)"
+
 # a link that points elsewhere is put right, a directory that others could write to is not used
 ln -sfn /nowhere "$link"
 "$V" run -q -o c.db -- true 2>err || no "a wrong link: $(cat err)"
@@ -41,6 +45,13 @@ if [ -d "/tmp/vramscope-$(id -u)" ]; then
     rmdir "/tmp/vramscope-$(id -u)" 2>/dev/null
 fi
 grep -q "^LD_PRELOAD=$D/home" env.txt && no "a directory that others can write to was used"
+
+# nowhere a link can be made: run and doctor say so
+if [ ! -e "/tmp/vramscope-$(id -u)" ] && : 2>/dev/null >"/tmp/vramscope-$(id -u)"; then
+    LD_LIBRARY_PATH=$tree/sim "$V" doctor --quick >out 2>err && no "doctor without a place for the link: $(cat out)"
+    grep -qE "^FAIL +preload +LD_PRELOAD can't name .*my tools: new.*blank or a colon" out || no "doctor: $(grep preload out)"
+    rm "/tmp/vramscope-$(id -u)"
+fi
 
 # XDG_CACHE_HOME goes before HOME
 mkdir cache

@@ -19,7 +19,7 @@ static inline void capture_begin(void)
     capture_kept = dup(2);
     capture_file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
     dup2(capture_file, 2);
-    vs_log_init();
+    vs_log_init(NULL);
 }
 
 static inline const char *capture_end(void)
@@ -30,7 +30,7 @@ static inline const char *capture_end(void)
     dup2(capture_kept, 2);
     close(capture_kept);
     close(capture_file);
-    vs_log_init();
+    vs_log_init(NULL);
     return text;
 }
 

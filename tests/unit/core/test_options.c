@@ -165,7 +165,7 @@ static void a_file_that_took_over_descriptor_2_gets_nothing(void **state)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        vs_log_init();
+        vs_log_init(NULL);
         close(2);
         int file = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* becomes descriptor 2 */
         vs_log("not for you");
@@ -186,7 +186,7 @@ static void a_closed_or_broken_stderr_harms_nobody(void **state)
         dup2(ends[1], 2);
         close(ends[0]);
         close(ends[1]);
-        vs_log_init();
+        vs_log_init(NULL);
         vs_log("nobody reads");
         close(2);
         vs_log("nobody there");

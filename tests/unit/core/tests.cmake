@@ -1,4 +1,5 @@
 vs_unit_test(options)
+vs_unit_test(launch)
 vs_unit_test(fork)
 vs_unit_test(own_descriptors)
 vs_unit_test(event_clock)

@@ -69,7 +69,7 @@ static void set_options(const char *extra)
     char *environment[] = {output, journal, (char *)(uintptr_t) "VRAMSCOPE_RING_EVENTS=4096",
                            (char *)(uintptr_t)extra, NULL};
     vs_options_load(environment);
-    vs_log_init();
+    vs_log_init(NULL);
     vs_output_init();
 }
 

@@ -57,7 +57,7 @@ static void set_options(void)
     char *environment[] = {output, journal, (char *)(uintptr_t) "VRAMSCOPE_RING_EVENTS=4096",
                            (char *)(uintptr_t) "VRAMSCOPE_STACKS=driver", NULL};
     vs_options_load(environment);
-    vs_log_init();
+    vs_log_init(NULL);
     vs_output_init();
 }
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "record/launch.h"
+#include "core/launch.h"
 
 #define NO VS_UNKNOWN_NUMBER
 

@@ -1,8 +1,8 @@
 /*
  * launch.h - which rank of its job this process is, as its launcher says in the environment.
  */
-#ifndef VS_RECORD_LAUNCH_H
-#define VS_RECORD_LAUNCH_H
+#ifndef VS_CORE_LAUNCH_H
+#define VS_CORE_LAUNCH_H
 
 #include <stdint.h>
 
