@@ -3,12 +3,15 @@
 #
 #   ./examples/quickstart.sh
 #
-# Installs what is missing, builds, trains the small language model of examples/train_lm.c under vramscope twice, with
-# the loss as frameworks compute it and with the fused one of kernels/, prints the report of the first and the two beside
-# each other, and draws both curves.  Uses the GPU where there is one, else the simulated driver: then no figure here says
-# anything about a GPU.  Each time gets a directory of its own below build/quickstart.
+# Part 1 installs what is missing, builds the recorder, the command and the small language model of examples/train_lm.c,
+# trains it under vramscope and prints the report.  Part 2 trains it again with the fused loss of kernels/, and shows what that
+# changed.  Uses the GPU where there is one, else the simulated driver: then no figure here says anything about a GPU.
+# Built is in build/quick what these two need and nothing else; each time gets a directory of its own below build/quickstart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+bin=build/quick/bin
+
+say() { printf 'quickstart: %3d s  %s\n' "$SECONDS" "$*"; }
 
 has_gpu() {
     [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
@@ -27,67 +30,86 @@ new_directory() {
     printf 'build/quickstart/run-%03d' $number
 }
 
-if has_gpu; then
-    echo "quickstart: a GPU is here"
-else
-    echo "quickstart: no GPU here: using the SIMULATED driver (host memory, computing on the CPU); no figure below is a GPU's"
-fi
+# followed LOG COMMAND...: runs it, and shows where it is: by a line that changes on a terminal, every ten seconds elsewhere.
+# What it prints goes to LOG; ninja's "[12/240]" in BUILD's log is what is shown.
+followed() {
+    local log=$1 job at shown=$SECONDS
+    shift
+    "$@" &
+    job=$!
+    while kill -0 $job 2>/dev/null; do
+        sleep 0.5
+        at=$(tail -c 400 "$log" 2>/dev/null | grep -oE '^\[[0-9]+/[0-9]+\]' | tail -n 1 || true)
+        if [ -t 1 ]; then
+            printf '\rquickstart: %3d s  building %s   ' "$SECONDS" "$at"
+        elif [ $((SECONDS - shown)) -ge 10 ]; then
+            say "building $at"
+            shown=$SECONDS
+        fi
+    done
+    [ ! -t 1 ] || printf '\r\033[K'
+    wait $job
+}
 
-want=build
+# ---- part 1: a report ----
+
+want=build kernels=OFF
 if has_gpu; then
-    want=gpu
+    want=gpu kernels=ON
+    say "part 1 of 2: set up, build, train, report. A GPU is here: its kernels are built too, which takes two minutes more"
+else
+    say "part 1 of 2: set up, build, train, report. No GPU here: using the SIMULATED driver (host memory, computing on the CPU);"
+    say "no figure below is a GPU's"
 fi
+say "packages and CUDA's headers: a second where they are there, usually a minute or two where they are to be fetched"
 include=$(scripts/setup.sh $want | sed -n 's/^CUDA_INCLUDE_DIR=//p')
 [ -n "$include" ] || exit 1
-echo "quickstart: building"
-scripts/build.sh release "$include"
-bin=build/release/bin
+say "building in build/quick: usually half a minute on two cores, a second where that was done before"
+mkdir -p build/quick
+rm -f build/quick/build.log
+followed build/quick/build.log env BUILD_DIR=build/quick scripts/build.sh quick "$include" "-DVRAMSCOPE_KERNELS=$kernels"
 if [ -e build/deps/cuda/lib/libcublasLt.so.13 ]; then
     export LCE_CUBLASLT=${LCE_CUBLASLT:-$PWD/build/deps/cuda/lib/libcublasLt.so.13}
 fi
 
 workload=(--batch 1024 --hidden 64 --vocab 4096 --rate 0.005 --steps 30)
 if has_gpu && device=$($bin/train_lm --device); then
-    echo "quickstart: training on $device"
+    say "training on $device: some seconds"
     workload=(--batch 4096 --hidden 1024 --context 16 --vocab 32768 --rate 0.001 --steps 40)
 else
     if has_gpu; then
-        echo "quickstart: the GPU can't be used (the line above says why): using the SIMULATED driver instead"
+        say "the GPU can't be used (the line above says why): using the SIMULATED driver instead"
     fi
-    export LD_LIBRARY_PATH=$PWD/build/release/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
-
-# The fused loss wants more of a GPU than the example's own kernels: cuBLASLt, and Hopper or later.
-losses=(naive fused)
-if ! why=$($bin/train_lm --device --loss fused 2>&1 >/dev/null); then
-    echo "quickstart: the naive loss alone, as the fused one can't be had here: $(tail -n 1 <<<"$why")"
-    losses=(naive)
+    say "training on the simulated driver: some seconds"
+    export LD_LIBRARY_PATH=$PWD/build/quick/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
 out=$(new_directory)
-for loss in "${losses[@]}"; do
-    $bin/vramscope run -o "$out/$loss.db" -- $bin/train_lm "${workload[@]}" --loss "$loss" LICENSE
-done
+$bin/vramscope run -o "$out/naive.db" -- $bin/train_lm "${workload[@]}" --loss naive LICENSE
 echo
 $bin/vramscope report "$out/naive.db"
 $bin/vramscope plot "$out/naive.db" -o "$out/memory.png"
-
-if [ ${#losses[@]} = 2 ]; then
-    printf '\nThe same training with its loss fused, so that the logits never exist in full (B):\n\n'
-    $bin/vramscope diff "$out/naive.db" "$out/fused.db" | tee "$out/diff.txt"
-    $bin/vramscope plot --overlay "$out/naive.db" "$out/fused.db" -o "$out/losses.png"
-    printf '\nquickstart: %s\n' "$(sed -n 's/^  \(the phase that changed most\)/\1/p' "$out/diff.txt")"
-fi
-
 cat <<END
 
 database  $out/naive.db        sqlite3 $out/naive.db 'SELECT phase, allocated_bytes FROM phase_peak'
 plot      $out/memory.png
 END
-if [ ${#losses[@]} = 2 ]; then
-    printf 'database  %s/fused.db\nplot      %s/losses.png       both runs\n' "$out" "$out"
+say "part 1 is done"
+
+# ---- part 2: what the fused loss changes; it wants more of a GPU than the example's own kernels: cuBLASLt, and Hopper or later ----
+
+if why=$($bin/train_lm --device --loss fused 2>&1 >/dev/null); then
+    say "part 2 of 2: the same training with its loss fused, so that the logits never exist in full (B): some seconds"
+    $bin/vramscope run -o "$out/fused.db" -- $bin/train_lm "${workload[@]}" --loss fused LICENSE
+    echo
+    $bin/vramscope diff "$out/naive.db" "$out/fused.db" | tee "$out/diff.txt"
+    $bin/vramscope plot --overlay "$out/naive.db" "$out/fused.db" -o "$out/losses.png"
+    printf '\ndatabase  %s/fused.db\nplot      %s/losses.png       both runs\n' "$out" "$out"
+    printf 'quickstart: %s\n' "$(sed -n 's/^  \(the phase that changed most\)/\1/p' "$out/diff.txt")"
+else
+    say "no part 2: the naive loss alone, as the fused one can't be had here: $(tail -n 1 <<<"$why")"
 fi
-cat <<END
-command   $bin/vramscope       try: $bin/vramscope peak $out/naive.db
-library   build/release/lib/libvramscope.so       LD_PRELOAD it into any CUDA program
-END
+
+where=
+has_gpu || where=", where a GPU is"
+say "done. Your own program$where: $bin/vramscope run -o run.db -- python train.py && $bin/vramscope report run.db"

@@ -1,13 +1,14 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|full|gpu]  test adds what tests/run.sh needs: clang, clang-format, mandoc; Chromium (300 MB), if it can be had
-#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64
+#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc; Chromium (300 MB), if it can be had
+#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
+#                                      package adds to that what scripts/deb.sh needs: dpkg-dev, file
 #
 # Prints one line on stdout: CUDA_INCLUDE_DIR=DIR, for cmake -DCUDA_INCLUDE_DIR=DIR.  Only CUDA's headers are needed,
 # no toolkit and no driver: where no toolkit is found they come from the wheels that NVIDIA publishes on PyPI, into
-# build/deps.  With gpu so do nvcc (100 MB) and cuBLAS (400 MB); where these can't be had it says so and goes on, and
+# build/deps.  With gpu and package so do nvcc (100 MB) and cuBLAS (400 MB); where these can't be had it says so and goes on, and
 # what needs them is not built.  Takes a fraction of a second when everything is there, and may be run any number of times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,15 +22,18 @@ packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev
     python3 python3-pip ca-certificates)
 case $want in
 build | gpu) ;;
+package) packages+=(dpkg-dev file fakeroot) ;;
 test | full) packages+=(clang clang-format mandoc shellcheck) ;;
 *)
-    echo "setup.sh: $want: unknown; say build, test, full or gpu" >&2
+    echo "setup.sh: $want: unknown; say build, test, full, gpu or package" >&2
     exit 2
     ;;
 esac
 
-[ "$want" = build ] || [ "$want" = gpu ] || browser=chromium # for the test of vramscope view's page
-[ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+if [ "$want" = test ] || [ "$want" = full ]; then
+    browser=chromium # for the test of vramscope view's page
+fi
+[ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross dpkg-dev file fakeroot lintian debootstrap unzip)
 
 say() { echo "setup: $*" >&2; }
 
@@ -48,9 +52,24 @@ as_root() {
     fi
 }
 
+# patiently WHAT LOG COMMAND...: runs it into LOG, and says every ten seconds how far that is.
+patiently() {
+    local what=$1 log=$2 job next=$((SECONDS + 10)) begin=$SECONDS
+    shift 2
+    "$@" >>"$log" 2>&1 &
+    job=$!
+    while kill -0 $job 2>/dev/null; do
+        sleep 0.2
+        if [ "$SECONDS" -ge "$next" ]; then
+            say "still $what, for $((SECONDS - begin)) s: $(tail -n 1 "$log" 2>/dev/null | cut -c -100)"
+            next=$((SECONDS + 10))
+        fi
+    done
+    wait $job
+}
+
 apt_install() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
-        >>"$deps/apt.log" 2>&1
+    patiently installing "$deps/apt.log" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # Whether apt knows every package of the list: otherwise its lists are missing or old.
@@ -78,7 +97,7 @@ install_packages() {
     if apt_knows "${missing[@]}" && apt_install "${missing[@]}"; then
         return
     fi
-    as_root apt-get update -qq >>"$deps/apt.log" 2>&1 || say "apt-get update failed; going on with the lists that are here"
+    patiently "reading the lists of packages" "$deps/apt.log" as_root apt-get update -qq || say "apt-get update failed; going on with the lists that are here"
     apt_install "${missing[@]}" || {
         tail -n 15 "$deps/apt.log" >&2
         die "apt-get could not install ${missing[*]}; the end of $deps/apt.log is above"
@@ -102,8 +121,9 @@ installed_headers() {
 fetch_wheels() {
     rm -rf "$deps/wheels"
     mkdir -p "$deps/wheels" "$deps/cuda"
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --dest "$deps/wheels" "$@" >"$deps/pip.log" 2>&1 || return 1
+    : >"$deps/pip.log"
+    patiently fetching "$deps/pip.log" python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --dest "$deps/wheels" "$@" || return 1
     for wheel in "$deps"/wheels/*.whl; do
         python3 -m zipfile -e "$wheel" "$deps/wheels/unpacked" || return 1
     done
@@ -155,7 +175,7 @@ if [ -n "$browser" ] && command -v apt-get >/dev/null && ! command -v "$browser"
     apt_install "$browser" || say "$browser could not be installed: the page of vramscope view stays untested"
 fi
 include=$(installed_headers) || include=$(wheel_headers)
-if [ "$want" = gpu ] && ! has_compiler "$include"; then
+if [[ $want = gpu || $want = package ]] && ! has_compiler "$include"; then
     include=$(wheel_headers)
     has_compiler "$include" || wheel_compiler
 fi

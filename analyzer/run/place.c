@@ -1,6 +1,17 @@
-/* place.c - see place.h. */
+/*
+ * place.c - see place.h.
+ *
+ *      TREE/bin/vramscope        an installed tree, or a build
+ *      PREFIX/bin/vramscope      of a wheel; the tree is the Python package, which lies in
+ *          PREFIX/lib/python3.12/site-packages/vramscope     as pip, uv and pipx install it, or in
+ *          PREFIX/vramscope                                  after `pip install --target PREFIX`
+ *
+ * Several versions of Python can share a prefix, each with a package, and bin/ has the command of the wheel
+ * that was installed last: so the package is taken beside which pip has noted this command's own version.
+ */
 #include "place.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,19 +20,83 @@
 
 #include "alias.h"
 
-char *place_of(const char *relative)
+#define LIBRARY "lib/libvramscope.so"
+
+static bool is_tree(const char *directory)
+{
+    char *library = xformat("%s/" LIBRARY, directory);
+    bool is = !access(library, F_OK);
+    free(library);
+    return is;
+}
+
+/* The tree in a directory of Python packages, where this version's wheel is installed there; NULL otherwise.
+ */
+static char *tree_in_packages(const char *directory)
+{
+    char *note = xformat("%s/vramscope-" VRAMSCOPE_VERSION ".dist-info", directory);
+    char *tree = xformat("%s/vramscope", directory);
+    bool there = !access(note, F_OK) && is_tree(tree);
+    free(note);
+    if (there)
+        return tree;
+    free(tree);
+    return NULL;
+}
+
+/* The same in LIBRARIES/python3.X/, for any X. */
+static char *tree_in_pythons(const char *libraries)
+{
+    static const char *const kinds[] = {"site-packages", "dist-packages"}; /* the second is Debian's */
+    char *tree = NULL;
+    DIR *d = opendir(libraries);
+    for (struct dirent *e; d && !tree && (e = readdir(d));) {
+        for (size_t i = 0; !strncmp(e->d_name, "python", 6) && !tree && i < sizeof kinds / sizeof *kinds;
+             i++) {
+            char *packages = xformat("%s/%s/%s", libraries, e->d_name, kinds[i]);
+            tree = tree_in_packages(packages);
+            free(packages);
+        }
+    }
+    if (d)
+        closedir(d);
+    return tree;
+}
+
+static char *tree_of_wheel(const char *prefix)
+{
+    static const char *const libraries[] = {"lib", "lib64"};
+    char *tree = tree_in_packages(prefix);
+    for (size_t i = 0; !tree && i < sizeof libraries / sizeof *libraries; i++) {
+        char *directory = xformat("%s/%s", prefix, libraries[i]);
+        tree = tree_in_pythons(directory);
+        free(directory);
+    }
+    return tree;
+}
+
+static char *find_tree(void)
 {
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
-        return xformat("/usr/%s", relative);
+        return xstrdup("/usr");
     self[n] = 0;
     for (int up = 0; up < 2; up++) { /* removes the command's name, then bin/ */
         char *slash = strrchr(self, '/');
         if (slash)
             *slash = 0;
     }
-    return xformat("%s/%s", self, relative);
+    char *tree = is_tree(self) ? NULL : tree_of_wheel(self);
+    return tree ? tree : xstrdup(self);
+}
+
+char *place_of(const char *relative)
+{
+    static char *tree; /* lives as long as the command */
+    if (!tree)
+        tree = find_tree();
+    return xformat("%s/%s", tree, relative);
 }
 
 char *place_listed(const char *relative)
@@ -41,7 +116,7 @@ char *place_listed(const char *relative)
 
 char *place_library(char *why, size_t why_size)
 {
-    char *path = place_listed("lib/libvramscope.so");
+    char *path = place_listed(LIBRARY);
     if (!access(path, R_OK))
         return path;
     snprintf(why, why_size, "%s is missing: reinstall vramscope, bin/ and lib/ belong side by side", path);

@@ -1,13 +1,14 @@
 /*
  * place.h - finds the files of this installation relative to the running command, so that the tree can be
- * moved.
+ * moved.  A tree has lib/, share/ and include/; in a wheel the Python package is one.
  */
 #ifndef VS_RUN_PLACE_H
 #define VS_RUN_PLACE_H
 
 #include "base/base.h"
 
-/* "<prefix>/RELATIVE", prefix being the directory above bin/; "" without /proc.  The caller frees it. */
+/* "<tree>/RELATIVE"; the tree is the directory above bin/, or the package of the wheel that the command came
+ * with, and /usr where /proc is not there.  The caller frees it. */
 char *place_of(const char *relative);
 /* Likewise for a list in the environment: a path with a blank or a colon is replaced by a link without them
  * (alias.h), if one can be made. */
