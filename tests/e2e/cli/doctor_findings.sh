@@ -3,6 +3,7 @@
 # gnuplot, no private libunwind, a read-only output, a PyTorch with and without the report functions; exit 1 only where recording fails.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
+export COLUMNS=400 # tables in full
 vramscope=$BUILD/bin/vramscope
 [ -x "$vramscope" ] || skip "$vramscope is not built"
 command -v cc >/dev/null || skip "there is no C compiler"

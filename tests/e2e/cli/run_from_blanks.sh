@@ -14,7 +14,7 @@ mkdir -p "$tree" home && chmod 700 home
 cp -rL "$BUILD/bin" "$BUILD/lib" "$BUILD/sim" "$BUILD/share" "$tree" 2>log || no "copy: $(cat log)"
 V=$tree/bin/vramscope prog=$BUILD/tests/prog_exit
 unset XDG_CACHE_HOME PYTHONPATH LD_PRELOAD
-export HOME=$D/home
+export HOME=$D/home COLUMNS=400
 
 "$V" run --simulated -o a.db -- "$prog" exit 50 >out 2>err
 [ $? = 4 ] && [ "$(wc -l <err)" = "$(grep -cE '^(vramscope: a.db: peak|simcuda)' err)" ] || no "run: $(cat err)"
