@@ -67,7 +67,8 @@
     /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */  \
     /* allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
      */                                                                                                      \
-    /* own allocator's, and arg1 = stream */                                                                 \
+    /* own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
+     */                                                                                                      \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes requested, arg0 / arg1 as above */                               \
@@ -86,6 +87,10 @@
      * address, size, arg0, arg1 = figures 4 * part to 4 * part + 3 of enum vs_arena_figure.  No row of ev   \
      */                                                                                                      \
     X(26, ARENA_FIGURES, "arena_figures")                                                                    \
+    /* the block freed just before is still in use by other streams: its bytes count as freed, and are not   \
+     * to be had before BLOCK_REUSABLE.  address.  Of imported traces alone */                               \
+    X(27, BLOCK_DEFERRED, "block_deferred")                                                                  \
+    X(28, BLOCK_REUSABLE, "block_reusable") /* address: those streams are done with it */                    \
     /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */           \
     /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */         \
     /* stack = id of the phase that it names where that is not its own name (0: it is) */                    \

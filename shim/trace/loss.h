@@ -32,6 +32,8 @@
     X(THINNED, "thinned",                                                                                    \
       "thinned, not lost: counted in every total and peak, but there was no room for its row "               \
       "(VRAMSCOPE_MAX_BYTES)")                                                                               \
+    /* no loss: it was made of another tool's trace, and the text says what such a trace does not have */    \
+    X(IMPORTED, "imported", NULL)                                                                            \
     /* a gap: calls may have bypassed the recording, and it is not known which */                            \
     X(NOT_COVERED, "not_covered", NULL)                                                                      \
     X(JOURNAL_CUT, "journal_cut",                                                                            \

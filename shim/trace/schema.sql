@@ -51,7 +51,9 @@
 -- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (8), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
--- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live)
+-- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
+-- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), torch_max_split_size,
+-- torch_garbage_collection_threshold, torch_roundup_power2_divisions, torch_expandable_segments, torch_alloc_conf (its allocator's settings, absent where it does not say)
 CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;
 
 -- the process that was recorded, or the processes.  host, boot_id (the kernel's, it changes with each boot) and pid (NULL: unknown) name it among all; command is
@@ -287,7 +289,7 @@ CREATE VIEW stack_text AS SELECT s.id AS id,
     CASE WHEN s.line IS NULL THEN n.function ELSE CASE s.forward WHEN 1 THEN 'forward: ' ELSE '' END || l.file || ifnull(':' || l.line, '') || ' ' || l.function END AS line,
     y.function AS layer, y.file AS layer_type
   FROM stack s LEFT JOIN frame l ON l.id = s.line LEFT JOIN frame n ON n.id = s.node LEFT JOIN frame y ON y.id = s.layer;
--- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up.  kind 2: Python
+-- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up (of an imported trace they are all that is known: module 0, offset NULL).  kind 2: Python
 -- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL.
 -- kind 3: an autograd node that ran, function its name; its callers are the frames of the forward that made it.  kind 4: a layer, function its path, file the
 -- class of the module (NULL: it is made of ranges)

@@ -53,6 +53,10 @@ char *frame_text(const struct trace_frame *f, bool where)
     const char *module = slash ? slash + 1 : f->module ? f->module : "?";
     if (!f->function)
         return xformat("%s+0x%" PRIx64, shown(module), (uint64_t)(f->offset == UNKNOWN ? 0 : f->offset));
+    if (!f->module && where && f->file && f->line != UNKNOWN) /* an imported trace names no module */
+        return xformat("%s  %s:%" PRId64, shown(f->function), shown(f->file), f->line);
+    if (!f->module)
+        return xstrdup(shown(f->function));
     if (where && f->file)
         return xformat("%s  (%s)  %s:%" PRId64, shown(f->function), shown(module), shown(f->file),
                        f->line == UNKNOWN ? 0 : f->line);

@@ -213,15 +213,27 @@ static bool same_line(const struct entry *a, const struct entry *b)
     return a->name && b->name ? strcmp(a->name, b->name) == 0 : !a->name && !b->name;
 }
 
+/* The library behind a name; an imported trace names functions and no libraries. */
+static char *with_module(const struct entry *e, char *name)
+{
+    char *text = e->frame->module ? xformat("%s  (%s)", name, shown(e->module)) : xstrdup(name);
+    free(name);
+    return text;
+}
+
 static char *named_line(const struct entry *e, size_t times)
 {
     const struct trace_frame *f = e->frame;
     if (times > 1)
-        return xformat("%s ×%zu  (%s)", shown(e->name), times, shown(e->module));
+        return with_module(e, xformat("%s ×%zu", shown(e->name), times));
+    char *text = with_module(e, xstrdup(shown(e->name)));
     if (!f->file)
-        return xformat("%s  (%s)", shown(e->name), shown(e->module));
-    return xformat("%s  (%s)  %s:%" PRId64, shown(e->name), shown(e->module), shown(f->file),
-                   f->line == UNKNOWN ? 0 : f->line);
+        return text;
+    char *placed = f->line == UNKNOWN && !f->module
+                       ? xformat("%s  %s", text, shown(f->file))
+                       : xformat("%s  %s:%" PRId64, text, shown(f->file), f->line == UNKNOWN ? 0 : f->line);
+    free(text);
+    return placed;
 }
 
 static char *line_of(const struct entry *e, size_t times)
@@ -302,7 +314,7 @@ static char *place_of(const struct entry *e, const struct entry *inner)
     if (e->symbolic || !e->name)
         return line_of(e, 1);
     if (!f->file || f->line == UNKNOWN)
-        return xformat("%s%s%s  (%s)", shown(e->name), arrow, callee, shown(e->module));
+        return with_module(e, xformat("%s%s%s", shown(e->name), arrow, callee));
     return xformat("%s:%" PRId64 " %s%s%s", shown(slash ? slash + 1 : f->file), f->line, shown(e->name),
                    arrow, callee);
 }

@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "trace/loss.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -36,6 +37,8 @@ static void print_loss(const struct trace_loss *l, FILE *out)
     struct text from = units_time(l->t_first);
     if (l->kind == LOSS_EVENTS)
         fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s, from.s, why);
+    else if (l->code && !strcmp(l->code, vs_loss_code(VS_LOSS_IMPORTED))) /* of the whole run */
+        fprintf(out, "NOTE: %s\n", why);
     else
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
 }

@@ -73,8 +73,10 @@ enum vs_frame_kind {
     VS_FRAME_PYTHON = 2,  /* a place in Python code: a function, a file and a line */
     VS_FRAME_NODE = 3,    /* function: the name of the autograd node that runs.  Its callers are the frames
                              that made it in the forward, not those that run it */
-    VS_FRAME_LAYER = 4    /* function: the path of the module or the ranges that were open; file: the module's
+    VS_FRAME_LAYER = 4,   /* function: the path of the module or the ranges that were open; file: the module's
                              class.  It is the innermost frame of its stack and stands for no code */
+    VS_FRAME_NATIVE = 5   /* native code of which a name is known and no address, as in an imported trace.  In
+                             the database it is a VS_FRAME_ADDRESS that somebody has looked up */
 };
 
 struct vs_frame_row {

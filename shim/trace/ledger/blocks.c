@@ -127,7 +127,7 @@ static bool tells_reserved(const struct vs_event *e)
 static void check_totals(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *r)
 {
     struct device *d = vs_device(l, r->device);
-    if (l->restoring) /* rows do not keep the framework's figures */
+    if (l->restoring || e->arg0 == VS_BYTES_UNKNOWN) /* rows do not keep the framework's figures */
         return;
     vs_count(l, r->device, VS_COUNT_REPORTS);
     if (!d->reported || d->resync) {

@@ -62,7 +62,7 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .device = e->device};
     l->t = r->t;
     if (is_block(e->op)) { /* most events are, and have no api */
-        r->stream = e->space == VS_SPACE_ARENA ? e->arg1 : 0;
+        r->stream = e->space == VS_SPACE_ARENA || e->arg0 == VS_BYTES_UNKNOWN ? e->arg1 : 0;
         return;
     }
     if (vs_has_api(e->op))

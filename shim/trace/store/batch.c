@@ -256,6 +256,11 @@ int vs_store_commit(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
+int vs_store_fact(struct vs_store *s, const char *key, const char *value)
+{
+    return vs_sql_run(s, VS_SQL_META, "tt", key, value);
+}
+
 void vs_store_set_simulated(struct vs_store *s, bool simulated)
 {
     s->simulated_dirty |= simulated != s->config.simulated || simulated != s->simulated;

@@ -153,9 +153,15 @@ static int write_address(struct vs_store *s, uint32_t id, const struct vs_frame_
                       (int64_t)(f->address - (m ? m->base : 0)), NULL, NULL, (int64_t)-1);
 }
 
+static int64_t kind_in_database(const struct vs_frame_row *f)
+{
+    return f->kind == VS_FRAME_NATIVE ? VS_FRAME_ADDRESS : f->kind;
+}
+
 static int write_named(struct vs_store *s, uint32_t id, const struct vs_frame_row *f)
 {
-    return vs_sql_run(s, VS_SQL_FRAME, "iinnttn", (int64_t)id, (int64_t)f->kind, (int64_t)-1, (int64_t)-1,
+    return vs_sql_run(s, VS_SQL_FRAME, "iinnttn", (int64_t)id, kind_in_database(f),
+                      f->kind == VS_FRAME_NATIVE ? (int64_t)0 : (int64_t)-1, (int64_t)-1,
                       vs_journal_get_string(s->journal, f->function, NULL),
                       vs_journal_get_string(s->journal, f->file, NULL),
                       f->line ? (int64_t)f->line : (int64_t)-1);

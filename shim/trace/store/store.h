@@ -54,6 +54,8 @@ int vs_store_level(struct vs_store *s);
 /* A row of table loss, with the next batch.  WHY is copied; NULL: the kind's own text. */
 void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, enum vs_loss what, const char *why);
 uint64_t vs_store_lost(struct vs_store *s, enum vs_loss what); /* events in its loss rows so far */
+/* A row of table meta, at once. */
+int vs_store_fact(struct vs_store *s, const char *key, const char *value);
 void vs_store_set_simulated(struct vs_store *s, bool simulated);
 
 struct vs_commit {

@@ -470,11 +470,26 @@ static int write_rest(struct vs_writer *w, bool last)
     return commit(w, true, true);
 }
 
-int vs_writer_close(struct vs_writer *w, bool clean)
+/* END -1: the process did not end in good order. */
+static int end_at(struct vs_writer *w, int64_t end)
 {
-    int rc = write_rest(w, clean || w->merged);
-    int64_t end = now_ns() - w->start_ns;
-    int closed = vs_store_close(w->store, clean && rc == 0 ? end : -1);
+    int rc = write_rest(w, end >= 0 || w->merged);
+    int closed = vs_store_close(w->store, rc == 0 ? end : -1);
     writer_free(w);
     return rc < 0 ? rc : closed;
+}
+
+int vs_writer_close(struct vs_writer *w, bool clean)
+{
+    return end_at(w, clean ? now_ns() - w->start_ns : -1);
+}
+
+int vs_writer_close_at(struct vs_writer *w, int64_t end_ns)
+{
+    return end_at(w, end_ns);
+}
+
+int vs_writer_fact(struct vs_writer *w, const char *key, const char *value)
+{
+    return vs_store_fact(w->store, key, value);
 }

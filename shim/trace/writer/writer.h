@@ -77,6 +77,13 @@ void vs_writer_merged(struct vs_writer *w);
  * every case a checkpoint, back to journal_mode=DELETE: one file; and W is freed. */
 int vs_writer_close(struct vs_writer *w, bool clean);
 
+/* The same, of a process that ended in good order END_NS after its start: a trace that is imported ended long
+ * ago. */
+int vs_writer_close_at(struct vs_writer *w, int64_t end_ns);
+
+/* A row of table meta, written at once.  0 or a negative errno. */
+int vs_writer_fact(struct vs_writer *w, const char *key, const char *value);
+
 /* Completes a database from the journal that a killed process left: opens both, drains, closes, removes the
  * journal file when it is empty.  DATABASE NULL = as the journal says.  Returns the number of events
  * recovered or a negative errno, WHY as above; among them

@@ -1,0 +1,200 @@
+/*
+ * merge.c - see merge.h.  Each table is copied by one INSERT ... SELECT, which is made of its columns: a
+ * table below says which of them are numbers or ids that move; all others stay as they are.
+ */
+#include "merge.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* What a column holds: its value moves up by that kind's offset where it is above 0, as 0, negative numbers
+ * and NULL say that there is none. */
+enum moves { NUMBERS, KINDS, STRINGS, STACKS, FRAMES, MODULES, ACCESS_KINDS, MOVES };
+
+static const struct {
+    const char *table, *columns; /* between spaces */
+    enum moves by;
+} moved[] = {
+    {"ev", " seq range mate ", NUMBERS},
+    {"ev", " kind ", KINDS},
+    {"ev", " stack ", STACKS},
+    {"amend", " seq by_seq ", NUMBERS},
+    {"access", " alloc_seq ", NUMBERS},
+    {"access", " kind ", ACCESS_KINDS},
+    {"access_kind", " id ", ACCESS_KINDS},
+    {"access_kind", " first_by last_by ", STRINGS},
+    {"live", " alloc_seq range ", NUMBERS},
+    {"live", " stack ", STACKS},
+    {"mark", " upto_seq live_seq ", NUMBERS},
+    {"zone", " first_seq last_seq stretch ", NUMBERS},
+    {"stretch", " first_seq last_seq ", NUMBERS},
+    {"range_fold", " stretch ", NUMBERS},
+    {"range_fold", " name domain ", STRINGS},
+    {"rng", " id parent first_seq ", NUMBERS},
+    {"rng", " name domain ", STRINGS},
+    {"range_peak", " range ", NUMBERS},
+    {"peak", " seq ", NUMBERS},
+    {"peak_live", " alloc_seq peak_seq range ", NUMBERS},
+    {"peak_live", " stack ", STACKS},
+    {"oom", " seq range ", NUMBERS},
+    {"oom", " stack ", STACKS},
+    {"oom_live", " oom_seq alloc_seq range ", NUMBERS},
+    {"oom_live", " stack ", STACKS},
+    {"step", " seq ", NUMBERS},
+    {"moment", " seq ", NUMBERS},
+    {"moment", " name ", STRINGS},
+    {"sample", " seq ", NUMBERS},
+    {"pool_use", " pool ", STRINGS},
+    {"upper_bound", " from_seq to_seq ", NUMBERS},
+    {"mismatch", " seq ", NUMBERS},
+    {"kind", " id ", KINDS},
+    {"string", " id ", STRINGS},
+    {"stack", " id parent ", STACKS},
+    {"stack", " frame line node layer ", FRAMES},
+    {"stack", " owner ", STRINGS},
+    {"frame", " id ", FRAMES},
+    {"frame", " module ", MODULES},
+    {"module", " id ", MODULES},
+};
+
+/* The same in every file; or of a writer that goes on, which a file of several processes has none of. */
+static bool is_shared(const char *table)
+{
+    static const char *const shared[] = {"op", "space", "api", "phase", "resume"};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (strcmp(table, shared[i]) == 0)
+            return true;
+    return strncmp(table, "sqlite_", 7) == 0;
+}
+
+struct merge {
+    sqlite3 *db;
+    int64_t process, by[MOVES];
+    sqlite3_str *into, *select;
+};
+
+static int run(struct merge *m, const char *sql)
+{
+    return sqlite3_exec(m->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
+}
+
+static int64_t number(struct merge *m, const char *sql)
+{
+    sqlite3_stmt *q;
+    int64_t value = 0;
+    if (sqlite3_prepare_v2(m->db, sql, -1, &q, NULL) != SQLITE_OK)
+        return 0;
+    if (sqlite3_step(q) == SQLITE_ROW)
+        value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return value;
+}
+
+static bool holds(const char *words, const char *word)
+{
+    char spaced[64];
+    snprintf(spaced, sizeof spaced, " %s ", word);
+    return strstr(words, spaced) != NULL;
+}
+
+static void add_column(struct merge *m, const char *table, const char *column)
+{
+    const char *comma = sqlite3_str_length(m->into) ? ", " : "";
+    sqlite3_str_appendf(m->into, "%s\"%w\"", comma, column);
+    bool names_process = !strcmp(column, "process") ||
+                         (!strcmp(column, "id") && (!strcmp(table, "process") || !strcmp(table, "mark")));
+    if (names_process) {
+        sqlite3_str_appendf(m->select, "%s%lld", comma, (long long)m->process);
+        return;
+    }
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+        if (strcmp(moved[i].table, table) != 0 || !holds(moved[i].columns, column))
+            continue;
+        /* of a limit and an overhead ev.mate is no number of an event (schema.sql) */
+        const char *never = !strcmp(table, "ev") && !strcmp(column, "mate") ? "AND op NOT IN (23, 24)" : "";
+        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0 %s THEN \"%w\" + %lld ELSE \"%w\" END", comma,
+                            column, never, column, (long long)m->by[moved[i].by], column);
+        return;
+    }
+    sqlite3_str_appendf(m->select, "%s\"%w\"", comma, column);
+}
+
+static int copy_table(struct merge *m, const char *table)
+{
+    sqlite3_stmt *q;
+    m->into = sqlite3_str_new(m->db);
+    m->select = sqlite3_str_new(m->db);
+    int rc = -1;
+    if (sqlite3_prepare_v2(m->db, "SELECT name FROM pragma_table_info(?1, 'main')", -1, &q, NULL) ==
+        SQLITE_OK) {
+        sqlite3_bind_text(q, 1, table, -1, SQLITE_STATIC);
+        while (sqlite3_step(q) == SQLITE_ROW)
+            add_column(m, table, (const char *)sqlite3_column_text(q, 0));
+        rc = sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
+    }
+    char *into = sqlite3_str_finish(m->into), *select = sqlite3_str_finish(m->select);
+    char *sql = rc == 0 && into && select
+                    ? sqlite3_mprintf("INSERT INTO main.\"%w\"(%s) SELECT %s FROM other.\"%w\"%s", table,
+                                      into, select, table, strcmp(table, "meta") ? "" : " WHERE process > 0")
+                    : NULL;
+    rc = sql ? run(m, sql) : -1;
+    sqlite3_free(into);
+    sqlite3_free(select);
+    sqlite3_free(sql);
+    return rc;
+}
+
+/* Ids of what is there: the others' come behind the greatest. */
+static void measure(struct merge *m)
+{
+    m->by[NUMBERS] = (m->process - 1) * (INT64_C(1) << 40);
+    m->by[KINDS] = number(m, "SELECT max(id) FROM main.kind");
+    m->by[STRINGS] = number(m, "SELECT max(id) FROM main.string");
+    m->by[STACKS] = number(m, "SELECT max(id) FROM main.stack");
+    m->by[FRAMES] = number(m, "SELECT max(id) FROM main.frame");
+    m->by[MODULES] = number(m, "SELECT max(id) FROM main.module");
+    m->by[ACCESS_KINDS] = number(m, "SELECT max(id) FROM main.access_kind");
+}
+
+static int copy_all(struct merge *m)
+{
+    sqlite3_stmt *q;
+    int rc = 0;
+    if (sqlite3_prepare_v2(m->db, "SELECT name FROM main.sqlite_master WHERE type = 'table'", -1, &q, NULL) !=
+        SQLITE_OK)
+        return -1;
+    while (rc == 0 && sqlite3_step(q) == SQLITE_ROW) {
+        const char *table = (const char *)sqlite3_column_text(q, 0);
+        rc = is_shared(table) ? 0 : copy_table(m, table);
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+static int attach(struct merge *m, const char *from)
+{
+    char *sql = sqlite3_mprintf("ATTACH %Q AS other", from);
+    int rc = sql ? run(m, sql) : -1;
+    sqlite3_free(sql);
+    return rc;
+}
+
+int vs_store_merge(const char *into, const char *from, int64_t process, char *why, size_t why_size)
+{
+    struct merge m = {.process = process};
+    int rc = sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
+    if (rc == 0)
+        rc = run(&m, "PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY") || attach(&m, from) ||
+             run(&m, "BEGIN IMMEDIATE");
+    if (rc == 0) {
+        measure(&m);
+        rc = copy_all(&m) || run(&m, "COMMIT");
+    }
+    if (rc)
+        snprintf(why, why_size, "%s: %s", into, m.db ? sqlite3_errmsg(m.db) : "out of memory");
+    sqlite3_close(m.db); /* rolls back what was not committed */
+    return rc ? -1 : 0;
+}
