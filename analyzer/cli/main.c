@@ -17,6 +17,8 @@ const struct command vramscope_commands[] = {
     {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
     {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
     {"export", cmd_export, "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv"},
+    {"whatif", cmd_whatif, "the recorded blocks under other allocators: what each would hold"},
+    {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
     {"completions", cmd_completions, "print the completions of bash, zsh or fish"},

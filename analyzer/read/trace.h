@@ -327,6 +327,40 @@ int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int
 /* The numbers of successful allocations, by device and phase; scans all events. */
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 
+/* What a framework's caching allocator of DEVICE was asked for, and what it asked of the driver (tape.c). */
+enum tape_what {
+    TAPE_ALLOC,
+    TAPE_FREE,
+    TAPE_REUSABLE, /* a block whose free was deferred */
+    TAPE_OOM,
+    TAPE_SEGMENT_ALLOC,
+    TAPE_SEGMENT_FREE,
+    TAPE_MAP, /* of an expandable segment; in pieces as they were recorded */
+    TAPE_UNMAP
+};
+struct tape_event {
+    uint64_t address,
+        size; /* of a block as recorded: of an import what was requested, else the block's own */
+    int64_t t;
+    uint32_t id; /* of the block, from 0 */
+    uint16_t stream;
+    uint8_t what;  /* enum tape_what */
+    bool deferred; /* a free whose block other streams still used */
+};
+struct trace_tape {
+    struct tape_event *at;
+    size_t n, start; /* events before START set up what there was when recording began */
+    uint32_t ids, streams;
+    bool imported, expandable, arena; /* arena: blocks were the arena's own */
+    bool streams_known, settings_known;
+    /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
+     * 0 the default; a share */
+    int64_t max_split, roundup, large_segment;
+    double gc_threshold;
+};
+int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
+void trace_free_tape(struct trace_tape *tape);
+
 /* Passes the device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than
  * COARSE ns or as single events.  *BEFORE gets the totals at FROM. */
 typedef void trace_visit(void *context, const struct trace_point *point);

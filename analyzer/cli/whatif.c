@@ -1,0 +1,487 @@
+/*
+ * whatif.c - `vramscope whatif`: the recorded blocks under other allocators, and where each would run out.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/json.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "read/trace.h"
+#include "replay/replay.h"
+
+enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, POLICIES };
+static const char *const policy_names[] = {"live",  "torch-native", "torch-expandable",
+                                           "arena", "packed",       NULL};
+
+struct options {
+    const char *policy, *capacity;
+    int64_t device, process;
+    bool json, bytes;
+};
+
+static const struct option_row rows[] = {
+    {"policy", 'p', "LIST", ARG_TEXT, offsetof(struct options, policy),
+     "live,torch-native,torch-expandable,arena,packed: these alone"},
+    {"capacity", 'c', "SIZE", ARG_TEXT, offsetof(struct options, capacity),
+     "what the allocator can have, such as 80GiB"},
+    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "this device alone"},
+    {"process", 0, "N", ARG_COUNT, offsetof(struct options, process),
+     "of a file with several processes this one"},
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-whatif(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "whatif", "[options] FILE [SETTING=VALUE...]",
+    "Replays the recorded blocks of PyTorch's allocator under others, and tells what each would have held of "
+    "the\n"
+    "driver: what was alive (no allocator needs less), PyTorch's own, native and with expandable segments,\n"
+    "vramscope's arena, and a packing that knows the run beforehand.  Where the recording was made under one "
+    "of\n"
+    "them, the replay is held against it, address by address.  With --capacity: where each would have run "
+    "out.\n"
+    "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N\n"
+    "garbage_collection_threshold=0.8 (needs --capacity).",
+    rows, false};
+
+struct question {
+    const struct options *o;
+    bool wanted[POLICIES];
+    uint64_t capacity; /* 0: no end */
+    char **settings;   /* words */
+    int setting_count;
+};
+
+/* ---- what is asked ---- */
+
+/* "80GiB", "512M", "1e9"; false where it is none. */
+static bool read_size(const char *text, uint64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        double unit;
+    } units[] = {{"", 1},        {"B", 1},         {"K", 1 << 10},  {"KiB", 1 << 10}, {"KB", 1e3},
+                 {"M", 1 << 20}, {"MiB", 1 << 20}, {"MB", 1e6},     {"G", 1 << 30},   {"GiB", 1 << 30},
+                 {"GB", 1e9},    {"T", 0x1p40},    {"TiB", 0x1p40}, {"TB", 1e12}};
+    char *end;
+    double n = strtod(text, &end);
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && n * units[i].unit >= 1 && n * units[i].unit < 0x1p50) {
+            *bytes = (uint64_t)(n * units[i].unit);
+            return true;
+        }
+    return false;
+}
+
+static int read_policies(struct question *q)
+{
+    if (!q->o->policy) {
+        memset(q->wanted, true, sizeof q->wanted);
+        return 0;
+    }
+    char *list = xstrdup(q->o->policy), *rest = list, *word;
+    int bad = 0;
+    while (!bad && (word = strsep(&rest, ","))) {
+        int i = 0;
+        while (i < POLICIES && strcmp(word, policy_names[i]))
+            i++;
+        if (i < POLICIES) {
+            q->wanted[i] = true;
+            continue;
+        }
+        const char *near = args_nearest(word, policy_names);
+        bad = near ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
+                   : complain(
+                         "whatif: no policy '%s': there are live, torch-native, torch-expandable, arena and "
+                         "packed",
+                         shown(word));
+    }
+    free(list);
+    return bad;
+}
+
+/* Sizes named _mb are in MiB, as PyTorch has them. */
+static bool read_mb(const char *value, uint64_t *bytes)
+{
+    char *text = xformat("%sMiB", value);
+    bool good = read_size(text, bytes);
+    free(text);
+    return good;
+}
+
+static bool read_fraction(const char *value, double *out)
+{
+    char *end;
+    *out = strtod(value, &end);
+    return end != value && !*end && *out > 0 && *out < 1;
+}
+
+static bool read_divisions(const char *value, uint32_t *out)
+{
+    char *end;
+    unsigned long n = strtoul(value, &end, 10);
+    *out = (uint32_t)n;
+    return end != value && !*end && n >= 1 && n <= 64 && (n & (n - 1)) == 0;
+}
+
+static bool at_least(bool read, uint64_t bytes, uint64_t least)
+{
+    return read && bytes >= least;
+}
+
+static int read_setting(struct torch_settings *s, const char *word)
+{
+    const char *value = strchr(word, '=');
+    size_t n = value ? (size_t)(value - word) : strlen(word);
+    bool good = false, known = true;
+#define IS(name) (value && n == strlen(name) && !strncmp(word, name, n))
+    if (IS("max_split_size"))
+        good = at_least(read_size(value + 1, &s->max_split), s->max_split, UINT64_C(20) << 20);
+    else if (IS("max_split_size_mb"))
+        good = at_least(read_mb(value + 1, &s->max_split), s->max_split, UINT64_C(20) << 20);
+    else if (IS("large_segment_size"))
+        good = at_least(read_size(value + 1, &s->large_segment), s->large_segment, UINT64_C(2) << 20);
+    else if (IS("large_segment_size_mb"))
+        good = at_least(read_mb(value + 1, &s->large_segment), s->large_segment, UINT64_C(2) << 20);
+    else if (IS("roundup_power2_divisions"))
+        good = read_divisions(value + 1, &s->roundup);
+    else if (IS("garbage_collection_threshold"))
+        good = read_fraction(value + 1, &s->gc_threshold);
+    else
+        known = false;
+#undef IS
+    if (!known)
+        return complain(
+            "whatif: '%s' is neither a setting nor the one file: vramscope whatif --help lists both",
+            shown(word));
+    if (!good)
+        return complain("whatif: %.*s cannot be '%s': PyTorch takes sizes from 20 MiB (a segment: 2 MiB) on, "
+                        "powers of two to 64, and fractions between 0 and 1",
+                        (int)n, word, shown(value + 1));
+    if (s->large_segment % (UINT64_C(2) << 20))
+        return complain("whatif: large_segment_size is a multiple of 2 MiB");
+    return 0;
+}
+
+static int read_question(struct question *q, char **words, int n)
+{
+    struct torch_settings settings = torch_defaults();
+    q->settings = words;
+    q->setting_count = n;
+    if (q->o->capacity && !read_size(q->o->capacity, &q->capacity))
+        return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(q->o->capacity));
+    int bad = read_policies(q);
+    for (int i = 0; i < n && !bad; i++)
+        bad = read_setting(&settings, words[i]);
+    if (!bad && settings.gc_threshold > 0 && !q->capacity)
+        bad = complain("whatif: garbage_collection_threshold is a share of the memory: give --capacity too");
+    return bad;
+}
+
+/* ---- answers ---- */
+
+struct answers {
+    struct trace *t;
+    const struct question *q;
+    int64_t device;
+    struct trace_tape tape;
+    struct replay_result of[POLICIES];
+    uint64_t live;    /* the most that was alive */
+    int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
+    bool late;
+};
+
+/* The recorded ones where they are known, and over them what was asked for. */
+static struct torch_settings settings_of(const struct answers *a)
+{
+    struct torch_settings s = torch_defaults();
+    const struct trace_tape *tape = &a->tape;
+    if (tape->max_split > 0)
+        s.max_split = (uint64_t)tape->max_split;
+    if (tape->roundup > 0)
+        s.roundup = (uint32_t)tape->roundup;
+    if (tape->large_segment >= INT64_C(2) << 20)
+        s.large_segment = (uint64_t)tape->large_segment;
+    for (int i = 0; i < a->q->setting_count; i++)
+        read_setting(&s, a->q->settings[i]);
+    s.capacity = a->q->capacity ? a->q->capacity : UINT64_MAX;
+    return s;
+}
+
+/* Whether the recording was made under POLICY as it is asked about, so that both can be compared. */
+static bool recorded_under(const struct answers *a, enum policy policy)
+{
+    if (a->q->setting_count || a->q->capacity || a->tape.arena || a->late || a->tape.roundup < 0)
+        return false;
+    return policy == (a->tape.expandable ? EXPANDABLE : NATIVE);
+}
+
+static void ask(struct answers *a, enum policy policy)
+{
+    struct torch_settings s = settings_of(a);
+    struct replay_result *r = &a->of[policy];
+    switch (policy) {
+    case LIVE:
+        replay_live(&a->tape, a->q->capacity, r);
+        break;
+    case NATIVE:
+    case EXPANDABLE:
+        s.expandable = policy == EXPANDABLE;
+        replay_torch(&a->tape, &s, recorded_under(a, policy), r);
+        break;
+    case ARENA:
+        replay_arena(&a->tape, a->q->capacity, r);
+        break;
+    default:
+        replay_packed(&a->tape, a->q->capacity, r);
+    }
+}
+
+static bool all_same(const struct replay_result *r)
+{
+    return r->blocks_same == r->blocks && r->segments_same == r->segments && !r->segments_more;
+}
+
+/* How far the figure can be relied on, as a sentence that the caller frees. */
+static char *reliance(const struct answers *a, enum policy policy)
+{
+    const struct replay_result *r = &a->of[policy];
+    const struct trace_tape *tape = &a->tape;
+    if (policy == LIVE)
+        return xstrdup("no allocator needs less");
+    if (policy == PACKED)
+        return xformat("%s; no packing needs less than %s", r->method,
+                       units_bytes((int64_t)r->bound, a->q->o->bytes).s);
+    if (r->compared)
+        return xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
+                       " segment events as recorded%s",
+                       all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
+                       r->segments,
+                       all_same(r)             ? ""
+                       : !tape->streams_known  ? " (streams are not recorded: taken as one)"
+                       : !tape->settings_known ? " (the allocator's settings are not recorded)"
+                                               : "");
+    if (a->late)
+        return xstrdup("not exact: the framework held memory before the recording began");
+    if (tape->start)
+        return xstrdup("not exact: begins with an empty cache, the recording did not");
+    if (!tape->streams_known && policy != ARENA)
+        return xstrdup("not exact: streams are not recorded, taken as one; sizes are blocks', not requests");
+    return xstrdup(tape->imported ? "requests as recorded" : "not exact: sizes are blocks', not requests");
+}
+
+static char *where_out(const struct answers *a, const struct replay_result *r)
+{
+    bool exact = a->q->o->bytes;
+    if (r->out_t == UNKNOWN)
+        return xstrdup("does not fit");
+    int64_t step = trace_step_at(a->t, r->out_t);
+    char *in = step == UNKNOWN ? xstrdup("") : xformat(" (step %" PRId64 ")", step);
+    char *retried =
+        r->retries ? xformat(", after %s", units_count((int64_t)r->retries, "emptied cache").s) : xstrdup("");
+    char *text =
+        xformat("runs out at %s%s: asks for %s with %s held and %s alive%s", units_time(r->out_t).s, in,
+                units_bytes((int64_t)r->out_size, exact).s, units_bytes((int64_t)r->out_reserved, exact).s,
+                units_bytes((int64_t)r->out_live, exact).s, retried);
+    free(in);
+    free(retried);
+    return text;
+}
+
+static void print_table(const struct answers *a)
+{
+    static const char *const header[] = {"POLICY", "PEAK RESERVED", "OVER LIVE"}, *const with_fit[] = {
+                                                                                      "POLICY",
+                                                                                      "PEAK RESERVED",
+                                                                                      "OVER LIVE", "FITS"};
+    bool limited = a->q->capacity != 0;
+    struct table table;
+    table_init(&table, limited ? "<>><" : "<>>", limited ? with_fit : header);
+    for (int i = 0; i < POLICIES; i++) {
+        const struct replay_result *r = &a->of[i];
+        bool cut = r->ran_out && r->out_t != UNKNOWN; /* it would have been more */
+        if (!a->q->wanted[i])
+            continue;
+        table_cell(&table, "%s", policy_names[i]);
+        table_cell(&table, "%s%s", cut ? "> " : "", units_bytes((int64_t)r->reserved, a->q->o->bytes).s);
+        table_cell(&table, "%s",
+                   i == LIVE || cut ? "-" : units_change((int64_t)a->live, (int64_t)r->reserved).s);
+        if (limited)
+            table_cell(&table, "%s", r->ran_out ? "no" : "yes");
+    }
+    table_print(&table, stdout, 2);
+    table_free(&table);
+}
+
+static void print_text(const struct answers *a)
+{
+    bool exact = a->q->o->bytes;
+    printf("device %" PRId64 ": %s, at most %s alive at once", a->device,
+           units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s);
+    if (a->recorded != UNKNOWN)
+        printf("; %s reserved as recorded", units_bytes(a->recorded, exact).s);
+    puts("");
+    print_table(a);
+    for (int i = 0; i < POLICIES; i++) {
+        if (!a->q->wanted[i])
+            continue;
+        char *relies = reliance(a, i), *out = a->of[i].ran_out ? where_out(a, &a->of[i]) : NULL;
+        printf("  %s: %s%s%s\n", policy_names[i], out ? out : "", out ? "; " : "", relies);
+        free(relies);
+        free(out);
+    }
+}
+
+static void print_json(const struct answers *a, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_int(j, "device", a->device);
+    json_int(j, "blocks", a->tape.ids);
+    json_int(j, "live_bytes", (int64_t)a->live);
+    json_int(j, "recorded_reserved_bytes", a->recorded);
+    json_begin(j, "policies", '[');
+    for (int i = 0; i < POLICIES; i++) {
+        const struct replay_result *r = &a->of[i];
+        if (!a->q->wanted[i])
+            continue;
+        char *relies = reliance(a, i);
+        bool at = r->ran_out && r->out_t != UNKNOWN;
+        json_begin(j, NULL, '{');
+        json_text(j, "policy", policy_names[i]);
+        json_int(j, "reserved_bytes", (int64_t)r->reserved);
+        json_bool(j, "fits", !r->ran_out);
+        json_int(j, "ran_out_ns", at ? r->out_t : UNKNOWN);
+        json_int(j, "ran_out_request_bytes", at ? (int64_t)r->out_size : UNKNOWN);
+        json_int(j, "ran_out_reserved_bytes", at ? (int64_t)r->out_reserved : UNKNOWN);
+        json_int(j, "ran_out_live_bytes", at ? (int64_t)r->out_live : UNKNOWN);
+        json_int(j, "retries", (int64_t)r->retries);
+        json_bool(j, "compared", r->compared);
+        json_bool(j, "exact", r->compared && all_same(r));
+        json_int(j, "addresses", r->compared ? (int64_t)r->blocks : UNKNOWN);
+        json_int(j, "addresses_same", r->compared ? (int64_t)r->blocks_same : UNKNOWN);
+        json_int(j, "segment_events", r->compared ? (int64_t)r->segments : UNKNOWN);
+        json_int(j, "segment_events_same", r->compared ? (int64_t)r->segments_same : UNKNOWN);
+        json_int(j, "bound_bytes", r->bound ? (int64_t)r->bound : UNKNOWN);
+        json_int(j, "replay_ns", r->ns);
+        json_int(j, "replay_events", (int64_t)r->events);
+        json_text(j, "reliance", relies);
+        json_end(j);
+        free(relies);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static bool is_late(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && trace_mismatch_is_late(&t->mismatches[i]))
+            return true;
+    return false;
+}
+
+/* 1: answered, 0: the device had no blocks, -1: said why not. */
+static int answer_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
+{
+    struct answers *a = xrealloc(NULL, sizeof *a);
+    *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device)};
+    if (trace_tape(t, device, &a->tape)) {
+        complain("whatif: %s", t->why);
+        free(a);
+        return -1;
+    }
+    const struct trace_peak *peak = trace_find_peak(t, device, "managed_reserved");
+    a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
+    struct replay_result live;
+    replay_live(&a->tape, 0, &live);
+    a->live = live.reserved;
+    bool any = a->tape.ids > 0;
+    for (int i = 0; i < POLICIES && any; i++)
+        if (q->wanted[i])
+            ask(a, i);
+    if (any && j)
+        print_json(a, j);
+    else if (any)
+        print_text(a);
+    trace_free_tape(&a->tape);
+    free(a);
+    return any;
+}
+
+/* A replay of some of the events would be one of another run. */
+static int check_whole(const struct trace *t)
+{
+    if (t->thinned)
+        return complain("whatif: %s has not every event any more: record with VRAMSCOPE_MAX_BYTES=0",
+                        t->path);
+    if (trace_has_loss(t, LOSS_EVENTS))
+        return complain("whatif: %s lacks events that were lost: a replay would be one of another run "
+                        "(VRAMSCOPE_RING_EVENTS)",
+                        t->path);
+    return 0;
+}
+
+static int answer(struct trace *t, const struct question *q)
+{
+    struct json json, *j = q->o->json ? &json : NULL;
+    int64_t first = q->o->device == UNKNOWN ? 0 : q->o->device,
+            last = q->o->device == UNKNOWN ? 63 : q->o->device;
+    int answered = 0, one = 0;
+    int bad = check_whole(t);
+    if (bad)
+        return bad;
+    json_open(&json, stdout);
+    if (j) {
+        json_begin(j, NULL, '{');
+        json_text(j, "file", t->path);
+        json_begin(j, "devices", '[');
+    }
+    for (int64_t d = first; d <= last && one >= 0; d++)
+        if (trace_find_peak(t, d, "framework") && (one = answer_device(t, q, d, j)) > 0)
+            answered++;
+    if (j) {
+        json_end(j);
+        json_end(j);
+        json_close(j);
+    }
+    if (one < 0)
+        return EXIT_USAGE;
+    if (!answered)
+        return complain("whatif: %s has no blocks of a framework's allocator%s: there is nothing to replay",
+                        t->path, q->o->device == UNKNOWN ? "" : " on that device");
+    return EXIT_GOOD;
+}
+
+int cmd_whatif(int argc, char **argv)
+{
+    struct options o = {.device = UNKNOWN};
+    struct question q = {.o = &o};
+    struct trace t;
+    char **operands;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("whatif: name a recording: vramscope whatif run.db");
+    int status = read_question(&q, operands + 1, n - 1);
+    if (status)
+        return status;
+    if (trace_open_process(&t, operands[0], o.process))
+        return complain("%s", t.why);
+    wrap_terminal_begin();
+    status = answer(&t, &q);
+    wrap_terminal_end();
+    trace_close(&t);
+    return status;
+}

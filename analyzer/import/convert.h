@@ -1,0 +1,39 @@
+/*
+ * convert.h - the entries of a snapshot as events of a recording.
+ *
+ * The events of all devices are put in order of time.  At time 0 what the trace found: segments, then blocks,
+ * then RECORD_START.  Phases become ranges: one is open as long as call stacks show the same phase
+ * (phases.h), a step ends where an optimizer's phase does.
+ */
+#ifndef VS_IMPORT_CONVERT_H
+#define VS_IMPORT_CONVERT_H
+
+#include "phases.h"
+#include "rewind.h"
+#include "trace/event.h"
+#include "trace/journal/journal.h"
+
+struct convert {
+    struct snapshot *s;
+    struct rewound *start; /* by device; changed on the way */
+    const struct phases *phases;
+    struct vs_journal *journal;
+    /* takes what the journal has; 0 or a negative errno */
+    int (*drain)(void *context);
+    void *context;
+
+    uint32_t *stacks; /* journal ids by snapshot stack - 1, 0 not made yet */
+    uint32_t names[IMPORT_PHASES], range, appended;
+    enum import_phase phase; /* that is open */
+    int64_t first_us, last_ns;
+    bool timed, optimized;
+    int rc;
+};
+
+/* What the journal needs room for.  Call before its creation. */
+struct vs_journal_config convert_room(const struct snapshot *s);
+
+/* The fields above the blank line are the caller's, the others zero.  0 or a negative errno. */
+int convert_run(struct convert *c);
+
+#endif

@@ -1,0 +1,280 @@
+/* import.c - see import.h. */
+#include "import.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/shown.h"
+#include "convert.h"
+#include "read/guard.h"
+#include "trace/writer/writer.h"
+
+#define FILE_MOST (INT64_C(4) << 30) /* bytes: half an hour's entries with Python's and C++'s frames */
+
+static int say(char *why, size_t n, const char *path, const char *what)
+{
+    snprintf(why, n, "%s %s", shown(path), what);
+    return -1;
+}
+
+/* ---- the file ---- */
+
+static int read_all(int fd, char *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = read(fd, bytes + at, size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO; /* it has become shorter */
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+static int load(const char *path, char **bytes, size_t *size, char *why, size_t n)
+{
+    struct stat st;
+    int fd = guard_open(path);
+    if (fd < 0)
+        return say(why, n, path,
+                   errno == EINVAL ? "is no regular file: give what torch.cuda.memory._dump_snapshot wrote"
+                                   : xformat("can't be opened: %s", strerror(errno)));
+    int rc = fstat(fd, &st) ? -errno : 0;
+    if (rc == 0 && st.st_size > FILE_MOST)
+        rc = -EFBIG;
+    *size = rc == 0 ? (size_t)st.st_size : 0;
+    *bytes = rc == 0 ? malloc(*size + 1) : NULL;
+    if (rc == 0)
+        rc = *bytes ? read_all(fd, *bytes, *size) : -ENOMEM;
+    close(fd);
+    if (rc == 0)
+        return 0;
+    free(*bytes);
+    return say(why, n, path,
+               rc == -EFBIG
+                   ? "is larger than 4 GiB: record fewer entries (_record_memory_history(max_entries=...))"
+                   : xformat("can't be read: %s", strerror(-rc)));
+}
+
+int32_t import_rank(const char *path)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    for (; *name; name++) {
+        if (strncasecmp(name, "rank", 4) != 0)
+            continue;
+        const char *digits = name + 4 + strspn(name + 4, "_-=");
+        if (isdigit((unsigned char)*digits))
+            return (int32_t)strtol(digits, NULL, 10) & INT32_MAX;
+    }
+    return INT32_MIN;
+}
+
+/* ---- what is written ---- */
+
+struct work {
+    const struct import_job *job;
+    struct import_result *result;
+    struct snapshot s;
+    struct rewound start[SNAPSHOT_DEVICES];
+    struct phases phases;
+    struct vs_journal *journal;
+    struct vs_writer *writer;
+    char *why;
+    size_t why_size;
+};
+
+static int drain(void *context)
+{
+    struct work *w = context;
+    long n;
+    do
+        n = vs_writer_drain(w->writer, true);
+    while (n > 0);
+    return (int)n;
+}
+
+/* Beside the database, or where memory is a file; nobody finds it, as its name goes at once. */
+static int make_journal(struct work *w, struct vs_journal_config config)
+{
+    char *places[] = {xformat("/dev/shm/vramscope-import-%d", getpid()),
+                      xformat("%s.journal", w->job->database)};
+    char absolute[4096];
+    config.database = realpath(".", absolute) ? absolute : "/";
+    int rc = -ENOENT;
+    for (size_t i = 0; i < 2; i++) {
+        if (rc != 0) {
+            rc = vs_journal_create(&w->journal, places[i], &config);
+            unlink(places[i]);
+        }
+        free(places[i]);
+    }
+    return rc == 0 ? 0
+                   : say(w->why, w->why_size, w->job->database,
+                         xformat("can't be written: no room for its events: %s", strerror(-rc)));
+}
+
+static int open_writer(struct work *w)
+{
+    char part[512] = "";
+    struct vs_writer_config config = {.path = w->job->database,
+                                      .version = w->job->version,
+                                      .rank = import_rank(w->job->snapshot),
+                                      .local_rank = INT32_MIN,
+                                      .world_size = INT32_MIN};
+    int rc = vs_writer_open(&w->writer, &config, w->journal, part, sizeof part);
+    if (rc < 0)
+        snprintf(w->why, w->why_size, "%s", part);
+    return rc < 0 ? -1 : 0;
+}
+
+static void note(struct work *w, const char *text)
+{
+    vs_writer_loss(w->writer, 0, VS_LOSS_IMPORTED, text);
+}
+
+/* What a reader of the database must know about where it comes from. */
+static void note_source(struct work *w, bool timed)
+{
+    const struct import_result *r = w->result;
+    note(w, "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
+            "count rounds "
+            "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
+    note(w, "phases and steps are those that call stacks show: evaluation counts as forward, the output "
+            "layer too");
+    if (r->blocks) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "the trace begins in the middle of the run, when %" PRIu64
+                 " blocks lived: what was before, and any higher peak there, is unknown",
+                 r->blocks);
+        note(w, text);
+    }
+    if (r->misfits) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "%" PRIu64
+                 " entries do not fit to the snapshot's own end state: totals may be wrong by them",
+                 r->misfits);
+        note(w, text);
+    }
+    if (!timed)
+        note(w, "the snapshot has no times: entries are numbered, a microsecond each");
+}
+
+static int note_settings(struct work *w)
+{
+    const struct snapshot_settings *o = &w->s.settings;
+    char text[64];
+    int rc = vs_writer_fact(w->writer, "imported", w->job->snapshot);
+    if (!o->known || rc < 0)
+        return rc;
+    snprintf(text, sizeof text, "%" PRId64, o->max_split);
+    rc = vs_writer_fact(w->writer, "torch_max_split_size", text);
+    snprintf(text, sizeof text, "%.6g", o->gc_threshold);
+    rc = rc < 0 ? rc : vs_writer_fact(w->writer, "torch_garbage_collection_threshold", text);
+    snprintf(text, sizeof text, "%" PRId64, o->roundup);
+    rc = rc < 0 ? rc : vs_writer_fact(w->writer, "torch_roundup_power2_divisions", text);
+    rc = rc < 0 ? rc : vs_writer_fact(w->writer, "torch_expandable_segments", o->expandable ? "1" : "0");
+    char *conf =
+        xformat("%.*s", (int)(o->conf_length < 1000 ? o->conf_length : 1000), o->conf ? o->conf : "");
+    rc = rc < 0 ? rc : vs_writer_fact(w->writer, "torch_alloc_conf", conf);
+    free(conf);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static int rewind_all(struct work *w)
+{
+    char part[256];
+    for (int d = 0; d < w->s.devices; d++) {
+        if (rewind_device(&w->start[d], &w->s, d, part, sizeof part))
+            return say(w->why, w->why_size, w->job->snapshot, part);
+        w->result->blocks += w->start[d].block_count;
+        w->result->misfits += w->start[d].misfits;
+        w->result->devices += w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count;
+    }
+    w->result->entries = w->s.events;
+    w->result->stacks = w->s.stack_count;
+    return 0;
+}
+
+static int write_all(struct work *w)
+{
+    struct convert c = {.s = &w->s,
+                        .start = w->start,
+                        .phases = &w->phases,
+                        .journal = w->journal,
+                        .drain = drain,
+                        .context = w};
+    if (open_writer(w))
+        return -1;
+    int rc = convert_run(&c);
+    w->result->ns = c.last_ns;
+    if (rc == 0) {
+        note_source(w, c.timed);
+        rc = note_settings(w);
+    }
+    int closed = vs_writer_close_at(w->writer, rc == 0 ? c.last_ns : -1);
+    rc = rc < 0 ? rc : closed;
+    return rc == 0
+               ? 0
+               : say(w->why, w->why_size, w->job->database, xformat("can't be written: %s", strerror(-rc)));
+}
+
+/* When its first entry was, by the wall clock. */
+static uint64_t begins_at(const struct snapshot *s)
+{
+    int64_t first = INT64_MAX;
+    for (int d = 0; d < s->devices; d++)
+        if (s->traces[d].n && s->traces[d].timed && s->traces[d].at[0].time_us < first)
+            first = s->traces[d].at[0].time_us;
+    return first > 0 && first < INT64_MAX / 1000 ? (uint64_t)first * 1000 : 0;
+}
+
+static int import_loaded(struct work *w, const char *bytes, size_t size)
+{
+    char part[256];
+    if (snapshot_read(&w->s, bytes, size, part, sizeof part))
+        return say(w->why, w->why_size, w->job->snapshot, part);
+    struct vs_journal_config room = convert_room(&w->s);
+    room.start_realtime_ns = begins_at(&w->s);
+    int rc = rewind_all(w);
+    if (rc == 0) {
+        phases_read(&w->phases, &w->s);
+        rc = make_journal(w, room);
+    }
+    if (rc == 0) {
+        rc = write_all(w);
+        vs_journal_close(w->journal);
+    }
+    phases_free(&w->phases);
+    for (int d = 0; d < SNAPSHOT_DEVICES; d++)
+        rewound_free(&w->start[d]);
+    snapshot_free(&w->s);
+    return rc;
+}
+
+int import_snapshot(const struct import_job *job, struct import_result *result, char *why, size_t why_size)
+{
+    char *bytes;
+    size_t size;
+    *result = (struct import_result){0};
+    if (load(job->snapshot, &bytes, &size, why, why_size))
+        return -1;
+    struct work *w = xrealloc(NULL, sizeof *w);
+    *w = (struct work){.job = job, .result = result, .why = why, .why_size = why_size};
+    int rc = import_loaded(w, bytes, size);
+    free(w);
+    free(bytes);
+    return rc;
+}

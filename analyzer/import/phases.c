@@ -1,0 +1,121 @@
+/* phases.c - see phases.h. */
+#include "phases.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static bool begins(const char *text, size_t n, const char *with)
+{
+    size_t length = strlen(with);
+    return n >= length && memcmp(text, with, length) == 0;
+}
+
+static bool ends(const char *text, size_t n, const char *with)
+{
+    size_t length = strlen(with);
+    return n >= length && memcmp(text + n - length, with, length) == 0;
+}
+
+static bool holds(const char *text, size_t n, const char *what)
+{
+    return memmem(text, n, what, strlen(what)) != NULL;
+}
+
+/* Whether the file of F ends in PATH, which has slashes; on Windows files have others. */
+static bool file_is(const struct snapshot_frame *f, const char *path)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < n; i++) {
+        char c = f->file_length >= n ? f->file[f->file_length - n + i] : '\0';
+        if (c != path[i] && !(c == '\\' && path[i] == '/'))
+            return false;
+    }
+    return true;
+}
+
+bool phases_native(const struct snapshot_frame *f)
+{
+    static const char *const endings[] = {".cpp", ".cc", ".cxx", ".c",  ".cu",
+                                          ".cuh", ".h",  ".hpp", ".so", ".o"};
+    if (f->file_length == 0 || (f->file_length == 2 && memcmp(f->file, "??", 2) == 0))
+        return true;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends(f->file, f->file_length, endings[i]))
+            return true;
+    return holds(f->name, f->name_length, "::");
+}
+
+bool phases_recorder(const struct snapshot_frame *f)
+{
+    return begins(f->name, f->name_length, "torch::unwind::") ||
+           begins(f->name, f->name_length, "torch::CapturedTraceback::") ||
+           begins(f->name, f->name_length, "torch::cuda::(anonymous namespace)::gather");
+}
+
+size_t phases_node(const struct snapshot_frame *f, const char **name)
+{
+    static const char space[] = "torch::autograd::", generated[] = "generated::", after[] = "::apply(";
+    if (!begins(f->name, f->name_length, space))
+        return 0;
+    const char *class = f->name + sizeof space - 1, *end = f->name + f->name_length;
+    if (begins(class, (size_t)(end - class), generated))
+        class += sizeof generated - 1;
+    size_t n = 0;
+    while (class + n < end && (isalnum((unsigned char)class[n]) || class[n] == '_'))
+        n++;
+    *name = class;
+    return begins(class + n, (size_t)(end - class) - n, after) ? n : 0;
+}
+
+static enum import_phase by_frame(const struct snapshot_frame *f)
+{
+    const char *name = f->name;
+    size_t n = f->name_length;
+    if (holds(f->file, f->file_length, "/torch/optim/") || holds(f->file, f->file_length, "\\torch\\optim\\"))
+        return begins(name, n, "zero_grad") ? IMPORT_NONE : IMPORT_OPTIMIZER;
+    if (begins(name, n, "torch::autograd::Engine::") ||
+        (begins(name, n, "backward") && file_is(f, "/torch/_tensor.py")) ||
+        file_is(f, "/torch/autograd/__init__.py") ||
+        (begins(name, n, "_engine_run_backward") && file_is(f, "/torch/autograd/graph.py")))
+        return IMPORT_BACKWARD;
+    if (file_is(f, "/torch/utils/checkpoint.py") &&
+        (begins(name, n, "backward") || begins(name, n, "unpack_hook")))
+        return IMPORT_BACKWARD;
+    if (holds(name, n, "_call_impl") && file_is(f, "/torch/nn/modules/module.py"))
+        return IMPORT_FORWARD;
+    return n == 8 && memcmp(name, "<module>", 8) == 0 ? IMPORT_OUTSIDE : IMPORT_NONE;
+}
+
+static enum import_phase by_stack(const struct snapshot *s, uint32_t stack)
+{
+    enum import_phase phase = IMPORT_NONE;
+    struct snapshot_frame f = {0};
+    for (size_t i = 0; snapshot_frame(s, stack, i, &f); i++) {
+        enum import_phase said = by_frame(&f);
+        phase = said > phase ? said : phase;
+    }
+    /* the first Python code of a thread: autograd's, which runs a function's backward */
+    bool node = begins(f.name, f.name_length, "apply") && file_is(&f, "/torch/autograd/function.py");
+    return node && phase < IMPORT_BACKWARD ? IMPORT_BACKWARD : phase;
+}
+
+void phases_read(struct phases *p, const struct snapshot *s)
+{
+    bool seen[IMPORT_PHASES] = {false};
+    *p = (struct phases){.of_stack = xrealloc(NULL, s->stack_count + 1)};
+    for (size_t i = 0; i < s->stack_count; i++) {
+        p->of_stack[i] = (uint8_t)by_stack(s, (uint32_t)i + 1);
+        seen[p->of_stack[i]] = true;
+    }
+    if (seen[IMPORT_FORWARD] && seen[IMPORT_BACKWARD])
+        p->without_a_stack = IMPORT_BACKWARD;
+}
+
+void phases_free(struct phases *p)
+{
+    free(p->of_stack);
+    *p = (struct phases){0};
+}

@@ -1,0 +1,47 @@
+/*
+ * phases.h - which phase of a training step an allocation belongs to, as its call stack shows.
+ *
+ * A snapshot names no phases.  Frames do: torch/optim below an optimizer's step, autograd's engine in
+ * backward, a module's call in forward.  The optimizer's come first, then backward's, since both may call
+ * modules (a checkpointed forward runs inside of backward).  Evaluation cannot be told from forward, and the
+ * output layer not from others.  What the program's own code allocates between forward and backward, the loss
+ * for instance, stays forward's; after backward and the optimizer it is in no phase.
+ *
+ * Python frames alone are recorded by default, and autograd's own threads have none: where other stacks show
+ * modules and backward, an allocation without any frame is backward's.
+ */
+#ifndef VS_IMPORT_PHASES_H
+#define VS_IMPORT_PHASES_H
+
+#include "snapshot.h"
+
+enum import_phase { /* in the order in which they are believed */
+                    IMPORT_NONE,
+                    IMPORT_OUTSIDE, /* the program's own code, called by none of the others */
+                    IMPORT_FORWARD,
+                    IMPORT_BACKWARD,
+                    IMPORT_OPTIMIZER,
+                    IMPORT_PHASES
+};
+
+struct phases {
+    uint8_t *of_stack;                 /* by stack - 1 */
+    enum import_phase without_a_stack; /* BACKWARD, or NONE where nothing speaks for it */
+};
+
+void phases_read(struct phases *p, const struct snapshot *s);
+void phases_free(struct phases *p);
+
+static inline enum import_phase phase_of(const struct phases *p, uint32_t stack)
+{
+    return stack ? (enum import_phase)p->of_stack[stack - 1] : p->without_a_stack;
+}
+
+/* The autograd node that frame F runs, "MmBackward0": its length and where it begins; 0 none. */
+size_t phases_node(const struct snapshot_frame *f, const char **name);
+/* Whether F is native code; else it is Python's. */
+bool phases_native(const struct snapshot_frame *f);
+/* Whether F is how the allocator took the stack, which says nothing about who asked. */
+bool phases_recorder(const struct snapshot_frame *f);
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * snapshot.c - see snapshot.h.
+ *
+ * What a hostile pickle shares (a trace that stands in its list a thousand times) is counted each time, and
+ * there may not be more of anything than the file has bytes.
+ */
+#include "snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "trace/ledger/addresses.h"
+
+#define MEMORY_RATIO 64 /* values over bytes of the file: no opcode makes more of one byte */
+#define MEMORY_LEAST (64u << 20)
+#define FRAMES_MOST  400 /* of a stack, from the innermost on */
+#define PROBES       16
+
+struct reader {
+    struct snapshot *s;
+    struct vs_table hashes; /* of stacks */
+    size_t most;            /* of anything */
+    char *why;
+    size_t why_size;
+};
+
+static int not_a_snapshot(struct reader *r, const char *lacks)
+{
+    snprintf(r->why, r->why_size,
+             "is a pickle, but no PyTorch memory snapshot: %s (torch.cuda.memory._dump_snapshot writes one)",
+             lacks);
+    return -1;
+}
+
+static int too_many(struct reader *r, const char *what)
+{
+    snprintf(r->why, r->why_size,
+             "has more %s than a file of its size can hold: it was not written by PyTorch", what);
+    return -1;
+}
+
+/* ---- stacks ---- */
+
+static uint64_t hash_of(const struct pickle_object *frames)
+{
+    uint64_t h = frames->n;
+    for (size_t i = 0; i < frames->n; i++) {
+        h = (h ^ (uint64_t)(uintptr_t)frames->at[i].object) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static bool same_stack(const struct pickle_object *a, const struct pickle_object *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->at[i].kind != b->at[i].kind || a->at[i].object != b->at[i].object)
+            return false;
+    return true;
+}
+
+static uint32_t add_stack(struct reader *r, const struct pickle_object *frames, uint64_t key)
+{
+    struct snapshot *s = r->s;
+    s->stacks = grow(s->stacks, s->stack_count, sizeof *s->stacks);
+    s->stacks[s->stack_count++] = frames;
+    s->stack_frames += frames->n < FRAMES_MOST ? frames->n : FRAMES_MOST;
+    vs_table_put(&r->hashes, key, (uint32_t)s->stack_count); /* without memory: only looked for again */
+    return (uint32_t)s->stack_count;
+}
+
+/* Equal stacks are lists of the same frames, as the pickler keeps a frame once: each gets one number. */
+static uint32_t stack_of(struct reader *r, const struct pickle_value *list)
+{
+    if (!unpickle_items(list))
+        return 0;
+    struct pickle_object *frames = list->object;
+    if (frames->tag)
+        return frames->tag;
+    uint64_t key = hash_of(frames);
+    uint32_t id = VS_TABLE_NONE;
+    for (int i = 0; i < PROBES && (id = vs_table_get(&r->hashes, key)) != VS_TABLE_NONE; i++, key++)
+        if (same_stack(frames, r->s->stacks[id - 1]))
+            return frames->tag = id;
+    return frames->tag = add_stack(r, frames, key);
+}
+
+bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct snapshot_frame *out)
+{
+    const struct pickle_object *frames = stack ? s->stacks[stack - 1] : NULL;
+    if (!frames || i >= frames->n || i >= FRAMES_MOST)
+        return false;
+    const struct pickle_value *name = unpickle_get(&frames->at[i], "name"),
+                              *file = unpickle_get(&frames->at[i], "filename");
+    int64_t line = unpickle_int(unpickle_get(&frames->at[i], "line"), 0);
+    bool named = name && name->kind == PICKLE_TEXT, filed = file && file->kind == PICKLE_TEXT;
+    *out = (struct snapshot_frame){.name = named ? name->text : "",
+                                   .name_length = named ? name->length : 0,
+                                   .file = filed ? file->text : "",
+                                   .file_length = filed ? file->length : 0,
+                                   .line = line > 0 && line <= INT32_MAX ? (uint32_t)line : 0};
+    return true;
+}
+
+/* ---- events ---- */
+
+static enum snapshot_action action_of(const struct pickle_value *v)
+{
+    static const struct {
+        const char *name;
+        enum snapshot_action action;
+    } known[] = {{"alloc", SNAPSHOT_ALLOC},
+                 {"free_requested", SNAPSHOT_FREE_REQUESTED},
+                 {"free_completed", SNAPSHOT_FREE_COMPLETED},
+                 {"segment_alloc", SNAPSHOT_SEGMENT_ALLOC},
+                 {"segment_free", SNAPSHOT_SEGMENT_FREE},
+                 {"segment_map", SNAPSHOT_SEGMENT_MAP},
+                 {"segment_unmap", SNAPSHOT_SEGMENT_UNMAP},
+                 {"oom", SNAPSHOT_OOM}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (unpickle_is(v, known[i].name))
+            return known[i].action;
+    return SNAPSHOT_OTHER;
+}
+
+static void read_event(struct reader *r, const struct pickle_value *v, struct snapshot_event *e, bool *timed)
+{
+    const struct pickle_value *time = unpickle_get(v, "time_us");
+    *e = (struct snapshot_event){.action = action_of(unpickle_get(v, "action")),
+                                 .address = (uint64_t)unpickle_int(unpickle_get(v, "addr"), 0),
+                                 .size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0),
+                                 .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
+                                 .stack = stack_of(r, unpickle_get(v, "frames")),
+                                 .time_us = unpickle_int(time, 0)};
+    *timed = *timed && time;
+}
+
+/* Entries of a kind that changes no memory are counted and left out. */
+static int read_trace(struct reader *r, const struct pickle_value *list, struct snapshot_trace *t)
+{
+    size_t n = unpickle_items(list);
+    int64_t last = 0;
+    if (n > r->most - r->s->events)
+        return too_many(r, "events");
+    r->s->events += n;
+    t->at = n ? xrealloc(NULL, n * sizeof *t->at) : NULL;
+    t->timed = true;
+    for (size_t i = 0; i < n; i++) {
+        struct snapshot_event *e = &t->at[t->n];
+        if (unpickle_item(list, i)->kind != PICKLE_DICT)
+            return not_a_snapshot(r, "an entry of a trace is no dict");
+        read_event(r, unpickle_item(list, i), e, &t->timed);
+        if (e->action == SNAPSHOT_OTHER) {
+            r->s->notes++;
+            continue;
+        }
+        if (e->time_us < last)
+            e->time_us = last;
+        last = e->time_us;
+        t->n++;
+    }
+    return 0;
+}
+
+static int read_traces(struct reader *r, const struct pickle_value *list)
+{
+    size_t n = unpickle_items(list);
+    if (!list || list->kind != PICKLE_LIST)
+        return not_a_snapshot(r, "it has no device_traces");
+    if (n > SNAPSHOT_DEVICES)
+        return too_many(r, "devices");
+    r->s->devices = (int)n;
+    for (size_t i = 0; i < n; i++)
+        if (read_trace(r, unpickle_item(list, i), &r->s->traces[i]))
+            return -1;
+    return 0;
+}
+
+/* ---- the state at the end ---- */
+
+static enum snapshot_state state_of(const struct pickle_value *v)
+{
+    if (unpickle_is(v, "active_allocated"))
+        return SNAPSHOT_LIVE;
+    return unpickle_is(v, "inactive") ? SNAPSHOT_FREE : SNAPSHOT_PENDING;
+}
+
+/* Before 2.1 blocks had no address of their own: they lie side by side. */
+static int read_blocks(struct reader *r, const struct pickle_value *list, struct snapshot_segment *g)
+{
+    struct snapshot *s = r->s;
+    uint64_t address = g->address;
+    g->first_block = s->block_count;
+    g->blocks = unpickle_items(list);
+    if (g->blocks > r->most - s->block_count)
+        return too_many(r, "blocks");
+    for (size_t i = 0; i < g->blocks; i++) {
+        const struct pickle_value *v = unpickle_item(list, i);
+        struct snapshot_block b = {.size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0)};
+        b.address = (uint64_t)unpickle_int(unpickle_get(v, "address"), (int64_t)address);
+        b.requested = (uint64_t)unpickle_int(unpickle_get(v, "requested_size"), (int64_t)b.size);
+        b.state = state_of(unpickle_get(v, "state"));
+        b.stack = stack_of(r, unpickle_get(v, "frames"));
+        address = b.address + b.size;
+        *PUSH(s->blocks, s->block_count) = b;
+    }
+    return 0;
+}
+
+/* The pool is named by two numbers, which are 0 for the one that every program uses. */
+static bool is_private(const struct pickle_value *pool)
+{
+    for (size_t i = 0; i < unpickle_items(pool); i++)
+        if (unpickle_int(unpickle_item(pool, i), 0) != 0)
+            return true;
+    return false;
+}
+
+static int read_segments(struct reader *r, const struct pickle_value *list)
+{
+    struct snapshot *s = r->s;
+    if (!list || list->kind != PICKLE_LIST)
+        return not_a_snapshot(r, "it has no segments");
+    if (list->object->n > r->most)
+        return too_many(r, "segments");
+    for (size_t i = 0; i < list->object->n; i++) {
+        const struct pickle_value *v = unpickle_item(list, i);
+        int64_t device = unpickle_int(unpickle_get(v, "device"), 0);
+        if (v->kind != PICKLE_DICT || device < 0 || device >= SNAPSHOT_DEVICES)
+            return not_a_snapshot(r, "a segment is no dict, or of no device");
+        struct snapshot_segment g = {.device = (int)device,
+                                     .address = (uint64_t)unpickle_int(unpickle_get(v, "address"), 0),
+                                     .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
+                                     .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
+                                     .small = unpickle_is(unpickle_get(v, "segment_type"), "small"),
+                                     .expandable = unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0,
+                                     .private_pool = is_private(unpickle_get(v, "segment_pool_id"))};
+        if (read_blocks(r, unpickle_get(v, "blocks"), &g))
+            return -1;
+        if (device >= s->devices)
+            s->devices = (int)device + 1;
+        *PUSH(s->segments, s->segment_count) = g;
+    }
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+static int read_ranges(struct reader *r, const struct pickle_value *list)
+{
+    struct snapshot *s = r->s;
+    if (unpickle_items(list) > r->most)
+        return too_many(r, "annotations");
+    for (size_t i = 0; i < unpickle_items(list); i++) {
+        const struct pickle_value *v = unpickle_item(list, i), *name = unpickle_get(v, "name"),
+                                  *stage = unpickle_get(v, "stage");
+        if (!name || name->kind != PICKLE_TEXT || !name->length)
+            continue;
+        *PUSH(s->ranges, s->range_count) =
+            (struct snapshot_range){.time_us = unpickle_int(unpickle_get(v, "time_us"), 0),
+                                    .name = name->text,
+                                    .length = name->length,
+                                    .device = (int)unpickle_int(unpickle_get(v, "device"), 0),
+                                    .begins = unpickle_is(stage, "START")};
+    }
+    return 0;
+}
+
+/* One number for each power of two. */
+static int64_t divisions_of(const struct pickle_value *v)
+{
+    int64_t divisions = 0;
+    if (!v || v->kind != PICKLE_DICT)
+        return 0;
+    for (size_t i = 1; i < v->object->n && i < 2 * PICKLE_KEYS; i += 2) {
+        int64_t n = unpickle_int(&v->object->at[i], 0);
+        if (i > 1 && n != divisions)
+            return -1;
+        divisions = n;
+    }
+    return divisions;
+}
+
+static void read_settings(struct snapshot_settings *o, const struct pickle_value *v)
+{
+    const struct pickle_value *threshold = unpickle_get(v, "garbage_collection_threshold"),
+                              *roundup = unpickle_get(v, "roundup_power2_divisions"),
+                              *conf = unpickle_get(v, "PYTORCH_CUDA_ALLOC_CONF");
+    if (!conf)
+        conf = unpickle_get(v, "PYTORCH_ALLOC_CONF");
+    o->known = v && v->kind == PICKLE_DICT;
+    o->max_split = unpickle_int(unpickle_get(v, "max_split_size"), -1);
+    o->gc_threshold = threshold && threshold->kind == PICKLE_FLOAT ? threshold->real : 0;
+    o->expandable = unpickle_int(unpickle_get(v, "expandable_segments"), 0) != 0;
+    if (conf && conf->kind == PICKLE_TEXT) {
+        o->conf = conf->text;
+        o->conf_length = conf->length;
+    }
+    o->roundup = divisions_of(roundup);
+}
+
+static size_t memory_for(size_t size)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t half = pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : (size_t)4 << 30;
+    size_t wanted = size * MEMORY_RATIO + MEMORY_LEAST;
+    return wanted < half ? wanted : half;
+}
+
+int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why, size_t why_size)
+{
+    struct pickle_value root;
+    *s = (struct snapshot){0};
+    struct reader r = {.s = s, .most = size, .why = why, .why_size = why_size};
+    if (unpickle_read(&s->pickle, bytes, size, memory_for(size), &root, why, why_size))
+        return -1;
+    int rc = root.kind == PICKLE_DICT ? 0 : not_a_snapshot(&r, "its value is no dict");
+    if (!rc)
+        rc = read_traces(&r, unpickle_get(&root, "device_traces"));
+    if (!rc)
+        rc = read_segments(&r, unpickle_get(&root, "segments"));
+    if (!rc)
+        rc = read_ranges(&r, unpickle_get(&root, "external_annotations"));
+    read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));
+    vs_table_free(&r.hashes);
+    if (rc)
+        snapshot_free(s);
+    return rc;
+}
+
+void snapshot_free(struct snapshot *s)
+{
+    for (int i = 0; i < SNAPSHOT_DEVICES; i++)
+        free(s->traces[i].at);
+    free(s->segments);
+    free(s->blocks);
+    free(s->ranges);
+    free(s->stacks);
+    unpickle_free(s->pickle);
+    *s = (struct snapshot){0};
+}

@@ -1,0 +1,111 @@
+/*
+ * snapshot.h - a PyTorch memory snapshot as arrays: what happened, and what was there in the end.
+ *
+ * torch.cuda.memory._dump_snapshot writes a dict: `device_traces`, for each device the list of what its
+ * allocator did, `segments`, the state when the snapshot was taken, and `allocator_settings`.  The trace may
+ * begin in the middle of a run (recording was turned on late, or old entries were dropped); the state before
+ * its first entry is found by going back from the end (rewind.h).
+ *
+ * Sizes are bytes as requested by the program, which a block is as large as or larger; times are microseconds
+ * of the wall clock.
+ */
+#ifndef VS_IMPORT_SNAPSHOT_H
+#define VS_IMPORT_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unpickle.h"
+
+#define SNAPSHOT_DEVICES 64
+
+enum snapshot_action {
+    SNAPSHOT_OTHER, /* a note that changes no memory */
+    SNAPSHOT_ALLOC,
+    SNAPSHOT_FREE_REQUESTED,
+    SNAPSHOT_FREE_COMPLETED,
+    SNAPSHOT_SEGMENT_ALLOC,
+    SNAPSHOT_SEGMENT_FREE,
+    SNAPSHOT_SEGMENT_MAP,
+    SNAPSHOT_SEGMENT_UNMAP,
+    SNAPSHOT_OOM
+};
+
+struct snapshot_event {
+    int64_t time_us; /* never before that of the event before it */
+    uint64_t address, size, stream;
+    uint32_t stack; /* 0: none; else stacks[stack - 1] */
+    enum snapshot_action action;
+};
+
+struct snapshot_trace { /* of a device */
+    struct snapshot_event *at;
+    size_t n;
+    bool timed;
+};
+
+enum snapshot_state { SNAPSHOT_FREE, SNAPSHOT_PENDING, SNAPSHOT_LIVE };
+
+struct snapshot_block {
+    uint64_t address, size, requested;
+    uint32_t stack;
+    enum snapshot_state state; /* PENDING: freed, and other streams may still use it */
+};
+
+struct snapshot_segment {
+    uint64_t address, size, stream;
+    size_t first_block, blocks;
+    int device;
+    bool expandable, small, private_pool;
+};
+
+struct snapshot_range { /* what torch.profiler marked: PyTorch's own names of ranges */
+    int64_t time_us;
+    const char *name;
+    uint32_t length;
+    int device;
+    bool begins;
+};
+
+struct snapshot_settings {
+    bool known;
+    int64_t max_split;   /* bytes, -1: none */
+    double gc_threshold; /* 0: none */
+    bool expandable;
+    int64_t roundup;  /* the divisions; 0 none, -1 not the same for all sizes */
+    const char *conf; /* as the variable had it */
+    uint32_t conf_length;
+};
+
+struct snapshot {
+    struct pickle *pickle;
+    struct snapshot_trace traces[SNAPSHOT_DEVICES];
+    int devices; /* traces, empty ones included */
+    struct snapshot_segment *segments;
+    size_t segment_count;
+    struct snapshot_block *blocks;
+    size_t block_count;
+    struct snapshot_range *ranges;
+    size_t range_count;
+    const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
+    size_t stack_count;
+    size_t stack_frames;  /* in all of them */
+    size_t events, notes; /* of all devices; notes: of kinds that change no memory */
+    struct snapshot_settings settings;
+};
+
+struct snapshot_frame {
+    const char *name, *file;
+    uint32_t name_length, file_length, line;
+};
+
+/* Reads BYTES, which must live as long as the snapshot.  0, or -1 with a line in WHY that begins after the
+ * file's name ("is ...", "has ..."). */
+int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why, size_t why_size);
+void snapshot_free(struct snapshot *s);
+
+/* Frame I of stack STACK (from 1), 0 the innermost; false where there is none. */
+bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct snapshot_frame *out);
+
+#endif

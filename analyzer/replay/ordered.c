@@ -1,0 +1,131 @@
+/* ordered.c - see ordered.h. */
+#include "ordered.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static inline bool before(struct ordered_key a, struct ordered_key b)
+{
+    return a.first < b.first || (a.first == b.first && a.second < b.second);
+}
+
+/* The leaf that KEY belongs into: the last whose least entry is not behind it. */
+static size_t leaf_for(const struct ordered *o, struct ordered_key key)
+{
+    size_t low = 0, high = o->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (before(key, o->least[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low ? low - 1 : 0;
+}
+
+/* The first entry of LEAF not before KEY. */
+static uint32_t place_in(const struct ordered_leaf *leaf, struct ordered_key key)
+{
+    uint32_t low = 0, high = leaf->n;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (before(leaf->key[middle], key))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void add_leaf(struct ordered *o, size_t at, struct ordered_leaf *leaf)
+{
+    if (o->n == o->room) {
+        o->room = o->room ? o->room * 2 : 16;
+        o->leaves = xrealloc(o->leaves, o->room * sizeof *o->leaves);
+        o->least = xrealloc(o->least, o->room * sizeof *o->least);
+    }
+    memmove(o->leaves + at + 1, o->leaves + at, (o->n - at) * sizeof *o->leaves);
+    memmove(o->least + at + 1, o->least + at, (o->n - at) * sizeof *o->least);
+    o->leaves[at] = leaf;
+    o->least[at] = leaf->key[0];
+    o->n++;
+}
+
+static struct ordered_leaf *new_leaf(void)
+{
+    struct ordered_leaf *leaf = xrealloc(NULL, sizeof *leaf);
+    leaf->n = 0;
+    leaf->key[0] = (struct ordered_key){0, 0};
+    return leaf;
+}
+
+/* The upper half of a full leaf becomes the next one. */
+static void split(struct ordered *o, size_t at)
+{
+    struct ordered_leaf *low = o->leaves[at], *high = new_leaf();
+    uint32_t half = ORDERED_LEAF / 2;
+    high->n = low->n - half;
+    memcpy(high->key, low->key + half, high->n * sizeof *high->key);
+    memcpy(high->value, low->value + half, high->n * sizeof *high->value);
+    low->n = half;
+    add_leaf(o, at + 1, high);
+}
+
+void ordered_insert(struct ordered *o, struct ordered_key key, uint32_t value)
+{
+    if (o->n == 0)
+        add_leaf(o, 0, new_leaf());
+    size_t at = leaf_for(o, key);
+    if (o->leaves[at]->n == ORDERED_LEAF) {
+        split(o, at);
+        at += !before(key, o->least[at + 1]);
+    }
+    struct ordered_leaf *leaf = o->leaves[at];
+    uint32_t i = place_in(leaf, key);
+    memmove(leaf->key + i + 1, leaf->key + i, (leaf->n - i) * sizeof *leaf->key);
+    memmove(leaf->value + i + 1, leaf->value + i, (leaf->n - i) * sizeof *leaf->value);
+    leaf->key[i] = key;
+    leaf->value[i] = value;
+    leaf->n++;
+    o->least[at] = leaf->key[0];
+}
+
+void ordered_remove(struct ordered *o, struct ordered_key key)
+{
+    size_t at = leaf_for(o, key);
+    struct ordered_leaf *leaf = o->leaves[at];
+    uint32_t i = place_in(leaf, key);
+    leaf->n--;
+    memmove(leaf->key + i, leaf->key + i + 1, (leaf->n - i) * sizeof *leaf->key);
+    memmove(leaf->value + i, leaf->value + i + 1, (leaf->n - i) * sizeof *leaf->value);
+    if (leaf->n) {
+        o->least[at] = leaf->key[0];
+        return;
+    }
+    free(leaf);
+    o->n--;
+    memmove(o->leaves + at, o->leaves + at + 1, (o->n - at) * sizeof *o->leaves);
+    memmove(o->least + at, o->least + at + 1, (o->n - at) * sizeof *o->least);
+}
+
+struct ordered_place ordered_from(const struct ordered *o, struct ordered_key key)
+{
+    if (o->n == 0)
+        return (struct ordered_place){0, 0};
+    size_t leaf = leaf_for(o, key);
+    uint32_t at = place_in(o->leaves[leaf], key);
+    if (at == o->leaves[leaf]->n)
+        return (struct ordered_place){leaf + 1, 0};
+    return (struct ordered_place){leaf, at};
+}
+
+void ordered_free(struct ordered *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        free(o->leaves[i]);
+    free(o->leaves);
+    free(o->least);
+    *o = (struct ordered){0};
+}

@@ -1,0 +1,43 @@
+/*
+ * replay.h - the recorded blocks under another allocator: what it would have held of the driver.
+ *
+ * A policy is fed the requests and frees of a tape (read/trace.h), in their order and on their streams.
+ * Placement is decided by the policy alone: the arena's is its own code, PyTorch's is simulated (torch.h).
+ */
+#ifndef VS_REPLAY_REPLAY_H
+#define VS_REPLAY_REPLAY_H
+
+#include "read/trace.h"
+#include "torch.h"
+
+struct replay_result {
+    uint64_t reserved; /* the most that was held of the driver, up to where it ran out */
+    uint64_t events;   /* requests and frees */
+    int64_t ns;        /* that the replay took */
+    uint64_t retries;  /* times that everything cached went back to make room */
+    bool ran_out;      /* a request failed: nothing after it was replayed */
+    int64_t out_t;     /* when */
+    uint64_t out_size, out_live, out_reserved; /* asked for; alive and held then */
+
+    bool compared;                    /* with what was recorded under the same policy */
+    uint64_t blocks, blocks_same;     /* requests; those that got the recorded address */
+    uint64_t segments, segments_same; /* what the driver was asked, as recorded; of it predicted */
+    uint64_t segments_more;           /* predicted and not recorded */
+    uint64_t bound;                   /* of packing: what nothing can go below; else 0 */
+    const char *method;               /* of packing: how it was done; else NULL */
+};
+
+/* COMPARE: the tape was recorded under this policy.  The replay then begins with the state that the tape
+ * begins with, gets addresses where the driver gave them, and is refused where the driver refused. */
+void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
+                  struct replay_result *r);
+/* CAPACITY 0: no end. */
+void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
+/* All known beforehand: each block gets one place for its life. */
+void replay_packed(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
+void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
+
+/* CPU time of this thread, ns. */
+int64_t replay_now(void);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * replay_torch.c - a tape through the simulated PyTorch allocator, and how far both agree.
+ *
+ * Where the tape was recorded under the same policy, what the recorded allocator asked of the driver stands
+ * in it before the request that needed it:
+ *
+ *      SEGMENT_ALLOC 0x7f..., 20 MiB      asked: the simulation must ask for 20 MiB too, and gets that
+ * address ALLOC         0x7f...              same:  it must hand out that address
+ *
+ * Segments that went back have two reasons.  Where a cached block serves the next request, or a free follows,
+ * the program called empty_cache(); where none does, the driver had refused and the allocator made room.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "replay.h"
+#include "start.h"
+
+#define MADE_UP (UINT64_C(1) << 48) /* addresses that the tape does not say, and no driver gives */
+
+struct replay {
+    const struct trace_tape *tape;
+    struct torch torch;
+    struct replay_result *r;
+    uint32_t *blocks; /* by id */
+    uint64_t live, made_up;
+    bool compare, refuse;
+    struct tape_event *asked, *given; /* recorded, and not predicted yet */
+    size_t asked_count, given_count;
+};
+
+int64_t replay_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* a busy machine takes nothing from it */
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* ---- the driver ---- */
+
+static void take(struct tape_event *list, size_t *n, size_t i)
+{
+    memmove(list + i, list + i + 1, (--*n - i) * sizeof *list);
+}
+
+static bool ask_segment(struct replay *p, uint64_t *address, uint64_t size)
+{
+    for (size_t i = 0; i < p->asked_count; i++) {
+        if (p->asked[i].what != TAPE_SEGMENT_ALLOC || p->asked[i].size != size)
+            continue;
+        *address = p->asked[i].address;
+        p->r->segments_same++;
+        take(p->asked, &p->asked_count, i);
+        return true;
+    }
+    p->r->segments_more += p->compare;
+    *address = p->made_up += UINT64_C(1) << 30 > size ? UINT64_C(1) << 30 : size;
+    return true;
+}
+
+/* Recorded pieces that lie in the range, which may be several. */
+static void match_pieces(struct replay *p, struct tape_event *list, size_t *n, uint8_t what, uint64_t address,
+                         uint64_t size)
+{
+    uint64_t covered = 0;
+    for (size_t i = 0; i < *n;) {
+        if (list[i].what != what || list[i].address < address || list[i].address - address >= size ||
+            list[i].size > size - (list[i].address - address)) {
+            i++;
+            continue;
+        }
+        covered += list[i].size;
+        p->r->segments_same++;
+        take(list, n, i);
+    }
+    p->r->segments_more += p->compare && covered != size;
+}
+
+static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t size)
+{
+    struct replay *p = context;
+    if (kind == TORCH_RESERVE) {
+        bool told = p->asked_count && p->asked[0].what == TAPE_MAP;
+        *address = told ? p->asked[0].address : (p->made_up += size);
+        return true;
+    }
+    if (p->refuse) {
+        p->refuse = false;
+        return false;
+    }
+    if (kind == TORCH_SEGMENT)
+        return ask_segment(p, address, size);
+    match_pieces(p, p->asked, &p->asked_count, TAPE_MAP, *address, size);
+    return true;
+}
+
+static void give(void *context, enum torch_give kind, uint64_t address, uint64_t size)
+{
+    struct replay *p = context;
+    match_pieces(p, p->given, &p->given_count, kind == TORCH_UNMAP ? TAPE_UNMAP : TAPE_SEGMENT_FREE, address,
+                 size);
+}
+
+/* ---- events ---- */
+
+static void see_reserved(struct replay *p)
+{
+    if (p->torch.reserved > p->r->reserved)
+        p->r->reserved = p->torch.reserved;
+}
+
+/* What the tape says of the driver and the simulation did not predict is behind us. */
+static void forget_recorded(struct replay *p)
+{
+    p->asked_count = p->given_count = 0;
+}
+
+static void emptied_cache(struct replay *p)
+{
+    if (!p->given_count)
+        return;
+    torch_empty_cache(&p->torch);
+    p->given_count = 0;
+}
+
+static bool allocate(struct replay *p, const struct tape_event *e)
+{
+    if (p->given_count && torch_hits(&p->torch, e->size, e->stream))
+        emptied_cache(p);
+    p->refuse = p->given_count > 0;
+    uint32_t block = torch_malloc(&p->torch, e->size, e->stream);
+    p->refuse = false;
+    p->blocks[e->id] = block;
+    see_reserved(p);
+    forget_recorded(p);
+    if (!block)
+        return false;
+    p->live += e->size;
+    p->r->blocks++;
+    p->r->blocks_same += p->torch.blocks[block].address == e->address;
+    return true;
+}
+
+static void ran_out(struct replay *p, const struct tape_event *e)
+{
+    p->r->ran_out = true;
+    p->r->out_t = e->t;
+    p->r->out_size = e->size;
+    p->r->out_live = p->live;
+    p->r->out_reserved = p->torch.reserved;
+}
+
+static void note_driver(struct replay *p, const struct tape_event *e, bool counts)
+{
+    if (!p->compare)
+        return;
+    p->r->segments += counts;
+    if (e->what == TAPE_SEGMENT_ALLOC || e->what == TAPE_MAP)
+        *PUSH(p->asked, p->asked_count) = *e;
+    else
+        *PUSH(p->given, p->given_count) = *e;
+}
+
+/* False: out of memory. */
+static bool play(struct replay *p, const struct tape_event *e)
+{
+    switch (e->what) {
+    case TAPE_ALLOC:
+        p->r->events++;
+        return allocate(p, e);
+    case TAPE_FREE:
+        emptied_cache(p);
+        p->r->events++;
+        p->live -= p->blocks[e->id] ? e->size : 0;
+        if (p->blocks[e->id])
+            torch_release(&p->torch, p->blocks[e->id], e->deferred);
+        break;
+    case TAPE_REUSABLE:
+        if (p->blocks[e->id])
+            torch_reusable(&p->torch, p->blocks[e->id]);
+        break;
+    case TAPE_OOM:
+        if (p->compare) { /* the recorded allocator gave back what it could, and went on */
+            torch_empty_cache(&p->torch);
+            forget_recorded(p);
+        }
+        break;
+    default:
+        note_driver(p, e, true);
+    }
+    return true;
+}
+
+void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
+                  struct replay_result *r)
+{
+    struct replay p = {.tape = tape, .r = r, .compare = compare, .made_up = MADE_UP};
+    size_t from = 0;
+    *r = (struct replay_result){.compared = compare};
+    p.blocks = xrealloc(NULL, (tape->ids + 1) * sizeof *p.blocks);
+    memset(p.blocks, 0, (tape->ids + 1) * sizeof *p.blocks);
+    torch_init(&p.torch, settings, &(struct torch_driver){&p, ask, give});
+    if (compare) {
+        p.live = start_state(&p.torch, tape, p.blocks);
+        from = tape->start;
+        see_reserved(&p);
+    }
+    int64_t begin = replay_now();
+    for (size_t i = from; i < tape->n && !r->ran_out; i++)
+        if (!play(&p, &tape->at[i]))
+            ran_out(&p, &tape->at[i]);
+    if (!r->ran_out)
+        emptied_cache(&p);
+    r->ns = replay_now() - begin;
+    r->retries = p.torch.retries;
+    torch_free(&p.torch);
+    free(p.blocks);
+    free(p.asked);
+    free(p.given);
+}

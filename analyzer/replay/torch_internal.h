@@ -1,0 +1,51 @@
+/* torch_internal.h - what the files of the simulated allocator share: torch.c, torch_expandable.c and
+ * torch_return.c (what goes back to the driver). */
+#ifndef VS_REPLAY_TORCH_INTERNAL_H
+#define VS_REPLAY_TORCH_INTERNAL_H
+
+#include "torch.h"
+
+#define MIB(n)        ((uint64_t)(n) << 20)
+#define UNIT          512u   /* blocks are multiples of it */
+#define SMALL_MOST    MIB(1) /* of a block of the small pool */
+#define SMALL_SEGMENT MIB(2)
+
+static inline struct torch_block *at(struct torch *t, uint32_t block)
+{
+    return &t->blocks[block];
+}
+static inline struct torch_pool *pool_of(struct torch *t, const struct torch_block *b)
+{
+    return &t->pools[b->small];
+}
+static inline struct ordered_key free_key(const struct torch_block *b)
+{
+    return (struct ordered_key){(uint64_t)b->stream << 48 | b->size, b->address};
+}
+static inline struct ordered_key unmapped_key(const struct torch_block *b)
+{
+    return (struct ordered_key){b->stream, b->address};
+}
+/* Whether a neighbour may be merged with, or grown into. */
+static inline bool allocatable(const struct torch_block *b)
+{
+    return !b->allocated && !b->pending;
+}
+
+uint32_t torch_new_block(struct torch *t, const struct torch_block *like);
+/* B in the list of its segment, between PREV and NEXT. */
+void torch_splice(struct torch *t, uint32_t b, uint32_t prev, uint32_t next);
+void torch_insert_free(struct torch *t, uint32_t block);
+void torch_drop_block(struct torch *t, uint32_t block);
+/* OTHER, a neighbour of BLOCK, into it, where both are free and mapped alike. */
+void torch_merge(struct torch *t, uint32_t block, uint32_t other);
+
+uint32_t torch_grow(struct torch *t, uint64_t size, uint16_t stream, bool small); /* expandable; 0: no room */
+void torch_unmap(struct torch *t, uint32_t block);
+
+/* Whether something was given back that may make room for SIZE. */
+bool torch_return_oversize(struct torch *t, uint64_t size, uint16_t stream, bool small);
+void torch_return_all(struct torch *t);
+void torch_collect(struct torch *t);
+
+#endif

@@ -1,0 +1,116 @@
+#!/bin/bash
+# PyTorch snapshots as recordings: every figure of a known one, all protocols alike, ranks as processes; and what is no snapshot is
+# one line that says why.
+set -u
+BUILD=${BUILD:?the build directory}
+HERE=$(cd "$(dirname "$0")" && pwd)
+V=$BUILD/bin/vramscope
+command -v sqlite3 >/dev/null || { echo "no sqlite3" && exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >made || exit 1
+
+is() { # DB SQL EXPECTED
+    local got
+    got=$(sqlite3 -batch -noheader "$1" "$2" 2>&1)
+    [ "$got" = "$3" ] || no "$1: $2: '$got', not '$3'"
+}
+import() { "$V" import -o "$1" "${@:2}" >out 2>&1 || no "import $*: $(cat out)"; }
+refused() { # TEXT COMMAND...
+    local text=$1
+    shift
+    timeout 20 "$@" >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(head -c 400 err out)"
+}
+
+# every byte of a small one: 1000 B lived when it began; 5 MiB, 3 MiB, 700 B, 2 MiB came, 5 and 3 MiB went
+import known.db known.pickle
+is known.db "SELECT op, size_bytes, phase FROM event WHERE op LIKE 'block%' ORDER BY seq" "block_alloc|1000|none
+block_alloc|5242880|forward
+block_alloc|3145728|backward
+block_free|5242880|backward
+block_alloc|700|optimizer
+block_free|3145728|optimizer
+block_deferred|3145728|optimizer
+block_alloc|2097152|forward
+block_reusable|3145728|forward"
+is known.db "SELECT peak_bytes FROM peak WHERE kind = 'allocated'" $((5242880 + 3145728 + 1000))
+is known.db "SELECT peak_bytes FROM peak WHERE kind = 'reserved'" $((22 << 20))
+is known.db "SELECT count(*) FROM step" 1
+is known.db "SELECT line FROM allocation WHERE size_bytes = 5242880" "/app/model.py:10 forward"
+is known.db "SELECT line FROM allocation WHERE size_bytes = 3145728" "MmBackward0"
+is known.db "SELECT end_ns IS NOT NULL, pid IS NULL, rank IS NULL FROM process" "1|1|1"
+is known.db "SELECT count(*) FROM mismatch" 0
+is known.db "SELECT count(*) FROM loss WHERE code <> 'imported'" 0
+is known.db "PRAGMA integrity_check" ok
+"$V" report known.db >report || no "report: status $?"
+grep -q 'imported from a PyTorch snapshot' report || no "the report does not say where it comes from"
+grep -q 'begins in the middle of the run, when 1 blocks lived' report || no "not said that the trace began late"
+# the same program at every protocol; the totals are those of the snapshot's end
+for p in 2 3 4 5; do
+    import "native$p.db" "native$p.pickle"
+    python3 - "native$p.pickle" <<'END' >totals
+import pickle, sys
+s = pickle.load(open(sys.argv[1], "rb"))
+print(sum(b["requested_size"] for g in s["segments"] for b in g["blocks"] if b["state"] == "active_allocated"), sum(g["total_size"] for g in s["segments"]), sep="|")
+END
+    is "native$p.db" "SELECT sum(end_bytes) FILTER (WHERE kind = 'allocated'), sum(end_bytes) FILTER (WHERE kind = 'reserved') FROM peak" "$(cat totals)"
+done
+for name in midway expandable_midway expandable_retry; do
+    import "$name.db" "$name.pickle"
+    python3 - "$name.pickle" <<'END' >totals
+import pickle, sys
+s = pickle.load(open(sys.argv[1], "rb"))
+print(sum(b["requested_size"] for g in s["segments"] for b in g["blocks"] if b["state"] == "active_allocated"), sum(g["total_size"] for g in s["segments"]), sep="|")
+END
+    is "$name.db" "SELECT sum(end_bytes) FILTER (WHERE kind = 'allocated'), sum(end_bytes) FILTER (WHERE kind = 'reserved') FROM peak" "$(cat totals)"
+    is "$name.db" "SELECT count(*) FROM loss WHERE why LIKE '%do not fit%'" 0
+done
+
+for c in "peak known.db" "plot known.db" "diff known.db native2.db"; do
+    # shellcheck disable=SC2086
+    "$V" $c >out 2>&1 || no "$c: status $?: $(cat out)"
+done
+
+# two devices; ranks by their files' names
+import devices.db devices.pickle
+is devices.db "SELECT count(DISTINCT device) FROM peak WHERE kind = 'reserved' AND peak_bytes > 0" 2
+import job.db rank0.pickle job_rank-1.pickle
+is job.db "SELECT id, rank FROM process ORDER BY id" "1|0
+2|1"
+is job.db "PRAGMA integrity_check" ok
+import second.db job_rank-1.pickle
+for q in "SELECT kind, peak_bytes, end_bytes FROM peak WHERE process = P ORDER BY 1" "SELECT size_bytes, line, phase FROM live_at_peak WHERE process = P ORDER BY 1, 2"; do
+    is job.db "${q/P/2}" "$(sqlite3 -batch -noheader second.db "${q/P/1}")"
+done
+"$V" report --process=2 job.db >out 2>&1 || no "report of the second process: $(cat out)"
+import untimed.db untimed.pickle
+is untimed.db "SELECT count(*) FROM loss WHERE why LIKE '%has no times%'" 1
+
+# what is none
+refused "name a snapshot" "$V" import -o x.db
+refused "name the database" "$V" import known.pickle
+refused "is there already" "$V" import -o known.db known.pickle
+refused "can't be opened" "$V" import -o x.db nothing.pickle
+refused "no regular file" "$V" import -o x.db .
+refused "is truncated" "$V" import -o x.db bad_truncated.pickle
+refused "is not a pickle" "$V" import -o x.db bad_empty.pickle
+refused "is not a pickle" "$V" import -o x.db bad_text.pickle
+refused "is not a pickle" "$V" import -o x.db bad_protocol0.pickle
+refused "asks for code to be run" "$V" import -o x.db bad_evil.pickle
+[ ! -e evil ] || no "the pickle's code ran"
+refused "no PyTorch memory snapshot: it has no device_traces" "$V" import -o x.db bad_other.pickle
+refused "no PyTorch memory snapshot: its value is no dict" "$V" import -o x.db bad_list.pickle
+refused "is truncated" "$V" import -o x.db bad_marks.pickle
+refused "a memo number is beyond" "$V" import -o x.db bad_memo.pickle
+refused "more events than a file of its size" "$V" import -o x.db bad_shared.pickle
+refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
+refused "nowhere/x.db" "$V" import -o nowhere/x.db known.pickle
+"$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"
+[ "$(wc -l <err)" = 1 ] || no "half a job: $(cat err)"
+[ -z "$(find . -name '*importing*' -o -name x.db)" ] || no "left behind: $(find . -name '*importing*' -o -name x.db)"
+[ $failures = 0 ] && echo "ok"
+exit $((failures > 0))

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""make_snapshots.py DIRECTORY - snapshots of random programs, and files that are none, for import.sh and whatif.sh.
+
+Prints, for each that a replay must meet exactly: NAME REQUESTS SEGMENT_EVENTS.
+"""
+import os
+import pickle
+import sys
+
+from torch_allocator import MIB, STACKS, Allocator, dump, program
+
+out = sys.argv[1]
+SEGMENTS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
+
+
+def write(name, allocators, **options):
+    skip = options.get("skip", 0)
+    dump(os.path.join(out, name + ".pickle"), allocators, **options)
+    entries = [e for a in allocators for e in a.trace[skip:]]
+    print(name, sum(e["action"] == "alloc" for e in entries), sum(e["action"] in SEGMENTS for e in entries))
+
+
+def ran(seed, steps=6, **options):
+    settings = {k: options.pop(k) for k in list(options) if k in ("capacity", "max_split", "roundup", "expandable")}
+    a = Allocator(seed=seed, **settings)
+    program(a, steps, seed, **options)
+    return a
+
+
+for protocol in (2, 3, 4, 5):
+    write(f"native{protocol}", [ran(protocol)], protocol=protocol)
+write("streams", [ran(11, streams=(0, 7, 0x55), deferred=0.5)])
+write("empty_cache", [ran(12, empty=0.7)])
+write("retry", [ran(13, steps=12, capacity=600 * MIB)])
+write("midway", [ran(14, steps=10, deferred=0.3, streams=(0, 3))], skip=333)
+write("expandable", [ran(15, expandable=True)])
+write("expandable_retry", [ran(16, steps=14, expandable=True, capacity=500 * MIB)])
+write("expandable_midway", [ran(17, steps=10, expandable=True, empty=0.3)], skip=300)
+
+# two devices; and what else import must take
+write("devices", [ran(21), ran(22)])
+dump(os.path.join(out, "rank0.pickle"), [ran(31)])
+dump(os.path.join(out, "job_rank-1.pickle"), [ran(32)])
+
+# one whose every byte is known: 3 blocks, of which one lived before, a step of three phases
+a = Allocator()
+before = a.malloc(1000)
+first = len(a.trace)
+kept = a.malloc(5 * MIB, 0, STACKS["forward"])
+gradient = a.malloc(3 * MIB, 0, STACKS["backward"])
+a.free(kept)
+state = a.malloc(700, 0, STACKS["optimizer"])
+a.free(gradient, deferred=True)
+next_step = a.malloc(2 * MIB, 0, STACKS["forward"])
+a.complete(gradient)
+dump(os.path.join(out, "known.pickle"), [a], skip=first)
+
+with open(os.path.join(out, "known.pickle"), "rb") as f:
+    good = f.read()
+snapshot = pickle.loads(good)
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch " + os.path.join(out, "evil"),)
+
+
+def bad(name, data):
+    with open(os.path.join(out, name + ".pickle"), "wb") as f:
+        f.write(data)
+
+
+for e in snapshot["device_traces"][0]:
+    del e["time_us"]
+bad("untimed", pickle.dumps(snapshot))
+bad("bad_truncated", good[: len(good) // 2])
+bad("bad_empty", b"")
+bad("bad_text", b"this is no pickle\n")
+bad("bad_protocol0", pickle.dumps(snapshot, 0))
+bad("bad_evil", pickle.dumps({"segments": [Evil()], "device_traces": []}))
+bad("bad_other", pickle.dumps({"some": "dict"}))
+bad("bad_list", pickle.dumps([1, 2, 3]))
+bad("bad_marks", b"\x80\x04" + b"(" * 1000000)
+bad("bad_memo", b"\x80\x04}r\xff\xff\xff\xff.")
+shared = b"\x80\x04}(\x8c\rdevice_traces](](" + b"}" * 3000 + b"e\x94" + b"h\x00" * 40 + b"e\x8c\x08segments]u."
+bad("bad_shared", shared)
+with open(os.path.join(out, "bad_large.pickle"), "wb") as f:
+    f.truncate(5 << 30)  # a hole

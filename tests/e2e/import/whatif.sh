@@ -1,0 +1,83 @@
+#!/bin/bash
+# Recorded blocks under other allocators: what an independent allocator did is met in every address and segment event, a known
+# run's figures are those worked out by hand, and what cannot be answered is one line.
+set -u
+BUILD=${BUILD:?the build directory}
+HERE=$(cd "$(dirname "$0")" && pwd)
+SRC=$(cd "$HERE/../../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >made || exit 1
+refused() { # TEXT COMMAND...
+    local text=$1
+    shift
+    timeout 20 "$@" >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(head -c 400 err out)"
+}
+field() { # FILE POLICY KEY
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))["devices"][0]
+p = next(p for p in d["policies"] if p["policy"] == sys.argv[2])
+print({**d, **p}[sys.argv[3]])' "$@"
+}
+
+# every address, every segment event (of expandable segments the database has pieces, which may be more)
+while read -r name _; do
+    "$V" import -o "$name.db" "$name.pickle" >out 2>&1 || no "import $name: $(cat out)"
+    "$V" whatif --json "$name.db" >"$name.json" 2>err || no "whatif $name: $(cat err)"
+done <made
+python3 - <<'END' || no "see above"
+import json
+
+bad = []
+for line in open("made"):
+    name, requests, events = line.split()
+    devices = json.load(open(name + ".json"))["devices"]
+    rows = [{p["policy"]: p for p in d["policies"]} for d in devices]
+    native = [r["torch-expandable" if name.startswith("expandable") else "torch-native"] for r in rows]
+    if sum(p["addresses_same"] for p in native) != int(requests) or not all(p["exact"] for p in native):
+        bad.append(f"{name}: {native}")
+    if sum(p["segment_events_same"] for p in native) < int(events):
+        bad.append(f"{name}: {events} segment events, not {native}")
+    for d, r, p in zip(devices, rows, native):
+        if p["reserved_bytes"] != d["recorded_reserved_bytes"]:
+            bad.append(f"{name}: {p['reserved_bytes']} reserved, recorded {d['recorded_reserved_bytes']}")
+        if not r["live"]["reserved_bytes"] <= r["packed"]["bound_bytes"] <= r["packed"]["reserved_bytes"]:
+            bad.append(f"{name}: live, bound and packed are {r['live']} {r['packed']}")
+print("\n".join(bad))
+raise SystemExit(bool(bad))
+END
+
+# by hand: 1000 B before; 5 MiB and 3 MiB in one segment of 20 MiB, small ones in one of 2 MiB
+"$V" whatif --json --policy=live,torch-native known.db >known.json 2>/dev/null || { "$V" import -o known.db known.pickle >/dev/null && "$V" whatif --json --policy=live,torch-native known.db >known.json; }
+[ "$(field known.json torch-native reserved_bytes)" = $((22 << 20)) ] || no "native: $(field known.json torch-native reserved_bytes)"
+[ "$(field known.json live reserved_bytes)" = $((5242880 + 3145728 + 1000)) ] || no "live: $(field known.json live reserved_bytes)"
+"$V" whatif --json --capacity=21MiB known.db >small.json || no "a capacity: $(cat small.json)"
+[ "$(field small.json torch-native fits) $(field small.json torch-native ran_out_request_bytes)" = "False 5242880" ] || no "21 MiB: $(cat small.json)"
+[ "$(field small.json live fits)" = True ] || no "live does not fit 21 MiB"
+"$V" whatif --capacity=21MiB known.db | grep -q 'runs out at' || no "the text does not say where it runs out"
+"$V" whatif --capacity=4MiB known.db | grep -q 'live *> ' || no "less than what lives, and live fits"
+
+# the limit on splitting moves large blocks into segments of their own: more is held
+a=$("$V" whatif --json retry.db max_split_size=20MiB >split.json && field split.json torch-native reserved_bytes)
+[ "${a:-0}" -gt 0 ] || no "max_split_size: $a"
+[ "$(field split.json torch-native compared)" = False ] || no "other settings were compared with the recording"
+
+refused "name a recording" "$V" whatif
+refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
+refused "--capacity takes a size" "$V" whatif --capacity=much known.db
+refused "neither a setting" "$V" whatif known.db other.db
+refused "cannot be '3'" "$V" whatif known.db roundup_power2_divisions=3
+refused "give --capacity too" "$V" whatif known.db garbage_collection_threshold=0.8
+refused "on that device" "$V" whatif --device=5 known.db
+for kind in thinned killed; do
+    python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" $kind.db --kind $kind || exit 1
+done
+refused "has not every event any more" "$V" whatif thinned.db
+refused "events that were lost" "$V" whatif killed.db
+[ $failures = 0 ] && echo "ok"
+exit $((failures > 0))

@@ -1,0 +1,1 @@
+vs_analyzer_test(unpickle LIBS room_import)

@@ -1,0 +1,80 @@
+/* test_ordered.c - the ordered set against a sorted array, over random insertions and removals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "replay/ordered.h"
+
+#define MOST 3000
+
+static struct ordered_key keys[MOST]; /* in order */
+static size_t n;
+
+static size_t place_of(struct ordered_key k)
+{
+    size_t i = 0;
+    while (i < n && (keys[i].first < k.first || (keys[i].first == k.first && keys[i].second < k.second)))
+        i++;
+    return i;
+}
+
+static void same_as_array(const struct ordered *o)
+{
+    size_t i = 0;
+    for (struct ordered_place p = {0, 0}; !ordered_ends(o, p); p = ordered_next(o, p), i++) {
+        assert_int_equal(ordered_key(o, p).first, keys[i].first);
+        assert_int_equal(ordered_key(o, p).second, keys[i].second);
+        assert_int_equal(ordered_value(o, p), (uint32_t)keys[i].second);
+    }
+    assert_int_equal(i, n);
+}
+
+static void look_up(const struct ordered *o, struct ordered_key k)
+{
+    size_t want = place_of(k);
+    struct ordered_place p = ordered_from(o, k);
+    assert_int_equal(ordered_ends(o, p), want == n);
+    if (want < n)
+        assert_int_equal(ordered_key(o, p).second, keys[want].second);
+    assert_int_equal(ordered_back(o, &p), want > 0);
+    if (want > 0)
+        assert_int_equal(ordered_key(o, p).second, keys[want - 1].second);
+}
+
+static void test_same_as_a_sorted_array(void **state)
+{
+    struct ordered o = {0};
+    srandom(7);
+    n = 0;
+    for (uint32_t i = 1; i <= 20000; i++) {
+        bool add = n == 0 || (n < MOST && random() % 5 < (i < 12000 ? 3 : 2));
+        if (add) {
+            struct ordered_key k = {(uint64_t)random() % 40, i};
+            size_t at = place_of(k);
+            memmove(keys + at + 1, keys + at, (n++ - at) * sizeof *keys);
+            keys[at] = k;
+            ordered_insert(&o, k, i);
+        } else {
+            size_t at = (size_t)random() % n;
+            ordered_remove(&o, keys[at]);
+            memmove(keys + at, keys + at + 1, (--n - at) * sizeof *keys);
+        }
+        look_up(&o, (struct ordered_key){(uint64_t)random() % 41, (uint64_t)random() % 20000});
+        if (i % 500 == 0)
+            same_as_array(&o);
+    }
+    while (n)
+        ordered_remove(&o, keys[--n]);
+    same_as_array(&o);
+    ordered_free(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_a_sorted_array)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/*
+ * test_torch.c - PyTorch's allocator, simulated: each rule by a case that is worked out by hand.  (Long
+ * random programs against an independent allocator: tests/e2e/import/whatif.sh.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "replay/torch.h"
+
+#define MIB(n) ((uint64_t)(n) << 20)
+
+static struct torch t;
+static uint64_t next_address;
+static uint64_t asked[64], given[64];
+static size_t asks, gives;
+
+static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t size)
+{
+    if (kind != TORCH_MAP) {
+        *address = next_address;
+        next_address += MIB(1 << 20);
+    }
+    if (kind != TORCH_RESERVE)
+        asked[asks++ % 64] = size;
+    return true;
+}
+
+static void give(void *context, enum torch_give kind, uint64_t address, uint64_t size)
+{
+    given[gives++ % 64] = size;
+}
+
+static struct torch_settings begin(void)
+{
+    next_address = MIB(1 << 20);
+    asks = gives = 0;
+    return torch_defaults();
+}
+
+static void with(struct torch_settings s)
+{
+    torch_init(&t, &s, &(struct torch_driver){NULL, ask, give});
+}
+
+static uint64_t address_of(uint32_t block)
+{
+    assert_int_not_equal(block, 0);
+    return t.blocks[block].address;
+}
+
+static void test_requests_are_rounded(void **state)
+{
+    struct torch_settings s = torch_defaults();
+    assert_int_equal(torch_round(&s, 1), 512);
+    assert_int_equal(torch_round(&s, 512), 512);
+    assert_int_equal(torch_round(&s, 513), 1024);
+    s.roundup = 4; /* quarters of the power of two below, above 2048 */
+    assert_int_equal(torch_round(&s, 2048), 2048);
+    assert_int_equal(torch_round(&s, MIB(5)), MIB(5));
+    assert_int_equal(torch_round(&s, MIB(5) + 1), MIB(6));
+    assert_int_equal(torch_round(&s, MIB(8)), MIB(8));
+}
+
+static void test_segments_have_three_sizes(void **state)
+{
+    struct torch_settings s = torch_defaults();
+    assert_int_equal(torch_segment_size(&s, 512), MIB(2));
+    assert_int_equal(torch_segment_size(&s, MIB(1)), MIB(2));
+    assert_int_equal(torch_segment_size(&s, MIB(1) + 512), MIB(20));
+    assert_int_equal(torch_segment_size(&s, MIB(10) - 512), MIB(20));
+    assert_int_equal(torch_segment_size(&s, MIB(10)), MIB(10));
+    assert_int_equal(torch_segment_size(&s, MIB(11) - 512), MIB(12));
+}
+
+static void test_a_large_rest_is_split_off_and_a_small_one_is_not(void **state)
+{
+    with(begin());
+    uint64_t first = address_of(torch_malloc(&t, MIB(19), 0)); /* 20 MiB: the rest is 1 MiB, and stays */
+    torch_malloc(&t, MIB(2), 0);
+    assert_int_equal(asks, 2);
+    assert_int_equal(asked[0], MIB(20));
+    uint32_t b = torch_malloc(&t, MIB(3), 0); /* from the second segment's rest */
+    assert_int_equal(asks, 2);
+    assert_int_equal(address_of(b), first + MIB(1 << 20) + MIB(2));
+    torch_free(&t);
+}
+
+static void test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge(void **state)
+{
+    with(begin());
+    uint32_t a = torch_malloc(&t, MIB(4), 0), b = torch_malloc(&t, MIB(4), 0),
+             c = torch_malloc(&t, MIB(4), 0);
+    uint64_t start = address_of(a);
+    torch_release(&t, a, false);
+    uint32_t other = torch_malloc(&t, MIB(4), 5); /* another stream's: a segment of its own */
+    assert_int_equal(asks, 2);
+    assert_int_not_equal(address_of(other), start);
+    torch_release(&t, b, false);
+    assert_int_equal(address_of(torch_malloc(&t, MIB(8), 0)), start);
+    torch_release(&t, c, false);
+    torch_free(&t);
+}
+
+static void test_a_block_other_streams_use_is_not_reused_before_they_are_done(void **state)
+{
+    with(begin());
+    uint32_t a = torch_malloc(&t, MIB(12), 0);
+    uint64_t start = address_of(a);
+    torch_release(&t, a, true);
+    assert_int_not_equal(address_of(torch_malloc(&t, MIB(12), 0)), start);
+    torch_reusable(&t, a);
+    assert_int_equal(address_of(torch_malloc(&t, MIB(12), 0)), start);
+    torch_free(&t);
+}
+
+static void test_max_split_size_keeps_large_blocks_for_large_requests(void **state)
+{
+    struct torch_settings s = begin();
+    s.max_split = MIB(64);
+    with(s);
+    uint32_t big = torch_malloc(&t, MIB(100), 0);
+    torch_release(&t, big, false);
+    torch_malloc(&t, MIB(30), 0); /* below the limit: not out of a block above it */
+    assert_int_equal(asks, 2);
+    assert_int_equal(asked[1], MIB(30));
+    torch_malloc(&t, MIB(79), 0); /* 100 is not more than 79 + 20 + 1: 100 >= 99, so no */
+    assert_int_equal(asks, 3);
+    torch_malloc(&t, MIB(90), 0); /* 100 < 110: whole, not split */
+    assert_int_equal(asks, 3);
+    assert_int_equal(t.reserved, MIB(100) + MIB(30) + MIB(80));
+    torch_free(&t);
+}
+
+static void test_a_refusal_returns_whole_segments_and_tries_once_more(void **state)
+{
+    struct torch_settings s = begin();
+    s.capacity = MIB(60);
+    with(s);
+    uint32_t a = torch_malloc(&t, MIB(30), 0), b = torch_malloc(&t, MIB(2), 0);
+    torch_release(&t, a, false);
+    assert_int_not_equal(torch_malloc(&t, MIB(36), 0), 0); /* 50 held: 30 go, 36 come */
+    assert_int_equal(t.retries, 1);
+    assert_int_equal(given[0], MIB(30));
+    assert_int_equal(t.reserved, MIB(56));
+    assert_int_equal(torch_malloc(&t, MIB(19), 0), 0); /* 18 free, in a segment that is split */
+    torch_release(&t, b, false);
+    assert_int_not_equal(torch_malloc(&t, MIB(19), 0), 0);
+    torch_free(&t);
+}
+
+static void test_garbage_collection_returns_what_is_as_old_as_the_mean(void **state)
+{
+    struct torch_settings s = begin();
+    s.capacity = MIB(200);
+    s.gc_threshold = 0.5;
+    with(s);
+    uint32_t a = torch_malloc(&t, MIB(30), 0), b = torch_malloc(&t, MIB(40), 0);
+    uint32_t c = torch_malloc(&t, MIB(50), 0);
+    torch_release(&t, a, false);
+    for (int i = 0; i < 2; i++) { /* two requests that are served from the cache */
+        torch_release(&t, c, false);
+        c = torch_malloc(&t, MIB(50), 0);
+    }
+    torch_release(&t, b, false);
+    assert_int_equal(gives, 0);
+    torch_malloc(&t, MIB(60), 0); /* 120 held, 100 are the threshold: 20 wanted, the older one has them */
+    assert_int_equal(gives, 1);
+    assert_int_equal(given[0], MIB(30));
+    assert_int_equal(t.collections, 1);
+    torch_release(&t, c, false);
+    torch_free(&t);
+}
+
+static void test_expandable_segments_grow_and_unmap_whole_granules(void **state)
+{
+    struct torch_settings s = begin();
+    s.expandable = true;
+    with(s);
+    uint32_t a = torch_malloc(&t, MIB(30), 0); /* two granules of 20 MiB */
+    assert_int_equal(asked[0], MIB(40));
+    uint64_t start = address_of(a);
+    uint32_t b = torch_malloc(&t, MIB(20), 0); /* 10 are free: one granule more, right behind */
+    assert_int_equal(asked[1], MIB(20));
+    assert_int_equal(address_of(b), start + MIB(30));
+    torch_release(&t, a, false);
+    torch_empty_cache(&t); /* of 30 MiB one granule is free as a whole; the next has B in it */
+    assert_int_equal(gives, 1);
+    assert_int_equal(given[0], MIB(20));
+    assert_int_equal(t.reserved, MIB(40));
+    assert_int_equal(address_of(torch_malloc(&t, MIB(29), 0)), start); /* unmapped and free, mapped again */
+    assert_int_equal(asked[2], MIB(20));
+    assert_int_equal(t.reserved, MIB(60));
+    torch_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_are_rounded),
+        cmocka_unit_test(test_segments_have_three_sizes),
+        cmocka_unit_test(test_a_large_rest_is_split_off_and_a_small_one_is_not),
+        cmocka_unit_test(test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge),
+        cmocka_unit_test(test_a_block_other_streams_use_is_not_reused_before_they_are_done),
+        cmocka_unit_test(test_max_split_size_keeps_large_blocks_for_large_requests),
+        cmocka_unit_test(test_a_refusal_returns_whole_segments_and_tries_once_more),
+        cmocka_unit_test(test_garbage_collection_returns_what_is_as_old_as_the_mean),
+        cmocka_unit_test(test_expandable_segments_grow_and_unmap_whole_granules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,2 @@
+vs_analyzer_test(torch LIBS room_replay)
+vs_analyzer_test(ordered LIBS room_replay)
