@@ -45,8 +45,9 @@ static void put_strip(const struct picture *p, double top, FILE *out)
            to = (double)p->to;
     if (to - from < least)
         to = from + least;
-    char *title = xformat("whole run of device %lld, %lld steps (%s); the marked part is shown below",
-                          (long long)w->device, (long long)w->steps, time.name);
+    char *title =
+        xformat("whole run of device %lld, %lld steps (%s; light: range in a pixel); marked: shown below",
+                (long long)w->device, (long long)w->steps, time.name);
     fputs("\n# the whole run\n", out);
     script_curve(&w->columns, "whole", 0, time, bytes, out);
     script_panel(&(struct script_panel){(double)script_left(p->size[0]) / width, 1 - SCRIPT_RIGHT / width,

@@ -32,7 +32,7 @@ facts() {
                 (SELECT sum(last_seq - first_seq + 1) FROM stretch) - (SELECT count(*) FROM sample) - (SELECT coalesce(sum(samples), 0) FROM folded),
                 (SELECT sum(steps) FROM stretch), (SELECT upto_seq = max(last_seq) FROM mark, stretch)" >"$dir/$1.counts"
     "$BUILD/bin/vramscope" report --bytes "$db" | sed -n '/peak: /,/= *allocated/s/ at .* step / at step /p' >"$dir/$1.peak"
-    "$BUILD/bin/vramscope" plot "$db" -o "$run/plot.gp"
+    "$BUILD/bin/vramscope" plot --whole "$db" -o "$run/plot.gp"
     grep -o '"peak [^"]*"' "$run/plot.gp" >"$dir/$1.plot"
     ask "SELECT device, phase, allocated_bytes, reserved_bytes, ranges FROM phase_peak ORDER BY 1, 2" >"$dir/$1.phases"
     ask "SELECT device, phase, category, sum(size_bytes) FROM live_at_peak GROUP BY 1, 2, 3 ORDER BY 1, 2, 3" >"$dir/$1.live"
