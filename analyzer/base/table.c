@@ -125,6 +125,8 @@ static void drop(const struct table *t, const size_t *width, bool *gone, size_t 
 static void fit(const struct table *t, size_t *width, bool *gone, size_t room)
 {
     size_t whole[TABLE_COLUMNS];
+    if (t->sentences)
+        return;
     memcpy(whole, width, sizeof whole);
     narrow(t, width, gone, room);
     if (total(t, width, gone) <= room || !t->drops)

@@ -83,6 +83,19 @@ static const char *look_of(const char *line)
     return begins(line, head) || strstr(line, "▸ ") ? "\033[1m" : NULL;
 }
 
+/* Where LINE goes on: below its last column, where that begins in the first half of the page; else a little
+ * to the right of its begin. */
+static size_t hang_of(const char *line, size_t width)
+{
+    size_t indent = strspn(line, " "), hang = indent + 2;
+    for (const char *at = line + indent; (at = strstr(at, "  "));) {
+        at += strspn(at, " ");
+        if ((size_t)(at - line) <= width / 2)
+            hang = (size_t)(at - line);
+    }
+    return hang;
+}
+
 static void print_line(const char *whole)
 {
     const char *look = page.color ? look_of(whole) : NULL;
@@ -93,7 +106,7 @@ static void print_line(const char *whole)
     if (fits)
         fputs(line, page.output);
     else
-        print_words(page.output, (int)indent, (int)indent + 2, page.width, line + indent);
+        print_words(page.output, (int)indent, (int)hang_of(line, page.width), page.width, line + indent);
     fputs(look ? "\033[0m" : "", page.output);
     if (fits)
         fputc('\n', page.output);

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/table.h"
+#include "base/wrap.h"
 #include "doctor.h"
 
 static const char *const verdicts[] = {"ok", "warn", "FAIL"}, *const json_verdicts[] = {"ok", "warn", "fail"};
@@ -28,6 +29,7 @@ void doctor_text(const struct doctor *d)
 {
     struct table t;
     table_init(&t, "<<<", NULL);
+    t.sentences = true;
     for (size_t i = 0; i < d->count; i++) {
         const struct finding *f = &d->findings[i];
         table_cell(&t, "%s", verdicts[f->verdict]);
@@ -39,10 +41,12 @@ void doctor_text(const struct doctor *d)
         table_cell(&t, "%s", "");
         table_cell(&t, "-> %s", f->todo);
     }
+    wrap_terminal_begin();
     table_print(&t, stdout, 0);
     table_free(&t);
     char *verdict = doctor_verdict(d);
     printf("so: %s\n", verdict);
+    wrap_terminal_end();
     free(verdict);
 }
 
