@@ -48,14 +48,36 @@ const char *args_nearest(const char *word, const char *const *names)
 
 /* ---- help ---- */
 
+#define ABOUT_LINE 60 /* a line of fewer characters ends its paragraph */
+
+/* Whether LINE, which ends at END, goes on in the next one: tables are written in lines wider than a page. */
+static bool goes_on(const char *line, const char *end)
+{
+    return *end && end - line >= ABOUT_LINE && end[-1] != '.' && end[-1] != ':' && end[1] != ' ';
+}
+
+/* Paragraph by paragraph; a list's entries begin with blanks. */
+static void print_about(const char *text)
+{
+    while (*text) {
+        const char *line = text, *end = text + strcspn(text, "\n");
+        while (goes_on(line, end)) {
+            line = end + 1;
+            end = line + strcspn(line, "\n");
+        }
+        char *paragraph = xformat("%.*s", (int)(end - text), text);
+        for (char *s = paragraph; *s; s++)
+            *s = *s == '\n' ? ' ' : *s;
+        wrap_print(stdout, 0, *paragraph == ' ' ? 4 : 0, "%s", paragraph);
+        free(paragraph);
+        text = end + (*end == '\n');
+    }
+}
+
 static void print_help(const struct command_help *h)
 {
     printf("usage: vramscope %s %s\n\n", h->name, h->synopsis);
-    for (const char *line = h->about; *line; line += *line == '\n') {
-        size_t n = strcspn(line, "\n");
-        wrap_print(stdout, 0, 0, "%.*s", (int)n, line);
-        line += n;
-    }
+    print_about(h->about);
     puts("\noptions:");
     for (const struct option_row *r = h->rows; r->name; r++) {
         char left[128], letter[8] = "    ";

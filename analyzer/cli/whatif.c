@@ -443,7 +443,7 @@ static int answer(struct trace *t, const struct question *q)
         return bad;
     json_open(&json, stdout);
     if (j) {
-        json_begin(j, NULL, '{');
+        json_document(j);
         json_text(j, "file", t->path);
         json_begin(j, "devices", '[');
     }

@@ -23,6 +23,7 @@ export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ $? = 3 ] || exit 1
 "$V" check --json train.db killed.db --max-peak=1GiB >check.json
 [ $? = 1 ] || exit 1
+"$V" whatif --json train.db >whatif.json || exit 1
 "$V" doctor --json --quick >doctor.json
 echo junk >junk.vsj
 "$V" recover --json junk.vsj >recover.json 2>/dev/null
@@ -50,7 +51,7 @@ def written(value):
 
 bad = 0
 report_file = set()
-for command in ("report", "peak", "diff", "check", "doctor", "recover"):
+for command in ("report", "peak", "diff", "check", "whatif", "doctor", "recover"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
@@ -63,7 +64,7 @@ for command in ("report", "peak", "diff", "check", "doctor", "recover"):
             bad = 1
 sys.exit(bad)
 PY
-for command in report peak diff check doctor recover; do
+for command in report peak diff check whatif doctor recover; do
     head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
 done
 # runs beside the ones above, for the sake of what only they have
@@ -74,6 +75,7 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
 "$V" diff --json train.db leak.db >runs.json || exit 1
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json)
+"$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"
