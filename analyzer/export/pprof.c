@@ -5,7 +5,7 @@
  * in which functions and call stacks (locations, leaf first) are numbered and texts are indices into a table
  * whose first entry is "".  A sample has two values here, inuse_objects and inuse_space, as heap profiles of
  * Go have, and as labels what vramscope knows of the memory: device, phase, category, library, layer, role.
- * So `pprof -tagfocus=device=0` shows one device, and `-tagroot=phase` groups by phase.
+ * So `pprof -tagfocus=device=cuda:0` shows one device, and `-tagroot=phase` groups by phase.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ enum { VALUE_TYPE = 1, VALUE_UNIT = 2 };
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
 enum { LABEL_KEY = 1, LABEL_TEXT = 2 };
 enum { LOCATION_ID = 1, LOCATION_LINE = 4, LINE_FUNCTION = 1, LINE_LINE = 2 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILE = 4 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILE = 4 };
 
 struct writer {
     struct proto proto;
@@ -57,14 +57,14 @@ static const char *own(struct writer *w, char *name)
     return name;
 }
 
-/* A function of its own for each location: a name and a file are never lost to another's. */
+/* A function of its own for each location: a name and a file are never lost to another's.  Without a system
+ * name pprof takes the name as it is, where it would take "<module>" for arguments of a template. */
 static void put_location(struct writer *w, int64_t id, const struct place *place)
 {
     struct proto *p = &w->proto;
     size_t function = proto_begin(p, PROFILE_FUNCTION);
     proto_number(p, FUNCTION_ID, (uint64_t)id);
     proto_number(p, FUNCTION_NAME, text(w, place->name));
-    proto_number(p, FUNCTION_SYSTEM_NAME, text(w, place->name));
     proto_number(p, FUNCTION_FILE, text(w, place->file));
     proto_end(p, function);
     size_t location = proto_begin(p, PROFILE_LOCATION), line;
@@ -129,7 +129,8 @@ static void put_sample(void *context, const struct moment *m, const struct momen
     proto_packed(p, (uint64_t)s->count);
     proto_packed(p, (uint64_t)s->bytes);
     proto_end(p, list);
-    put_label(w, "device", own(w, xformat("%lld", (long long)m->device)));
+    put_label(w, "device",
+              own(w, xformat("cuda:%lld", (long long)m->device))); /* a bare 0 would be a range */
     if (s->live) {
         put_label(w, "phase", s->live->phase);
         put_label(w, "category", s->live->category);

@@ -208,7 +208,7 @@ static void put_own_stack(struct writer *w, const struct holding *x)
         return;
     }
     const char *owner = x->stack ? trace_owner(w->t, x->stack) : NULL;
-    struct place whose = {category_of(x), owner ? shown(owner) : "", 0};
+    struct place whose = {category_of(x), owner ? shown(owner) : "vramscope", 0};
     map_put(&w->own_stacks, key, put_path(w, x->stack, &whose));
 }
 

@@ -65,7 +65,7 @@ for mode in native expandable; do
         expect=$(ask "SELECT framework_bytes + direct_bytes FROM event WHERE device = 0 AND seq <= (SELECT seq FROM ev WHERE t <= $at ORDER BY seq DESC LIMIT 1)
             AND op NOT IN ('sample') ORDER BY seq DESC LIMIT 1")
         "$V" export --format=folded "$db" --at=${at}ns >"$dir/folded" 2>"$dir/err" || fail "--at=${at}ns: $(cat "$dir/err")"
-        sum=$(awk '{ n += $NF } END { printf "%d", n }' "$dir/folded")
+        sum=$(awk '{ n += $NF } END { printf "%.0f", n }' "$dir/folded")
         [ "$sum" = "$expect" ] || fail "$mode at $moment %: $sum bytes, the curve has $expect"
     done
 done

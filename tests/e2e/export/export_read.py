@@ -131,7 +131,8 @@ def read_pprof(path, db, peaks):
         ids, (count, space) = packed(sample[1][0]), packed(sample[2][0])
         assert ids and all(i in locations for i in ids)
         labels = {texts[message(x)[1][0]]: texts[message(x)[2][0]] for x in sample[3]}
-        sums[int(labels["device"])] += space
+        assert labels["device"].startswith("cuda:")
+        sums[int(labels["device"][5:])] += space
         assert space > 0 and (count > 0 or len(ids) == 1)
     return same(sums, peaks)
 
