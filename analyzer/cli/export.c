@@ -77,7 +77,7 @@ static int no_format(const char *name)
     if (!strcmp(name, "parquet"))
         return complain(
             "export: Parquet needs a library that only Python has: pip install pyarrow, then python -m "
-            "vramscope_parquet FILE.db OUT.parquet");
+            "vramscope.parquet FILE.db OUT.parquet");
     near = args_nearest(name, names);
     if (near)
         return complain("export: unknown format '%s': did you mean %s?", name, near);

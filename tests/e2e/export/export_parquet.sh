@@ -12,13 +12,13 @@ no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 export PYTHONPATH=$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1
 python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
 if ! "$python" -c 'import pyarrow' 2>/dev/null; then
-    "$python" -m vramscope_parquet run.db out.parquet 2>err
+    "$python" -m vramscope.parquet run.db out.parquet 2>err
     [ $? = 2 ] && grep -q 'pip install pyarrow' err && [ ! -e out.parquet.part ] || { echo "without pyarrow: $(cat err)" && exit 1; }
     echo "skipped: $python has no pyarrow (TEST_PYTHON names another)"
     exit 77
 fi
 for rows in allocations events; do
-    "$python" -m vramscope_parquet run.db out.parquet --rows=$rows 2>err || no "$rows: $(cat err)"
+    "$python" -m vramscope.parquet run.db out.parquet --rows=$rows 2>err || no "$rows: $(cat err)"
     "$BUILD/bin/vramscope" export --format=csv --rows=$rows run.db -o out.csv || no "csv of $rows"
     "$python" - <<'PY' || no "$rows differ"
 import csv, pyarrow.parquet
@@ -30,6 +30,6 @@ assert all(isinstance(r["size_bytes"], (int, type(None))) for r in table)
 PY
 done
 rm -f out.parquet
-"$python" -m vramscope_parquet none.db out.parquet 2>err
+"$python" -m vramscope.parquet none.db out.parquet 2>err
 [ $? = 2 ] && [ ! -e out.parquet ] && [ ! -e out.parquet.part ] || no "a file that is not there: $(cat err)"
 [ $failures = 0 ] && echo "Parquet has the rows of the csv" || exit 1

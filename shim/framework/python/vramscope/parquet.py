@@ -1,9 +1,9 @@
-"""vramscope_parquet - every allocation of a recording, or every event, as a Parquet file.
+"""parquet - every allocation of a recording, or every event, as a Parquet file.
 
-    python -m vramscope_parquet run.db blocks.parquet [option of vramscope export ...]
+    python -m vramscope.parquet run.db blocks.parquet [option of vramscope export ...]
 
-    import vramscope_parquet
-    vramscope_parquet.write("run.db", "blocks.parquet", "--rows=events", "-d", "0")
+    import vramscope.parquet
+    vramscope.parquet.write("run.db", "blocks.parquet", "--rows=events", "-d", "0")
 
 `vramscope export --format=csv` reads the recording, with all that it knows of files that are cut off, folded or shared; what it
 writes goes into Parquet piece by piece, so that memory does not grow with the run.  Wants the package pyarrow.
@@ -24,7 +24,7 @@ _NAMES = {"op", "space", "phase", "layer", "owner", "line", "role", "api"}  # fe
 def _command():
     """The command of the installation that this file belongs to, else the one on PATH."""
     here = os.path.dirname(os.path.abspath(__file__))
-    beside = os.path.normpath(os.path.join(here, "..", "..", "..", "bin", "vramscope"))  # share/vramscope/python
+    beside = os.path.normpath(os.path.join(here, "..", "..", "..", "..", "bin", "vramscope"))  # share/vramscope/python/vramscope
     found = beside if os.access(beside, os.X_OK) else shutil.which("vramscope")
     if not found:
         raise FileNotFoundError("vramscope is not on PATH")
@@ -76,9 +76,9 @@ def main(arguments):
     try:
         return write(*arguments)
     except ImportError:
-        print("vramscope_parquet: there is no pyarrow: pip install pyarrow", file=sys.stderr)
+        print("vramscope.parquet: there is no pyarrow: pip install pyarrow", file=sys.stderr)
     except (RuntimeError, OSError) as problem:
-        print(f"vramscope_parquet: {problem}", file=sys.stderr)
+        print(f"vramscope.parquet: {problem}", file=sys.stderr)
     return 2
 
 
