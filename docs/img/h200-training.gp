@@ -38,7 +38,7 @@ set yrange [0:1]
 plot \
   NaN with boxes fs solid 1 border lc rgb allocated_line lc rgb allocated_fill title "allocated", \
   NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb reserved_fill title "reserved", \
-  NaN with points pt 7 ps 0.6 lc rgb used_line title "driver used, sampled", \
+  NaN with points pt 7 ps 0.6 lc rgb used_line title "driver used", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#56b4e9" title "forward", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#d55e00" title "logits", \
   NaN with boxes fs solid 1 border lc rgb "#666666" lc rgb "#0072b2" title "backward", \
