@@ -1,8 +1,8 @@
 /*
- * vramscope.h - tell vramscope what a program is doing.
+ * vramscope.h - marks phases and steps of a program for vramscope.
  *
- * Include it, call it, and ship: a program built with this header needs no library.  Where libvramscope.so is
- * not preloaded every call is one test of a null pointer.  C99 and C++; ELF platforms with weak symbols.
+ * A program built with this header needs no library.  Unless libvramscope.so is preloaded every call is one
+ * test of a null pointer.  C99 and C++; ELF platforms with weak symbols.
  *
  *      vramscope_range_push("forward");
  *      ...
@@ -27,12 +27,12 @@ extern "C" {
 
 /* Opens a range of NAME on the calling thread: NAME is the phase of everything allocated until the matching
  * pop, on this thread and, while it is the thread that last opened a phase, on threads without a range of
- * their own.  Ranges nest. Returns the depth of the new range (0 = outermost), or -1 where nothing is
+ * their own.  Ranges nest. Returns the depth of the new range (0 = outermost), or -1 if nothing is
  * recorded. */
 VRAMSCOPE_API int vramscope_range_push(const char *name);
 
 /* Closes the innermost range that vramscope_range_push opened on the calling thread.  Returns the depth of
- * the range that it closed, or -1 where none was open. */
+ * the range that it closed, or -1 if none was open. */
 VRAMSCOPE_API int vramscope_range_pop(void);
 
 /* A named moment in the timeline. */
@@ -46,13 +46,13 @@ VRAMSCOPE_API void vramscope_step(void);
 VRAMSCOPE_API void vramscope_record_start(void);
 VRAMSCOPE_API void vramscope_record_stop(void);
 
-/* 1 where libvramscope.so is loaded and records, else 0. */
+/* 1 if libvramscope.so is loaded and records, else 0. */
 VRAMSCOPE_API int vramscope_active(void);
 
 #ifndef VRAMSCOPE_BUILDING_LIBRARY
-/* What the function is in this process, or NULL.  Linkers settle a weak reference of a program that is not
- * position independent (-no-pie) as NULL for good, unless it goes through the global offset table, which such
- * code does not do of itself. */
+/* The address of the function in this process, or NULL.  In programs that are not position independent
+ * (-no-pie) linkers resolve a weak reference to NULL for good, unless it goes through the global offset
+ * table, which such code does not do by default. */
 #if defined(__x86_64__) && defined(__LP64__) && !defined(__PIC__)
 #define VRAMSCOPE_FIND_(f)                                                                                   \
     __extension__({                                                                                          \

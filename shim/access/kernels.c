@@ -1,8 +1,8 @@
 /*
  * kernels.c - see kernels.h: an open-addressed table of handles, and layouts on pages that only grow.
  *
- * A layout once published is never changed but for its epoch; where a handle has come to mean another kernel
- * it gets a new layout, and the old one's few bytes are left behind.
+ * A published layout is never changed except for its epoch.  If a handle comes to mean another kernel it
+ * gets a new layout, and the old one's few bytes are not reused.
  */
 #define _GNU_SOURCE
 #include "kernels.h"
@@ -63,7 +63,7 @@ void vs_kernels_reset(void)
 
 /* ---- making a layout ---- */
 
-/* The words of a parameter at OFFSET of SIZE bytes: those that lie wholly in it, at multiples of 8. */
+/* The words of a parameter of SIZE bytes at OFFSET: those that lie completely in it, at multiples of 8. */
 static bool run_of(uint32_t param, uint32_t offset, uint32_t size, struct vs_kernel_run *run)
 {
     uint32_t first = (offset + 7) / 8 * 8, end = (offset + size) / 8 * 8;
@@ -161,7 +161,7 @@ const struct vs_kernel *vs_kernel_learn(const void *handle, uint32_t name, bool 
 
 /* ---- launches ---- */
 
-/* The bytes of a run's first word; NULL: not given. */
+/* The address of a run's first word; NULL: it is not given. */
 static inline const char *value_of(const struct vs_kernel_run *run, void *const *params, const char *buffer,
                                    size_t size)
 {
@@ -170,7 +170,7 @@ static inline const char *value_of(const struct vs_kernel_run *run, void *const 
     return buffer != NULL && run->packed + 8u * run->words <= size ? buffer + run->packed : NULL;
 }
 
-/* Tensor maps among the words of a run, whose first has the offset PACKED. */
+/* Finds tensor maps among the words of a run whose first word has the offset PACKED. */
 static __attribute__((noinline)) void look_for_maps(const struct vs_kernel_run *run, const char *value,
                                                     void (*see)(void *, uint64_t, bool), void *context)
 {

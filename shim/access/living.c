@@ -9,14 +9,14 @@
  *      page 7                    | page 8                 | page 9
  *      ..[ A ][ B ]...[ C        |             ]..[ D ]   |
  *                  ^ begins here: the bit before it is B's
- *                                    ^ none begins before it on this page: C, which page 8 says
+ *                                    ^ none begins before it on this page: C, the cover of page 8
  *
- * So a pointer to a block's begin, which most are, is found at once, and one into its middle by one or a few
- * words of bits.  Regions and leaves are pages of the kernel's, made where a block first begins or reaches,
- * and kept: of a leaf only those pages are there that something was written to.
+ * So a pointer to a block's begin, as most are, is found at once, and one into its middle with one or a few
+ * words of bits.  Regions and leaves are anonymous memory, mapped when a block first begins or reaches
+ * there, and kept; of a leaf only the pages that were written to take memory.
  *
- * The bits of one word are several blocks', so they are set and cleared by atomic operations; all else is
- * written by who has the block.
+ * The bits of one word belong to several blocks, so they are set and cleared by atomic operations;
+ * everything else is written by the thread that owns the block.
  */
 #define _GNU_SOURCE
 #include "living.h"
@@ -35,7 +35,7 @@ static void *take_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Release on success: who sees the pointer sees zeros behind it. */
+/* Release on success: a thread that sees the pointer sees zeros behind it. */
 static struct vs_living_region *make_region(_Atomic(struct vs_living_region *) *at)
 {
     struct vs_living_region *there = atomic_load_explicit(at, memory_order_acquire);
@@ -96,7 +96,7 @@ uint32_t vs_living_at(enum vs_living map, uint64_t address)
     return leaf ? atomic_load_explicit(&leaf->id[unit_of(address)], memory_order_acquire) : 0;
 }
 
-/* Says of the pages behind the first one that ID reaches into them, or (0) that WAS does not any more. */
+/* Sets ID as the cover of the pages after the first one, or (ID 0) removes WAS from them. */
 static bool cover(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, uint32_t was)
 {
     uint64_t end = start + size - 1, step = UINT64_C(1) << VS_LIVING_PAGE_BITS;

@@ -1,14 +1,14 @@
 /*
- * living.h - in which living block an address lies.
+ * living.h - finds the living block that an address lies in.
  *
  * Two maps of address ranges to numbers (rows of the journal's table of accesses): a framework's blocks, and
  * the driver's allocations that they may lie in.  A look-up is a few loads, takes no lock and allocates
- * nothing; additions and removals are as quick, but for a large block, which has a word to be written for
- * each 2 MiB.
+ * nothing; additions and removals are as fast, except for large blocks, for which a word is written for each
+ * 2 MiB.
  *
- * Whoever is given a block has it from the thread that made it, by the program's own synchronisation: so what
- * was added before a look-up began is found by it.  A look-up that runs beside a removal may still find the
- * block.
+ * A thread that uses a block has got it from the thread that made it, by the program's own synchronisation,
+ * so a look-up finds every block that was added before.  A look-up that runs beside a removal may still find
+ * the block.
  */
 #ifndef VS_ACCESS_LIVING_H
 #define VS_ACCESS_LIVING_H
@@ -20,10 +20,10 @@
 
 enum vs_living { VS_LIVING_FRAMEWORK, VS_LIVING_DRIVER, VS_LIVING_MAPS };
 
-#define VS_LIVING_UNIT_BITS   9u  /* a block begins in a unit of 512 bytes, alone there */
-#define VS_LIVING_PAGE_BITS   21u /* 2 MiB: what has a leaf */
+#define VS_LIVING_UNIT_BITS   9u  /* at most one block begins in a unit of 512 bytes */
+#define VS_LIVING_PAGE_BITS   21u /* 2 MiB: the range of a leaf */
 #define VS_LIVING_REGION_BITS 34u /* 16 GiB */
-#define VS_LIVING_BITS        49u /* addresses from here on are nobody's */
+#define VS_LIVING_BITS        49u /* no block has an address from here on */
 
 #define VS_LIVING_UNITS   (1u << (VS_LIVING_PAGE_BITS - VS_LIVING_UNIT_BITS))
 #define VS_LIVING_PAGES   (1u << (VS_LIVING_REGION_BITS - VS_LIVING_PAGE_BITS))
@@ -31,7 +31,7 @@ enum vs_living { VS_LIVING_FRAMEWORK, VS_LIVING_DRIVER, VS_LIVING_MAPS };
 
 struct vs_living_leaf {
     _Atomic uint64_t starts[VS_LIVING_UNITS / 64]; /* a bit for each unit in which a block begins */
-    _Atomic uint32_t id[VS_LIVING_UNITS];          /* of the block that begins there, 0: none does */
+    _Atomic uint32_t id[VS_LIVING_UNITS];          /* of the block that begins there; 0: none */
 };
 struct vs_living_page {
     _Atomic(struct vs_living_leaf *) leaf;
@@ -42,22 +42,23 @@ struct vs_living_region {
 };
 extern _Atomic(struct vs_living_region *) vs_living_regions[VS_LIVING_MAPS][VS_LIVING_REGIONS];
 
-/* Adds the block at START of SIZE bytes (not 0) as ID (not 0).  The id that stood there, which is not there
- * any more: its end was not seen.  *ADDED is false where there is no memory, or no such address. */
+/* Adds the block at START of SIZE bytes (not 0) as ID (not 0).  Returns the id of a block that was there
+ * before, whose end was not seen, and removes it.  *ADDED is false if there is no memory, or START is out of
+ * range. */
 uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, bool *added);
-/* Takes out the block at START of SIZE bytes, if it is ID. */
+/* Removes the block at START of SIZE bytes, if it is ID. */
 void vs_living_remove(enum vs_living map, uint64_t start, uint64_t size, uint32_t id);
 /* Forgets all blocks.  In a fork's child, which has one thread, and before the first. */
 void vs_living_reset(void);
 
-/* The id of the block that begins at the unit of ADDRESS, 0 where none does. */
+/* The id of the block that begins in the unit of ADDRESS; 0: none does. */
 uint32_t vs_living_at(enum vs_living map, uint64_t address);
 
 uint32_t vs_living_before(const struct vs_living_leaf *leaf, uint32_t unit);
 
-/* The id of the last block that begins at ADDRESS or before it, as far as one that holds ADDRESS could; 0
- * where there is none.  Whether it reaches as far as ADDRESS is for the caller to see.  Acquire: pairs with
- * the addition's release, so that what was written of the block before is seen. */
+/* The id of the last block that begins at or before ADDRESS and might contain it; 0: there is none.  The
+ * caller checks whether the block reaches as far as ADDRESS.  Acquire, pairs with the addition's release:
+ * the caller sees everything that was written about the block before. */
 static inline uint32_t vs_living_find(enum vs_living map, uint64_t address)
 {
     if (address >> VS_LIVING_BITS)

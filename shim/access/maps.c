@@ -1,10 +1,9 @@
 /*
  * maps.c - see maps.h: one open-addressed table of hashes and addresses.
  *
- * The hash is of all 128 bytes, and 64 bits wide: two different maps with the same one are not to be
- * expected.  Where a map finds no place among sixteen the one that its hash points to gives way; the address
- * of a map that was forgotten so is still seen where it stands in it as a word, as all words of a parameter
- * are looked at.
+ * The hash is of all 128 bytes, and 64 bits wide: collisions are not to be expected.  If all sixteen places
+ * for a map are taken it replaces the one that its hash selects.  The address in a map that was dropped in
+ * this way can still be found, because all words of a parameter are checked.
  */
 #include "maps.h"
 

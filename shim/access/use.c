@@ -1,9 +1,9 @@
 /*
- * use.c - see use.h: the rows of living blocks, and what a use knows beside the word.
+ * use.c - see use.h: the rows of living blocks, and the phase, step and name of a use.
  *
- * The phase of a use is that of the range that an event of the thread would have.  Ranges are numbers, and
- * which phase a number names is said once, by its push, which passes here: the last 4096 pushes that named
- * one are remembered, and a thread keeps what it looked up last.
+ * The phase of a use is that of the range that an event of the thread would have.  Ranges are numbers; the
+ * phase of a range is known from its push event.  The last 4096 pushes that named a phase are remembered
+ * here, and each thread keeps its last look-up.
  */
 #define _GNU_SOURCE
 #include "use.h"
@@ -24,13 +24,13 @@ struct vs_access_row *vs_use_rows;
 static struct {
     struct vs_journal *journal;
     _Atomic uint64_t phase[PHASES]; /* by range % PHASES: range << 32 | string id of its phase */
-    _Atomic uint32_t step;          /* under way, from 1 */
+    _Atomic uint32_t step;          /* the present step, from 1 */
     _Atomic uint32_t *reaching;     /* how often vs_use_reaching was called */
     _Atomic uint32_t known[6]; /* string ids of the phases that have bits of their own; the first: none */
-    uint32_t generation;       /* of what threads keep */
+    uint32_t generation;       /* of the look-ups that threads keep */
 } all;
 
-/* What a thread looked up last. */
+/* A thread's last look-up. */
 static __thread struct {
     uint32_t generation, range;
     uint32_t phase;
@@ -116,7 +116,8 @@ struct vs_use vs_use_begin(uint32_t name, uint16_t kinds)
 
 static void widen(uint64_t start, uint64_t end)
 {
-    /* Relaxed: each only ever moves outwards, and who is given a block sees what was before it. */
+    /* Relaxed: each bound only moves outwards, and a thread that uses a block is synchronized with the one
+     * that made it. */
     uint64_t seen = atomic_load_explicit(&vs_use_lowest, memory_order_relaxed);
     while (start < seen && !atomic_compare_exchange_weak_explicit(&vs_use_lowest, &seen, start,
                                                                   memory_order_relaxed, memory_order_relaxed))
@@ -127,7 +128,7 @@ static void widen(uint64_t start, uint64_t end)
         ;
 }
 
-/* Whether it is memory that is followed: the device's, by the address that kernels get. */
+/* Whether the event's memory is tracked: device memory with an address that kernels can get. */
 static bool followed(const struct vs_event *e)
 {
     return e->op == VS_OP_BLOCK_ALLOC || e->op == VS_OP_BLOCK_FREE || e->space == VS_SPACE_DEVICE ||
@@ -157,7 +158,7 @@ static void born(const struct vs_event *e)
     row->born_ns = e->t_ns;
     row->born_step = atomic_load_explicit(&all.step, memory_order_relaxed);
     row->reach = atomic_load_explicit(all.reaching, memory_order_relaxed);
-    if (e->space == VS_SPACE_MANAGED) /* the processor uses it too, unseen */
+    if (e->space == VS_SPACE_MANAGED) /* the CPU uses it too, which is not seen */
         row->kinds = VS_ACCESS_REACHABLE;
     widen(row->address, row->end);
     uint32_t old = vs_living_add(map_of(e->op), e->address, e->size, id, &added);
@@ -167,7 +168,7 @@ static void born(const struct vs_event *e)
         vs_journal_access_give(j, id);
 }
 
-/* The row of the block that END ends, taken out of the map; 0: it was not followed. */
+/* Removes the block that END ends from the map and returns its row; 0: it was not tracked. */
 static uint32_t died(const struct vs_event *end)
 {
     enum vs_living map = map_of(end->op);
@@ -253,7 +254,7 @@ static void stored(uint64_t word)
                          __ATOMIC_RELAXED);
 }
 
-/* Asked of the kernel, since the memory may be another device's, or gone by now. */
+/* Reads the memory by a system call, because it may be device memory or unmapped by now. */
 void vs_use_stored(const void *from, uint64_t size)
 {
     uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
@@ -262,7 +263,7 @@ void vs_use_stored(const void *from, uint64_t size)
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
         struct iovec to = {words, want}, there = {(void *)(uintptr_t)at, want};
         if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &there, 1, 0) != (long)want) {
-            vs_use_reaching(); /* nobody could look */
+            vs_use_reaching(); /* the words cannot be read */
             break;
         }
         for (size_t i = 0; i < want / sizeof *words; i++)
@@ -279,9 +280,9 @@ void vs_use_reaching(void)
         atomic_fetch_add_explicit(all.reaching, 1, memory_order_relaxed);
 }
 
-/* Kernels whose operands are found by way of memory, by what their names have in common: batched and grouped
- * products over arrays of pointers, communication, which has its work lists in memory, and what launches
- * other kernels from the device. */
+/* Recognises, by parts of their names, kernels that find their operands by addresses in memory: batched and
+ * grouped products over arrays of pointers, communication, whose work lists are in memory, and kernels that
+ * launch other kernels from the device. */
 bool vs_use_name_reaches(const char *name)
 {
     static const char *const parts[] = {"nccl",         "nvshmem",      "ncclx",

@@ -1,19 +1,20 @@
 /*
- * use.h - the access ledger: which living blocks the device is given, when, by what, in which phase.
+ * use.h - the access ledger: records which living blocks the device is given, when, by which work and in
+ * which phase.
  *
  *      blocks are born and freed    vs_access_born, vs_access_died   from record's events
  *      the device is given words    vs_use_begin, vs_use_word        from the hooks of launches and copies
  *
  * Every word that lies inside a living block counts as a use of it, and is written into the block's row of
  * the journal (trace/journal/journal.h): no event, no lock, no allocation.  A word need not be a pointer, so
- * a use that did not happen may be seen; one that did happen, by way of a word, is never missed.  What is
- * given otherwise (addresses that lie in device memory) is seen by rule alone:
+ * false uses may be recorded; a true use by such a word is never missed.  Uses by addresses that lie in
+ * device memory are covered by rules only:
  *
  *      vs_use_stored     addresses that a copy from the host puts into device memory
- *      vs_use_reaching   work that is known to find its addresses in memory, or that nobody can look into:
- *                        every block that lives then may have been reached
+ *      vs_use_reaching   work that is known to find addresses in memory, or whose parameters cannot be read:
+ *                        it may have used every block that lives then
  *
- * All of it does nothing unless VRAMSCOPE_ACCESS is on and a recording runs: vs_access_follows(), a load.
+ * All of it does nothing unless VRAMSCOPE_ACCESS is on and a recording runs: vs_access_on(), a load.
  */
 #ifndef VS_ACCESS_USE_H
 #define VS_ACCESS_USE_H
@@ -23,8 +24,8 @@
 #include "trace/event.h"
 #include "trace/journal/journal.h"
 
-/* Relaxed: the journal's rows were there before the first block was born, and a child of fork reads 0. */
-static inline bool vs_access_follows(void)
+/* Relaxed: the journal's rows exist before the first block is born, and a child of fork reads 0. */
+static inline bool vs_access_on(void)
 {
     return __builtin_expect(atomic_load_explicit(&vs_hot.access, memory_order_relaxed) != 0, 0) &&
            vs_self.internal == 0;
@@ -32,39 +33,40 @@ static inline bool vs_access_follows(void)
 
 /* ---- blocks; by the recording (record/suppliers.h) ---- */
 
-/* A recording into J begins: nothing is known. */
+/* A recording into J begins with an empty map. */
 void vs_access_begin(struct vs_journal *j);
-/* Before EVENT is recorded: of an end takes out its block, whose row it names in event->stack. */
+/* Called before EVENT is recorded: if it is an end, removes its block and puts the block's row into
+ * event->stack. */
 void vs_access_before(struct vs_event *event);
-/* After EVENT was recorded as SEQ (VS_SEQ_NONE: it was not). */
+/* Called after EVENT was recorded as SEQ (VS_SEQ_NONE: it was not). */
 void vs_access_after(const struct vs_event *event, uint64_t seq);
 
 /* ---- uses ---- */
 
 struct vs_use {
     uint64_t now;
-    uint32_t name, phase, step; /* string ids: what the device does; in which phase, 0 none */
+    uint32_t name, phase, step; /* string ids: the kernel or operation; the phase, 0 none */
     uint16_t kinds;             /* enum vs_access_kind */
     uint8_t phases;             /* enum vs_access_phase, one of them */
 };
 
-/* A use now, by the calling thread, of KINDS by what is called NAME. */
+/* Prepares a use of KINDS, by the work NAME, now and by the calling thread. */
 struct vs_use vs_use_begin(uint32_t name, uint16_t kinds);
 
-/* No block has had an address below the one, or from the other on: such words are no addresses. */
+/* All blocks lie between these two bounds; words outside of them are not addresses. */
 extern _Atomic uint64_t vs_use_lowest, vs_use_highest;
 extern struct vs_access_row *vs_use_rows;
 
 void vs_use_first(struct vs_access_row *row, const struct vs_use *u);
 
-/* Plain loads and stores: two threads that give the same block to the device within nanoseconds may lose one
- * count, and the later time for the earlier one where the first was interrupted between the two. */
+/* Plain loads and stores: if two threads use the same block within nanoseconds one count may be lost, or the
+ * earlier time may overwrite the later one. */
 static inline void vs_use_row(struct vs_access_row *row, const struct vs_use *u)
 {
 #define GET(field)        __atomic_load_n(&row->field, __ATOMIC_RELAXED)
 #define PUT(field, value) __atomic_store_n(&row->field, (value), __ATOMIC_RELAXED)
     uint64_t last = GET(last_ns);
-    if (last == u->now && GET(last_name) == u->name) { /* once more by the same work */
+    if (last == u->now && GET(last_name) == u->name) { /* another word of the same work */
         PUT(kinds, (uint16_t)(GET(kinds) | u->kinds));
         return;
     }
@@ -91,7 +93,7 @@ static inline void vs_use_row(struct vs_access_row *row, const struct vs_use *u)
 #undef PUT
 }
 
-/* The row of the living block in MAP that ADDRESS lies in; NULL: in none. */
+/* The row of the living block in MAP that contains ADDRESS; NULL: none. */
 static inline struct vs_access_row *vs_use_look(enum vs_living map, uint64_t address)
 {
     uint32_t id = vs_living_find(map, address);
@@ -102,7 +104,7 @@ static inline struct vs_access_row *vs_use_look(enum vs_living map, uint64_t add
                : NULL;
 }
 
-/* The row of the innermost living block that WORD may be an address in; NULL: none. */
+/* The row of the innermost living block that contains WORD as an address; NULL: none. */
 static inline struct vs_access_row *vs_use_find(uint64_t word)
 {
     if (word < atomic_load_explicit(&vs_use_lowest, memory_order_relaxed) ||
@@ -112,7 +114,7 @@ static inline struct vs_access_row *vs_use_find(uint64_t word)
     return row != NULL ? row : vs_use_look(VS_LIVING_DRIVER, word);
 }
 
-/* The device is given WORD. */
+/* Records that the device is given WORD. */
 static inline void vs_use_word(const struct vs_use *u, uint64_t word)
 {
     struct vs_access_row *row = vs_use_find(word);
@@ -126,15 +128,15 @@ void vs_use_words(const struct vs_use *u, const void *at, size_t count);
 /* ... the memory from ADDRESS on, SIZE bytes (0: not known). */
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size);
 
-/* SIZE bytes at FROM, which may be any memory, are copied to the device: the blocks whose addresses are among
- * them may be found there.  Of long copies the first VS_USE_STORED_MAX bytes are looked through. */
+/* Records that SIZE bytes at FROM, in any memory, are copied to the device: kernels may find the blocks
+ * whose addresses are among them.  Of long copies only the first VS_USE_STORED_MAX bytes are checked. */
 #define VS_USE_STORED_MAX (64u << 10)
 void vs_use_stored(const void *from, uint64_t size);
 
-/* Work that may find the address of any block was given to the device. */
+/* Records that the device was given work that may use any block. */
 void vs_use_reaching(void);
 
-/* Whether a kernel of this NAME finds addresses in device memory. */
+/* Whether kernels of this NAME find addresses in device memory. */
 bool vs_use_name_reaches(const char *name);
 
 #endif

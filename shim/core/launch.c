@@ -1,11 +1,11 @@
 /*
  * launch.c - see launch.h.
  *
- * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees the
- * variables of all of them, and the outer ones speak of the launcher, not of it.  So the table goes from the
- * inside out, and the first row whose rank makes sense is believed.  Rank, local rank and world size are
- * never mixed of two launchers: an outer one fills a gap only where it gives this process the same rank in a
- * world of the same size (a script's `export RANK=$SLURM_PROCID`).
+ * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees
+ * the variables of all of them, of which the outer ones describe the inner launcher and not the process.  So
+ * the table goes from the inside out, and the first row with a valid rank is used.  Rank, local rank and
+ * world size never come from different launchers, except that an outer one fills a gap if it gives this
+ * process the same rank in a world of the same size (a script's `export RANK=$SLURM_PROCID`).
  */
 #include "launch.h"
 
@@ -27,9 +27,9 @@ static int32_t number_of(const char *name)
     return *end == 0 && n >= 0 && n < INT32_MAX ? (int32_t)n : VS_UNKNOWN_NUMBER;
 }
 
-/* SLURM gives a batch script, and an interactive shell, the number 0 of all the tasks that the job may start.
- * They are none of these tasks: those are in a step, and have its number.  (Numbers from 0xfffffff0 on are
- * SLURM's own: batch, interactive, extern.) */
+/* SLURM gives batch scripts and interactive shells the task number 0, although they are not among the job's
+ * tasks.  Tasks are in a step, and have its number.  (Numbers from 0xfffffff0 on are SLURM's own: batch,
+ * interactive, extern.) */
 static bool in_slurm_step(void)
 {
     const char *step = getenv("SLURM_STEP_ID");
@@ -51,7 +51,7 @@ static const struct row rows[] = {
     {"SLURM", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", in_slurm_step}, /* before step's own number */
 };
 
-/* What ROW says; without a rank, nothing. */
+/* Reads the variables of ROW; without a rank, nothing. */
 static struct vs_launch word_of(const struct row *row)
 {
     struct vs_launch l = {number_of(row->rank), number_of(row->local_rank), number_of(row->world_size),
@@ -60,12 +60,12 @@ static struct vs_launch word_of(const struct row *row)
     bool sense = l.world_size == VS_UNKNOWN_NUMBER || l.rank < l.world_size;
     if (!known || !sense)
         return (struct vs_launch){VS_UNKNOWN_NUMBER, VS_UNKNOWN_NUMBER, VS_UNKNOWN_NUMBER, NULL};
-    if (l.local_rank > l.rank) /* ranks of a host are numbered in their order */
+    if (l.local_rank > l.rank) /* local ranks are in the order of ranks */
         l.local_rank = VS_UNKNOWN_NUMBER;
     return l;
 }
 
-/* Fills the gaps of L by OUTER, if that is another launcher's word of the same process. */
+/* Fills the gaps of L from OUTER, if that describes the same process. */
 static void fill(struct vs_launch *l, const struct vs_launch *outer)
 {
     bool worlds = l->world_size != VS_UNKNOWN_NUMBER && outer->world_size != VS_UNKNOWN_NUMBER;

@@ -1,5 +1,5 @@
 /*
- * launch.h - which rank of its job this process is, as its launcher says in the environment.
+ * launch.h - reads this process's rank in its job from its launcher's variables.
  */
 #ifndef VS_CORE_LAUNCH_H
 #define VS_CORE_LAUNCH_H
@@ -9,8 +9,8 @@
 #define VS_UNKNOWN_NUMBER INT32_MIN
 
 struct vs_launch {
-    int32_t rank, local_rank, world_size; /* VS_UNKNOWN_NUMBER where no launcher says */
-    const char *launcher;                 /* whose word the rank is; NULL: there is none */
+    int32_t rank, local_rank, world_size; /* VS_UNKNOWN_NUMBER: no launcher gives it */
+    const char *launcher;                 /* the launcher that gave the rank; NULL: none */
 };
 
 struct vs_launch vs_launch(void);

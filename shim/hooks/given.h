@@ -1,7 +1,7 @@
 /*
  * given.h - what launches, copies, fills and graphs give to the device, for the access ledger (access/use.h).
  *
- * All are called behind the real call, where that succeeded and vs_access_follows(): on the host's thread,
+ * All are called behind the real call, where that succeeded and vs_access_on(): on the host's thread,
  * where the parameters still are.  What a captured stream is given becomes a node, and counts when its graph
  * is launched.  No lock, no allocation but of pages; errno is the caller's to keep.
  */

@@ -205,7 +205,7 @@
 
 /* SEE, where the call succeeded, sees `api` and the function's parameters. */
 #define VS_SHAPE_GIVEN(CALL, SEE)                                                                            \
-    if (!vs_access_follows())                                                                                \
+    if (!vs_access_on())                                                                                     \
         return VS_CALL_(CALL);                                                                               \
     VS_AROUND_AS_(false, CALL, if (status == CUDA_SUCCESS) SEE)
 /* a capture begins (1) or ends (-1) */
@@ -288,7 +288,7 @@
 #define VS_SHAPE_GRAPH_NODE(CALL, graph, params)                                                             \
     VS_AROUND_(CALL, vs_after_graph_add_node(api, graph, params, status))
 #define VS_GRAPH_AROUND_(CALL, BEFORE, AFTER)                                                                \
-    if (!(vs_graph_memory_seen() || vs_access_follows()) || !vs_hook_enter())                                \
+    if (!(vs_graph_memory_seen() || vs_access_on()) || !vs_hook_enter())                                     \
         return VS_CALL_(CALL);                                                                               \
     int saved = errno;                                                                                       \
     BEFORE;                                                                                                  \
@@ -305,15 +305,15 @@
                vs_after_instantiate(&measured, api, graph, VS_OUT(exec), cost);                              \
                if (vs_graph_memory_seen())                                                                   \
                    vs_after_graph_instantiate((CUgraphExec)(uintptr_t)VS_OUT(exec), graph, flags, status);   \
-               if (vs_access_follows() && status == CUDA_SUCCESS)                                            \
+               if (vs_access_on() && status == CUDA_SUCCESS)                                                 \
                    vs_given_graph_made((CUgraphExec)(uintptr_t)VS_OUT(exec), graph))
 #define VS_SHAPE_GRAPH_UPDATE(CALL, exec, graph)                                                             \
     VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_update(exec, graph, status);                              \
-                     if (vs_access_follows() && status == CUDA_SUCCESS) vs_given_graph_made(exec, graph))
+                     if (vs_access_on() && status == CUDA_SUCCESS) vs_given_graph_made(exec, graph))
 #define VS_SHAPE_GRAPH_LAUNCH(CALL, exec, stream)                                                            \
     VS_GRAPH_AROUND_(CALL, struct vs_launch launch = vs_before_graph_launch(api, exec, stream),              \
                      vs_after_graph_launch(&launch, status);                                                 \
-                     if (vs_access_follows() && status == CUDA_SUCCESS) vs_given_graph(exec, stream))
+                     if (vs_access_on() && status == CUDA_SUCCESS) vs_given_graph(exec, stream))
 #define VS_SHAPE_GRAPH_UPLOAD(CALL, exec) VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_upload(exec))
 #define VS_SHAPE_GRAPH_EXEC_DESTROY(CALL, exec)                                                              \
     VS_GRAPH_AROUND_(CALL, uint64_t devices = vs_graph_devices(exec),                                        \
@@ -345,12 +345,11 @@
 /* PARAMS and EXTRA: as the call was given them */
 #define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, PARAMS, EXTRA)                                                 \
     vs_first launched = vs_once_launch(kernel);                                                              \
-    if (vs_access_follows() && launched == NULL) {                                                           \
+    if (vs_access_on() && launched == NULL) {                                                                \
         VS_AROUND_AS_(false, CALL,                                                                           \
                       if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))            \
     }                                                                                                        \
-    VS_COST_(CALL, CODE, kernel, launched,                                                                   \
-             if (vs_access_follows()) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))
+    VS_COST_(CALL, CODE, kernel, launched, if (vs_access_on()) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))
 /* ... and whose module the function is that it returns */
 #define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
     VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \

@@ -1,5 +1,5 @@
 /*
- * init.c - what happens when the library is loaded, and what is arranged for the end.
+ * init.c - the library's constructor, and the registration of its exit handlers.
  *
  * The library is linked -z initfirst: its constructor runs before libc's own, in every process that inherits
  * LD_PRELOAD, nearly all of which have nothing to do with CUDA.  So it makes no file, no thread and no
@@ -29,8 +29,8 @@
 /* The C++ ABI's registration, which atexit is made from. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 
-/* An allocation's stack says more than what code ran: in backward, which call of the forward it goes back to,
- * and which layer the program was in. */
+/* Completes an allocation's stack: in backward with the call of the forward that it goes back to, and with
+ * the program's layer. */
 static uint32_t placed(struct vs_journal *j, uint32_t stack, const struct vs_autograd_run *run,
                        uint32_t layer)
 {
@@ -48,7 +48,7 @@ static uint32_t stack_of(struct vs_journal *j, int skip)
     return placed(j, stack, &run, vs_layer_here(backward));
 }
 
-/* In forward, the usual case, stack and layer are found at once. */
+/* In forward, the usual case, stack and layer are looked up together. */
 VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
 {
     struct vs_autograd_run run = {0};
@@ -62,13 +62,13 @@ VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
     return placed(j, vs_python_capture_in(j, NULL), &run, layer.number);
 }
 
-/* Here the folders meet: record does not know who supplies it. */
+/* Connects the folders: record itself does not depend on its suppliers. */
 static void put_together(void)
 {
     vs_suppliers = (struct vs_suppliers){.range = vs_range_current,
                                          .stack = stack_of,
                                          .python_stack = python_stack_of,
-                                         .follow = vs_access_begin,
+                                         .track = vs_access_begin,
                                          .before = vs_access_before,
                                          .after = vs_access_after,
                                          .prepare = vs_stack_prepare,
@@ -96,8 +96,8 @@ static void install_provider(void)
 }
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all
- * libraries' destructors: so it runs after them.  The NULL says that it belongs to no library, else our own
- * destructors' turn would run it early. */
+ * libraries' destructors: so it runs after them.  NULL means that it belongs to no library; otherwise it
+ * would run early, with our own destructors. */
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
     put_together();
@@ -112,6 +112,6 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
         vs_options_print();
     install_provider();
     vs_hooks_init();
-    if (vs_hooks_late()) /* by the driver, as its injection library, or by NVTX: see injection.c */
+    if (vs_hooks_late()) /* loaded by the driver as its injection library, or by NVTX: see injection.c */
         atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);
 }

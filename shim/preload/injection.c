@@ -1,16 +1,17 @@
 /*
- * injection.c - the last net: the driver itself loads us, at cuInit, where CUDA_INJECTION64_PATH says so.
+ * injection.c - the driver's injection: with CUDA_INJECTION64_PATH the driver itself loads us, at cuInit.
  *
  * A launcher may remove or replace LD_PRELOAD for its workers and leave the rest of the environment alone.
- * Such a process runs without our hooks, and it is too late to put them in: the CUDA runtime has its
- * pointers.  What is left is to say so, in one line on stderr and in a database that has the process, no
- * events, and the gap in table `loss`.  Loaded like that the library does nothing else: no look-up is
- * answered, no slot is touched, no thread is made.
+ * Such a process runs without our hooks, and it is too late to install them: the CUDA runtime has its
+ * pointers.  So we only report it, in one line on stderr and in a database that has the process, no events,
+ * and the gap in table `loss`.  Loaded in this way the library does nothing else: it answers no look-up,
+ * changes no GOT slot, starts no thread.
  *
- * In a process that has us preloaded the driver finds the same library again, and there is nothing to say.
+ * In a process that has us preloaded the driver finds the same library again, and there is nothing to
+ * report.
  *
- * Where the user had an injection library there already, `vramscope run` keeps its path in
- * VRAMSCOPE_INJECTION_CHAIN: it is loaded and called as the driver would have done.
+ * If the user had set an injection library already, `vramscope run` keeps its path in
+ * VRAMSCOPE_INJECTION_CHAIN, and that library is loaded and called as the driver would have done.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -73,7 +74,7 @@ int InitializeInjection(void)
 {
     static atomic_flag called = ATOMIC_FLAG_INIT;
     int saved = errno;
-    /* relaxed: it only decides who of two is first */
+    /* relaxed: it only decides which of two threads is first */
     if (!atomic_flag_test_and_set_explicit(&called, memory_order_relaxed)) {
         if (vs_hooks_late() && !another_copy_hooks() && vs_recording_prepare())
             write_gap();

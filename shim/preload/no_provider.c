@@ -1,5 +1,5 @@
 /*
- * no_provider.c - of a build without the arena (-DVRAMSCOPE_ARENA=OFF): nobody stands in the driver's place.
+ * no_provider.c - used in builds without the arena (-DVRAMSCOPE_ARENA=OFF): there is no provider.
  */
 #include "provider/provider.h"
 

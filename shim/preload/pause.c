@@ -5,14 +5,15 @@
  *      void vramscope_benchmark_resume(void);
  *
  * Steps with and without recording inside one process can be compared to the percent, two processes hardly
- * can.  In between, every hook goes straight to the real function, the framework's reports and the markers
- * return at once, nothing is measured or sampled: what is left is that the library is loaded.
+ * can.  During a pause every hook goes straight to the real function, the framework's reports and the
+ * markers return at once, and nothing is measured or sampled: only the library stays loaded.
  *
- * Unlike the record window (vramscope.h) this loses the ends of what was recorded before, so that totals are
- * right no more, and the database says so from the first pause on.  Hence the two are exported and in no
- * header.  A process that ends while it is paused leaves its database to be completed by `recover`.
+ * Unlike the record window (vramscope.h) a pause loses the ends of recorded allocations, so totals are wrong
+ * afterwards, and the database says so from the first pause on.  That is why the two functions are exported
+ * but in no header.  A process that ends while it is paused leaves its database to be completed by
+ * `recover`.
  *
- * Both outside any range; they may be called again and again.
+ * Both must be called outside of ranges; they may be called repeatedly.
  */
 #include "hooks/uncovered.h"
 #include "record/recording.h"
@@ -33,7 +34,7 @@ void vramscope_benchmark_pause(void)
     struct vs_journal *j = atomic_exchange_explicit(&r->journal, NULL, memory_order_acq_rel);
     if (j != NULL)
         atomic_store_explicit(&r->paused, j, memory_order_release);
-    vs_record_into(NULL); /* or the steps without recording would bear a part of its cost */
+    vs_record_into(NULL); /* so that the steps without recording bear none of its cost */
     /* relaxed: the state follows the journal; an event in between is not recorded either way */
     atomic_compare_exchange_strong_explicit(&r->state, &on, VS_RECORDING_OFF, memory_order_relaxed,
                                             memory_order_relaxed);

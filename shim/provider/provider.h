@@ -1,18 +1,18 @@
 /*
- * provider.h - what may stand in the driver's place, and the one door between it and the hooks.
+ * provider.h - the interface between the hooks and a provider, which may serve memory in the driver's place.
  *
  *      program ──▶ hook ──▶ provider ──▶ memory of its own
- *                   │  ◀── served or not; struct vs_given: whose the block is, what has changed
+ *                   │  ◀── served or not; struct vs_given: the block's space, context and device
  *                   ├──▶ the driver, where the provider does not serve
  *                   └──▶ record
  *
- * A hook asks the provider first and the driver where that does not serve, and records the call as it would
- * without one.  The provider records nothing: what it gives out is said by struct vs_given, what it holds of
- * the driver is there to be asked, and the hooks (hooks/provided.c) put both into the recording, in an order
- * in which no block is ever told before its memory.
+ * A hook calls the provider first, and the driver if the provider does not serve, and records the call as it
+ * would without a provider.  The provider records nothing.  struct vs_given describes what it gave out, its
+ * other functions tell how much it holds of the driver, and the hooks (hooks/provided.c) record both, in an
+ * order in which no block is recorded before its memory.
  *
- * Any function here may be called by any thread of the program, inside its own call, with no lock of the
- * hooks' but where it says so.  All keep to the rules of the host: no malloc, no exit.
+ * Any function here may be called by any thread of the program, inside its own call, and without a lock of
+ * the hooks' unless it says so.  All follow the rules of code in a host: no malloc, no exit.
  */
 #ifndef VS_PROVIDER_PROVIDER_H
 #define VS_PROVIDER_PROVIDER_H
@@ -30,93 +30,92 @@
 #include "trace/api.h"
 #include "trace/event.h"
 
-/* How one request went. */
+/* The outcome of one request. */
 struct vs_given {
     CUresult status;   /* of a free that was served: what the program gets */
-    uint8_t space;     /* enum vs_space of the block that was given; VS_SPACE_NONE: the driver's word holds */
-    CUcontext context; /* with a space: the context that the block is of */
+    uint8_t space;     /* enum vs_space of the block that was given; VS_SPACE_NONE: as the driver decides */
+    CUcontext context; /* with a space: the context that the block belongs to */
     int device;        /* the device whose holdings the request may have changed; -1: none was looked at */
-    uint64_t change;   /* and which change of them it saw last (struct vs_holding) */
+    uint64_t change;   /* the last change of the holdings that the request saw (struct vs_holding) */
 };
 #define VS_GIVEN_NOTHING                                                                                     \
     {                                                                                                        \
         .device = -1                                                                                         \
     }
 
-/* A block that the provider gave and that lives, or that it opened of another process's. */
+/* A living block that the provider gave, or one of another process's that it opened. */
 struct vs_owned {
     CUdeviceptr address;
     uint64_t size;
 };
 
-/* What is held of a device at one moment, in bytes. */
+/* What a provider holds of a device at one moment, in bytes. */
 struct vs_holding {
-    uint64_t change;   /* grows with every change of what follows, and never comes again; 0: nothing yet */
+    uint64_t change;   /* grows with every change of the figures below; 0: nothing was held yet */
     uint64_t reserved; /* physical memory */
-    uint64_t idle;     /* of it, in no block */
-    uint64_t deferred; /* of it, freed blocks that the device may still use */
+    uint64_t idle;     /* part of reserved that is in no block */
+    uint64_t deferred; /* part of reserved in freed blocks that the device may still use */
 };
 
-/* A function of the driver's own signature that takes the place of the driver's, for every road into the
- * hook: for calls that give out nothing. */
+/* A function with the signature of a driver function, which replaces it for all callers of the hook; for
+ * calls that give out no memory. */
 struct vs_stand_in {
     enum vs_api api;
     void *function;
 };
 
 struct vs_provider {
-    /* True: *OUT has SIZE bytes of the current device, and G says whose they are.  False: the driver serves,
-     * and *OUT is as it was.  In both cases G says what changed. */
+    /* True: *OUT points to SIZE bytes on the current device, and G describes them.  False: the driver must
+     * serve, and *OUT is unchanged.  In both cases G has the device whose holdings changed. */
     bool (*alloc)(struct vs_given *g, CUdeviceptr *out, size_t size);
-    /* The same for HEIGHT rows, *PITCH bytes apart. */
+    /* Likewise for HEIGHT rows, *PITCH bytes apart. */
     bool (*alloc_rows)(struct vs_given *g, CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                        unsigned int element);
-    /* The same in the order of STREAM (CU_STREAM_PER_THREAD: the calling thread's own), out of POOL; NULL:
-     * out of the current one of the stream's device. */
+    /* Likewise in the order of STREAM (CU_STREAM_PER_THREAD: the calling thread's own), from POOL (NULL: the
+     * current pool of the stream's device). */
     bool (*alloc_ordered)(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
                           CUmemoryPool pool);
-    /* True: the provider answers for ADDRESS, with G's status.  False: it is the driver's. */
+    /* True: ADDRESS is the provider's, and G has the status of the free.  False: it is the driver's. */
     bool (*free)(struct vs_given *g, CUdeviceptr address);
     bool (*free_ordered)(struct vs_given *g, CUdeviceptr address, CUstream stream);
-    /* The driver lacked memory for a call, whichever: whether there is more now, so that it is worth another
-     * try. */
+    /* Called when the driver lacked memory for any call: whether there is more now, so that the call should
+     * be repeated. */
     bool (*shortage)(void);
 
-    /* The block that ADDRESS lies in; false: it lies in none of the provider's. */
+    /* Finds the provider's block that contains ADDRESS; false: there is none. */
     bool (*owner)(CUdeviceptr address, struct vs_owned *block);
 
-    /* What it holds.  False: that cannot be asked now (a signal handler that interrupted the provider, a
-     * fork's child); then H is as it was.  Called with a lock of the hooks' held. */
+    /* Gets what the provider holds.  False: not possible now (in a signal handler that interrupted the
+     * provider, or a fork's child), and H is unchanged.  Called with a lock of the hooks' held. */
     bool (*holds)(int device, struct vs_holding *h);
-    /* The figures of trace/event.h; false as above, or where nothing was held yet.  AT_ONCE: nothing may be
-     * waited for; false where a lock is held. */
+    /* Gets the figures of trace/event.h; false as above, or if nothing was held yet.  AT_ONCE: must not
+     * wait; false if a lock is taken. */
     bool (*figures)(int device, bool at_once, uint64_t figure[VS_FIGURE_END]);
-    /* The last figures of what the device had and has lost, its context with it; true once for each. */
+    /* Gets the last figures of an arena that ended with its context; true once for each. */
     bool (*ended)(int device, uint64_t figure[VS_FIGURE_END]);
 
-    /* Lists, each up to a row without a function; after the last of them NULL. */
+    /* Lists of stand-ins, each terminated by a row without a function; NULL after the last list. */
     const struct vs_stand_in *const *stand_ins;
 };
 
-/* A provider that gives out no memory has `owner` and stand-ins alone; all else is NULL. */
+/* A provider that gives out no memory has only `owner` and stand-ins; the rest is NULL. */
 
-/* P stands in the driver's place from now on.  Once, before the driver is learnt: from the library's
- * constructor. */
+/* Installs P.  Called once, from the library's constructor, before the driver's functions are known. */
 void vs_provide(const struct vs_provider *p);
 
-/* What the build has: the arena, SERVES: with the program's memory coming from it; else only with what opens
- * memory of another process's arena.  NULL: this build has none. */
+/* The arena as a provider.  SERVES: it serves the program's memory; otherwise it only opens memory of other
+ * processes' arenas.  NULL: this build has no arena. */
 const struct vs_provider *vs_arena_provider(bool serves);
 
-/* ---- roads of the provider's own, which are no functions of the driver's (hooks/provided.c) ---- */
+/* ---- calls that reach the provider without a driver function (hooks/provided.c) ---- */
 
-/* A call of the program's that reaches the provider by such a road begins: like a hook, it is the outermost
- * one, and other threads see that memory may move.  False: it is inside a hooked call, or nothing is
- * recorded; the call goes on all the same.  To be called inline, in the frame that is left last. */
+/* Such a call of the program's begins.  Like a hook, it becomes the thread's outermost call, and other
+ * threads see that the device's memory may change.  False: it is inside a hooked call, or nothing is
+ * recorded; the call is made all the same.  To be called inline, in the frame that is left last. */
 bool vs_provided_enter(const void *frame);
-/* ... ends: records what changed.  ENTERED: what the former returned. */
+/* The call ends: records what changed.  ENTERED: the result of vs_provided_enter. */
 void vs_provided_leave(bool entered, const struct vs_given *g);
-/* Before that, where such a call got no memory: records that, with what the driver has left. */
+/* To be called before that if the call got no memory: records the failure and the driver's free bytes. */
 void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult status);
 
 #endif

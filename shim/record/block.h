@@ -1,12 +1,12 @@
 /*
- * block.h - a caching allocator's report, straight into the slot.
+ * block.h - records a caching allocator's report straight into a slot of the ring.
  *
- * Nearly all events of a training step are of this kind, so they get a way of their own: what vs_record would
- * do with the same event, where nothing is the matter.  The recording is on and the record window open, the
- * thread is known and does nothing of ours, it needs no call stack, no push or pop waits to be written,
- * the thread's clock has a young anchor, the ring has room, nobody is faster.  Whether that is so, two lines
- * of memory and the ring's own say (hot.h); the slot is filled from registers.  Where it is not so nothing
- * has been done, and the report takes the way through vs_record.
+ * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
+ * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
+ * inside vramscope's own code, the event needs no call stack, no push or pop waits to be written, the
+ * thread's clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache
+ * lines and the ring's own tell whether that is so (hot.h), and the slot is filled from registers.  Otherwise
+ * nothing is changed, and the report goes through vs_record.
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H
@@ -18,8 +18,8 @@
 #include "trace/event.h"
 #include "trace/journal/claim.h"
 
-/* What is rarely to be done behind the claimed and filled SEQ of RING: publishes it where PUBLISHED is false
- * (vs_ring_publish_doubtful), and wakes the drain where it is its turn. */
+/* The rare work after the claimed and filled SEQ of RING: publishes it if PUBLISHED is false
+ * (vs_ring_publish_doubtful), and wakes the drain if it is time. */
 void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool published);
 
 /* The innermost phase of the calling thread S, or VS_RANGE_UNKNOWN. */
@@ -27,14 +27,15 @@ static inline uint32_t vs_record_block_range(const struct vs_self *s)
 {
     uint32_t range = s->range;
     if (range == 0) {
-        /* Relaxed: the id says all by itself. */
+        /* Relaxed: the id is complete by itself. */
         const uint32_t *lead = atomic_load_explicit(&vs_hot.lead, memory_order_relaxed);
         range = unlikely(lead != NULL) ? __atomic_load_n(lead, __ATOMIC_RELAXED) : 0;
     }
     return range;
 }
 
-/* Whether a report of OP has to be looked at; where stacks are all that is to be, frees have none. */
+/* Whether a report of OP must take the general way.  If stacks are the only reason, frees need not, because
+ * they have none. */
 static inline bool vs_record_block_careful(uint8_t op)
 {
     uint64_t reasons = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed);
@@ -69,8 +70,8 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     if (unlikely(ring.header == NULL))
         return false;
     vs_fetch_to_write(&ring.header->head);
-    /* Relaxed: as in vs_record, what another thread says about this one's event at the same time may come too
-     * late. */
+    /* Relaxed: as in vs_record, a change that another thread makes at the same moment may take effect one
+     * event later. */
     if (unlikely(self->internal) ||
         unlikely(self->generation != atomic_load_explicit(&vs_hot.generation, memory_order_relaxed)) ||
         unlikely(vs_record_block_careful(op)))

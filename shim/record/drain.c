@@ -7,13 +7,14 @@
  *          sample the host's memory
  *
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
- * database can't be written it says so once, keeps everything in the journal and tries again with growing
- * pauses.
+ * database can't be written it reports that once, keeps all events in the journal and tries again with
+ * growing pauses.
  *
- * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and every
- * library's destructors.  It wakes the thread for a last round, which takes what was recorded until then,
- * waits two seconds at most, and from then on whoever records an event also drains it (late mode).  Without
- * the thread (it could not be started, or is gone) the finisher does the last round itself.
+ * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and
+ * every library's destructors.  It wakes the thread for a last round, which takes the events that were
+ * recorded until then, and waits two seconds at most.  From then on a thread that records an event also
+ * drains it (late mode).  Without the thread (it could not be started, or is gone) the finisher does the
+ * last round itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -88,7 +89,7 @@ static void failed(struct drain *d, const char *why)
 {
     size_t named = strlen(d->r->database);
     if (strncmp(why, d->r->database, named) == 0 && strncmp(why + named, ": ", 2) == 0)
-        why += named + 2; /* what could not be opened is named in the reason already */
+        why += named + 2; /* the reason names the database already */
     if (!d->failure_said)
         vs_log(
             "can't write %s: %s; events stay in %s and are tried again; after the end: vramscope recover %s",
@@ -131,7 +132,7 @@ static bool open_writer(struct drain *d)
     return false;
 }
 
-/* Another writer goes on where the database stands: the ring still has what that lacks. */
+/* Opens another writer, which continues after the database's mark: the ring still has the later events. */
 static void mend_writer(struct drain *d)
 {
     if (!d->writer || !vs_writer_broken())
@@ -143,7 +144,7 @@ static void mend_writer(struct drain *d)
            d->r->database);
 }
 
-/* False where there is nothing to complete. */
+/* False: there is nothing to complete. */
 static bool note_cut_short(struct drain *d)
 {
     if (!atomic_load(&d->r->cut_short))
@@ -179,8 +180,8 @@ static bool reached(const struct vs_journal *j, uint64_t goal)
     return s.tail >= goal;
 }
 
-/* Moves what is there, but not past UNTIL, nor what comes after sequence GOAL: producers may be as fast as we
- * are.  The number of events, or a negative errno. */
+/* Drains until the time UNTIL, and not beyond sequence GOAL, because producers may be as fast as the drain.
+ * Returns the number of events, or a negative errno. */
 static long drain_all(struct drain *d, bool final, uint64_t until, uint64_t goal)
 {
     long n, sum = 0;
@@ -207,10 +208,11 @@ static bool journal_empty(const struct vs_journal *j)
 
 /* ---- the end ---- */
 
-/* Waits a moment for threads that are just writing an event: the last look does not. */
+/* Waits a moment for threads that are just writing an event, because the last drain does not wait for
+ * them. */
 static long drain_stragglers(struct drain *d, uint64_t until)
 {
-    uint64_t goal = ring_head(d->j); /* what threads go on recording meanwhile delays no exit */
+    uint64_t goal = ring_head(d->j); /* later events must not delay the exit */
     long n = drain_all(d, false, until, goal);
     if (until > vs_clock_ns() + STRAGGLERS_NS)
         until = vs_clock_ns() + STRAGGLERS_NS;
@@ -221,9 +223,9 @@ static long drain_stragglers(struct drain *d, uint64_t until)
     return n;
 }
 
-/* Completes the file: everything in it, one file, the journal gone.  What can't be written keeps the journal,
- * which readers know how to merge.  Late mode begins before the last look into the ring, so that an event
- * falls to one of the two. */
+/* Completes the file: all events in one file, the journal removed.  If something can't be written the
+ * journal stays, and readers merge it.  Late mode begins before the last look into the ring, so that no
+ * event falls between the two. */
 static void finish(struct drain *d)
 {
     uint64_t until = vs_clock_ns() + FINISH_NS * 3 / 4;
@@ -258,7 +260,7 @@ static void finish_on(void *d)
     finish(d);
 }
 
-/* The same on a host's thread, which has taken the writer. */
+/* Likewise on a thread of the host's, which has taken the writer. */
 static void finish_here(struct vs_recording *r)
 {
     struct vs_signal_mask mask;
@@ -270,8 +272,8 @@ static void finish_here(struct vs_recording *r)
     vs_signal_mask_restore(&mask);
 }
 
-/* After the end: drains on the spot.  A thread that fails to take the writer leaves its event to the one that
- * has it, which looks again after letting go. */
+/* After the end: drains on the spot.  A thread that cannot take the writer leaves its event to the thread
+ * that has it, which looks again after releasing it. */
 static void drain_late(struct vs_recording *r)
 {
     int rounds = 0;
@@ -290,7 +292,7 @@ static uint64_t pause_ns(const struct drain *d, long moved)
     if (can_write && s.head - s.tail > atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed))
         return 0; /* the round was cut short */
     if (can_write && s.head != s.tail)
-        ns = HELD_NS; /* the ledger waits for what will be said of these */
+        ns = HELD_NS; /* the ledger waits for reports that decide about these */
     if (vs_options.sample_ms && d->next_sample_ns < now + ns)
         ns = d->next_sample_ns > now ? d->next_sample_ns - now : 0;
     return ns;
@@ -319,10 +321,10 @@ static long one_round(struct drain *d)
     return drain_all(d, false, vs_clock_ns() + ROUND_NS, UINT64_MAX);
 }
 
-/* Whether the host's threads have all ended without ending the process: pthread_exit in main leaves it to the
- * last thread to call exit, and that must not wait for us for ever.  We end then; the sampler's thread, which
- * shares the host's descriptors, ends last, so that what the host has still to write at exit can
- * be written. */
+/* Whether all threads of the host have ended without ending the process: after pthread_exit in main the last
+ * thread calls exit, and the process must not wait for our threads for ever.  Then this thread ends.  The
+ * sampler's thread, which shares the host's descriptors, ends last, so that the host's output can still be
+ * written at exit. */
 static bool alone(struct drain *d, long moved)
 {
     struct vs_procstat s;
@@ -349,8 +351,8 @@ static void run_rounds(struct drain *d)
     }
 }
 
-/* Where that is refused, and where there is no thread of ours, the store's care for each descriptor has to
- * do. */
+/* Gives the thread a descriptor table of its own.  If that is refused, or there is no thread of ours, the
+ * store checks each descriptor before use. */
 static void own_descriptors(const struct vs_recording *r)
 {
     if (!atomic_load(&r->keeper) || !vs_own_descriptors())
@@ -383,7 +385,7 @@ static void *drain_main(void *arg)
     return NULL;
 }
 
-/* Signals are blocked here already (vs_signal_mask): the thread inherits that. */
+/* Signals are blocked here already (vs_signal_mask), which the thread inherits. */
 static int create_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
 {
     pthread_attr_t attr;
@@ -406,9 +408,9 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     r->host_signals = *host_signals;
     r->pid = getpid();
     atomic_store(&r->writing, 1); /* the drain's thread has it or, without one, the thread that finishes */
-    if (r->tight)                 /* the end of the process has to do */
+    if (r->tight)                 /* everything is drained at the end of the process */
         return;
-    /* The keeper's first: the drain's thread must know whether it will not be the last one. */
+    /* The keeper's thread first: the drain's thread must know whether it may be the last one. */
     atomic_store(&r->keeper, create_thread(r, vs_keeper_main, r) == 0);
     int err = create_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
@@ -450,7 +452,7 @@ void vs_drain_finish(void)
     struct vs_recording *r = vs_recording;
     uint32_t running = 0;
     int kept = errno;
-    vs_record_await_start(r); /* it would leave an empty database and a journal */
+    vs_record_await_start(r); /* otherwise an empty database and a journal would stay */
     errno = kept;
     bool recorded = atomic_load_explicit(&r->journal, memory_order_acquire) || atomic_load(&r->cut_short);
     if (!recorded || r->pid != getpid() || !atomic_compare_exchange_strong(&r->stop, &running, 1))

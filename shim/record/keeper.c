@@ -1,9 +1,9 @@
 /*
  * keeper.c - the second thread of a recording, beside the drain's (drain.c).
  *
- * The drain's thread has a table of descriptors of its own.  A process whose last thread that is could not
- * write what its host has still to write at exit.  So this thread shares the host's table and ends last;
- * until then it does what suppliers.h gives it to do, which is taking samples (sample/).
+ * The drain's thread has a table of descriptors of its own.  If it were the last thread of the process, the
+ * host's output could not be written at exit.  So this thread shares the host's table and ends last; until
+ * then it runs the function from suppliers.h, which takes samples (sample/).
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -29,9 +29,9 @@ static void wait_for_the_end(struct vs_recording *r)
         syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, look, NULL, NULL, 0);
 }
 
-/* The host's threads are gone.  When we return as the very last one, glibc calls exit on this thread, and the
- * host's handlers run and its output is flushed; so the drain's thread must have left before, to the last of
- * its instructions. */
+/* The host's threads are gone.  When this thread returns as the very last one, glibc calls exit on it, which
+ * runs the host's handlers and flushes its output.  So the drain's thread must have ended completely
+ * before. */
 static void be_the_last(void)
 {
     struct vs_procstat s;
@@ -59,13 +59,13 @@ void *vs_keeper_main(void *recording)
 
 void vs_keeper_ring(struct vs_recording *r)
 {
-    /* release: a thread that sees the new number sees what it was rung for */
+    /* release: a thread that sees the new number sees the request behind it */
     atomic_fetch_add_explicit(&r->bell, 1, memory_order_release);
     syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Where no exit handler has (main called pthread_exit), the last look is taken here.  A sampler that is stuck
- * in the driver is not waited for: what it says after the end is a late event like others. */
+/* Takes the last sample if no exit handler did (main called pthread_exit).  It does not wait for a sampler
+ * that is stuck in the driver: a sample after the end is a late event like others. */
 void vs_keeper_end(struct vs_recording *r)
 {
     if (atomic_load(&r->alone))

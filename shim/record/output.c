@@ -1,15 +1,16 @@
 /*
- * output.c - names and places: the database that nothing else has, the journal where a mapping is safe.
+ * output.c - chooses the database's name, which no other process has, and a place for the journal where a
+ * mapping is safe.
  *
  * Database.  The name comes from VRAMSCOPE_OUTPUT; O_EXCL takes it, so that of several processes, or of
- * several runs, each has its own: run.db, then run-2.db, run-3.db.  Under `vramscope run` (VRAMSCOPE_CLAIM=1)
- * the first process gets the name itself and the others run-rank3-pid4711.db; where the first was a child,
- * and the command used the GPU later, `run` gives the command the name at the end.
+ * several runs, each has its own: run.db, then run-2.db, run-3.db.  Under `vramscope run`
+ * (VRAMSCOPE_CLAIM=1) the first process gets the name itself and the others run-rank3-pid4711.db; if the
+ * first one was a child and the command used the GPU later, `run` exchanges their names at the end.
  *
  * Journal, in this order: VRAMSCOPE_JOURNAL_DIR; /dev/shm where it is tmpfs and the journal takes no more
  * than a quarter of what is free (the host needs it too: NCCL, data loaders); beside the database where that
  * is no network file system (a mapping there loses its pages with the server); TMPDIR or /tmp, likewise;
- * /dev/shm after all.
+ * /dev/shm even if the journal takes more of it.
  */
 #define _GNU_SOURCE
 #include "output.h"
@@ -28,7 +29,7 @@
 #include "core/options.h"
 
 #define NAMES_MAX 9999
-/* What SQLite's file layer takes: 512 bytes, with "-journal" behind the name. */
+/* The longest name that SQLite accepts: 512 bytes, including the suffix "-journal". */
 #define DATABASE_MAX 504
 
 static char start_directory[PATH_MAX];
@@ -71,7 +72,7 @@ static void add_host(struct text *t)
     add(t, *host ? host : "unknown", *host ? strcspn(host, "/") : 7);
 }
 
-/* Not 0: that is the name of the job's first rank. */
+/* Not 0, because that is the rank of the job's first process. */
 static void add_rank(struct text *t)
 {
     int32_t rank = vs_launch().rank;
@@ -116,7 +117,7 @@ static void insert(char *out, size_t size, const char *file, const char *inserti
     add(&t, file + stem, strlen(file + stem));
 }
 
-/* (A pattern that was cut off fails here too, and becomes no other file's name.) */
+/* (A pattern that was truncated fails here too, and does not become the name of another file.) */
 static int take_name(const char *path)
 {
     if (strlen(path) > DATABASE_MAX)
@@ -128,7 +129,7 @@ static int take_name(const char *path)
     return 0;
 }
 
-/* The name for a process that finds FILE taken. */
+/* The name for a process if FILE is taken. */
 static void own_name(char *out, size_t size, const char *file)
 {
     char text[64];
@@ -208,7 +209,7 @@ struct attempt {
     const struct vs_journal_config *config;
     char *path;
     size_t size;
-    int err; /* of the last place that was fit */
+    int err; /* of the last suitable place */
 };
 
 static bool create(struct attempt *a)
@@ -217,8 +218,8 @@ static bool create(struct attempt *a)
     return a->err == 0;
 }
 
-/* In DIRECTORY, under the process's own name; a number behind it where the process has a journal there from
- * before an exec, which keeps pid and start time. */
+/* Tries DIRECTORY, with the process's own name, and a number appended if the process has a journal there
+ * from before an exec (which keeps pid and start time). */
 static bool try_in(struct attempt *a, const char *directory, enum fitness wanted)
 {
     unsigned long long start = vs_journal_process_start(getpid());
@@ -241,7 +242,7 @@ static bool try_beside(struct attempt *a, const char *database)
     if (!fit(slash ? directory : ".", LOCAL, 0))
         return false;
     snprintf(a->path, a->size, "%s" VS_JOURNAL_SUFFIX, database);
-    /* It may exist: of an older run, whose database is gone. */
+    /* The file may exist: left by an older run whose database was removed. */
     for (int n = 2; !create(a) && a->err == -EEXIST && n <= NAMES_MAX; n++)
         snprintf(a->path, a->size, "%s-%d" VS_JOURNAL_SUFFIX, database, n);
     return a->err == 0;

@@ -1,5 +1,5 @@
 /*
- * output.h - where the database and the journal of a process go.
+ * output.h - chooses the files of a process: database and journal.
  */
 #ifndef VS_RECORD_OUTPUT_H
 #define VS_RECORD_OUTPUT_H
@@ -14,11 +14,11 @@
  * changes directory. */
 void vs_output_init(void);
 
-/* Makes the database's file, empty, under the first name that is free, and puts its absolute name into PATH.
- * 0 or a negative errno; PATH is then the name that failed. */
+/* Creates the database's file, empty, under the first free name, and puts its absolute name into PATH.  0,
+ * or a negative errno; then PATH is the name that failed. */
 int vs_output_claim(char *path, size_t size);
 
-/* Makes the journal in the first place that is fit for it and puts its name into PATH; likewise. */
+/* Creates the journal in the first suitable place and puts its name into PATH; likewise. */
 int vs_output_journal(struct vs_journal **out, char *path, size_t size,
                       const struct vs_journal_config *config);
 

@@ -1,13 +1,13 @@
 /*
- * record.c - the hot path: from a hook's event to a slot of the journal.
+ * record.c - the hot path: writes a hook's event into a slot of the journal.
  *
  * vs_record is one load of the journal's address (NULL: not recording, or a fork child), one of the thread's
  * guard, one of the record window, the thread's id from thread-local memory, the range, for allocations the
  * call stack, the clock, and the append.  Everything else is in functions that are rarely called.
  *
  * Thread-local state is one line of initial-exec TLS (hot.h): no call, no allocation, good in signal
- * handlers.  An event from a handler that interrupts vs_record on the same thread finds nothing half done: a
- * slot is claimed, filled and published by its own append, and the unwinder guards itself.
+ * handlers.  An event of a signal handler that interrupts vs_record on the same thread is safe: each append
+ * claims, fills and publishes a slot of its own, and the unwinder guards itself against recursion.
  */
 #define _GNU_SOURCE
 #include "record.h"
@@ -45,25 +45,25 @@ enum {
     STARTS = 1,       /* begins a recording when it succeeded */
     DRIVER_STACK = 2, /* call stack with VRAMSCOPE_STACKS=driver, python and all */
     BLOCK_STACK = 4,  /* ... =python and all */
-    OWN_RANGE = 8,    /* brings its range (and what else its fields mean) itself */
-    ENDS = 16,        /* ends something: recorded while the window is closed */
-    RSS = 32,         /* wants the host's memory in arg1 */
-    FOLLOWED = 64,    /* makes or ends a block, opens a range, ends a step: with VRAMSCOPE_ACCESS */
+    OWN_RANGE = 8,    /* the caller sets its range */
+    ENDS = 16,        /* ends something: recorded also while the window is closed */
+    RSS = 32,         /* gets the host's memory in arg1 */
+    TRACKED = 64,     /* makes or ends a block, opens a range, ends a step: with VRAMSCOPE_ACCESS */
 };
 
 static const uint8_t traits[256] = {
-    [VS_OP_ALLOC] = STARTS | DRIVER_STACK | FOLLOWED,
+    [VS_OP_ALLOC] = STARTS | DRIVER_STACK | TRACKED,
     [VS_OP_PHYS_CREATE] = STARTS | DRIVER_STACK,
     [VS_OP_VA_RESERVE] = STARTS | DRIVER_STACK,
     [VS_OP_GRAPH_NODE] = DRIVER_STACK,
     [VS_OP_CONTEXT_CREATE] = STARTS | DRIVER_STACK,
     [VS_OP_MODULE_LOAD] = DRIVER_STACK,
     [VS_OP_LIMIT] = DRIVER_STACK,
-    [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK | FOLLOWED,
+    [VS_OP_BLOCK_ALLOC] = STARTS | BLOCK_STACK | TRACKED,
     [VS_OP_ARENA_RESERVED] = STARTS,
     [VS_OP_ARENA_FIGURES] = OWN_RANGE,
     [VS_OP_BLOCK_OOM] = DRIVER_STACK,
-    [VS_OP_FREE] = ENDS | FOLLOWED,
+    [VS_OP_FREE] = ENDS | TRACKED,
     [VS_OP_FREE_FAILED] = ENDS,
     [VS_OP_PHYS_RELEASE] = ENDS,
     [VS_OP_UNMAP] = ENDS,
@@ -71,9 +71,9 @@ static const uint8_t traits[256] = {
     [VS_OP_UNBIND] = ENDS,
     [VS_OP_CONTEXT_DESTROY] = ENDS,
     [VS_OP_MODULE_UNLOAD] = ENDS,
-    [VS_OP_BLOCK_FREE] = ENDS | FOLLOWED,
-    [VS_OP_RANGE_PUSH] = OWN_RANGE | FOLLOWED,
-    [VS_OP_STEP] = FOLLOWED,
+    [VS_OP_BLOCK_FREE] = ENDS | TRACKED,
+    [VS_OP_RANGE_PUSH] = OWN_RANGE | TRACKED,
+    [VS_OP_STEP] = TRACKED,
     [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
     [VS_OP_RECORD_START] = ENDS,
     [VS_OP_RECORD_STOP] = ENDS,
@@ -85,13 +85,14 @@ static const uint8_t traits[256] = {
 static struct vs_recording not_prepared;
 VS_HOT struct vs_recording *_Atomic vs_recording = &not_prepared;
 
-/* Of the recording that was started last: what lies behind two pointers is asked for while the first one is
- * on its way (hot.h).  Nothing is ever read through these two: a fork child's are its parent's.  While
- * nothing is recorded they lead to memory that is there: asking for an address without any costs a walk
- * through the page tables, every time.  (Reports of blocks have all this in vs_hot: block.h.) */
+/* Addresses of the last started recording's lines, which are prefetched while the first pointer is still
+ * being loaded (hot.h).  They are never dereferenced, because a fork child has its parent's.  While nothing
+ * is recorded they point to valid memory, because prefetching an unmapped address costs a walk through the
+ * page tables each time.  (Reports of blocks have all this in vs_hot: block.h.) */
 static VS_HOT const void *_Atomic ahead_journal = &not_prepared, *_Atomic ahead_head = &not_prepared;
 
-/* Not on the wiped mapping: a fork child keeps its parent's window, and counts its generation on from it. */
+/* Not on the wiped mapping: a fork child keeps its parent's window, and continues its count of
+ * generations. */
 static _Atomic bool window_opened;
 static VS_HOT _Atomic bool window_closed;
 static _Atomic uint32_t generations;
@@ -113,7 +114,7 @@ bool vs_recording_prepare(void)
     if (m == NULL)
         return false;
     struct vs_recording *expected = &not_prepared;
-    /* Two threads came at once: the later one's mapping is removed. */
+    /* Two threads came at once; the later one's mapping is removed. */
     if (!atomic_compare_exchange_strong(&vs_recording, &expected, m))
         munmap(m, bytes);
     errno = kept;
@@ -129,12 +130,13 @@ static bool window_is_closed(void)
 
 /* ---- threads ---- */
 
-/* Twice where a signal handler records in between: two rows of one thread, and no harm. */
+/* Runs twice if a signal handler records in between, which makes two rows of one thread and is harmless. */
 static __attribute__((noinline)) uint16_t new_thread(struct vs_journal *j, uint32_t generation)
 {
     char name[17] = "";
     int kept = errno;
-    /* A fork child's open ranges are written (through us) before vs_self.generation says that all is known.
+    /* Writes a fork child's open ranges (through vs_record) before vs_self.generation marks the thread as
+     * known.
      */
     vs_suppliers.range();
     if (vs_self.generation == generation)
@@ -195,7 +197,7 @@ static void before_the_end(void *unused)
     vs_suppliers.last_look(vs_recording);
 }
 
-/* Registered now it runs before the handlers of whatever was there before, the driver among it. */
+/* Registered now, it runs before the handlers of libraries that were there earlier, among them the driver. */
 static void arrange_last_look(void)
 {
     static _Atomic bool arranged; /* fork children inherit the handler */
@@ -222,7 +224,7 @@ static void begin(void *argument)
 void vs_record_into(const struct vs_journal *j)
 {
     const void *nothing = &not_prepared;
-    /* Relaxed: mere hints. */
+    /* Relaxed: these are hints. */
     atomic_store_explicit(&ahead_journal, j ? j : nothing, memory_order_relaxed);
     atomic_store_explicit(&ahead_head, j ? vs_journal_head_line(j) : nothing, memory_order_relaxed);
     if (!j) {
@@ -236,11 +238,11 @@ void vs_record_into(const struct vs_journal *j)
     atomic_store_explicit(&vs_hot.access,
                           atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) & VS_CAREFUL_ACCESS,
                           memory_order_relaxed);
-    /* Release: who sees the header sees the rest of the line. */
+    /* Release: a thread that sees the header sees the rest of the line. */
     atomic_store_explicit(&vs_hot.ring_header, ring.header, memory_order_release);
 }
 
-/* Says of a reason to take the long way whether it is there. */
+/* Sets or clears a reason to take the general way. */
 static void careful(uint64_t reason, bool is)
 {
     if (is)
@@ -249,7 +251,7 @@ static void careful(uint64_t reason, bool is)
         atomic_fetch_and_explicit(&vs_hot.careful, ~reason, memory_order_relaxed);
 }
 
-/* What the hot path finds worked out. */
+/* Prepares the values that the hot path reads. */
 static void get_ready(struct vs_recording *r, struct vs_journal *j)
 {
     static const uint32_t by_option[] = {0, DRIVER_STACK, DRIVER_STACK | BLOCK_STACK,
@@ -259,21 +261,21 @@ static void get_ready(struct vs_recording *r, struct vs_journal *j)
     atomic_store_explicit(&vs_hot.generation, atomic_load_explicit(&r->generation, memory_order_relaxed),
                           memory_order_relaxed);
     if (vs_options.access) {
-        vs_suppliers.follow(j);
-        r->follow_traits = FOLLOWED;
+        vs_suppliers.track(j);
+        r->tracked_traits = TRACKED;
     }
     careful(VS_CAREFUL_ACCESS, vs_options.access);
     careful(VS_CAREFUL_STACKS, r->stack_traits & BLOCK_STACK);
     if (atomic_load_explicit(&window_closed, memory_order_relaxed))
         careful(VS_CAREFUL_WINDOW,
-                true); /* a fork child's line was wiped; at worst it stays on the long way */
+                true); /* a fork child's line was wiped; at worst it stays on the general way */
     vs_record_into(j);
 }
 
 static void start(struct vs_recording *r)
 {
-    struct vs_signal_mask mask; /* a thread cancelled in here would leave the others waiting */
-    vs_guard_install();         /* before: our threads get their signal mask from here */
+    struct vs_signal_mask mask; /* if this thread were cancelled here the others would wait for ever */
+    vs_guard_install();         /* first, because our threads inherit this thread's signal mask */
     vs_signal_mask_block(&mask);
     vs_record_enter_internal();
     struct beginning b = {.r = r, .host_signals = &mask.signals};
@@ -281,7 +283,7 @@ static void start(struct vs_recording *r)
     struct vs_journal *j = b.j;
     if (j)
         get_ready(r, j);
-    /* Release: a thread that sees the journal sees what was written into it and into *r. */
+    /* Release: a thread that sees the journal sees everything written to it and to *r. */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, j ? VS_RECORDING_ON : VS_RECORDING_OFF, memory_order_release);
     syscall(SYS_futex, &r->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -334,7 +336,7 @@ static inline void fetch_ahead(void)
     vs_fetch_to_write(head);
 }
 
-/* The thread's line and the process's say it for nearly all events; else it is asked for. */
+/* For nearly all events the range is in the thread's or the process's line; otherwise it is looked up. */
 static inline uint32_t range_now(void)
 {
     uint32_t range = vs_record_block_range(&vs_self);
@@ -367,29 +369,29 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
     fetch_ahead();
     if (unlikely_(vs_self.internal))
         return VS_SEQ_NONE;
-    /* Acquire: pairs with start(); a journal that is seen is complete. */
+    /* Acquire, pairs with start(): a journal that is seen is complete. */
     struct vs_journal *j = atomic_load_explicit(&vs_recording->journal, memory_order_acquire);
     if (unlikely_(!j) && !(j = journal_for(event)))
         return VS_SEQ_NONE;
     unsigned t = traits[event->op];
-    /* With a journal the window has been open: whether it was closed since is all that is left to ask. */
+    /* There is a journal, so the window was open once; only check whether it is closed now. */
     if (unlikely_(atomic_load_explicit(&window_closed, memory_order_relaxed)) && !(t & ENDS))
         return VS_SEQ_NONE;
     struct vs_recording *r = vs_recording;
     if (event->thread != VS_THREAD_UNKNOWN)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
-        event->range = range_now(); /* may write ranges that waited, through us: before our own slot */
+        event->range = range_now(); /* before our slot is claimed: it may record waiting ranges */
         event->stack = unlikely_(t & r->stack_traits) ? stack_of(r, j, t) : 0;
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
-    unsigned followed = t & r->follow_traits;
-    if (unlikely_(followed))
+    unsigned tracked = t & r->tracked_traits;
+    if (unlikely_(tracked))
         vs_suppliers.before(event);
     event->t_ns = vs_event_clock_of(&vs_self.clock);
     uint64_t seq = vs_journal_append(j, event);
-    if (unlikely_(followed))
+    if (unlikely_(tracked))
         vs_suppliers.after(event, seq);
     if (unlikely_((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0))
         vs_drain_nudge(r);
@@ -399,7 +401,7 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
 __attribute__((noinline, cold)) void vs_record_block_rest(struct vs_journal_header *header, uint64_t seq,
                                                           bool published)
 {
-    /* A pause takes the header away, nothing the other two. */
+    /* A pause clears the header; the other two are never cleared. */
     struct vs_ring ring = {header, vs_hot.ring_slot, vs_hot.ring_mask};
     if (!published)
         vs_ring_publish_doubtful(&ring, seq);

@@ -1,10 +1,10 @@
 /*
- * record.h - the recording API: what hooks, framework and phases call, and all that they know of the rest.
+ * record.h - the recording API, which hooks, frameworks and phases call.
  *
  * The hot path.  vs_record() fills in clock, thread, phase and call stack and appends one slot to the
- * journal. It allocates nothing, takes no lock, calls no CUDA and no Python, and may run inside a framework's
- * allocator mutex or a signal handler.  Before the first event that starts a recording (see vs_record_starts)
- * nothing exists: no file, no thread.
+ * journal. It allocates nothing, takes no lock, calls no CUDA and no Python, and may run inside a
+ * framework's allocator mutex or a signal handler.  Before the first event that starts a recording (see
+ * vs_record) there is no file and no thread.
  */
 #ifndef VS_RECORD_RECORD_H
 #define VS_RECORD_RECORD_H
@@ -25,18 +25,17 @@
  * two must nest in vs_record).  errno is kept. */
 uint64_t vs_record(struct vs_event *event);
 
-/* Whether an event now would go anywhere: false while this thread runs vramscope's own code (drain thread,
- * unwinder), after an internal error has made us quiet, and in a fork child that records nothing. Cheap:
- * hooks ask first and tail straight into the real function when it says no.  True before the recording has
- * started. */
+/* Whether an event would be recorded now: false while this thread runs vramscope's own code (drain thread,
+ * unwinder), after an internal error has stopped the recording, and in a fork child that records nothing.
+ * True before the recording has started.  Cheap: hooks check this first and jump straight to the real
+ * function if it is false. */
 bool vs_record_enabled(void);
 
-/* Whether an event now that ends nothing would be written, or start the recording: false also while the
- * window is closed. */
+/* Likewise for an event that ends nothing: false also while the window is closed. */
 bool vs_record_takes(void);
 
-/* The range that an event of the calling thread would belong to now; 0: none.  May write ranges that waited.
- */
+/* The range that an event of the calling thread would belong to now; 0: none.  May write
+ * waiting ranges. */
 uint32_t vs_record_range(void);
 
 /* Whether the calling thread is one of PyTorch's autograd threads, whose events without a range are
@@ -47,7 +46,7 @@ bool vs_record_thread_is_autograd(void);
 void vs_record_enter_internal(void);
 void vs_record_leave_internal(void);
 
-/* Opens the journal and starts the drain now (idempotent). Called by the first event of its own accord. */
+/* Opens the journal and starts the drain now (idempotent).  The first event calls it by itself. */
 bool vs_record_start(void);
 
 /* NULL before the recording started or when it is off. */
@@ -55,20 +54,19 @@ struct vs_journal *vs_record_journal(void);
 
 /* Opens or closes the record window (vramscope_record_start / _stop) and writes RECORD_START / RECORD_STOP
  * where a journal exists.  While it is closed vs_record takes only what ends something: frees, unmaps,
- * releases, failed frees and range pops, whether or not their beginning was recorded (the ledger knows).  To
- * the rest it answers VS_SEQ_NONE, as it does before the recording has started; a closed window never starts
- * a recording. */
+ * releases, failed frees and range pops, whether or not their beginning was recorded (the ledger knows).  For
+ * other events it returns VS_SEQ_NONE, as before the recording has started; while the window is closed no
+ * recording starts. */
 void vs_record_window(bool open);
 
-/* Whether the driver turned out to be the simulated one (its device's name begins "simcuda"). */
+/* Sets whether the driver is the simulated one (its device's name begins with "simcuda"). */
 void vs_record_simulated(bool simulated);
 
-/* Called at the exit before the last look at the recording, by the thread that exits: nothing may be waited
- * for. */
+/* Called at the exit before the last drain, by the thread that exits; it must not wait. */
 extern void (*vs_record_at_exit)(void);
 
-/* Loads what recording will need, the unwinder for one.  To be called where loading a library is safe, before
- * the first event; again costs next to nothing. */
+/* Loads libraries that recording will need, such as the unwinder.  To be called where loading a library is
+ * safe, before the first event; repeated calls cost next to nothing. */
 void vs_record_get_ready(void);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * start.c - begins a recording: the database's name, the journal, what recover must know of the process.
+ * start.c - begins a recording: chooses the database's name, creates the journal, and stores the facts about
+ * the process that recover needs.
  *
- * Runs once per process, inside its first successful allocation, on the host's own thread marked internal.
- * Whatever fails here is one line on stderr, and the host runs on unrecorded.
+ * Runs once per process, inside its first successful allocation, on the host's own thread marked internal.  A
+ * failure is one line on stderr, and the host runs on unrecorded.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,7 +40,7 @@ static void number_fact(struct vs_journal *j, const char *key, int64_t n)
     vs_journal_set_fact(j, key, text);
 }
 
-/* The first bytes of a small file, without its last line end; "" where there is none. */
+/* The first bytes of a small file, without the final line end; "" if it does not exist. */
 static size_t read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -75,7 +76,7 @@ static void describe(struct vs_journal *j)
     vs_journal_set_fact(j, "version", VRAMSCOPE_VERSION);
 }
 
-/* Takes back the name of a database that nothing will be written to. */
+/* Removes a claimed database that nothing will be written to. */
 static void unclaim(const char *database)
 {
     struct stat st;
@@ -83,7 +84,7 @@ static void unclaim(const char *database)
         unlink(database);
 }
 
-/* What a limit on the address space (ulimit -v) leaves; UINT64_MAX: there is none. */
+/* The address space left under a limit (ulimit -v); UINT64_MAX: there is no limit. */
 static uint64_t address_room(void)
 {
     uint64_t limit = vs_limit(VS_LIMIT_SPACE);
@@ -96,7 +97,7 @@ static uint64_t address_room(void)
     return used < limit ? limit - used : 0;
 }
 
-/* The host needs that room: a journal takes a sixteenth of it, its tables shrinking with the ring. */
+/* The host needs the address space, so a journal takes a sixteenth of it; its tables shrink with the ring. */
 static void fit_into(struct vs_journal_config *c, uint64_t room)
 {
     c->ring_slots = c->ring_slots ? c->ring_slots : RING_DEFAULT;
@@ -140,7 +141,8 @@ static struct vs_journal *make_journal(struct vs_recording *r)
     return NULL;
 }
 
-/* In a signal handler.  Whoever is about to record still has the journal, which takes it and forgets it. */
+/* Called in a signal handler.  A thread that is about to record still has the journal, where its event is
+ * lost. */
 static void cut_short(void *recording)
 {
     struct vs_recording *r = recording;
@@ -152,7 +154,7 @@ static void cut_short(void *recording)
 
 struct vs_journal *vs_start(struct vs_recording *r)
 {
-    if (getauxval(AT_SECURE)) /* the names would be chosen by a user who has fewer rights than the program */
+    if (getauxval(AT_SECURE)) /* a user with fewer rights than the program would choose the names */
         return NULL;
     vs_options_complain();
     vs_record_get_ready();

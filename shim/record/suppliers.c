@@ -1,5 +1,5 @@
 /*
- * suppliers.c - see suppliers.h: until somebody supplies it, nothing is supplied.
+ * suppliers.c - see suppliers.h: the functions that do nothing, which are the initial values.
  */
 #include "suppliers.h"
 
@@ -20,7 +20,7 @@ static uint32_t no_python_stack(struct vs_journal *j)
     return 0;
 }
 
-static void no_follow(struct vs_journal *j) {}
+static void no_track(struct vs_journal *j) {}
 
 static void no_before(struct vs_event *event) {}
 
@@ -35,7 +35,7 @@ static void nobody(struct vs_recording *r) {}
 struct vs_suppliers vs_suppliers = {.range = no_range,
                                     .stack = no_stack,
                                     .python_stack = no_python_stack,
-                                    .follow = no_follow,
+                                    .track = no_track,
                                     .before = no_before,
                                     .after = no_after,
                                     .prepare = nothing,

@@ -1,12 +1,13 @@
 /*
  * nvml.c - see nvml.h.
  *
- * The functions are declared here by their documented binary interface, so that no NVIDIA header or library
- * is needed to build.  NVML lists the processes of a device with what each uses.  Inside a container it may
- * list the host's pids, or none: then only the figure for the whole device is left.
+ * The functions are declared here by their documented binary interface, so that building needs no NVIDIA
+ * header or library.  NVML lists the processes of a device with what each uses.  Inside a container it may
+ * list the host's pids, or none: then only the figure of the whole device is available.
  *
- * A MIG instance has a UUID of its own, and a handle by it whose figures are the instance's.  Where only the
- * GPU's UUID is known, the list says per process what it uses in each instance: the sum is the process's.
+ * A MIG instance has a UUID of its own; the handle found by it gives the instance's figures.  If only the
+ * GPU's UUID is known, the list has one entry per process and instance, and their sum is the process's
+ * figure.
  */
 #define _GNU_SOURCE
 #include "nvml.h"
@@ -67,14 +68,14 @@ vs_nvml_device vs_nvml_find(const uint8_t uuid[16])
     return NULL;
 }
 
-enum said { NO_LIST, NOT_IN_IT, WITHOUT_BYTES, WITH_BYTES };
+enum listing { NO_LIST, NOT_IN_IT, WITHOUT_BYTES, WITH_BYTES };
 
-/* Adds our bytes in one of the lists to *USED. */
-static enum said add_list(list_function *list, vs_nvml_device device, uint64_t *used)
+/* Adds our process's bytes in one of the lists to *USED. */
+static enum listing add_list(list_function *list, vs_nvml_device device, uint64_t *used)
 {
     static struct process process[PROCESSES_MAX];
     unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
-    enum said said = NOT_IN_IT;
+    enum listing listing = NOT_IN_IT;
     if (!list || list(device, &count, process) != 0)
         return NO_LIST;
     for (unsigned i = 0; i < count && i < PROCESSES_MAX; i++) {
@@ -83,15 +84,15 @@ static enum said add_list(list_function *list, vs_nvml_device device, uint64_t *
         bool answered = process[i].used != NOT_AVAILABLE;
         if (answered)
             *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + process[i].used;
-        said = answered || said == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
+        listing = answered || listing == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
     }
-    return said;
+    return listing;
 }
 
 /* A process is in one of the two lists. */
-static enum said add_lists(vs_nvml_device device, struct vs_used *u)
+static enum listing add_lists(vs_nvml_device device, struct vs_used *u)
 {
-    enum said compute = add_list(nvml.compute, device, &u->process), graphics;
+    enum listing compute = add_list(nvml.compute, device, &u->process), graphics;
     u->answered = compute != NO_LIST;
     if (compute == WITH_BYTES)
         return compute;
@@ -105,10 +106,10 @@ struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
     struct memory memory = {.version = MEMORY_VERSION};
     if (!device)
         return u;
-    enum said said = add_lists(device, &u);
-    if (said == NOT_IN_IT && *listed)
+    enum listing listing = add_lists(device, &u);
+    if (listing == NOT_IN_IT && *listed)
         u.process = 0;
-    *listed = *listed || said == WITH_BYTES;
+    *listed = *listed || listing == WITH_BYTES;
     if (u.process == VS_BYTES_UNKNOWN && nvml.memory && nvml.memory(device, &memory) == 0)
         u.device = memory.used;
     return u;

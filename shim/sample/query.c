@@ -1,19 +1,19 @@
 /*
- * query.c - questions of the host's threads to the sampler's thread (see sampler.h).
+ * query.c - queries of the host's threads to the sampler's thread (see sampler.h).
  *
- * A question is a small cell in the recording's mapping, and so a fork child finds none of its parent's:
+ * A query is a small cell in the recording's mapping, so a fork child has none of its parent's:
  *
  *      FREE ─▶ TAKEN ─▶ ASKED ─▶ ANSWERING ─▶ ANSWERED ─▶ FREE
  *                         │          └─ gave up ─▶ ABANDONED ─▶ FREE (by the sampler)
  *                         └─ gave up ─▶ FREE
  *
- * Its state word is the futex that the asking thread waits on.  All signals are blocked meanwhile: a handler
- * that jumps out would leave the cell taken for ever.  A sampler that let GIVE_UP questions in a row go
- * unanswered (starved, stuck in the driver) is asked no more until it has answered something or ticked, so
- * that its trouble costs the host some tens of milliseconds in all and not with every call.  And whatever it
- * answers, all waiting together is bounded (vs_query_time_spent): an NVML that takes milliseconds must not
- * make the first launches of thousands of kernels slow.  A question is not asked where it would take more
- * than is left if it took as long as the last one, and waits no longer than what is left.
+ * Its state word is the futex that the querying thread waits on.  All signals are blocked meanwhile, because
+ * a handler that jumps out would leave the cell taken for ever.  After GIVE_UP unanswered queries in a row
+ * (the sampler is starved, or stuck in the driver) there are no more until the sampler has answered
+ * something or ticked, so that its trouble costs the host some tens of milliseconds in all and not with
+ * every call.  The total waiting time is bounded as well (vs_query_time_spent), because an NVML that takes
+ * milliseconds must not slow down the first launches of thousands of kernels.  A query waits at most for the
+ * time that is left, and is not made if the last one took longer than that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@
 
 enum { FREE, TAKEN, ASKED, ANSWERING, ANSWERED, ABANDONED };
 
-/* ---- the asking thread ---- */
+/* ---- the querying thread ---- */
 
 static bool move(struct vs_question *q, uint32_t from, uint32_t to)
 {
@@ -50,7 +50,7 @@ static struct vs_question *take_cell(struct vs_recording *r)
     return NULL;
 }
 
-/* Waits for the answer, NS at most; false: none came in time, and the cell is left to itself. */
+/* Waits for the answer, NS at most; false: none came in time, and the cell is abandoned. */
 static bool await(struct vs_question *q, uint64_t ns)
 {
     uint64_t now, until = vs_clock_ns() + ns;
@@ -63,7 +63,7 @@ static bool await(struct vs_question *q, uint64_t ns)
     return state == ANSWERED || (!move(q, ASKED, FREE) && !move(q, ANSWERING, ABANDONED));
 }
 
-/* ---- how much asking there may be; relaxed throughout: sums that only say when it is enough ---- */
+/* ---- the bound on queries; relaxed throughout, because the sums are only compared with the bound ---- */
 
 static uint64_t left_ns(struct vs_recording *r)
 {
@@ -100,7 +100,7 @@ bool vs_used_alone(int device)
     return seen != 0 && vs_clock_ns() - seen < VS_ALONE_MS * UINT64_C(1000000);
 }
 
-/* ---- a question ---- */
+/* ---- a query ---- */
 
 static bool ask(struct vs_recording *r, int device, uint64_t ns, struct vs_used *used)
 {
@@ -119,7 +119,7 @@ static bool ask(struct vs_recording *r, int device, uint64_t ns, struct vs_used 
     return used->process != VS_BYTES_UNKNOWN || used->device != VS_BYTES_UNKNOWN || used->answered;
 }
 
-/* Relaxed loads: a stale one costs a question that is not asked, or one that waits in vain. */
+/* Relaxed loads: a stale value costs a query that is not made, or one that waits in vain. */
 static bool can_answer(struct vs_recording *r)
 {
     return atomic_load_explicit(&r->nvml, memory_order_relaxed) == VS_NVML_USED &&
@@ -127,7 +127,7 @@ static bool can_answer(struct vs_recording *r)
            atomic_load_explicit(&r->unanswered, memory_order_relaxed) < GIVE_UP;
 }
 
-/* In NS at most; *TOOK is the time that it was. */
+/* Takes NS at most; *TOOK gets the time that it took. */
 static bool query_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
 {
     struct vs_recording *r = vs_recording;
@@ -174,9 +174,9 @@ uint64_t vs_used_cost(const struct vs_used *before, const struct vs_used *after)
 {
     if (!before->answered || !after->answered)
         return VS_BYTES_UNKNOWN;
-    if (after->process != VS_BYTES_UNKNOWN) /* not listed before: it had nothing on the device */
+    if (after->process != VS_BYTES_UNKNOWN) /* not listed before, so it used nothing on the device */
         return after->process - (before->process == VS_BYTES_UNKNOWN ? 0 : before->process);
-    if (before->process != VS_BYTES_UNKNOWN) /* its last context is gone */
+    if (before->process != VS_BYTES_UNKNOWN) /* its last context has ended */
         return 0 - before->process;
     if (before->device == VS_BYTES_UNKNOWN || after->device == VS_BYTES_UNKNOWN)
         return VS_BYTES_UNKNOWN;

@@ -1,16 +1,16 @@
 /*
- * sampler.c - what the driver itself says that the process uses, beside what we counted; and the host's
- * memory.
+ * sampler.c - samples the memory that the process uses according to the driver, and the host's memory.
  *
- * NVML knows it per process and device and needs no CUDA context.  It has a thread of its own: the library
- * may be shared with the host, and so must the descriptors be that it opens, while the drain thread has a
- * table of its own (drain.c).  Where NVML never lists us (a container's pids are not the host's) its figure
- * for the whole device is taken; where it does no longer, we use nothing there.  Where there is no NVML, or
- * it can't say, one of the host's own threads is asked to ask the driver (vs_sample_take_request).
+ * NVML gives the figure per process and device and needs no CUDA context.  It has a thread of its own: the
+ * host may use the library too, and so must share the descriptors that the library opens, while the drain
+ * thread has a descriptor table of its own (drain.c).  If NVML never lists us (a container's pids are not
+ * the host's) its figure for the whole device is used; if it no longer lists us, we use nothing there.
+ * Without NVML, or if it has no figure, one of the host's own threads queries the driver
+ * (vs_sample_take_request).
  *
- * As long as the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS; where nothing happens, one a
- * second, and one at the end whatever happened.  For the end the first of our two exit handlers wakes the
- * thread and waits for it, 50 ms at most: libraries' destructors, NVML's among them, run after that.
+ * While the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS, otherwise one a second, and
+ * always one at the end.  For the end the first of our two exit handlers wakes the thread and waits for it,
+ * 50 ms at most: libraries' destructors, NVML's among them, run after that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +37,7 @@
 #define REPEAT_NS   UINT64_C(1000000000)
 #define LOOK_NS     UINT64_C(50000000)
 
-/* A figure, and where it is from; source 0: none. */
+/* A figure and its source; source 0: none. */
 struct figure {
     enum vs_sample_source source;
     uint64_t used;
@@ -49,12 +49,12 @@ static struct device {
     bool listed;        /* NVML has given this process's own figure */
     uint64_t around_ns; /* when NVML last listed the other processes */
     uint64_t last_used, last_ns;
-    bool settled; /* last_used was written twice */
+    bool repeated; /* last_used was written twice */
 } devices[DEVICES_MAX];
 
 static struct vs_sampler_driver driver;
 
-/* Where the ring stood after the last look: further on now means that the program did something. */
+/* The ring's position after the last sample; if it has moved the program did something. */
 static uint64_t seen_head;
 
 void vs_sampler_init(struct vs_sampler_driver asked)
@@ -67,8 +67,8 @@ static struct vs_used used_of(struct device *d)
     return vs_nvml_used(d->handle, &d->listed);
 }
 
-/* Notes whether device ORDINAL's own figure moves for this process alone.  Where NVML never lists this
- * process, its bytes cannot be separated from others', and that figure is all that there is. */
+/* Notes whether this process alone changes the figure of device ORDINAL.  If NVML never lists this process
+ * its bytes cannot be separated from others', and the device's figure is the only one. */
 static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
 {
     d->around_ns = vs_clock_ns();
@@ -79,7 +79,7 @@ static void look_around(struct device *d, int32_t ordinal, struct vs_used used)
                               memory_order_relaxed); /* complete in itself */
 }
 
-/* What is known of a device without the host's help. */
+/* The figure of a device that is available without the host's threads. */
 static struct figure query_nvml(struct device *d, int32_t ordinal)
 {
     struct vs_used used = used_of(d);
@@ -115,16 +115,15 @@ static uint64_t ring_head(const struct vs_journal *j)
     return s.head;
 }
 
-/* Whether a sample of USED is worth its row.  The first one of a new figure may have come between a driver
- * call and its event, with our own figure still the old one beside it: the same again at the next tick has
- * both. */
+/* Whether a sample of USED deserves a row.  The first sample of a new figure may come between a driver call
+ * and its event, and so be beside our old total; a second one at the next tick is beside the new total. */
 static bool says_something(struct device *d, uint64_t used, bool busy)
 {
     uint64_t now = vs_clock_ns();
     bool same = used == d->last_used;
-    if (same && d->settled && !busy && now - d->last_ns < REPEAT_NS)
+    if (same && d->repeated && !busy && now - d->last_ns < REPEAT_NS)
         return false;
-    d->settled = same;
+    d->repeated = same;
     d->last_used = used;
     d->last_ns = now;
     return true;
@@ -140,7 +139,7 @@ static struct device *look_up(uint32_t id, const struct vs_device_row *row)
     return d;
 }
 
-/* The first question of a device, before its first sample, finds out whether NVML need be asked at all. */
+/* The first query of a device, before its first sample, finds out whether NVML lists us there at all. */
 static struct vs_used used_and_around(struct device *d, int ordinal)
 {
     struct vs_used used = used_of(d);
@@ -149,7 +148,7 @@ static struct vs_used used_and_around(struct device *d, int ordinal)
     return used;
 }
 
-/* The answer to a question of one of the host's threads (query.c). */
+/* Answers a query of one of the host's threads (query.c). */
 static struct vs_used look_at(int ordinal)
 {
     struct vs_journal *j = vs_recording->sampler_journal;
@@ -160,13 +159,13 @@ static struct vs_used look_at(int ordinal)
     return (struct vs_used){VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
 }
 
-/* One look at every known device; where NVML gives no figure, the host's threads are asked for one. */
+/* Samples every known device; if NVML gives no figure, requests one from the host's threads. */
 static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
 {
     uint64_t rss = atomic_load_explicit(&r->host_rss, memory_order_relaxed);
     const struct vs_device_row *row;
     bool all = true, busy = soon || ring_head(j) != seen_head;
-    if (!rss) /* the drain thread has not looked yet: the next tick then */
+    if (!rss) /* the drain thread has not sampled it yet: try again at the next tick */
         return;
     for (uint32_t id = 1; id <= DEVICES_MAX && (row = vs_journal_get_device(j, id)); id++) {
         struct device *d = look_up(id, row);
@@ -180,8 +179,8 @@ static void tick(struct vs_recording *r, struct vs_journal *j, bool soon)
         atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);
 }
 
-/* Where NVML does not say, the driver is asked: in the context of the thread that waits for this, which may
- * be none.  The other devices keep the figures that they have. */
+/* If NVML has no figure, queries the driver in the context, if any, of the thread that waits for this.  The
+ * other devices keep their figures. */
 static void last_by_driver(struct vs_recording *r, struct vs_journal *j, uint64_t rss)
 {
     uint64_t context = atomic_load_explicit(&r->last_context, memory_order_relaxed);
@@ -191,7 +190,7 @@ static void last_by_driver(struct vs_recording *r, struct vs_journal *j, uint64_
         write_sample(r, j, device, figure, rss);
 }
 
-/* The last look: nothing that the host does will be seen any more. */
+/* The last sample. */
 static void last_tick(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t rss = vs_procstat_rss();
@@ -207,7 +206,7 @@ static void last_tick(struct vs_recording *r, struct vs_journal *j)
         last_by_driver(r, j, rss);
 }
 
-/* Sleeps, but not when the bell was rung since it stood at BELL: at the end, and when somebody asks. */
+/* Sleeps, unless the bell has changed from BELL: it rings at the end and for queries. */
 static void pause_ms(struct vs_recording *r, uint32_t bell, uint64_t ms)
 {
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
@@ -229,21 +228,20 @@ static void wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* False where NVML can be of no use. */
+/* False: NVML is not usable. */
 static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
 {
     for (uint32_t rung = bell(r); !vs_journal_get_device(j, 1) && looking(r); rung = bell(r))
         pause_ms(r, rung, vs_options.sample_ms);
-    return looking(r) &&
-           vs_nvml_load(); /* a real NVML knows no device of the simulated driver, which brings its own */
+    return looking(r) && vs_nvml_load(); /* the simulated driver has an NVML of its own for its devices */
 }
 
-/* Questions are answered at once; samples have their times. */
+/* Answers queries at once, and takes samples at their times. */
 static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t next = 0, period = vs_options.sample_ms * UINT64_C(1000000), now;
     while (looking(r)) {
-        uint32_t rung = bell(r); /* before anything is looked at: what comes later ends the pause */
+        uint32_t rung = bell(r); /* read first, so that any later request ends the pause */
         vs_sampler_answer(r, look_at);
         bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
         if ((now = vs_clock_ns()) >= next || soon) {
@@ -255,7 +253,8 @@ static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
     }
 }
 
-/* Before the drain thread's first look nothing is known of the host; that look asks for a sample anyway. */
+/* Before the drain thread's first round the host's memory is not known; that round requests a sample
+ * anyway. */
 static bool host_is_known(struct vs_recording *r)
 {
     return atomic_load_explicit(&r->host_rss, memory_order_relaxed) != 0;
@@ -263,7 +262,7 @@ static bool host_is_known(struct vs_recording *r)
 
 static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
 {
-    memset(devices, 0, sizeof devices); /* a fork child finds its parent's handles in them */
+    memset(devices, 0, sizeof devices); /* in a fork child they have the parent's handles */
     seen_head = 0;
     if (nvml_usable(r, j)) {
         atomic_store_explicit(&r->nvml, VS_NVML_USED, memory_order_relaxed);
@@ -279,7 +278,7 @@ static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
     }
     if (atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_LAST)
         last_tick(r, j);
-    uint32_t last = VS_LOOK_LAST; /* or the end, by now */
+    uint32_t last = VS_LOOK_LAST; /* it may be VS_LOOK_END by now */
     atomic_compare_exchange_strong(&r->look, &last, VS_LOOK_NEVER);
     wake(&r->look);
 }
@@ -292,7 +291,7 @@ void vs_sampler_last_look(struct vs_recording *r)
     int kept = errno;
     if (!atomic_load(&r->keeper) || r->pid != getpid())
         return;
-    /* relaxed: published by the exchange; of two callers the one that loses leaves what is as good */
+    /* relaxed: published by the exchange; if two threads call at once either context will do */
     atomic_store_explicit(&r->last_context, driver.current(), memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&r->look, &always,
                                         vs_options.sample_ms ? VS_LOOK_LAST : VS_LOOK_NEVER))
