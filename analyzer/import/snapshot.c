@@ -140,6 +140,15 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
     *timed = *timed && time;
 }
 
+/* Whether two entries in a row move nothing: `vramscope export` has such pairs around a mapping, for readers
+ * that know no mappings (export/heap.h). */
+static bool cancels(const struct snapshot_event *a, const struct snapshot_event *b)
+{
+    bool came = a->action == SNAPSHOT_SEGMENT_ALLOC && b->action == SNAPSHOT_SEGMENT_UNMAP,
+         went = a->action == SNAPSHOT_SEGMENT_MAP && b->action == SNAPSHOT_SEGMENT_FREE;
+    return (came || went) && a->address == b->address && a->size == b->size && a->stream == b->stream;
+}
+
 /* Entries of a kind that changes no memory are counted and left out. */
 static int read_trace(struct reader *r, const struct pickle_value *list, struct snapshot_trace *t)
 {
@@ -162,7 +171,10 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         if (e->time_us < last)
             e->time_us = last;
         last = e->time_us;
-        t->n++;
+        if (t->n && cancels(e - 1, e))
+            t->n--;
+        else
+            t->n++;
     }
     return 0;
 }

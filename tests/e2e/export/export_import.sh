@@ -1,0 +1,38 @@
+#!/bin/bash
+# There and back: a recording that was exported as a snapshot of PyTorch's and imported again has the same peak, to the byte, the
+# same reserved memory where all of it is PyTorch's, and exports as the same snapshot, event by event.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+V=$BUILD/bin/vramscope
+peaks() { sqlite3 "$1" "SELECT device, kind, peak_bytes, end_bytes FROM peak WHERE device >= 0 AND kind IN ($2) AND peak_bytes > 0 ORDER BY 1, 2"; }
+# there_and_back KINDS: of the recording $db
+there_and_back() {
+    rm -f "$dir"/back.db*
+    "$V" export --format=pytorch "$db" -o "$dir/there.pickle" 2>"$dir/err" || fail "export: $(cat "$dir/err")"
+    "$V" import "$dir/there.pickle" -o "$dir/back.db" >"$dir/told" 2>&1 || fail "import: $(cat "$dir/told")"
+    [ "$(peaks "$db" "$1")" = "$(peaks "$dir/back.db" "$1")" ] || fail "$1: $(peaks "$db" "$1") became $(peaks "$dir/back.db" "$1")"
+    "$V" export --format=pytorch "$dir/back.db" -o "$dir/again.pickle" 2>"$dir/err" || fail "export of the import: $(cat "$dir/err")"
+    python3 - "$dir/there.pickle" "$dir/again.pickle" <<'PY' || fail "another snapshot came back"
+import pickle, sys
+there, again = (pickle.load(open(p, "rb")) for p in sys.argv[1:])
+def told(snapshot):
+    return [[(e["action"], e.get("addr"), e["size"]) for e in t if e["action"] != "snapshot"] for t in snapshot["device_traces"]]
+def state(snapshot):
+    return [(s["device"], s["address"], s["total_size"], s["is_expandable"], [(b["address"], b["size"], b["state"]) for b in s["blocks"]])
+            for s in snapshot["segments"]]
+for a, b in zip(told(there), told(again)):
+    for i, (x, y) in enumerate(zip(a, b)):
+        assert x == y, f"event {i}: {x} became {y}"
+    assert len(a) == len(b), f"{len(a)} events became {len(b)}"
+assert state(there) == state(again)
+PY
+}
+for mode in native expandable; do
+    shimmed "$tests/prog_caching" $mode 3000
+    [ "$status" = 0 ] || fail "prog_caching $mode: status $status"
+    there_and_back "'allocated', 'reserved'"
+done
+shimmed "$tests/prog_roles"
+[ "$status" = 0 ] || fail "prog_roles: status $status"
+there_and_back "'allocated'"
+echo "what was exported and imported is the same"
