@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOWHERE     (INT64_C(1) << 52) /* above any address, and exact as a double, up to: */
-#define NOWHERE_END (INT64_C(1) << 53)
-#define GRAIN       INT64_C(4096)
+#define NOWHERE      (INT64_C(1) << 52) /* above any address; up to twice that a double is exact */
+#define NOWHERE_SIZE (INT64_C(1) << 45) /* of each of 128 devices */
+#define GRAIN        INT64_C(4096)
 
-void heap_init(struct heap *h)
+void heap_init(struct heap *h, int64_t device)
 {
-    *h = (struct heap){.nowhere = NOWHERE};
+    int64_t base = NOWHERE + device * NOWHERE_SIZE;
+    *h = (struct heap){.nowhere = base, .nowhere_base = base};
 }
 
 void heap_free(struct heap *h)
@@ -33,10 +34,10 @@ void heap_free(struct heap *h)
 static int64_t address_nowhere(struct heap *h, int64_t size)
 {
     int64_t wide = (size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
-    if (size < 0 || wide > NOWHERE_END - NOWHERE)
-        return NOWHERE;
-    if (h->nowhere > NOWHERE_END - wide) /* petabytes later the first ones are long gone */
-        h->nowhere = NOWHERE;
+    if (size < 0 || wide > NOWHERE_SIZE)
+        return h->nowhere_base;
+    if (h->nowhere - h->nowhere_base > NOWHERE_SIZE - wide) /* 32 TiB later the first ones are long gone */
+        h->nowhere = h->nowhere_base;
     h->nowhere += wide;
     return h->nowhere - wide;
 }

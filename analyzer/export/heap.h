@@ -17,7 +17,7 @@
  * are those of the allocator's report, which is the request rounded up.
  *
  * Handles (of arrays, of physical memory that is mapped anywhere or nowhere) are no addresses: what they
- * stand for gets one in a region that no device has.
+ * stand for gets one in a region that no device has, another one for each device.
  */
 #ifndef VS_EXPORT_HEAP_H
 #define VS_EXPORT_HEAP_H
@@ -88,9 +88,11 @@ struct heap {
     int64_t known;   /* bytes of the blocks that live, the rest apart */
     int64_t most;    /* the greatest sum that was told of */
     int64_t nowhere; /* the next address for what has none */
+    int64_t nowhere_base;
 };
 
-void heap_init(struct heap *h);
+/* DEVICE: 0 to 127. */
+void heap_init(struct heap *h, int64_t device);
 void heap_free(struct heap *h);
 
 /* Applies the event, of the device that is followed, or an unmap of whatever device.  Where somebody listens,

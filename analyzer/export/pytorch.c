@@ -567,7 +567,7 @@ static int prepare(struct writer *w, const int64_t *devices, size_t n)
     w->heap_count = (size_t)most + 1;
     w->heaps = xrealloc(NULL, w->heap_count * sizeof *w->heaps);
     for (size_t i = 0; i < w->heap_count; i++)
-        heap_init(&w->heaps[i]);
+        heap_init(&w->heaps[i], (int64_t)i);
     return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ? -1
                                                                                                          : 0;
 }

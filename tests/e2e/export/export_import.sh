@@ -32,6 +32,16 @@ for mode in native expandable; do
     [ "$status" = 0 ] || fail "prog_caching $mode: status $status"
     there_and_back "'allocated', 'reserved'"
 done
+# two devices that hold what has no address: handles of physical memory and of arrays
+if [ -x "$tests/prog_random" ]; then
+    shim_env=(SIMCUDA_BANNER=0)
+    for seed in 40 41; do
+        shimmed "$tests/prog_random" $seed "$run/log"
+        [ "$status" = 0 ] || fail "prog_random $seed: status $status"
+        there_and_back "'allocated'"
+    done
+    shim_env=()
+fi
 shimmed "$tests/prog_roles"
 [ "$status" = 0 ] || fail "prog_roles: status $status"
 there_and_back "'allocated'"

@@ -190,7 +190,7 @@ static int start(void **state)
 {
     memset(&seen, 0, sizeof seen);
     seq = framework = direct = 0;
-    heap_init(&heap);
+    heap_init(&heap, 3);
     return 0;
 }
 
