@@ -19,8 +19,8 @@ struct rank_file ranks_file_of(const struct report *r);
 
 /* RELABEL: as for reading the files; the file with the highest peak is read again.  Both return whether
  * everything is there: all ranks, and of each file the end and all events. */
-bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel, FILE *out,
-                bool exact);
+bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,
+                const struct choice *choice, FILE *out, bool exact);
 bool ranks_json(const struct rank_file *files, size_t n, struct json *j); /* the array "jobs" */
 
 #endif

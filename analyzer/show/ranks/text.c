@@ -17,6 +17,7 @@
 #define UUID_SHOWN     12 /* "GPU-1a2b3c4d" */
 
 struct page {
+    const struct choice *choice; /* of rows */
     const struct rank_job *job;
     FILE *out;
     bool exact, uuid;
@@ -197,6 +198,38 @@ static bool any_whole_device(const struct rank_job *job)
     return false;
 }
 
+struct row { /* of a device of a rank; device NULL: it has none */
+    const struct rank_file *file;
+    const struct rank_device *device;
+};
+
+static int64_t row_peak(const struct page *p, const struct row *r)
+{
+    return !r->device ? -1 : p->by_reserved ? r->device->reserved : r->device->allocated;
+}
+
+/* A row a device, in the order of the ranks or as --sort says; the caller frees them. */
+static struct row *order_rows(const struct page *p, size_t *n)
+{
+    struct row *rows = NULL;
+    bool peaks = choice_sorts(p->choice, "peak"), names = choice_sorts(p->choice, "name");
+    *n = 0;
+    for (size_t i = 0; i < p->job->file_count; i++) {
+        const struct rank_file *f = p->job->files[i];
+        for (size_t k = 0; k < f->device_count || k == 0; k++) {
+            struct row row = {f, f->device_count ? &f->devices[k] : NULL};
+            size_t at = *n;
+            *PUSH(rows, *n) = row;
+            for (; at > 0 && ((peaks && row_peak(p, &row) > row_peak(p, &rows[at - 1])) ||
+                              (names && strcmp(f->label, rows[at - 1].file->label) < 0));
+                 at--)
+                rows[at] = rows[at - 1];
+            rows[at] = row;
+        }
+    }
+    return rows;
+}
+
 static void print_ranks(struct page *p)
 {
     static const char *const header[] = {"rank",    "host",     "device", "peak allocated", "peak reserved",
@@ -207,13 +240,12 @@ static void print_ranks(struct page *p)
     struct table t;
     table_init(&t, &"><<>><>><<"[!job->ranked], &header[!job->ranked]);
     table_drops(&t, job->ranked ? "-27-6453-1" : "-7-6453--");
-    for (size_t i = 0; i < job->file_count; i++) {
-        const struct rank_file *f = job->files[i];
-        for (size_t k = 0; k < f->device_count; k++)
-            rank_row(p, &t, f, &f->devices[k]);
-        if (!f->device_count)
-            rank_row(p, &t, f, NULL);
-    }
+    size_t n;
+    struct row *rows = order_rows(p, &n);
+    size_t shown_rows = choice_rows(p->choice, n, 0);
+    for (size_t i = 0; i < shown_rows; i++)
+        rank_row(p, &t, rows[i].file, rows[i].device);
+    free(rows);
     if (r.n > 1) {
         table_rule(&t);
         span_row(p, &t, "min", a.least, r.least, rest.least);
@@ -222,6 +254,8 @@ static void print_ranks(struct page *p)
     }
     table_print(&t, p->out, 2);
     table_free(&t);
+    if (shown_rows < n)
+        fprintf(p->out, "  %s more: --top=0 shows all\n", units_count((int64_t)(n - shown_rows), "device").s);
     if (any_whole_device(job))
         fprintf(p->out, "  ≤: the driver's figure is the whole device's, other processes included\n");
 }
@@ -272,10 +306,15 @@ static void print_phases(struct page *p)
     free(names);
 }
 
-static void print_job(const struct rank_job *job, const struct relabel *relabel, FILE *out, bool exact)
+static void print_job(const struct rank_job *job, const struct relabel *relabel, const struct choice *choice,
+                      FILE *out, bool exact)
 {
-    struct page p = {
-        .job = job, .out = out, .exact = exact, .uuid = ranks_need_uuid(job), .relabel = relabel};
+    struct page p = {.job = job,
+                     .out = out,
+                     .exact = exact,
+                     .uuid = ranks_need_uuid(job),
+                     .relabel = relabel,
+                     .choice = choice};
     p.top = ranks_span(job, FIGURE_ALLOCATED);
     p.by_reserved = !p.top.n || p.top.most <= 0;
     if (p.by_reserved)
@@ -287,7 +326,8 @@ static void print_job(const struct rank_job *job, const struct relabel *relabel,
         fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
 }
 
-bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel, FILE *out, bool exact)
+bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,
+                const struct choice *choice, FILE *out, bool exact)
 {
     size_t count;
     bool whole = true;
@@ -297,7 +337,7 @@ bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *r
     for (size_t i = 0; i < count; i++) {
         if (i)
             fputs("\n\n", out);
-        print_job(&jobs[i], relabel, out, exact);
+        print_job(&jobs[i], relabel, choice, out, exact);
         whole = whole && ranks_whole(&jobs[i]);
     }
     ranks_free_jobs(jobs, count);

@@ -48,6 +48,12 @@ sed -n '/by phase/,/─/p' page | sed '1d;$d' | awk '{ print $1 }' | sort -c || 
 sed -n '/by stack/,/─/p' page | sed '1d;$d' | awk '{ print $NF }' | sort -rnc || no "peak --sort=count: $(cat page)"
 "$V" diff -d 0 --top 1 two.db more.db >page && [ "$(grep -c ' more' page)" -ge 2 ] || no "diff --top 1: $(cat page)"
 
+# ranks: highest first, and how many are not shown
+mkdir job && make_db job/a.db --rank 0 --world 3 && make_db job/b.db --rank 1 --world 3 --extra 900 && make_db job/c.db --rank 2 --world 3 --extra 30
+ranks() { sed -n '/^  rank  /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }' | tr '\n' ' '; }
+"$V" report --sort=peak job >page && [ "$(ranks)" = "1 2 0 " ] || no "report --sort=peak of ranks: $(ranks)"
+"$V" report --top=1 --sort=peak job >page && [ "$(ranks)" = "1 " ] && grep -q '^  2 devices more: --top=0 shows all' page || no "report --top of ranks: $(cat page)"
+
 # the program records nothing here: what lies there is what counts
 cp two.db there.db
 refused "there.db exists and is never overwritten without --force" "$V" run -o there.db true
