@@ -12,6 +12,8 @@
 #include "trace/ledger/addresses.h"
 
 #define BYTES(c)     "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
+#define SIZE_MOST    (UINT64_C(1) << 46)
+#define ADDRESS_MOST (UINT64_C(1) << 62)
 #define STREAMS_MOST 60000
 
 struct reading {
@@ -103,6 +105,8 @@ static void read_row(struct reading *r, struct sqlite3_stmt *s)
     struct tape_event e = {.t = trace_sql_amount(s, 1),
                            .address = (uint64_t)trace_sql_amount(s, 2),
                            .size = (uint64_t)trace_sql_amount(s, 3)};
+    if (e.size >= SIZE_MOST || e.address >= ADDRESS_MOST)
+        return; /* damaged */
     bool block = op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_REUSABLE;
     if (block || op == VS_OP_ALLOC)
         e.stream = stream_of(r, (uint64_t)sqlite3_column_int64(s, 4));

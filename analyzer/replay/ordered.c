@@ -6,18 +6,20 @@
 
 #include "base/base.h"
 
-static inline bool before(struct ordered_key a, struct ordered_key b)
+static inline bool before(struct ordered_key a, uint32_t x, struct ordered_key b, uint32_t y)
 {
-    return a.first < b.first || (a.first == b.first && a.second < b.second);
+    if (a.first != b.first)
+        return a.first < b.first;
+    return a.second != b.second ? a.second < b.second : x < y;
 }
 
 /* The leaf that KEY belongs into: the last whose least entry is not behind it. */
-static size_t leaf_for(const struct ordered *o, struct ordered_key key)
+static size_t leaf_for(const struct ordered *o, struct ordered_key key, uint32_t value)
 {
     size_t low = 0, high = o->n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (before(key, o->least[middle]))
+        if (before(key, value, o->least[middle], o->least_value[middle]))
             high = middle;
         else
             low = middle + 1;
@@ -26,12 +28,12 @@ static size_t leaf_for(const struct ordered *o, struct ordered_key key)
 }
 
 /* The first entry of LEAF not before KEY. */
-static uint32_t place_in(const struct ordered_leaf *leaf, struct ordered_key key)
+static uint32_t place_in(const struct ordered_leaf *leaf, struct ordered_key key, uint32_t value)
 {
     uint32_t low = 0, high = leaf->n;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (before(leaf->key[middle], key))
+        if (before(leaf->key[middle], leaf->value[middle], key, value))
             low = middle + 1;
         else
             high = middle;
@@ -45,11 +47,14 @@ static void add_leaf(struct ordered *o, size_t at, struct ordered_leaf *leaf)
         o->room = o->room ? o->room * 2 : 16;
         o->leaves = xrealloc(o->leaves, o->room * sizeof *o->leaves);
         o->least = xrealloc(o->least, o->room * sizeof *o->least);
+        o->least_value = xrealloc(o->least_value, o->room * sizeof *o->least_value);
     }
     memmove(o->leaves + at + 1, o->leaves + at, (o->n - at) * sizeof *o->leaves);
     memmove(o->least + at + 1, o->least + at, (o->n - at) * sizeof *o->least);
+    memmove(o->least_value + at + 1, o->least_value + at, (o->n - at) * sizeof *o->least_value);
     o->leaves[at] = leaf;
     o->least[at] = leaf->key[0];
+    o->least_value[at] = leaf->value[0];
     o->n++;
 }
 
@@ -58,6 +63,7 @@ static struct ordered_leaf *new_leaf(void)
     struct ordered_leaf *leaf = xrealloc(NULL, sizeof *leaf);
     leaf->n = 0;
     leaf->key[0] = (struct ordered_key){0, 0};
+    leaf->value[0] = 0;
     return leaf;
 }
 
@@ -77,45 +83,48 @@ void ordered_insert(struct ordered *o, struct ordered_key key, uint32_t value)
 {
     if (o->n == 0)
         add_leaf(o, 0, new_leaf());
-    size_t at = leaf_for(o, key);
+    size_t at = leaf_for(o, key, value);
     if (o->leaves[at]->n == ORDERED_LEAF) {
         split(o, at);
-        at += !before(key, o->least[at + 1]);
+        at += !before(key, value, o->least[at + 1], o->least_value[at + 1]);
     }
     struct ordered_leaf *leaf = o->leaves[at];
-    uint32_t i = place_in(leaf, key);
+    uint32_t i = place_in(leaf, key, value);
     memmove(leaf->key + i + 1, leaf->key + i, (leaf->n - i) * sizeof *leaf->key);
     memmove(leaf->value + i + 1, leaf->value + i, (leaf->n - i) * sizeof *leaf->value);
     leaf->key[i] = key;
     leaf->value[i] = value;
     leaf->n++;
     o->least[at] = leaf->key[0];
+    o->least_value[at] = leaf->value[0];
 }
 
-void ordered_remove(struct ordered *o, struct ordered_key key)
+void ordered_remove(struct ordered *o, struct ordered_key key, uint32_t value)
 {
-    size_t at = leaf_for(o, key);
+    size_t at = leaf_for(o, key, value);
     struct ordered_leaf *leaf = o->leaves[at];
-    uint32_t i = place_in(leaf, key);
+    uint32_t i = place_in(leaf, key, value);
     leaf->n--;
     memmove(leaf->key + i, leaf->key + i + 1, (leaf->n - i) * sizeof *leaf->key);
     memmove(leaf->value + i, leaf->value + i + 1, (leaf->n - i) * sizeof *leaf->value);
     if (leaf->n) {
         o->least[at] = leaf->key[0];
+        o->least_value[at] = leaf->value[0];
         return;
     }
     free(leaf);
     o->n--;
     memmove(o->leaves + at, o->leaves + at + 1, (o->n - at) * sizeof *o->leaves);
     memmove(o->least + at, o->least + at + 1, (o->n - at) * sizeof *o->least);
+    memmove(o->least_value + at, o->least_value + at + 1, (o->n - at) * sizeof *o->least_value);
 }
 
 struct ordered_place ordered_from(const struct ordered *o, struct ordered_key key)
 {
     if (o->n == 0)
         return (struct ordered_place){0, 0};
-    size_t leaf = leaf_for(o, key);
-    uint32_t at = place_in(o->leaves[leaf], key);
+    size_t leaf = leaf_for(o, key, 0);
+    uint32_t at = place_in(o->leaves[leaf], key, 0);
     if (at == o->leaves[leaf]->n)
         return (struct ordered_place){leaf + 1, 0};
     return (struct ordered_place){leaf, at};
@@ -127,5 +136,6 @@ void ordered_free(struct ordered *o)
         free(o->leaves[i]);
     free(o->leaves);
     free(o->least);
+    free(o->least_value);
     *o = (struct ordered){0};
 }

@@ -26,7 +26,8 @@ struct ordered_leaf {
 
 struct ordered {
     struct ordered_leaf **leaves; /* none is empty */
-    struct ordered_key *least;    /* of each leaf */
+    struct ordered_key *least;    /* of each leaf, and its value */
+    uint32_t *least_value;
     size_t n, room;
 };
 
@@ -35,9 +36,10 @@ struct ordered_place {
     uint32_t at;
 };
 
+/* Values tell equal keys apart, which a damaged recording may have. */
 void ordered_insert(struct ordered *o, struct ordered_key key, uint32_t value);
-/* KEY must be there. */
-void ordered_remove(struct ordered *o, struct ordered_key key);
+/* KEY with VALUE must be there. */
+void ordered_remove(struct ordered *o, struct ordered_key key, uint32_t value);
 void ordered_free(struct ordered *o);
 
 /* The first entry not before KEY; at the end: leaf == o->n. */

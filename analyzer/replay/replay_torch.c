@@ -162,6 +162,14 @@ static void note_driver(struct replay *p, const struct tape_event *e, bool count
         *PUSH(p->given, p->given_count) = *e;
 }
 
+/* Whether block ID is still what its number says: a retry may have completed it, and the number may be
+ * another block's by now. */
+static bool is_pending(const struct replay *p, uint32_t id)
+{
+    const struct torch_block *b = &p->torch.blocks[p->blocks[id]];
+    return p->blocks[id] && b->pending && b->tag == id;
+}
+
 /* False: out of memory. */
 static bool play(struct replay *p, const struct tape_event *e)
 {
@@ -175,9 +183,11 @@ static bool play(struct replay *p, const struct tape_event *e)
         p->live -= p->blocks[e->id] ? e->size : 0;
         if (p->blocks[e->id])
             torch_release(&p->torch, p->blocks[e->id], e->deferred);
+        if (p->blocks[e->id] && e->deferred)
+            p->torch.blocks[p->blocks[e->id]].tag = e->id;
         break;
     case TAPE_REUSABLE:
-        if (p->blocks[e->id])
+        if (is_pending(p, e->id))
             torch_reusable(&p->torch, p->blocks[e->id]);
         break;
     case TAPE_OOM:

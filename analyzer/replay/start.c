@@ -41,8 +41,8 @@ static void collect(const struct trace_tape *tape, struct pieces *segments, stru
             *PUSH(segments->at, segments->n) = p;
         else if (e->what == TAPE_ALLOC)
             *PUSH(blocks->at, blocks->n) = p;
-        else if (e->what == TAPE_FREE && blocks->n) /* of the block just before: freed, and not reusable */
-            blocks->at[blocks->n - 1].pending = true;
+        else if (e->what == TAPE_FREE && blocks->n && blocks->at[blocks->n - 1].id == e->id)
+            blocks->at[blocks->n - 1].pending = true; /* freed just before, and not reusable */
     }
     if (segments->n)
         qsort(segments->at, segments->n, sizeof *segments->at, by_address);
@@ -95,6 +95,8 @@ static void place_block(struct builder *b, const struct piece *p, uint64_t size,
     b->numbers[p->id] = b->last;
     if (p->pending)
         torch_release(b->t, b->last, true);
+    if (p->pending)
+        b->t->blocks[b->last].tag = p->id;
     else
         b->live += p->size;
 }

@@ -128,7 +128,7 @@ void torch_merge(struct torch *t, uint32_t block, uint32_t other)
     if (!other || !allocatable(o) || o->mapped != b->mapped)
         return;
     ordered_remove(o->mapped ? &pool_of(t, o)->free : &pool_of(t, o)->unmapped,
-                   o->mapped ? free_key(o) : unmapped_key(o));
+                   o->mapped ? free_key(o) : unmapped_key(o), other);
     if (b->prev == other) {
         b->address = o->address;
         b->prev = o->prev;
@@ -194,7 +194,7 @@ static uint32_t find_free(struct torch *t, uint64_t size, uint16_t stream, bool 
     pool->calls++;
     uint32_t block = best_fit(t, size, stream, small);
     if (block)
-        ordered_remove(&pool->free, free_key(at(t, block)));
+        ordered_remove(&pool->free, free_key(at(t, block)), block);
     return block;
 }
 
@@ -273,6 +273,8 @@ uint32_t torch_malloc(struct torch *t, uint64_t requested, uint16_t stream)
 
 void torch_release(struct torch *t, uint32_t block, bool deferred)
 {
+    if (!at(t, block)->allocated)
+        return; /* a damaged recording frees it twice */
     at(t, block)->allocated = false;
     if (!deferred) {
         put_back(t, block);
@@ -280,18 +282,18 @@ void torch_release(struct torch *t, uint32_t block, bool deferred)
     }
     at(t, block)->pending = true;
     *PUSH(t->pending, t->pending_count) = block;
+    t->pending_now++;
 }
 
+/* Its entry stays in the list: it says nothing once the block is not pending. */
 void torch_reusable(struct torch *t, uint32_t block)
 {
-    size_t i = 0;
-    while (i < t->pending_count && t->pending[i] != block)
-        i++;
-    if (i == t->pending_count)
+    if (!at(t, block)->pending)
         return; /* a retry waited for it */
-    memmove(t->pending + i, t->pending + i + 1, (--t->pending_count - i) * sizeof *t->pending);
     at(t, block)->pending = false;
     put_back(t, block);
+    if (--t->pending_now == 0)
+        t->pending_count = 0;
 }
 
 uint32_t torch_place(struct torch *t, uint32_t after, uint64_t address, uint64_t size, uint16_t stream,

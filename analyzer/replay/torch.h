@@ -34,6 +34,7 @@ struct torch_block {
     uint64_t gc_base;    /* calls for a free block when it became free */
     uint64_t base;       /* of an expandable one: its reservation's start, from which granules count */
     uint32_t prev, next; /* in its segment */
+    uint32_t tag;        /* the caller's, of a pending one */
     uint16_t stream;
     bool allocated, mapped, small;
     bool pending; /* freed, in use by other streams */
@@ -64,8 +65,8 @@ struct torch {
     size_t block_count, block_room;
     uint32_t spare;             /* of blocks that are gone, linked by `next` */
     struct torch_pool pools[2]; /* large, small */
-    uint32_t *pending;          /* blocks */
-    size_t pending_count;
+    uint32_t *pending; /* blocks that were, in the order of their frees; pending_now of them still are */
+    size_t pending_count, pending_now;
     uint64_t reserved, retries, collections;
 };
 

@@ -64,7 +64,7 @@ static bool map(struct torch *t, uint32_t block, uint64_t size)
     if (!t->driver.ask(t->driver.context, TORCH_MAP, &address, bytes))
         return false;
     t->reserved += bytes;
-    ordered_remove(&pool_of(t, at(t, block))->unmapped, unmapped_key(at(t, block)));
+    ordered_remove(&pool_of(t, at(t, block))->unmapped, unmapped_key(at(t, block)), block);
     at(t, block)->mapped = true;
     if (bytes < at(t, block)->size) {
         struct torch_block rest = *at(t, block);
@@ -98,7 +98,7 @@ uint32_t torch_grow(struct torch *t, uint64_t size, uint16_t stream, bool small)
             return 0;
         block = next;
     }
-    ordered_remove(&t->pools[small].free, free_key(at(t, block)));
+    ordered_remove(&t->pools[small].free, free_key(at(t, block)), block);
     return block;
 }
 
@@ -124,7 +124,7 @@ void torch_unmap(struct torch *t, uint32_t block)
              last = b.base + (end - b.base) / unit * unit;
     if (first >= last)
         return;
-    ordered_remove(&pool_of(t, &b)->free, free_key(&b));
+    ordered_remove(&pool_of(t, &b)->free, free_key(&b), block);
     if (first > b.address)
         keep_part(t, block, b.address, first - b.address, true);
     if (last < end)

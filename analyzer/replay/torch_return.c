@@ -17,7 +17,7 @@ static bool whole(const struct torch_block *b)
 static void give_segment(struct torch *t, uint32_t block)
 {
     struct torch_block *b = at(t, block);
-    ordered_remove(&pool_of(t, b)->free, free_key(b));
+    ordered_remove(&pool_of(t, b)->free, free_key(b), block);
     t->reserved -= b->size;
     t->driver.give(t->driver.context, TORCH_FREE_SEGMENT, b->address, b->size);
     torch_drop_block(t, block);
@@ -57,8 +57,9 @@ bool torch_return_oversize(struct torch *t, uint64_t size, uint16_t stream, bool
 
 static void finish_pending(struct torch *t)
 {
-    while (t->pending_count)
-        torch_reusable(t, t->pending[0]);
+    size_t n = t->pending_count; /* the last one empties the list */
+    for (size_t i = 0; i < n; i++)
+        torch_reusable(t, t->pending[i]);
 }
 
 static void return_pool(struct torch *t, bool small)
@@ -79,7 +80,7 @@ static void return_pool(struct torch *t, bool small)
         torch_unmap(t, blocks[i]);
         struct torch_block *b = at(t, blocks[i]);
         if (!b->mapped && whole(b)) { /* nothing is left of its reservation */
-            ordered_remove(&pool_of(t, b)->unmapped, unmapped_key(b));
+            ordered_remove(&pool_of(t, b)->unmapped, unmapped_key(b), blocks[i]);
             torch_drop_block(t, blocks[i]);
         }
     }

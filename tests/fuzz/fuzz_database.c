@@ -40,12 +40,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 {cmd_export, "export", "--format=pprof"},
                 {cmd_export, "export", "--format=csv"},
                 {cmd_view, "view", "--output=-"},
+                {cmd_whatif, "whatif", "--capacity=1GiB"},
+                {cmd_whatif, "whatif", "--json"},
                 {cmd_diff, "diff", NULL},
                 {cmd_diff, "diff", "--json"},
                 {cmd_plot, "plot", "--overlay"},
                 {cmd_check, "check", "--no-growth"},
                 {cmd_check, "check", "--max=line=a.py:1"}};
-    enum { ALONE = 12, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
+    enum { ALONE = 14, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));

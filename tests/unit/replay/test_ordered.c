@@ -60,21 +60,35 @@ static void test_same_as_a_sorted_array(void **state)
             ordered_insert(&o, k, i);
         } else {
             size_t at = (size_t)random() % n;
-            ordered_remove(&o, keys[at]);
+            ordered_remove(&o, keys[at], (uint32_t)keys[at].second);
             memmove(keys + at, keys + at + 1, (--n - at) * sizeof *keys);
         }
         look_up(&o, (struct ordered_key){(uint64_t)random() % 41, (uint64_t)random() % 20000});
         if (i % 500 == 0)
             same_as_array(&o);
     }
-    while (n)
-        ordered_remove(&o, keys[--n]);
+    for (; n; n--)
+        ordered_remove(&o, keys[n - 1], (uint32_t)keys[n - 1].second);
     same_as_array(&o);
+    ordered_free(&o);
+}
+
+/* A damaged recording may have a hundred blocks at one address. */
+static void test_equal_keys_are_told_apart_by_their_values(void **state)
+{
+    struct ordered o = {0};
+    struct ordered_key k = {3, 4};
+    for (uint32_t i = 1; i <= 300; i++)
+        ordered_insert(&o, k, i * 11 % 301);
+    for (uint32_t i = 300; i > 0; i--)
+        ordered_remove(&o, k, i);
+    assert_int_equal(o.n, 0);
     ordered_free(&o);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_a_sorted_array)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_a_sorted_array),
+                                       cmocka_unit_test(test_equal_keys_are_told_apart_by_their_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
