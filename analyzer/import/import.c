@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,16 @@
 
 #define FILE_MOST (INT64_C(4) << 30) /* bytes: half an hour's entries with Python's and C++'s frames */
 
-static int say(char *why, size_t n, const char *path, const char *what)
+static int say(char *why, size_t n, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static int say(char *why, size_t n, const char *path, const char *format, ...)
 {
-    snprintf(why, n, "%s %s", shown(path), what);
+    va_list list;
+    int at = snprintf(why, n, "%s ", shown(path));
+    va_start(list, format);
+    if (at > 0 && (size_t)at < n)
+        vsnprintf(why + at, n - (size_t)at, format, list);
+    va_end(list);
     return -1;
 }
 
@@ -44,10 +52,10 @@ static int load(const char *path, char **bytes, size_t *size, char *why, size_t 
 {
     struct stat st;
     int fd = guard_open(path);
+    if (fd < 0 && errno == EINVAL)
+        return say(why, n, path, "is no regular file: give what torch.cuda.memory._dump_snapshot wrote");
     if (fd < 0)
-        return say(why, n, path,
-                   errno == EINVAL ? "is no regular file: give what torch.cuda.memory._dump_snapshot wrote"
-                                   : xformat("can't be opened: %s", strerror(errno)));
+        return say(why, n, path, "can't be opened: %s", strerror(errno));
     int rc = fstat(fd, &st) ? -errno : 0;
     if (rc == 0 && st.st_size > FILE_MOST)
         rc = -EFBIG;
@@ -59,10 +67,10 @@ static int load(const char *path, char **bytes, size_t *size, char *why, size_t 
     if (rc == 0)
         return 0;
     free(*bytes);
-    return say(why, n, path,
-               rc == -EFBIG
-                   ? "is larger than 4 GiB: record fewer entries (_record_memory_history(max_entries=...))"
-                   : xformat("can't be read: %s", strerror(-rc)));
+    if (rc == -EFBIG)
+        return say(why, n, path,
+                   "is larger than 4 GiB: record fewer entries (_record_memory_history(max_entries=...))");
+    return say(why, n, path, "can't be read: %s", strerror(-rc));
 }
 
 int32_t import_rank(const char *path)
@@ -119,7 +127,7 @@ static int make_journal(struct work *w, struct vs_journal_config config)
     }
     return rc == 0 ? 0
                    : say(w->why, w->why_size, w->job->database,
-                         xformat("can't be written: no room for its events: %s", strerror(-rc)));
+                         "can't be written: no room for its events: %s", strerror(-rc));
 }
 
 static int open_writer(struct work *w)
@@ -198,7 +206,7 @@ static int rewind_all(struct work *w)
     char part[256];
     for (int d = 0; d < w->s.devices; d++) {
         if (rewind_device(&w->start[d], &w->s, d, part, sizeof part))
-            return say(w->why, w->why_size, w->job->snapshot, part);
+            return say(w->why, w->why_size, w->job->snapshot, "%s", part);
         w->result->blocks += w->start[d].block_count;
         w->result->misfits += w->start[d].misfits;
         w->result->devices += w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count;
@@ -226,9 +234,7 @@ static int write_all(struct work *w)
     }
     int closed = vs_writer_close_at(w->writer, rc == 0 ? c.last_ns : -1);
     rc = rc < 0 ? rc : closed;
-    return rc == 0
-               ? 0
-               : say(w->why, w->why_size, w->job->database, xformat("can't be written: %s", strerror(-rc)));
+    return rc == 0 ? 0 : say(w->why, w->why_size, w->job->database, "can't be written: %s", strerror(-rc));
 }
 
 /* When its first entry was, by the wall clock. */
@@ -245,7 +251,7 @@ static int import_loaded(struct work *w, const char *bytes, size_t size)
 {
     char part[256];
     if (snapshot_read(&w->s, bytes, size, part, sizeof part))
-        return say(w->why, w->why_size, w->job->snapshot, part);
+        return say(w->why, w->why_size, w->job->snapshot, "%s", part);
     struct vs_journal_config room = convert_room(&w->s);
     room.start_realtime_ns = begins_at(&w->s);
     int rc = rewind_all(w);
@@ -266,8 +272,8 @@ static int import_loaded(struct work *w, const char *bytes, size_t size)
 
 int import_snapshot(const struct import_job *job, struct import_result *result, char *why, size_t why_size)
 {
-    char *bytes;
-    size_t size;
+    char *bytes = NULL;
+    size_t size = 0;
     *result = (struct import_result){0};
     if (load(job->snapshot, &bytes, &size, why, why_size))
         return -1;

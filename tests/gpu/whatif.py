@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""whatif.py CASE SNAPSHOT - runs on the GPU what whatif.sh replays, and writes PyTorch's snapshot of it.
+whatif.py verdict CASE REPLAY.json [BOUND] - PASS or FAIL of a replay: every address and segment event; BOUND: this share is enough.
+"""
+import json
+import sys
+
+LIMIT_GIB = 3.0  # for the cases that run out
+
+
+def model(width):
+    from torch import nn
+
+    return nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(width, width), nn.GELU())]).cuda()
+
+
+def train(steps, width=2048, lengths=(256, 512, 1024), streams=0):
+    import torch
+
+    net, side = model(width), [torch.cuda.Stream() for _ in range(streams)]
+    optimizer = torch.optim.AdamW(net.parameters())
+    for step in range(steps):
+        x = torch.randn(lengths[step % len(lengths)], width, device="cuda")
+        for stream in side:  # memory that another stream uses last
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                y = x * 2
+                z = y.sum(0)
+            x.record_stream(stream)
+            y.record_stream(torch.cuda.current_stream())
+            torch.cuda.current_stream().wait_stream(stream)
+            del y, z
+        net(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def crowd(rounds):
+    """Sizes that change until what is cached must go back, and requests that fail."""
+    import torch
+
+    kept = []
+    for i in range(rounds):
+        size = (37 + 61 * i % 400) << 20
+        try:
+            kept.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            kept = kept[len(kept) // 2 :]
+        if i % 5 == 0 and kept:
+            kept.pop(0)
+
+
+def run(case, path):
+    import torch
+
+    if case in ("retry", "gc", "expandable_retry", "split"):
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(LIMIT_GIB * 2**30 / total)
+    if case == "midway":
+        train(3)
+    torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
+    if case in ("retry", "gc", "expandable_retry", "split"):
+        crowd(200)
+    elif case == "empty_cache":
+        for _ in range(3):
+            train(2)
+            torch.cuda.empty_cache()
+    else:
+        train(8, streams=3 if "streams" in case else 0)
+    torch.cuda.synchronize()
+    torch.cuda.memory._dump_snapshot(path)
+
+
+def verdict(case, path, bound=1.0):
+    policy = "torch-expandable" if case.startswith("expandable") else "torch-native"
+    p = next(p for p in json.load(open(path))["devices"][0]["policies"] if p["policy"] == policy)
+    same, all_ = p["addresses_same"], p["addresses"]
+    good = p["exact"] if bound == 1 else bool(all_) and same >= bound * all_
+    print("PASS" if good else "FAIL", case, p["reliance"], f"reserved {p['reserved_bytes']}")
+    return not good
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "verdict":
+        sys.exit(verdict(sys.argv[2], sys.argv[3], *map(float, sys.argv[4:])))
+    run(*sys.argv[1:])

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# whatif.sh TREE OUT - what PyTorch's allocator did on a GPU, replayed: is each address, each segment event that of the simulation?
+#
+# Each case runs under `vramscope run` and with PyTorch's own history on, so that there are two recordings of it: the snapshot, imported (it has
+# streams, requests and settings; collections, "gc", are shown alone), and vramscope's (blocks alone: of several streams it may differ, which is shown and no failure).
+#
+#   native, streams (record_stream on three), midway (the trace begins late), empty_cache, retry (a limit of 3 GiB), gc, split, roundup,
+#   expandable, expandable_streams, expandable_retry
+#
+# TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU and PyTorch; about two minutes.  Ends with "N passed, N failed"; exit 77
+# without a GPU.  CASES="native gc": these alone.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+passed=0 failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" -c 'import torch; print("PyTorch", torch.__version__, torch.cuda.get_device_name())'
+for case in ${CASES:-native streams midway empty_cache retry gc split roundup expandable expandable_streams expandable_retry}; do
+  conf=''
+  case $case in
+    gc) conf=garbage_collection_threshold:0.6 ;;
+    split) conf=max_split_size_mb:128 ;;
+    roundup) conf=roundup_power2_divisions:4 ;;
+    expandable*) conf=expandable_segments:True ;;
+  esac
+  rm -f "$work"/*
+  PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf timeout 90 "$tree/bin/vramscope" run -q -o "$work/run.db" -- \
+    "$python" "$here/whatif.py" "$case" "$work/snapshot.pickle" >"$out/$case.log" 2>&1 || tail -n 5 "$out/$case.log"
+  "$tree/bin/vramscope" import -o "$work/import.db" "$work/snapshot.pickle" >>"$out/$case.log" 2>&1
+  "$tree/bin/vramscope" whatif --json "$work/import.db" >"$work/import.json" 2>>"$out/$case.log"
+  bound=1 # a snapshot does not say the limit above which PyTorch collects
+  [ "$case" = gc ] && bound=0
+  if "$python" "$here/whatif.py" verdict "$case" "$work/import.json" $bound; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  "$tree/bin/vramscope" whatif --json "$work/run.db" >"$work/run.json" 2>>"$out/$case.log" &&
+    "$python" "$here/whatif.py" verdict "$case" "$work/run.json" 0 | sed 's/^PASS/  recorded by vramscope:/'
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
