@@ -22,7 +22,7 @@
 struct options {
     const char *output;
     bool open, overlay;
-    int64_t device;
+    int64_t device, max_size; /* MiB */
     struct relabel relabel;
 };
 
@@ -32,13 +32,15 @@ static const struct option_row rows[] = {
     {"open", 0, NULL, ARG_FLAG, offsetof(struct options, open), "show it in the browser (xdg-open)"},
     {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
      "the files are runs to compare: lay the others' curves over the first one's"},
+    {"max-size", 0, "MIB", ARG_COUNT, offsetof(struct options, max_size),
+     "no page larger than this many MiB: less detail in a long recording (40)"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
     RELABEL_ROWS(struct options, relabel),
     {0}};
 
 static const struct command_help help = {
     "view", "[options] FILE...|DIR",
-    "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase,\n"
+    "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase, "
     "role, layer or line, to zoom, to click and to search. Several files are rows on one time axis.\n"
     "Exit status 3: written, but events are missing, or the end of a run is not known to be there.",
     rows, false};
@@ -148,7 +150,7 @@ static int write_to(struct job *job, FILE *out, const struct options *o)
     for (size_t i = 0; i < job->count; i++)
         processes[i] = (struct view_process){.t = job->traces[i], .label = job->labels[i]};
     set_offsets(processes, job->count, o->overlay);
-    if (view_write(processes, job->count, o->device, o->overlay, VIEW_LIMIT, out, &why))
+    if (view_write(processes, job->count, o->device, o->overlay, o->max_size << 20, out, &why))
         status = complain("%s", why);
     free(processes);
     return status;
@@ -244,7 +246,7 @@ static int view_files(char *const *files, size_t count, const struct options *o)
 
 int cmd_view(int argc, char **argv)
 {
-    struct options o = {.device = UNKNOWN};
+    struct options o = {.device = UNKNOWN, .max_size = VIEW_LIMIT >> 20};
     char **operands, why[512];
     size_t count;
     int n = args_parse(&help, argc, argv, &o, &operands);
@@ -252,6 +254,8 @@ int cmd_view(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("view: which file? vramscope view FILE -o OUT.html");
+    if (o.max_size < 1 || o.max_size > 2000)
+        return complain("view: --max-size: a page has 1 to 2000 MiB");
     if (o.open && o.output && !strcmp(o.output, "-"))
         return complain("view: --open needs a file to show: give -o another name than -");
     if (relabel_check(&o.relabel, why, sizeof why))

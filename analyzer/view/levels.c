@@ -3,15 +3,21 @@
 
 #include <stdlib.h>
 
-static size_t columns_of(const struct trace_change *changes, size_t n, int64_t width)
+/* How many columns of WIDTH there would be; *CROWD: the events of the fullest. */
+static size_t columns_of(const struct trace_change *changes, size_t n, int64_t width, size_t *crowd)
 {
-    size_t count = 0;
+    size_t count = 0, events = 0;
     int64_t before = -1;
-    for (size_t i = 0; i < n; i++)
+    *crowd = 0;
+    for (size_t i = 0; i < n; i++) {
         if (changes[i].t / width != before) {
             before = changes[i].t / width;
             count++;
+            events = 0;
         }
+        events++;
+        *crowd = events > *crowd ? events : *crowd;
+    }
     return count;
 }
 
@@ -103,28 +109,29 @@ static struct view_level widen(const struct view_level *fine)
     return l;
 }
 
-/* The finest width: quarters of the root's as long as that separates events and there is room. */
-static int64_t choose(const struct trace_change *changes, size_t n, int64_t last, size_t most)
+/* The finest width: quarters of the root's as long as some column has more than CROWD events and there is
+ * room. */
+static int64_t choose(const struct trace_change *changes, size_t n, int64_t last, size_t most, size_t crowd)
 {
     int64_t root = last / VIEW_ROOT + 1, width = root;
-    size_t count = columns_of(changes, n, width);
+    size_t fullest;
+    columns_of(changes, n, width, &fullest);
     /* an index is a uint32_t, so that there can be no more than 9 levels below the root */
-    for (int depth = 0; depth < 9 && count < n && root >> 2 * (depth + 1) > 16; depth++) {
+    for (int depth = 0; depth < 9 && fullest > crowd && root >> 2 * (depth + 1) > 16; depth++) {
         int64_t narrow = (root >> 2 * (depth + 1)) + 1;
-        size_t more = columns_of(changes, n, narrow);
-        if (more > most)
+        if (columns_of(changes, n, narrow, &fullest) > most)
             break;
         width = narrow;
-        count = more;
     }
     return width;
 }
 
-struct view_levels view_levels(const struct trace_change *changes, size_t n, int64_t last, size_t most)
+struct view_levels view_levels(const struct trace_change *changes, size_t n, int64_t last, size_t most,
+                               size_t crowd)
 {
     struct view_levels out = {0};
     n = n < UINT32_MAX - 1 ? n : UINT32_MAX - 1;
-    struct view_level level = finest(changes, n, choose(changes, n, last, most));
+    struct view_level level = finest(changes, n, choose(changes, n, last, most, crowd));
     *PUSH(out.levels, out.count) = level;
     while (out.levels[out.count - 1].width < last / VIEW_ROOT + 1) {
         struct view_level wide = widen(&out.levels[out.count - 1]);

@@ -40,9 +40,13 @@ struct view_levels {
     size_t count;
 };
 
-/* MOST: columns of the finest level, but for level 0, which has VIEW_ROOT in any case.  LAST: the last moment
- * shown.  Of changes at UINT32_MAX and beyond nothing is seen. */
-struct view_levels view_levels(const struct trace_change *changes, size_t n, int64_t last, size_t most);
+#define VIEW_CROWD 32 /* events of a column that can be counted one by one when it is looked at */
+
+/* MOST: columns of the finest level, but for level 0, which has VIEW_ROOT in any case.  CROWD: no finer level
+ * is made once no column has more events than that.  LAST: the last moment shown.  Of changes at UINT32_MAX
+ * and beyond nothing is seen. */
+struct view_levels view_levels(const struct trace_change *changes, size_t n, int64_t last, size_t most,
+                               size_t crowd);
 void view_free_levels(struct view_levels *l);
 
 #endif

@@ -197,9 +197,15 @@ int view_write(struct view_process *processes, size_t n, int64_t device, bool ov
         struct view_room room = {share(VIEW_COLUMNS / divided, rows), share(VIEW_BLOCKS / divided, rows),
                                  share(VIEW_SCOPES / divided, n)};
         result = gather(processes, n, device, overlay, &room, &r, why);
-        if (result || (int64_t)(r.head_size + r.body_size) < limit - VIEW_PAGE || divided > 4096)
+        if (result || (int64_t)(r.head_size + r.body_size) < limit - VIEW_PAGE)
             break;
         free_recording(&r);
+        if (divided > VIEW_COLUMNS / VIEW_LEAST) { /* the least of each row is too much */
+            *why =
+                "view: so many devices take more than the page may have: give fewer files, a --device, or a "
+                "larger --max-size";
+            result = -1;
+        }
     }
     if (!result)
         put_page(out, &r, n ? processes[0].label : "no recording");

@@ -306,8 +306,11 @@ int view_write_row(struct view_part *p, struct view_process *process, size_t ind
         return -1;
     view_index_stacks(lives.blocks, lives.block_count, &process->stacks);
     struct view_dims dims = view_dims(&lives, t->phase_names, t->phase_name_count, &process->tags);
-    struct view_levels levels = view_levels(lives.changes, lives.change_count, t->t_last, p->room->columns);
     struct view_kept kept = choose_blocks(p, t, device, &lives);
+    /* where the page has every block and event, it counts few of them by itself */
+    size_t crowd = kept.all && !lives.folded ? VIEW_CROWD : 1;
+    struct view_levels levels =
+        view_levels(lives.changes, lives.change_count, t->t_last, p->room->columns, crowd);
     json_begin(p->head, NULL, '{');
     write_facts(p, t, index, device, &lives, &kept);
     write_dims(p, &dims);

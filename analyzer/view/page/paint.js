@@ -46,17 +46,19 @@ const darkNow = () => document.documentElement.classList.contains('dark');
 function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
   const { width, height } = image, pixels = new Uint32Array(image.data.buffer), shades = shadesOf(row, dim), scale = height / top;
   const living = new Living(row, blocks, dim), white = darkNow() ? 0xffffffff | 0 : 0xff000000 | 0;
-  let version = -1, areas = 0;
+  let version = -1, areas = 0, highest = height; /* HIGHEST: the upper end of the column before */
+  pixels.fill(0);
   for (let x = 0; x < width; x++) {
     living.forward(columns.t[x]);
     if (x && version === living.version && sameHeld(columns, x)) {
-      for (let at = x, end = width * height; at < end; at += width) pixels[at] = pixels[at - 1];
+      for (let at = highest * width + x, end = width * height; at < end; at += width) pixels[at] = pixels[at - 1];
       continue;
     }
     version = living.version;
-    areas += paintColumn(pixels, width, height, x, columns, living, scale, (slot, b) => {
+    highest = paintColumn(pixels, width, height, x, columns, living, scale, (slot, b) => {
       const s = shades[slot];
       if (b >= 0 && b === chosen) return white;
+      areas++;
       return lit && !lit(slot, b) ? s.dull : b < 0 ? s.rest : s.blocks[(b * 7) & 3];
     }, shades);
   }
@@ -64,10 +66,10 @@ function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
 }
 
 /* One column, from the bottom up, as areasOf in stack.js has it: but blocks too low for a row of pixels of their own
-   cost an addition each. */
+   cost an addition each.  Returns the upper end. */
 function paintColumn(pixels, width, height, x, columns, living, scale, colorOf, shades) {
   const { held } = columns, size = living.table ? living.table.size : null;
-  let bottom = height, base = 0, areas = 0; /* BOTTOM: the row of pixels below which all is painted */
+  let bottom = height, base = 0; /* BOTTOM: the row of pixels below which all is painted */
   for (let slot = 0; slot < SLOTS; slot++) {
     const bytes = held[x * SLOTS + slot];
     if (!(bytes > 0)) continue;
@@ -85,12 +87,10 @@ function paintColumn(pixels, width, height, x, columns, living, scale, colorOf, 
       if (b >= 0 && bottom - end > 3) pixels[end * width + x] = shades[slot].edge;
       bottom = end;
       next = (height - bottom + 0.5) / scale;
-      areas++;
     }
     base = top;
   }
-  for (let at = (bottom - 1) * width + x; at >= 0; at -= width) pixels[at] = 0;
-  return areas;
+  return bottom;
 }
 
 function sameHeld(columns, x) {

@@ -25,6 +25,7 @@ grep -Eqi '(src|href) *= *["'\'']|@import|url\(|https?://' run.html && no "the p
 "$V" view run.db --device=1 -o one.html >/dev/null || no "--device"
 "$V" view run.db --device=7 -o seven.html 2>err && no "a device that is not there"
 grep -q 'has nothing on device 7' err && [ ! -e seven.html ] || no "device 7: $(cat err)"
+"$V" view run.db --max-size=0 2>err && no "--max-size=0"
 # a page never takes the place of a recording, and what can't be written leaves nothing
 cp run.db kept.db
 "$V" view run.db -o run.db 2>err && no "the recording was overwritten"

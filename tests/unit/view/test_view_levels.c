@@ -67,7 +67,7 @@ static void each_column_of_each_level_has_the_extremes_of_its_events(void **stat
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct made_up m = make_up(seed, 1500, seed % 2 ? 12345 : 0);
         struct view_levels l =
-            view_levels(m.lives.changes, m.lives.change_count, m.last, seed == 3 ? 300 : 100000);
+            view_levels(m.lives.changes, m.lives.change_count, m.last, seed == 3 ? 300 : 100000, 1);
         assert_true(l.count >= 1);
         for (size_t i = 0; i < l.count; i++) {
             size_t events = 0;
@@ -88,12 +88,19 @@ static void each_column_of_each_level_has_the_extremes_of_its_events(void **stat
 static void a_level_beyond_the_room_is_left_out_and_the_root_never(void **state)
 {
     struct made_up m = make_up(9, 20000, 0);
-    struct view_levels all = view_levels(m.lives.changes, m.lives.change_count, m.last, 1000000);
-    struct view_levels few = view_levels(m.lives.changes, m.lives.change_count, m.last, 4000);
-    struct view_levels none = view_levels(m.lives.changes, m.lives.change_count, m.last, 0);
+    struct view_levels all = view_levels(m.lives.changes, m.lives.change_count, m.last, 1000000, 1);
+    struct view_levels few = view_levels(m.lives.changes, m.lives.change_count, m.last, 4000, 1);
+    struct view_levels none = view_levels(m.lives.changes, m.lives.change_count, m.last, 0, 1);
     assert_true(all.count > few.count && none.count == 1);
     assert_true(few.levels[few.count - 1].count <= 4000);
     assert_true(none.levels[0].count <= VIEW_ROOT + 1);
+    struct view_levels counted =
+        view_levels(m.lives.changes, m.lives.change_count, m.last, 1000000, VIEW_CROWD);
+    const struct view_level *finest = &counted.levels[counted.count - 1];
+    assert_true(counted.count < all.count && finest->count < all.levels[all.count - 1].count);
+    for (size_t i = 0; i < finest->count; i++)
+        assert_true(finest->columns[i].events <= VIEW_CROWD);
+    view_free_levels(&counted);
     view_free_levels(&all);
     view_free_levels(&few);
     view_free_levels(&none);
@@ -102,10 +109,10 @@ static void a_level_beyond_the_room_is_left_out_and_the_root_never(void **state)
 
 static void a_run_without_events_or_of_one_moment_has_its_columns(void **state)
 {
-    struct view_levels none = view_levels(NULL, 0, 1000, 100);
+    struct view_levels none = view_levels(NULL, 0, 1000, 100, 1);
     assert_true(none.count >= 1 && none.levels[0].count == 0);
     struct trace_change one = {.t = 0, .allocated = 512, .block = UINT32_MAX};
-    struct view_levels l = view_levels(&one, 1, 0, 100);
+    struct view_levels l = view_levels(&one, 1, 0, 100, 1);
     assert_int_equal(l.levels[0].count, 1);
     assert_int_equal(l.levels[0].columns[0].max, 512);
     view_free_levels(&none);
