@@ -20,7 +20,7 @@ cmake --install build/deb --prefix "$tree" --strip >build/deb/install.log
 version=$(cat "$tree/share/vramscope/version")
 architecture=$(dpkg --print-architecture)
 
-mkdir -p "$root/usr/bin" "$root/usr/include" "$root/usr/share/lintian/overrides" "$doc" "$root/usr/lib/$(gcc -print-multiarch)"
+mkdir -p "$root/usr/bin" "$root/usr/include" "$doc" "$root/usr/lib/$(gcc -print-multiarch)"
 ln -s ../lib/vramscope/bin/vramscope "$root/usr/bin/vramscope"
 mv "$tree"/include/*.h "$root/usr/include/"
 rmdir "$tree/include"
@@ -82,7 +82,6 @@ Copyright: the XZ Utils authors; see the package liblzma5
 License: public-domain
  liblzma is in the public domain.
 END
-cp scripts/deb.lintian-overrides "$root/usr/share/lintian/overrides/vramscope"
 chmod -R u=rwX,go=rX "$root"
 find "$tree/lib" -name '*.so*' -type f -exec chmod 644 {} +
 
@@ -100,7 +99,7 @@ set(CPACK_INSTALLED_DIRECTORIES "$root;/")
 set(CPACK_PACKAGING_INSTALL_PREFIX /)
 set(CPACK_PACKAGE_CONTACT "$maintainer")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "says what made the GPU memory peak, and what would lower it")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "vramscope records the GPU memory allocations of an unmodified training process,
+set(CPACK_PACKAGE_DESCRIPTION "vramscope records the GPU memory allocations of an unmodified training process,
 each tagged with the training phase, the line of code and the layer that it
 belongs to, and shows who held the memory at the peak.")
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)

@@ -248,6 +248,7 @@ long() {
 }
 if wanted full; then
     step "aarch64: the shim compiles" tests/full/cross.sh "$include"
+    step "the wheel and the Debian package" tests/full/packages.sh
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
     long "full: changed values are found" 100 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
     long "full: kills" 500 tests/full/kills.py COUNT 1

@@ -11,11 +11,13 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=$1 root=$2
 begin=${EPOCHREALTIME/./}
+# what a network needs here, as this shell has it
+mapfile -t network < <(env | grep -iE '^(https?|no)_proxy=|^PIP_(INDEX_URL|CERT|PROXY)=' || true)
 
 # film COMMAND: shown as it is typed, run in the root, its lines with their times
 film() {
     stamped <<<"\$ $1"
-    chroot "$root" /bin/bash -c "cd /root && $1" 2>&1 </dev/null | stamped
+    chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 COLUMNS=120 "${network[@]}" /bin/bash -c "cd /root && $1" 2>&1 </dev/null | stamped
 }
 stamped() {
     local line now
@@ -42,7 +44,7 @@ wheel)
     film "python3 -m venv env"
     film "env/bin/pip install --no-index /opt/${wheel##*/}"
     film "LD_LIBRARY_PATH=/opt/sim env/bin/vramscope doctor"
-    film "LD_LIBRARY_PATH=/opt/sim env/bin/vramscope run -o run.db -- /opt/train_lm --steps 10 --batch 512 --hidden 32 --vocab 1024 /opt/LICENSE"
+    film "LD_LIBRARY_PATH=/opt/sim env/bin/vramscope run -o run.db -- /opt/train_lm --steps 40 --vocab 300 --hidden 32 --batch 128 /opt/LICENSE"
     film "env/bin/vramscope report run.db"
     ;;
 clone)

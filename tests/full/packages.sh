@@ -87,7 +87,7 @@ fi
 # ---- the package and who judges it ----
 
 if command -v lintian >/dev/null; then
-    lintian --fail-on error,warning --no-tag-display-limit "$deb" >"$work/lintian" 2>&1 || no "lintian: $(cat "$work/lintian")"
+    lintian --fail-on error,warning --tag-display-limit 0 "$deb" >"$work/lintian" 2>&1 || no "lintian: $(cat "$work/lintian")"
     [ ! -s "$work/lintian" ] || cat "$work/lintian"
     echo "lintian: $(grep -c . "$work/lintian") words"
 else
