@@ -53,7 +53,7 @@ static int find_self(struct dl_phdr_info *info, size_t size, void *data)
 
 static sqlite3 *new_database(void)
 {
-    static char schema[65536];
+    static char schema[1 << 18];
     sqlite3 *db;
     FILE *f = fopen(SCHEMA, "r");
     schema[fread(schema, 1, sizeof schema - 1, f)] = 0;
