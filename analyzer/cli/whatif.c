@@ -269,7 +269,7 @@ static char *reliance(const struct answers *a, enum policy policy)
                        all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
                        r->segments,
                        all_same(r)             ? ""
-                       : !tape->streams_known  ? " (streams are not recorded: taken as one)"
+                       : !tape->streams_known  ? " (streams are not recorded, and were taken as one)"
                        : !tape->settings_known ? " (the allocator's settings are not recorded)"
                                                : "");
     if (a->late)

@@ -510,6 +510,8 @@ static int run(struct pickle *p, struct pickle_value *root)
                     "is not a pickle of protocol 2 to 5: give what torch.cuda.memory._dump_snapshot wrote");
     if (p->bytes[1] < 2 || p->bytes[1] > 5)
         return fail(p, "is a pickle of protocol %d: 2 to 5 are read", p->bytes[1]);
+    if (!widen(p, &p->stack.at, 0, &p->stack.room, sizeof *p->stack.at)) /* it is there from the beginning */
+        return -1;
     while (p->at < p->size) {
         unsigned char op = p->bytes[p->at++];
         if (op == '.') {

@@ -9,6 +9,7 @@
  *
  * That takes the square of their number, so blocks beyond the PLACED_MOST largest go, in the order in which
  * they were asked for, to a heap of their own above: expandable segments of 2 MiB granules on one stream.
+ * Where all blocks in such a heap need less, that is the answer.
  * The bound is what lives at the same time, in units of 512 B: no packing needs less.
  */
 #include <stdlib.h>
@@ -170,6 +171,11 @@ void replay_packed(const struct trace_tape *tape, uint64_t capacity, struct repl
     if (tape->ids > most) {
         r->reserved += heap_of_rest(tape, life + most, tape->ids - most);
         r->method = "greedy by size, small blocks in a heap";
+        uint64_t heap = heap_of_rest(tape, life, tape->ids);
+        if (heap < r->reserved) {
+            r->reserved = heap;
+            r->method = "best fit in one heap";
+        }
     }
     r->events = tape->n;
     r->ran_out = capacity && r->reserved > capacity;
