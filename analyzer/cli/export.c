@@ -20,15 +20,16 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"format", 'f', "FORMAT", ARG_TEXT, offsetof(struct options, format),
-     "perfetto, pytorch, speedscope, folded, pprof or csv"},
+    {"format", 'f', "perfetto|pytorch|speedscope|folded|pprof|csv", ARG_TEXT,
+     offsetof(struct options, format), "the other tool's format"},
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
      "write FILE (default, and -: standard output)"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "speedscope, folded, pprof: peak (default), oom, first-oom, largest-oom, or a time such as 1.5s"},
-    {"frames", 0, "KIND", ARG_TEXT, offsetof(struct options, frames),
-     "of call stacks: all (default), python or native"},
-    {"rows", 0, "KIND", ARG_TEXT, offsetof(struct options, rows), "csv: allocations (default) or events"},
+    {"frames", 0, "all|python|native", ARG_TEXT, offsetof(struct options, frames),
+     "which frames of call stacks (default: all)"},
+    {"rows", 0, "allocations|events", ARG_TEXT, offsetof(struct options, rows),
+     "csv: a row for each (default: allocations)"},
     {"from", 0, "TIME", ARG_TIME, offsetof(struct options, from),
      "perfetto, pytorch, csv: start there (1.5s, 20ms)"},
     {"to", 0, "TIME", ARG_TIME, offsetof(struct options, to), "likewise: end there"},

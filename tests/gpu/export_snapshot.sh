@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# export_snapshot.sh TREE OUT - a recording that is exported as a snapshot of PyTorch's is what PyTorch's own history of the same run
+# says, event by event and segment by segment; with native and with expandable segments.
+set -u
+tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
+mkdir -p "$out"
+python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+failed=0
+for mode in native expandable; do
+    rm -f "$out/$mode.db"*
+    conf=expandable_segments:$([ $mode = native ] && echo False || echo True)
+    PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf "$tree/bin/vramscope" run -o "$out/$mode.db" -- \
+        python3 "$here/export_snapshot.py" run "$out/$mode.theirs" >"$out/$mode.log" 2>&1 || { tail -n 20 "$out/$mode.log"; exit 1; }
+    "$tree/bin/vramscope" export --format=pytorch "$out/$mode.db" -o "$out/$mode.ours" || failed=1
+    echo "$mode:"
+    python3 "$here/export_snapshot.py" compare "$out/$mode.theirs" "$out/$mode.ours" || failed=1
+    rm -f "$out/$mode.theirs" "$out/$mode.ours"
+done
+exit $failed
