@@ -19,6 +19,7 @@ const struct command vramscope_commands[] = {
     {"export", cmd_export, "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv"},
     {"whatif", cmd_whatif, "the recorded blocks under other allocators: what each would hold"},
     {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
+    {"top", cmd_top, "what processes that record now hold, live"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
     {"completions", cmd_completions, "print the completions of bash, zsh or fish"},

@@ -99,6 +99,7 @@ static void lay_out(struct vs_journal_header *h, const struct vs_journal_config 
         [VS_SEC_FRAMES] = or_default(c->frames, 1u << 17),
         [VS_SEC_STACKS] = or_default(c->stacks, 1u << 18),
         [VS_SEC_ACCESSES] = or_default(c->accesses, 1), /* row 0 only: accesses are not recorded */
+        [VS_SEC_NOW] = 1,
     };
     uint64_t at = round_page(sizeof *h);
     for (int s = 0; s < VS_SECTIONS; s++) {

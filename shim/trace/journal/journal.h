@@ -6,7 +6,7 @@
  * crash of the machine can lose it.
  *
  *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames
- *             | stacks | accesses
+ *             | stacks | accesses | now
  *
  * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state`
  * word says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is
@@ -32,6 +32,7 @@
 
 #include "trace/access.h"
 #include "trace/event.h"
+#include "trace/now.h"
 
 #define VS_JOURNAL_SUFFIX ".vsj"
 #define VS_SEQ_NONE       UINT64_MAX
@@ -210,6 +211,17 @@ bool vs_journal_lost_ends(struct vs_journal *j, uint64_t *seen, uint64_t *first,
 
 /* Hands back everything up to and including sequence SEQ: call after the database committed it. */
 void vs_journal_release(struct vs_journal *j, uint64_t seq);
+
+/* Says where the process stands.  One thread at a time; no call, no allocation, never waits. */
+void vs_journal_publish(struct vs_journal *j, const struct vs_now *now);
+
+enum vs_now_state {
+    VS_NOW_SEEN,
+    VS_NOW_NOTHING, /* nothing has been said yet */
+    VS_NOW_TORN     /* it is being written, or the writer was killed while it wrote */
+};
+/* What was said last, for any process that has the journal open. */
+enum vs_now_state vs_journal_now(const struct vs_journal *j, struct vs_now *out);
 
 struct vs_journal_stats {
     uint64_t head, tail;               /* next sequence to claim; first not yet released */

@@ -29,7 +29,7 @@ size_t vs_journal_row_bytes(enum vs_section section)
         [VS_SEC_THREADS] = sizeof(struct vs_thread_row),  [VS_SEC_CONTEXTS] = sizeof(struct vs_context_row),
         [VS_SEC_DEVICES] = sizeof(struct vs_device_row),  [VS_SEC_MODULES] = sizeof(struct vs_module_row),
         [VS_SEC_FRAMES] = sizeof(struct vs_frame_row),    [VS_SEC_STACKS] = sizeof(struct vs_stack_row),
-        [VS_SEC_ACCESSES] = sizeof(struct vs_access_row),
+        [VS_SEC_ACCESSES] = sizeof(struct vs_access_row), [VS_SEC_NOW] = VS_PAGE,
     };
     return bytes[section];
 }

@@ -39,6 +39,7 @@
 
 #include "trace/access.h"
 #include "trace/event.h"
+#include "trace/now.h"
 #include "core/list.h"
 
 #define VS_LEDGER_DEVICES 65 /* 0 = unknown (and ordinals beyond 63), else ordinal + 1 */
@@ -398,6 +399,9 @@ void vs_ledger_each_live(const struct vs_ledger *l, void (*each)(void *context, 
 size_t vs_ledger_live_count(const struct vs_ledger *l);
 /* The living allocation that ROW is about: its seq, and in *T when it was allocated; 0: there is none. */
 uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_row *row, int64_t *t);
+
+/* Where it stands; published_ns and step_t are the caller's. */
+void vs_ledger_now(const struct vs_ledger *l, struct vs_now *out);
 
 /* What was alive at the peak of `allocated`, per device (ordinal): the blocks and direct allocations whose
  * sizes add up to it, and with op 0 the bytes that a framework held before the recording began. */

@@ -56,6 +56,7 @@ struct vs_writer {
     uint64_t log_limit; /* bytes of the log from which on that is reported */
     int uncovered;      /* how many facts of that kind have their rows */
     int64_t start_ns, last_t;
+    int64_t step_t; /* of the last step that ended */
     int level;
     bool grown;  /* since the level was chosen; idle rounds do not query SQLite */
     bool merged; /* see vs_writer_merged */
@@ -307,6 +308,16 @@ static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses
     return fed == 0 && (final || now_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
 }
 
+/* Tells whoever watches the process where it stands. */
+static void publish(struct vs_writer *w)
+{
+    struct vs_now now;
+    vs_ledger_now(w->ledger, &now);
+    now.step_t = w->step_t;
+    now.published_ns = (uint64_t)now_ns();
+    vs_journal_publish(w->journal, &now);
+}
+
 static int commit(struct vs_writer *w, bool live, bool peaks)
 {
     struct vs_commit c = {.out = &w->out,
@@ -324,6 +335,8 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
     w->grown = true;
     for (size_t i = 0; i < w->out.accesses.n; i++)
         vs_journal_access_give(w->journal, w->out.accesses.at[i].id);
+    if (w->out.steps.n)
+        w->step_t = w->out.steps.at[w->out.steps.n - 1].t;
     vs_output_clear(&w->out);
     if (w->pending_ring_seq)
         vs_journal_release(w->journal, w->pending_ring_seq);
@@ -411,14 +424,19 @@ long vs_writer_drain(struct vs_writer *w, bool final)
     bool flush = waited_enough(w, fed, final, losses);
     if (flush)
         vs_ledger_flush(w->ledger, &w->out);
-    if (fed == 0 && !flush && !losses)
+    if (fed == 0 && !flush && !losses) {
+        publish(w); /* that it is alive */
         return 0;
+    }
     vs_ledger_end_batch(w->ledger, &w->out);
     w->pending = true;
     w->pending_level = w->level;
     w->pending_ring_seq = vs_ledger_ring_seq(w->ledger);
     rc = commit_pending(w);
-    return rc < 0 ? rc : fed ? fed : (long)flush;
+    if (rc < 0)
+        return rc;
+    publish(w);
+    return fed ? fed : (long)flush;
 }
 
 bool vs_writer_broken(void)

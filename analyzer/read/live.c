@@ -1,0 +1,250 @@
+/* live.c - see live.h. */
+#include "live.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/guard.h"
+#include "leftover.h"
+
+#define SILENT_NS                                                                                            \
+    UINT64_C(3000000000) /* the drain's idle rounds are 200 ms apart; an SQLite commit may stall */
+
+/* ---- one process ---- */
+
+static int64_t number_of(const struct vs_journal *j, const char *key)
+{
+    const char *text = vs_journal_fact(j, key);
+    return text ? strtoll(text, NULL, 10) : UNKNOWN;
+}
+
+static char *text_of(const struct vs_journal *j, const char *key)
+{
+    const char *text = vs_journal_fact(j, key);
+    return text ? xstrdup(text) : NULL;
+}
+
+static void cut_short(void *context)
+{
+    ((struct live *)context)->cut = 1;
+}
+
+static void say_why_not(int code, const char *journal, char *why, size_t size)
+{
+    if ((code == -EPERM || code == -EACCES) && leftover_others(journal, why, size)) {
+        struct stat st;
+        if (!stat(journal, &st))
+            snprintf(why, size, "%s is another user's (uid %u): only that user can look at it", journal,
+                     (unsigned)st.st_uid);
+        return;
+    }
+    snprintf(why, size, "%s %s", journal,
+             code == -EPROTO    ? "is of a newer vramscope: use that one's top"
+             : code == -ENOTSUP ? "is of an older vramscope: use that one"
+             : code == -EINVAL  ? "is no journal of vramscope, or not finished yet"
+             : code == -ENOENT  ? "is gone: its process has ended"
+                                : strerror(-code));
+}
+
+bool live_open(struct live *l, const char *journal, char *why, size_t size)
+{
+    struct vs_journal_stats stats;
+    *l = (struct live){.pid = UNKNOWN};
+    int code = vs_journal_open(&l->map, journal, false);
+    if (code < 0) {
+        say_why_not(code, journal, why, size);
+        return false;
+    }
+    vs_guard_install();
+    vs_journal_guard(l->map, cut_short, l);
+    vs_journal_stats(l->map, &stats);
+    l->journal = xstrdup(journal);
+    l->database = xstrdup(vs_journal_database(l->map));
+    l->pid = stats.pid;
+    l->rank = number_of(l->map, "rank");
+    l->world_size = number_of(l->map, "world_size");
+    l->command = text_of(l->map, "command");
+    l->host = text_of(l->map, "host");
+    live_look(l);
+    return true;
+}
+
+void live_close(struct live *l)
+{
+    vs_journal_close(l->map);
+    free(l->journal);
+    free(l->database);
+    free(l->command);
+    free(l->host);
+    *l = (struct live){.pid = UNKNOWN};
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A clean end takes the journal away; a kill leaves it. */
+static enum live_state state_of(const struct live *l, enum vs_now_state seen)
+{
+    if (l->cut)
+        return LIVE_CUT;
+    bool alive = vs_journal_owner_alive(l->map), there = access(l->journal, F_OK) == 0;
+    if (!there)
+        return LIVE_ENDED;
+    if (!alive)
+        return LIVE_KILLED;
+    if (!l->seen)
+        return LIVE_STARTING;
+    uint64_t now = clock_ns();
+    bool stale = now > l->now.published_ns && now - l->now.published_ns > SILENT_NS;
+    return stale || seen == VS_NOW_TORN ? LIVE_SILENT : LIVE_RUNNING;
+}
+
+void live_look(struct live *l)
+{
+    struct vs_now now;
+    enum vs_now_state seen = l->cut ? VS_NOW_NOTHING : vs_journal_now(l->map, &now);
+    if (seen == VS_NOW_SEEN && !l->cut) {
+        l->now = now;
+        l->seen = true;
+    }
+    l->state = state_of(l, seen);
+    l->torn = l->state == LIVE_KILLED && seen == VS_NOW_TORN;
+}
+
+char *live_line(const struct live *l)
+{
+    long long pid = (long long)l->pid;
+    switch (l->state) {
+    case LIVE_RUNNING:
+        return NULL;
+    case LIVE_STARTING:
+        return xformat("pid %lld has allocated nothing yet that was written", pid);
+    case LIVE_SILENT:
+        return xformat(
+            "pid %lld runs, but its recording has said nothing for %.0f s: stopped, starved, or its "
+            "file can't be written",
+            pid, l->now.published_ns ? (double)(clock_ns() - l->now.published_ns) / 1e9 : 0.0);
+    case LIVE_ENDED:
+        return xformat("pid %lld has ended: vramscope report %s", pid, l->database);
+    case LIVE_KILLED:
+        return xformat("pid %lld was killed%s: vramscope report %s completes its file", pid,
+                       l->torn ? " while it wrote these figures" : "", l->database);
+    case LIVE_CUT:
+        return xformat("the journal %s of pid %lld was truncated by somebody: nothing more is known of it",
+                       l->journal, pid);
+    }
+    return NULL;
+}
+
+const char *live_string(const struct live *l, uint32_t id)
+{
+    size_t length;
+    const char *text = l->cut ? NULL : vs_journal_get_string(l->map, id, &length);
+    return text ? text : "";
+}
+
+const struct vs_device_row *live_device(const struct live *l, int ordinal)
+{
+    for (uint32_t id = 1; id < 256 && !l->cut; id++) {
+        const struct vs_device_row *row = vs_journal_get_device(l->map, id);
+        if (!row)
+            return NULL;
+        if (row->ordinal == ordinal)
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- which processes ---- */
+
+static bool is_number(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool inside(const char *path, const char *directory)
+{
+    char *slash = strrchr(path, '/'),
+         *folder = slash ? xformat("%.*s", (int)(slash - path), path) : xstrdup(".");
+    char *a = realpath(*folder ? folder : "/", NULL), *b = realpath(directory, NULL);
+    bool same = a && b && !strcmp(a, b);
+    free(folder);
+    free(a);
+    free(b);
+    return same;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+enum operand { OF_HOST, OF_PID, OF_DIRECTORY, OF_DATABASE };
+
+/* Whether a living process's journal is meant.  Another user's is kept where nothing narrower was asked, so
+ * that it can be said. */
+static bool is_meant(const char *journal, enum operand what, const char *operand)
+{
+    struct vs_journal *j;
+    struct vs_journal_stats stats;
+    int code = vs_journal_open(&j, journal, false);
+    if (code < 0)
+        return what == OF_HOST && (code == -EPERM || code == -EACCES);
+    vs_journal_stats(j, &stats);
+    bool meant = what == OF_PID         ? stats.pid == strtoll(operand, NULL, 10)
+                 : what == OF_DIRECTORY ? inside(vs_journal_database(j), operand)
+                 : what == OF_DATABASE  ? same_file(vs_journal_database(j), operand)
+                                        : vs_journal_owner_alive(j);
+    vs_journal_close(j);
+    return meant;
+}
+
+static enum operand kind_of(const char *operand, const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) ? OF_DIRECTORY : OF_DATABASE;
+}
+
+static char **one_journal(const char *path, size_t *n)
+{
+    char **paths = NULL;
+    *PUSH(paths, *n) = xstrdup(path);
+    return paths;
+}
+
+char **live_find(const char *operand, size_t *n, char *why, size_t size)
+{
+    struct stat st;
+    enum operand what = OF_HOST;
+    size_t suffix = strlen(VS_JOURNAL_SUFFIX), count = 0;
+    *n = 0;
+    if (operand && !stat(operand, &st)) {
+        size_t length = strlen(operand);
+        if (length > suffix && !strcmp(operand + length - suffix, VS_JOURNAL_SUFFIX))
+            return one_journal(operand, n);
+        what = kind_of(operand, &st);
+    } else if (operand && is_number(operand)) {
+        what = OF_PID;
+    } else if (operand) {
+        snprintf(why, size, "%s: no such pid, database, journal or directory", operand);
+        return NULL;
+    }
+    char **all = leftover_scan(what == OF_DIRECTORY ? operand : NULL, &count),
+         **paths = xrealloc(NULL, sizeof *paths);
+    for (size_t i = 0; i < count; i++)
+        if (is_meant(all[i], what, operand))
+            *PUSH(paths, *n) = all[i];
+        else
+            free(all[i]);
+    free(all);
+    return paths;
+}

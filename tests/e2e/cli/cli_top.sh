@@ -1,0 +1,113 @@
+#!/bin/bash
+# What `vramscope top` shows is what the process holds: figures, steps, open ranges, the curve; of a pid, a file, a directory, the
+# host.  A process that ends or is killed, also while it writes its figures, a journal that is cut, another version's or another
+# user's: each is a line.  The terminal is given back whatever ends it, and its size is followed.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+here=$(cd "$(dirname "$0")" && pwd)
+V=$BUILD/bin/vramscope
+[ -x "$V" ] || skip "there is no analyzer in this build"
+journals=$dir/journals
+mkdir "$journals" "$dir/jobs"
+export VRAMSCOPE_JOURNAL_DIR=$journals COLUMNS=200 LC_ALL=C.UTF-8
+cd "$dir" || exit 1
+start() { # NAME HOW [VARIABLE=VALUE...]: prog_top, $pid and {in}
+    local name=$1 how=$2
+    shift 2
+    mkfifo "$dir/$name.in"
+    env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/jobs/$name.db" "$@" "$tests/prog_top" "$how" <"$dir/$name.in" >"$dir/$name.out" 2>&1 &
+    pid=$!
+    exec {in}>"$dir/$name.in"
+    for ((i = 0; i < 200; i++)); do
+        grep -q ready "$dir/$name.out" && return
+        sleep 0.05
+    done
+    fail "$name does not begin: $(cat "$dir/$name.out")"
+}
+top() { timeout 20 "$V" top "$@"; }
+shows() { # PATTERN ARGUMENT...
+    local pattern=$1
+    shift
+    for ((i = 0; i < 3; i++)); do # a look may come before the drain's first word
+        top --once "$@" >frame 2>frame.err && grep -qE -- "$pattern" frame && return
+    done
+    fail "top --once $* does not show '$pattern': $(cat frame frame.err)"
+}
+
+top --once >frame 2>err
+[ $? = 3 ] && grep -q "no process records on this host" err || fail "nothing there: $(cat frame err)"
+
+start one hold RANK=3 WORLD_SIZE=8
+one=$pid one_in=$in
+# 128 + 32 MiB now, 128 + 64 at the peak; three steps ended
+COLUMNS=80 shows "^ +$one +3 +0 160.0 MiB  192.0 MiB  160.0 MiB .* attention$" "$one"
+grep -q "step 4 under way; in forward > attention" frame || fail "ranges: $(cat frame)"
+grep -q "^device 0: .*; peak 192.0 MiB at " frame || fail "device: $(cat frame)"
+grep -q "192.0 MiB *[^ ]" frame || grep -q "192.0 MiB " frame || fail "no curve: $(cat frame)"
+[ "$(wc -L <frame)" -le 80 ] || fail "wider than 80 columns: $(cat frame)"
+LC_ALL=C top --once "$one" | LC_ALL=C grep -q '[^ -~]' && fail "not ASCII in the C locale"
+for operand in "$dir/jobs/one.db" "$dir/jobs" "$(echo "$journals"/*.vsj)"; do
+    shows "^ +$one " "$operand"
+done
+start two steps
+two=$pid two_in=$in
+shows "^\*? *$two +- +0 " # the host: both, and the second one's steps a second
+[ "$(grep -cE "^[* ] *($one|$two) " frame)" = 2 ] || fail "two processes: $(cat frame)"
+awk -v pid="$two" '$1 == pid || $2 == pid { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9.]+$/ && $i > 5 && i > 9) found = 1 } END { exit !found }' frame || fail "steps a second: $(cat frame)"
+python3 "$here/cli_top_terminal.py" "$V" "$one" || fail "on a terminal"
+
+# ends: cleanly, killed, killed while it wrote
+echo >&"$one_in"
+exec {one_in}>&-
+wait "$one" || fail "prog_top ended with $?: $(cat one.out)"
+top --once "$one" >frame 2>err
+[ $? = 3 ] && grep -q "no process of $one records now" err || fail "one has ended: $(cat frame err)"
+journal=$(echo "$journals"/*.vsj)
+kill -KILL "$two"
+wait "$two" 2>/dev/null
+exec {two_in}>&-
+mkdir kept && cp "$journal" kept/
+shows "^pid $two was killed: vramscope report $dir/jobs/two.db completes its file" "$two"
+python3 - "$journal" <<'PY'
+import struct, sys
+with open(sys.argv[1], "r+b") as f:
+    head = f.read(512)
+    places = struct.unpack_from("<20Q", head, 8 + 4 + 4 + 8 * 4 + 4 + 4 + 40)
+    f.seek(places[18]) # the tenth section: the page of the present, its sequence first
+    sequence, = struct.unpack("<Q", f.read(8))
+    assert sequence and sequence % 2 == 0, sequence
+    f.seek(places[18])
+    f.write(struct.pack("<Q", sequence + 1))
+PY
+shows "^pid $two was killed while it wrote these figures: " "$two"
+# another version's, no journal, another user's
+python3 -c "
+f = open('kept/' + '$(basename "$journal")', 'r+b'); f.seek(8); f.write(b'\x63')"
+cp kept/*.vsj "$journals/newer.vsj"
+top --once "$journals/newer.vsj" >frame 2>err
+[ $? = 3 ] && grep -q "newer.vsj is of a newer vramscope" err || fail "a newer journal: $(cat frame err)"
+echo junk >"$journals/junk.vsj"
+top --once "$journals/junk.vsj" >frame 2>err
+[ $? = 3 ] && grep -q "is no journal of vramscope" err || fail "junk: $(cat frame err)"
+if [ "$(id -u)" = 0 ]; then
+    chown nobody "$journals/newer.vsj"
+    top --once "$journals/newer.vsj" >frame 2>err
+    [ $? = 3 ] && grep -q "newer.vsj is another user's" err || fail "another user's: $(cat frame err)"
+fi
+rm "$journals"/*.vsj
+top --once nowhere >frame 2>err
+[ $? = 2 ] && grep -q "nowhere: no such pid, database, journal or directory" err || fail "nowhere: $(cat err)"
+
+# somebody truncates the journal while top looks at it
+start three hold
+three=$pid three_in=$in
+timeout 20 "$V" top --once "$three" >frame 2>err &
+watcher=$!
+sleep 0.6
+: >"$(echo "$journals"/*.vsj)"
+wait $watcher
+status=$?
+[ $status = 0 ] && grep -q "of pid $three was truncated by somebody" frame || fail "a cut journal: status $status: $(cat frame err)"
+exec {three_in}>&-
+wait "$three"
+echo "top shows what is there, and says what is not"
