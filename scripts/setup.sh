@@ -168,8 +168,23 @@ wheel_compiler() {
     fi
 }
 
+# What the tests of the pytest plugin run, for python3.
+test_packages() {
+    [ ! -d "$deps/pytest" ] || return 0
+    say "fetching pytest and pytest-xdist from PyPI, for the tests"
+    rm -rf "$deps/pytest.part"
+    if python3 -m pip install --quiet --disable-pip-version-check --target "$deps/pytest.part" pytest pytest-xdist >"$deps/pip.log" 2>&1; then
+        mv "$deps/pytest.part" "$deps/pytest"
+    else
+        say "they could not be fetched (the reason is in $deps/pip.log): the pytest plugin stays untested"
+    fi
+}
+
 mkdir -p "$deps"
 install_packages
+if [[ $want = test || $want = full ]]; then
+    test_packages
+fi
 if [ -n "$browser" ] && command -v apt-get >/dev/null && ! command -v "$browser" >/dev/null; then
     say "installing $browser"
     apt_install "$browser" || say "$browser could not be installed: the page of vramscope view stays untested"

@@ -1,0 +1,172 @@
+#!/bin/bash
+# pytest --vramscope: what a test function adds at its peak is held against its vram_limit, fixtures apart; the process executes itself
+# again with the library, once, with its output and exit status, also where the option stands in an ini file and with workers of
+# xdist; and nobody is told that a limit was kept where nothing was recorded.  On the simulated driver, by ctypes.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+packages=$SRC/build/deps/pytest
+[ -d "$packages/xdist" ] || skip "NO PYTEST: scripts/setup.sh test fetches pytest and pytest-xdist from PyPI into build/deps/pytest; the plugin was not tested"
+[ -d "$BUILD/share/vramscope/python/vramscope" ] || skip "there is no Python package in this build"
+# as an installed wheel is found: by its entry point
+mkdir -p "$dir/site/vramscope-0.dist-info" "$dir/suite"
+printf '[pytest11]\nvramscope = vramscope.pytest_plugin\n' >"$dir/site/vramscope-0.dist-info/entry_points.txt"
+printf 'Metadata-Version: 2.1\nName: vramscope\nVersion: 0\n' >"$dir/site/vramscope-0.dist-info/METADATA"
+export COLUMNS=300 PYTHONPATH=$dir/site:$packages:$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1 VRAMSCOPE_JOURNAL_DIR=$dir TMPDIR=$dir
+cd "$dir/suite" || exit 1
+cat >conftest.py <<'PY'
+import ctypes, os
+import pytest
+
+print("conftest of", os.getpid())
+
+
+class Gpu:
+    def __init__(self):
+        self.cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        assert self.cuda.cuInit(0) == 0 and self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.cuda.cuCtxSetCurrent(context) == 0
+
+    def take(self, mib):
+        at = ctypes.c_uint64()
+        assert self.cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(mib << 20)) == 0
+        return at
+
+    def free(self, at):
+        assert self.cuda.cuMemFree_v2(at) == 0
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    return Gpu()
+
+
+@pytest.fixture
+def model(gpu):
+    at = gpu.take(100)
+    yield at
+    gpu.free(at)
+PY
+cat >test_limits.py <<'PY'
+import unittest
+import pytest
+from conftest import Gpu
+
+
+@pytest.mark.vram_limit("1 MiB")
+def test_no_memory_at_all():
+    pass
+
+
+@pytest.mark.vram_limit("48 MiB")
+def test_just_kept(gpu):
+    gpu.free(gpu.take(48))
+
+
+@pytest.mark.vram_limit("47.9 MiB")
+def test_beyond(gpu):
+    gpu.free(gpu.take(48))
+
+
+@pytest.mark.vram_limit("10 MiB")
+def test_fixtures_apart(gpu, model):
+    gpu.free(gpu.take(8))
+
+
+@pytest.mark.vram_limit("100MiB", total=True)
+def test_total(gpu, model):
+    gpu.free(gpu.take(8))
+
+
+@pytest.mark.vram_limit("1 MiB", device=1)
+def test_other_device(gpu):
+    gpu.free(gpu.take(48))
+
+
+@pytest.mark.vram_limit("20 MiB")
+def test_peak_and_not_sum(gpu):
+    for _ in range(5):
+        gpu.free(gpu.take(16))
+
+
+def test_without_limit(gpu):
+    gpu.free(gpu.take(64))
+
+
+@pytest.mark.vram_limit("1 MiB")
+def test_fails_by_itself(gpu):
+    gpu.free(gpu.take(2))
+    assert not "its own failure"
+
+
+class Old(unittest.TestCase):
+    @pytest.mark.vram_limit("4 MiB")
+    def test_unittest(self):
+        gpu = Gpu()
+        gpu.free(gpu.take(5))
+PY
+pytest() { timeout 60 python3 -m pytest -p no:cacheprovider -p no:randomly --color=no "$@" >"$dir/out" 2>"$dir/err"; }
+says() { grep -qF -- "$1" "$dir/out" || fail "pytest does not say '$1': $(cat "$dir/out" "$dir/err")"; }
+count() { grep -cF -- "$1" "$dir/out"; }
+
+# without the option the mark does nothing
+pytest test_limits.py
+[ $? = 1 ] || fail "plain: $(cat "$dir/out")"
+says "1 failed, 9 passed"
+grep -q "PytestUnknownMarkWarning" "$dir/out" && fail "the mark is unknown"
+
+verdicts() {
+    says "4 failed, 6 passed"
+    says "test_beyond - vram_limit: added by the test at its peak on device 0: 48.00 MiB, limit 47.90 MiB (it added 48.00 MiB to the 0 B allocated before)"
+    says "test_total - vram_limit: allocated at the test's peak on device 0: 108.0 MiB, limit 100.0 MiB (it added 8.00 MiB to the 100.0 MiB allocated before)"
+    says "test_unittest - vram_limit: added by the test at its peak on device 0: 5.00 MiB, limit 4.00 MiB"
+    says "its own failure"
+    says "GPU memory added by tests, at their peaks"
+    grep -qE "^ *64.00 MiB  device 0  test_limits.py::test_without_limit$" "$dir/out" || fail "summary: $(cat "$dir/out")"
+}
+pytest --vramscope -s test_limits.py
+[ $? = 1 ] || fail "status: $(cat "$dir/out" "$dir/err")"
+verdicts
+[ "$(count 'conftest of')" = 1 ] || fail "it ran twice: $(cat "$dir/out")"
+[ "$(ls -d "$dir"/vramscope-pytest-* 2>/dev/null | wc -l)" -le 1 ] || fail "directories are left"
+
+# in an ini file, with captured output, with workers
+printf '[pytest]\naddopts = --vramscope --vramscope-output=%s/kept\n' "$dir" >pytest.ini
+pytest test_limits.py
+verdicts
+says "recordings are in $dir/kept"
+[ "$(find "$dir/kept" -name 'pytest-*.db' | wc -l)" = 1 ] || fail "kept: $(ls "$dir/kept")"
+"$BUILD/bin/vramscope" report "$dir"/kept/pytest-*.db >"$dir/report" || fail "the recording is not complete: $(head -n 3 "$dir/report")"
+grep -q "^  test " "$dir/report" || fail "its phase: $(cat "$dir/report")"
+rm -r "$dir/kept"
+pytest -n 2 test_limits.py
+verdicts
+[ "$(find "$dir/kept" -name 'pytest-*.db' | wc -l)" -ge 1 ] || fail "workers record nothing: $(ls "$dir/kept")"
+rm pytest.ini
+
+# where the library does not come: said, and not tried again and again
+mkdir "$dir/kept2"
+PYTEST_VRAMSCOPE_PID=none python3 - "$dir" <<'PY' || fail "the guard"
+import os, subprocess, sys
+pid = os.fork()
+if pid == 0:
+    os.environ["PYTEST_VRAMSCOPE_PID"] = str(os.getpid())
+    out = os.open(sys.argv[1] + "/out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", "--vramscope", "test_limits.py"])
+assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 4
+PY
+says "executed again with LD_PRELOAD="
+PYTEST_XDIST_WORKER=gw0 pytest --vramscope test_limits.py # a worker that was started without it
+says "test_no_memory_at_all - vram_limit: cannot tell: vramscope is not loaded in this process"
+[ "$(count 'cannot tell: vramscope is not loaded')" -ge 8 ] || fail "a limit was called kept: $(cat "$dir/out")"
+python3 -c "import pytest, sys; sys.exit(pytest.main(['--vramscope', 'test_limits.py']))" >"$dir/out" 2>&1 # another program's pytest
+[ $? = 4 ] || fail "embedded: $(cat "$dir/out")"
+says "pytest is called by another program: run that under"
+# a mark that makes no sense
+printf 'import pytest\n@pytest.mark.vram_limit("2 gigs")\ndef test_x():\n    pass\n' >test_mark.py
+pytest --vramscope test_mark.py
+says 'vram_limit takes an amount such as "2 GiB"'
+says "1 failed"
+echo "limits of tests are held"
