@@ -6,6 +6,7 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/wrap.h"
 
 const struct command vramscope_commands[] = {
     {"run", cmd_run, "run a program and record its GPU memory"},
@@ -36,10 +37,12 @@ static int print_help(void)
          "  vramscope plot run.db -o run.png\n\n"
          "commands:");
     for (int i = 0; i < COMMANDS; i++)
-        printf("  %-12s %s\n", vramscope_commands[i].name, vramscope_commands[i].help);
-    puts("\nexit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or nobody "
-         "can\n"
-         "tell; run and wrap end as their command does");
+        wrap_print(stdout, 2, 15, "%-12s %s", vramscope_commands[i].name, vramscope_commands[i].help);
+    puts("");
+    wrap_print(stdout, 0, 0,
+               "exit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or "
+               "nobody can tell; "
+               "run and wrap end as their command does");
     puts("\n'vramscope COMMAND --help' says more, as do the man pages (man vramscope).");
     return EXIT_GOOD;
 }

@@ -479,7 +479,8 @@ int cmd_whatif(int argc, char **argv)
         return status;
     if (trace_open_process(&t, operands[0], o.process))
         return complain("%s", t.why);
-    wrap_terminal_begin();
+    if (!o.json)
+        wrap_terminal_begin();
     status = answer(&t, &q);
     wrap_terminal_end();
     trace_close(&t);

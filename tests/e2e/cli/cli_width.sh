@@ -90,6 +90,12 @@ for command in commands + [(V, "plot", "train.db")]:
     ascii_page = piped(*command, LC_ALL="C")
     assert ascii_page.isascii(), (command, [line for line in ascii_page.splitlines() if not line.isascii()])
     assert len(ascii_page.splitlines()) == len(piped(*command).splitlines()), command
+for command in ((V, "check", "--max-peak=1GiB", "train.db"), (V, "whatif", "train.db"), (V, "doctor", "--quick"), (V, "--help")):
+    assert piped(*command, LC_ALL="C").isascii(), command
+helps = subprocess.run([V, "--help"], capture_output=True, check=True).stdout.decode()
+for name in re.findall(r"^  ([a-z]+)  ", helps[helps.index("commands:"):], re.M):
+    for line in [*piped(V, name, "--help").splitlines()[1:], *helps.splitlines()]:
+        assert len(line) <= 80, (name, line)
 assert not piped(V, "report", "train.db", LANG="C.UTF-8").isascii()
 assert not piped(V, "report", "train.db").isascii()
 assert on_terminal(90, V, "plot", "train.db", TERM="dumb").isascii()
