@@ -12,7 +12,8 @@
 
 static bool has_roles(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT 1 FROM access LIMIT 1") == 1;
+    return trace_sql_one(t, "SELECT 1 WHERE EXISTS (SELECT 1 FROM access) OR EXISTS (SELECT 1 FROM "
+                            "framework_role)") == 1;
 }
 
 static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
@@ -34,12 +35,8 @@ static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
 
 int trace_each_allocation(struct trace *t, trace_allocation_visit *visit, void *context)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        has_roles(t) ? ALLOCATION "(SELECT b.role FROM block_role b WHERE b.alloc_seq = a.alloc_seq) FROM "
-                                  "allocation a"
-                     : ALLOCATION "NULL FROM allocation a",
-        0);
+    struct sqlite3_stmt *s =
+        trace_sql(t, has_roles(t) ? ALLOCATION "role FROM allocation" : ALLOCATION "NULL FROM allocation", 0);
     int code = SQLITE_ERROR;
     bool more = true;
     while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
@@ -74,7 +71,9 @@ static const char live_sql[] =
                                 "phase, CASE WHEN op = 20 THEN 'framework block' WHEN space = 2 THEN 'direct "
                                 "pool' WHEN space = 9 THEN 'direct array' WHEN space = 10 THEN 'direct "
                                 "graph' WHEN op = 4 THEN 'direct physical' ELSE 'direct' END AS category, "
-                                "(SELECT b.role FROM block_role b WHERE b.alloc_seq = row.alloc_seq) AS role "
+                                "coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = "
+                                "row.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = "
+                                "row.alloc_seq)) AS role "
                                 "FROM row) "
                                 "SELECT ?2, sum(size), count(*), stack, phase, category, (SELECT text FROM "
                                 "string WHERE id = (SELECT owner FROM stack WHERE id = named.stack)), "

@@ -45,6 +45,8 @@ static const struct part parts[] = {
     {"ev", "seq"},
     {"amend", "seq"},
     {"live", "alloc_seq"},
+    {"access", "alloc_seq"},
+    {"framework_role", "alloc_seq"},
     {"zone", "first_seq"},
     {"stretch", "first_seq"},
     {"range_fold", "stretch"},

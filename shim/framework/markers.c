@@ -4,7 +4,8 @@
  * Names are copied before the call returns; errno stays as it was.  The Python hook calls the
  * vramscope_auto_* functions for the phases and moments that it finds by itself.  They make the same ranges,
  * with the lowest precedence, so that a program's own markers win.  By vramscope_pool_use it records what
- * libraries' pools report.  None of these are in the public header.
+ * libraries' pools report, by vramscope_auto_roles which blocks PyTorch calls parameters and the like.  None
+ * of these are in the public header.
  */
 #include "vramscope.h"
 
@@ -12,11 +13,13 @@
 #include <string.h>
 
 #include "ranges.h"
+#include "core/options.h"
 #include "record/record.h"
 
 VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
+VRAMSCOPE_API int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
 VRAMSCOPE_API int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
                                      uint64_t held);
 
@@ -132,6 +135,38 @@ int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t pea
     }
     errno = saved;
     return j != NULL;
+}
+
+/* Whether the ring takes COUNT events more and stays half empty: what blocks are for is not worth an event
+ * that says what they are. */
+static bool has_room(const struct vs_journal *j, uint64_t count)
+{
+    struct vs_journal_stats now;
+
+    vs_journal_stats(j, &now);
+    return now.head - now.tail + count < (uint64_t)vs_options.ring_events / 2;
+}
+
+/* COUNT storages that begin at ADDRESSES are of ROLE, an enum vs_framework_role: the Python hook reads them
+ * (framework/python/vramscope/_roles.py).  1 where they were recorded, or would have been: ADDRESSES may be
+ * NULL; 0 where nothing is recorded, or the drain has much to do: the caller may try again later. */
+int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role)
+{
+    int saved = errno;
+    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
+    bool room = j && has_room(j, count / 3 + 1);
+
+    for (unsigned i = 0; room && addresses && i < count; i += 3) {
+        struct vs_event event = {.op = VS_OP_FRAMEWORK_ROLE,
+                                 .device = VS_DEVICE_UNKNOWN,
+                                 .address = addresses[i],
+                                 .size = i + 1 < count ? addresses[i + 1] : 0,
+                                 .arg0 = i + 2 < count ? addresses[i + 2] : 0,
+                                 .arg1 = role};
+        vs_record(&event);
+    }
+    errno = saved;
+    return room;
 }
 
 void vramscope_record_start(void)

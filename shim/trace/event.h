@@ -108,6 +108,9 @@
      * arg0 = the most so far (VS_BYTES_UNKNOWN: not reported), arg1 = bytes that it holds (likewise).       \
      * No row of ev */                                                                                       \
     X(41, POOL_USE, "pool_use")                                                                              \
+    /* what a framework says that blocks are for: address, size, arg0 = where they begin (0: none), arg1 =   \
+     * enum vs_framework_role.  No row of ev */                                                              \
+    X(42, FRAMEWORK_ROLE, "framework_role")                                                                  \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \
@@ -171,6 +174,15 @@ enum vs_sample_source {
     VS_SAMPLE_OOM = 4, /* cuMemGetInfo right after the driver refused memory, on the refused thread; address =
                           free bytes.  It belongs to that out-of-memory, not to the curve */
     VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, queried right after VS_SAMPLE_OOM */
+};
+
+/* What a framework says that a block is for; of several the lowest number.  Part of the format. */
+enum vs_framework_role {
+    VS_FRAMEWORK_PARAMETER = 1,
+    VS_FRAMEWORK_GRADIENT = 2,
+    VS_FRAMEWORK_STATE = 3, /* of an optimizer */
+    VS_FRAMEWORK_BUFFER = 4,
+    VS_FRAMEWORK_ROLES
 };
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };

@@ -36,7 +36,8 @@
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
---   role           in views: what the block is for (view block_role); NULL: it was not followed (VRAMSCOPE_ACCESS)
+--   role           in views: what the block is for (view block_role), role_rule by which rule; NULL: it was not followed (VRAMSCOPE_ACCESS), and
+--                  no framework said anything of it
 --   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
 --                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
 --                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
@@ -48,7 +49,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (8), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (9), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
@@ -129,6 +130,11 @@ CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
 -- from it, 8 a copy to it, 16 one of these from or to the host, 32 a fill, 64 a tensor map; and over why uses may be missing: 128 its address was
 -- copied into device memory, 256 work that finds addresses in memory ran while it lived (or the host uses it, too), 512 it was not followed all its life
 CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last_by INT, first_phase INT, last_phase INT, phases INT, kinds INT);
+
+-- what PyTorch itself says that a block is for, read under `vramscope run` when an optimizer has stepped and after a model's first call (not at each of
+-- them: that is to take no more than a two-hundredth of the time).  role: 1 a parameter of a model or an optimizer, 2 a gradient, 3 an optimizer's state, 4 a
+-- model's buffer.  A block that is several of these is the first of them
+CREATE TABLE framework_role(alloc_seq INTEGER PRIMARY KEY, role INT);
 
 -- allocations alive at mark.live_seq: the end, or while running a moment ago; t is when each was allocated, size x512
 CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
@@ -501,7 +507,8 @@ CREATE VIEW allocation AS
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT layer FROM stack_text WHERE id = a.stack) END AS layer,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = a.stack) END AS line,
-    CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed
+    CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = a.seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = a.seq)) AS role
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
   UNION ALL
@@ -513,7 +520,8 @@ CREATE VIEW allocation AS
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT layer FROM stack_text WHERE id = o.stack) END,
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = o.stack) END,
-    CASE o.op WHEN 20 THEN 0 ELSE o.managed END
+    CASE o.op WHEN 20 THEN 0 ELSE o.managed END,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq))
   FROM open_allocation o;
 
 -- when the device was given each block that was followed (VRAMSCOPE_ACCESS; table access): the allocation, and of its uses by kernels, copies, fills
@@ -543,13 +551,13 @@ CREATE VIEW block_use AS
     k.kinds AS kinds, e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed
   FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
 
--- what each block that was followed is for, by its life over the training iterations and by the phases in which the device was given it (view
--- block_use): role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits', 'temporary', 'input', 'communication buffer', 'unused', or
--- 'unknown' where no rule fits; rule is the one that decided, in words.  The first rule that fits decides, in the order that they stand in here.
--- Phases are those of the recording
-CREATE VIEW block_role AS
+-- what each block that was followed is for, as its accesses say alone: by its life over the training iterations and by the phases in which the device was given
+-- it (view block_use), or by the library that asked the driver for it.  role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits',
+-- 'temporary', 'input', 'communication buffer', 'workspace', 'unused', or 'unknown' where no rule fits; rule is the one that decided, in words.  The first
+-- rule that fits decides, in the order that they stand in here.  Phases are those of the recording
+CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
@@ -563,8 +571,13 @@ CREATE VIEW block_role AS
       WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
       WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
       WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, a workspace or a cache'
-      WHEN 13 THEN 'its uses were in no phase' ELSE 'no rule fits' END AS rule
+      WHEN 13 THEN 'its uses were in no phase'
+      WHEN 15 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
+      WHEN 16 THEN 'a communication library (NCCL, NVSHMEM) asked the driver for it' ELSE 'no rule fits' END AS rule
   FROM (SELECT f.process AS process, f.alloc_seq AS alloc_seq, CASE WHEN f.managed THEN 0
+    WHEN f.asked LIKE 'libcublas%' OR f.asked LIKE 'libcudnn%' OR f.asked LIKE 'libcufft%' OR f.asked LIKE 'libcusolver%' OR f.asked LIKE 'libcusparse%'
+      OR f.asked LIKE 'libcutensor%' THEN 15
+    WHEN f.asked LIKE 'libnccl%' OR f.asked LIKE 'libnvshmem%' THEN 16
     WHEN f.kinds & 512 THEN 1
     WHEN f.uses = 0 AND f.kinds & 384 THEN 2
     WHEN f.uses = 0 THEN 3
@@ -580,26 +593,47 @@ CREATE VIEW block_role AS
     WHEN f.phases & 1 AND NOT f.phases & 126 THEN 13 ELSE 14 END AS rule
     FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.kinds AS kinds,
         e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed,
+        CASE e.op WHEN 1 THEN (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = e.stack)) END AS asked,
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
         k.kinds & 24 = 24 AND (SELECT text FROM string WHERE id = k.first_by) LIKE 'cuMemcpy%' AS copied,
         ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates
       FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
+-- what PyTorch says that a block is for (table framework_role), in words: role, and rule, which says that PyTorch said it
+CREATE VIEW framework_says AS
+  SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
+    CASE f.role WHEN 1 THEN 'parameter' WHEN 2 THEN 'gradient' WHEN 3 THEN 'optimizer state' ELSE 'buffer' END AS role,
+    CASE f.role WHEN 1 THEN 'PyTorch says so: a parameter of a model or of an optimizer' WHEN 2 THEN 'PyTorch says so: the gradient of a parameter'
+      WHEN 3 THEN 'PyTorch says so: in the state of an optimizer' ELSE 'PyTorch says so: a buffer of a model' END AS rule
+  FROM framework_role f;
+
+-- what each block is for (role): by_framework, what PyTorch says (view framework_says), and where that is NULL by_access, what its accesses say (view
+-- access_role; NULL: it was not followed).  rule: the one that decided, in words
+CREATE VIEW block_role AS
+  SELECT a.process AS process, a.alloc_seq AS alloc_seq, coalesce(f.role, a.role) AS role, coalesce(f.rule, a.rule) AS rule, f.role AS by_framework, a.role AS by_access
+  FROM access_role a LEFT JOIN framework_says f ON f.alloc_seq = a.alloc_seq
+  UNION ALL
+  SELECT f.process, f.alloc_seq, f.role, f.rule, f.role, NULL FROM framework_says f WHERE NOT EXISTS (SELECT 1 FROM access a WHERE a.alloc_seq = f.alloc_seq);
+
 -- where a block that was followed lay unused, and is known to have (block_use.unseen is NULL), for a millisecond or more: kind 'never used' from its allocation
--- to its free, 'early' from its allocation to its first use, 'late free' from its last use to its free (or the last event), 'idle' the longest time
+-- to its free (free_seq; NULL: it lives), 'early' from its allocation to its first use, 'late free' from its last use to its free (or the last event), 'idle' the longest time
 -- between two uses; from from_ns to to_ns.  line, layer, role as in live_at_peak.  Uses are seen when they are enqueued
 CREATE VIEW waste AS
+  WITH ended(alloc_seq, seq, t) AS MATERIALIZED (SELECT mate, seq, t FROM ev
+    WHERE op IN (2, 6, 21, 51, 52, 53) AND mate > 0 AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   SELECT w.process AS process, w.alloc_seq AS alloc_seq, w.device AS device, w.kind AS kind, w.size_bytes AS size_bytes, w.from_ns AS from_ns, w.to_ns AS to_ns,
+    w.free_seq AS free_seq, w.stack AS stack,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
-    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role
   FROM (SELECT u.*, k.kind AS kind,
       CASE k.kind WHEN 'late free' THEN u.t + u.last WHEN 'idle' THEN u.t + u.gap_end - u.gap ELSE u.t END AS from_ns,
       CASE k.kind WHEN 'early' THEN u.t + u.first WHEN 'idle' THEN u.t + u.gap_end ELSE u.ends END AS to_ns
-    FROM (SELECT a.process AS process, a.alloc_seq AS alloc_seq, a.device AS device, a.size_bytes AS size_bytes, a.stack AS stack, a.t_alloc_ns AS t,
-        ifnull(a.t_free_ns, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = a.process)) AS ends,
+    FROM (SELECT (x.alloc_seq >> 40) + 1 AS process, x.alloc_seq AS alloc_seq, f.seq AS free_seq, e.device AS device,
+        CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes, e.stack AS stack, e.t AS t,
+        ifnull(f.t, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = (x.alloc_seq >> 40) + 1)) AS ends,
         x.first AS first, x.last AS last, x.gap AS gap, x.gap_end AS gap_end
-      FROM allocation a CROSS JOIN access x ON x.alloc_seq = a.alloc_seq CROSS JOIN access_kind c ON c.id = x.kind
-      WHERE NOT a.managed AND c.kinds & 896 = 0) u
+      FROM access x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
+      WHERE c.kinds & 896 = 0 AND (e.op = 20 OR NOT ((SELECT managed FROM kind WHERE id = e.kind) OR e.seq IN (SELECT seq FROM amend WHERE op = 50)))) u
     CROSS JOIN (SELECT 'never used' AS kind UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
     WHERE CASE k.kind WHEN 'never used' THEN u.first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
   WHERE w.to_ns - w.from_ns >= 1000000;
@@ -638,7 +672,8 @@ CREATE VIEW leak AS
     CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END AS size_bytes,
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner,
-    (SELECT line FROM stack_text WHERE id = o.stack) AS line, (SELECT layer FROM stack_text WHERE id = o.stack) AS layer
+    (SELECT line FROM stack_text WHERE id = o.stack) AS line, (SELECT layer FROM stack_text WHERE id = o.stack) AS layer,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)) AS role
   FROM open_allocation o WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak (to known_bytes where that is unknown).  category: 'framework block', 'direct',
@@ -675,8 +710,19 @@ CREATE VIEW live_at_peak AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
-    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule
   FROM row w;
+
+-- the two witnesses beside each other: the bytes at each device's peak by what PyTorch says (by_framework) and by what the accesses say (by_access), as in
+-- view block_role; both NULL: bytes without a witness.  size_bytes adds up to the peak, allocations counts the blocks
+CREATE VIEW role_agreement AS
+  SELECT process, device, by_framework, by_access, sum(size_bytes) AS size_bytes, count(*) AS allocations
+  FROM (SELECT l.process AS process, l.device AS device, l.size_bytes AS size_bytes,
+      (SELECT f.role FROM framework_says f WHERE f.alloc_seq = l.alloc_seq) AS by_framework,
+      (SELECT a.role FROM access_role a WHERE a.alloc_seq = l.alloc_seq) AS by_access
+    FROM live_at_peak l)
+  GROUP BY process, device, by_framework, by_access;
 
 -- what was alive on its device at each row of oom (oom_seq); the sizes add up to framework_bytes + direct_bytes there.  Of device -1
 -- (host memory ran out): what belongs to no device.  Columns as in live_at_peak
@@ -713,5 +759,6 @@ CREATE VIEW live_at_oom AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
-    (SELECT b.role FROM block_role b WHERE b.alloc_seq = w.alloc_seq) AS role
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule
   FROM row w;

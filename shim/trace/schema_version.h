@@ -8,6 +8,6 @@
 #ifndef VS_TRACE_SCHEMA_VERSION_H
 #define VS_TRACE_SCHEMA_VERSION_H
 
-#define VS_SCHEMA_VERSION 8
+#define VS_SCHEMA_VERSION 9
 
 #endif

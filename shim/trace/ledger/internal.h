@@ -357,6 +357,9 @@ void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
 void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct vs_alloc *a);
 void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a);
 
+/* roles.c */
+void vs_apply_role(struct vs_ledger *l, const struct vs_event *e);
+
 /* blocks.c */
 void vs_apply_block(struct vs_ledger *l, const struct vs_event *e);
 void vs_reclassify(struct vs_ledger *l, const struct vs_event *cause, uint32_t index);

@@ -54,17 +54,18 @@ void vs_output_clear(struct vs_output *out)
 {
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
     out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
-        out->counts.n = out->doubts.n = out->pools.n = 0;
+        out->counts.n = out->doubts.n = out->pools.n = out->roles.n = 0;
     out->born.n = out->died.n = out->stretches.n = out->accesses.n = 0;
     out->dropped = out->no_memory = 0;
 }
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,   out->ranges.at,    out->range_peaks.at, out->zones.at,   out->samples.at,
-                     out->steps.at,  out->marks.at,     out->mismatches.at,  out->amends.at,  out->phases.at,
-                     out->peaks.at,  out->counts.at,    out->born.at,        out->died.at,    out->arenas.at,
-                     out->doubts.at, out->stretches.at, out->pools.at,       out->accesses.at};
+    void *lists[] = {out->rows.at,      out->ranges.at, out->range_peaks.at, out->zones.at,
+                     out->samples.at,   out->steps.at,  out->marks.at,       out->mismatches.at,
+                     out->amends.at,    out->phases.at, out->peaks.at,       out->counts.at,
+                     out->born.at,      out->died.at,   out->arenas.at,      out->doubts.at,
+                     out->stretches.at, out->pools.at,  out->accesses.at,    out->roles.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -174,6 +175,9 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
         break;
     case VS_OP_POOL_USE:
         apply_pool_use(l, e);
+        break;
+    case VS_OP_FRAMEWORK_ROLE:
+        vs_apply_role(l, e);
         break;
     case VS_OP_STEP:
         apply_step(l, e);

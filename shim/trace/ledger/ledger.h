@@ -149,6 +149,11 @@ struct vs_pool_row { /* a library's pool as it reports itself; VS_BYTES_UNKNOWN:
     int device;
 };
 
+struct vs_role_row { /* what a framework says that an allocation is for */
+    uint64_t alloc_seq;
+    uint8_t role; /* enum vs_framework_role */
+};
+
 struct vs_step_row {
     uint64_t step, seq;
     int64_t t;
@@ -328,6 +333,7 @@ struct vs_alloc {
     int8_t device;
     uint8_t op, space, managed; /* managed: enum vs_managed */
     uint8_t fresh;              /* the ledger's own: not yet in table live */
+    uint8_t role;               /* the ledger's own: enum vs_framework_role, as written; 0: none yet */
     uint32_t next;              /* the ledger's own */
 };
 
@@ -342,6 +348,7 @@ struct vs_output {
     VS_LIST(struct vs_sample_row, samples);
     VS_LIST(struct vs_arena_row, arenas);
     VS_LIST(struct vs_pool_row, pools);
+    VS_LIST(struct vs_role_row, roles);
     VS_LIST(struct vs_step_row, steps);
     VS_LIST(struct vs_access_ended, accesses);
     VS_LIST(struct vs_mark_row, marks);

@@ -199,6 +199,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     if (rc == 0)
         rc = vs_access_write(s, c);
     if (rc == 0)
+        rc = vs_roles_write(s, c);
+    if (rc == 0)
         rc = vs_oom_write(s, c);
     if (rc == 0)
         rc = vs_resume_write(s, c);

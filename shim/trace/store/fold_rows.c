@@ -154,6 +154,8 @@ static int end_pair(struct vs_store *s, uint64_t alloc, uint64_t end, bool block
         rc = vs_sql_run(s, VS_SQL_LIVE_GONE, "i", (int64_t)alloc);
     if (rc == 0)
         rc = vs_access_gone(s, alloc);
+    if (rc == 0)
+        rc = vs_roles_gone(s, alloc);
     return failed ? -ENOMEM : rc;
 }
 

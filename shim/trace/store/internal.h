@@ -9,6 +9,7 @@
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
  *   access.c   when the device used each block
+ *   roles.c    what a framework says that blocks are for
  *   live.c     living allocations, and those that lived at the peak
  *   loss.c     rows about what was lost or left out
  *   room.c     how much room the file has
@@ -95,6 +96,14 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(" VS_PROCESS ",?,?,?)")                                      \
     X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?," VS_PROCESS ")")                                        \
+    X(FRAMEWORK_ROLE, "INSERT OR REPLACE INTO framework_role VALUES(?,?)")                                   \
+    X(FRAMEWORK_ROLE_GONE,                                                                                   \
+      "DELETE FROM framework_role WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS JOIN "   \
+      "peak_live p ON p.process = 1 AND p.device = d.id AND p.alloc_seq = ?1) AND NOT EXISTS (SELECT 1 "     \
+      "FROM oom m CROSS JOIN oom_live o ON o.process = 1 AND o.oom_seq = m.seq AND o.alloc_seq = ?1)")       \
+    X(FRAMEWORK_ROLE_PEAK_GONE,                                                                              \
+      "DELETE FROM framework_role WHERE alloc_seq IN (SELECT alloc_seq FROM peak_live WHERE process = 1 "    \
+      "AND device = ?) AND NOT EXISTS (SELECT 1 FROM ev e WHERE e.seq = framework_role.alloc_seq)")          \
     X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?)")                 \
     X(ACCESS, "INSERT OR REPLACE INTO access VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                               \
     X(ACCESS_GONE, "DELETE FROM access WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS "   \
@@ -203,7 +212,7 @@ struct vs_store {
         size_t n, size;
     } resume, resume_next; /* as committed; of the present batch */
     struct vs_fold *fold;
-    bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty;
+    bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty, roles;
 };
 
 /* sql.c */
@@ -249,6 +258,11 @@ int vs_access_gone(struct vs_store *s, uint64_t alloc);
 void vs_access_forget(struct vs_store *s); /* after a rollback: its kinds are written again */
 int vs_access_load(struct vs_store *s);
 void vs_access_free(struct vs_store *s);
+
+/* roles.c: what a framework says that blocks are for */
+int vs_roles_write(struct vs_store *s, const struct vs_commit *c);
+int vs_roles_gone(struct vs_store *s, uint64_t alloc);
+int vs_roles_peak_gone(struct vs_store *s, int device); /* what is kept for the sake of a former peak alone */
 
 /* names.c */
 int vs_store_string(struct vs_store *s, uint32_t id); /* its row; 0 or an error */

@@ -60,6 +60,8 @@ static int write_peak(struct vs_store *s, const struct vs_commit *c, const struc
     if (s->access_kinds.n) /* rows that were kept only for the former peak */
         e.rc = vs_sql_run(s, VS_SQL_ACCESS_PEAK_GONE, "i", (int64_t)peak->device);
     if (e.rc == 0)
+        e.rc = vs_roles_peak_gone(s, peak->device);
+    if (e.rc == 0)
         e.rc = vs_sql_run(s, VS_SQL_PEAK_LIVE_GONE, "i", (int64_t)peak->device);
     vs_ledger_each_at_peak(c->ledger, peak->device, put_at_peak, &e);
     return e.rc;

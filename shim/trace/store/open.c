@@ -186,6 +186,7 @@ static void load_state(struct vs_store *s)
     s->thinned_from = (uint64_t)vs_store_number(s, "SELECT value FROM meta WHERE key='thinned_from_seq'", 0);
     s->thinned = vs_store_lost(s, VS_LOSS_THINNED);
     s->thinned_written = s->thinned_from != 0;
+    s->roles = vs_store_number(s, "SELECT 1 FROM framework_role LIMIT 1", 0) != 0;
     s->amends = vs_store_number(s, "SELECT 1 FROM amend LIMIT 1", 0) != 0;
     s->live_incomplete = vs_store_number(s, "SELECT value FROM meta WHERE key='live_incomplete'", 0) != 0;
 }

@@ -2,9 +2,20 @@
 /*
  * prog_roles.c - a training over four steps whose blocks have every role, each known by its size, made by
  * driver calls and launches that compute nothing.  The peak is in backward.
+ *
+ * With "told" it says after each step of the optimizer what PyTorch would: the parameter, its gradient, the
+ * state and buffers, one of which begins inside of a block and is nobody's, and what the device has none of.
+ * A second argument is the number of steps.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
 #include "prog.h"
 #include "vramscope.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define KIB 1024ull
 
@@ -25,8 +36,21 @@ static void work(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr d)
     OK(cuLaunchKernel(four, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a, &b, &c, &d}, NULL));
 }
 
-int main(void)
+enum { PARAMETER = 1, GRADIENT, STATE, BUFFER };
+
+static bool busy; /* so many events that the drain may be behind: then nothing is said */
+
+static void tell(unsigned role, unsigned n, const uint64_t *addresses)
 {
+    int (*roles)(const uint64_t *, unsigned, unsigned) =
+        (int (*)(const uint64_t *, unsigned, unsigned))dlsym(RTLD_DEFAULT, "vramscope_auto_roles");
+    if (roles)
+        CHECK((roles(NULL, 0, 0) == 1 && roles(addresses, n, role) == 1) || busy);
+}
+
+int main(int argc, char **argv)
+{
+    bool told = argc > 1 && !strcmp(argv[1], "told");
     CUmodule module;
     CUdeviceptr states = 0;
     static char host[4096];
@@ -35,7 +59,9 @@ int main(void)
     OK(cuModuleGetFunction(&four, module, "simcuda_nothing_four"));
     OK(cuModuleGetFunction(&reduce, module, "simcuda_nothing_ncclDevKernel_AllReduce"));
     CUdeviceptr parameter = block(100), buffer = block(200), unused = block(300), frozen = block(400);
-    for (int step = 1; step <= 4; step++) {
+    int steps = argc > 2 ? atoi(argv[2]) : 4;
+    busy = steps > 4;
+    for (int step = 1; step <= steps; step++) {
         CUdeviceptr input = block(500);
         OK(cuMemcpyHtoD(input, host, sizeof host));
         vramscope_range_push("forward");
@@ -47,7 +73,7 @@ int main(void)
         vramscope_range_push("logits");
         CUdeviceptr logits = block(800);
         work(activation, parameter, logits, 0);
-        if (step == 4) {
+        if (step == steps) {
             CUdeviceptr most = block(900);
             work(most, logits, 0, 0);
             OK(cuMemFree(most));
@@ -68,6 +94,13 @@ int main(void)
         work(parameter, gradient, states, foreach);
         OK(cuMemFree(foreach));
         vramscope_range_pop();
+        if (told) {
+            tell(PARAMETER, 1, &(uint64_t){parameter});
+            tell(GRADIENT, 2, (uint64_t[]){gradient, 0x1000});
+            tell(STATE, 1, &(uint64_t){states});
+            tell(BUFFER, 4, (uint64_t[]){0, frozen + 512, (uint64_t)(uintptr_t)host, buffer});
+            tell(77, 1, &(uint64_t){input});
+        }
         vramscope_step();
         OK(cuMemFree(gradient));
         OK(cuMemFree(input));

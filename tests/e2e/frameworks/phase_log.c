@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -38,6 +39,7 @@ int vramscope_auto_pop(void);
 int vramscope_auto_mark(const char *name);
 unsigned vramscope_auto_layer(const char *path, const char *type);
 unsigned *vramscope_auto_cell(void);
+int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
 int vramscope_range_push(const char *name);
 int vramscope_range_pop(void);
 void vramscope_mark(const char *name);
@@ -75,6 +77,12 @@ unsigned *vramscope_auto_cell(void)
 {
     static __thread unsigned cell;
     return &cell;
+}
+
+/* Nothing is recorded: no storage is looked at. */
+int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role)
+{
+    return 0;
 }
 
 int vramscope_range_push(const char *name)

@@ -57,6 +57,7 @@ static sqlite3 *new_database(void)
     sqlite3 *db;
     FILE *f = fopen(SCHEMA, "r");
     schema[fread(schema, 1, sizeof schema - 1, f)] = 0;
+    assert_true(feof(f));
     fclose(f);
     snprintf(path, sizeof path, "%s/run.db", directory);
     unlink(path);

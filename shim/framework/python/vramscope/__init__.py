@@ -47,6 +47,7 @@ def _load():
         "auto_mark": ([ctypes.c_char_p], ctypes.c_int),
         "auto_layer": ([ctypes.c_char_p, ctypes.c_char_p], ctypes.c_uint32),
         "auto_cell": ([], ctypes.c_void_p),
+        "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
         "mark": ([ctypes.c_char_p], None),
         "step": ([], None),
         "record_start": ([], None),

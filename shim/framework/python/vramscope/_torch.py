@@ -21,6 +21,9 @@ programs that call these directly) are wrapped, as are GradScaler.step, the cons
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
 told to skip all functions of these files (_dynamo), as it skips nn.Module's own __call__.
 
+When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is parameters, gradients,
+states and buffers (_roles).
+
 Each call of a module also records the module as open (_layers).  While the engine runs no module is open: memory of
 a node has the layer of the node's birth, and recomputed modules are called again.
 
@@ -40,6 +43,7 @@ from . import _dynamo as vramscope_dynamo
 from . import _generate as vramscope_generate
 from . import _heads as vramscope_heads
 from . import _layers as vramscope_layers
+from . import _roles as vramscope_roles
 from . import _steps as vramscope_steps
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
@@ -67,6 +71,7 @@ class _Thread(threading.local):
     owing = False  # a training forward came, its backward did not yet
     logits_seen = False  # since the last backward
     classes = 0  # of the output layer of the last training forward
+    is_new = False  # the model whose outermost call is open was never called before
 
     def __init__(self):
         self.names = []
@@ -155,6 +160,7 @@ def _begin_outermost(t, module):
     model = vramscope_heads.model_of(module, _torch)
     if model is None:
         return False
+    t.is_new = vramscope_roles.called(module)
     gradients = _torch.is_grad_enabled()
     evaluation = not (gradients or t.owing or getattr(module, "training", True))
     is_head = id(module) in _heads and not evaluation
@@ -181,6 +187,9 @@ def _begin_head(t):
 
 def _end_outermost(t, failed):
     t.inside = False
+    if t.is_new:
+        t.is_new = False
+        vramscope_roles.look(_torch)
     linger = t.linger and not failed and t.names[t.base : t.base + 1] == [LOGITS]
     _close_to(t, t.base + (1 if linger else 0))
     if t.reopen:
@@ -354,6 +363,7 @@ def _end_optimizer(t, optimizer):
     if OPTIMIZER in t.names:
         _close_to(t, _innermost_optimizer(t))
         vramscope_steps.stepped(optimizer)
+        vramscope_roles.look(_torch, optimizer)
 
 
 def _suspend_optimizer(t):
@@ -514,10 +524,10 @@ def install(torch):
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
     vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_layers, vramscope_steps):
+    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
-    for function in (_guarded, vramscope_layers.index, vramscope_layers.new_cell, _Thread.__init__):
+    for function in (_guarded, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__):
         vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)

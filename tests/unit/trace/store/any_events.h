@@ -356,6 +356,13 @@ static void figure(struct made *m)
                                   .size = rnd(m, 100000),
                                   .arg0 = VS_BYTES_UNKNOWN,
                                   .arg1 = rnd(m, 100000)});
+    if (rnd(m, 2) == 0) /* of blocks, of the driver's memory, of nothing */
+        emit(m, (struct vs_event){.op = VS_OP_FRAMEWORK_ROLE,
+                                  .device = VS_DEVICE_UNKNOWN,
+                                  .address = m->block[rnd(m, PLACES)].address,
+                                  .size = m->block[rnd(m, PLACES)].address,
+                                  .arg0 = PLACE(rnd(m, PLACES)),
+                                  .arg1 = rnd(m, VS_FRAMEWORK_ROLES + 1)});
 }
 
 static void pool(struct made *m)

@@ -1,0 +1,51 @@
+#!/bin/bash
+# roles.sh TREE OUT - what blocks are for, by their accesses alone, against PyTorch's own word and saved_tensors_hooks: a table of
+# agreement for the bytes at the peak of a Hugging Face Llama, a CNN, gradient checkpointing, accumulation, and FSDP on two GPUs; what
+# asking PyTorch costs; and the first screen of each report, and its waste, under OUT.
+#
+# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3); fsdp two GPUs, llama the package transformers: what is lacking is
+# skipped with a line.  Takes about two minutes.  Ends with "N passed, N failed"; exit 77 without a GPU.
+set -u
+tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
+[ "$gpus" -ge 1 ] || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+for case in llama cnn checkpoint accumulate; do
+    [ $case != llama ] || "$python" -c 'import transformers' 2>/dev/null || { echo "SKIP llama: no transformers"; continue; }
+    timeout 120 "$V" run --access -q -o "$work/$case.db" -- "$python" "$here/roles.py" train $case 8 "$work/$case.json" >"$work/log" 2>&1 ||
+        { echo "FAIL: $case ended with $?"; tail -n 5 "$work/log"; }
+    "$python" "$here/roles.py" check $case "$work/$case.db" "$work/$case.json"
+    verdict $?
+    { "$V" report "$work/$case.db" | head -n 25; "$V" peak --by role --why "$work/$case.db"; "$V" waste "$work/$case.db"; } >"$out/$case.txt" 2>&1
+done
+if [ "$gpus" -ge 2 ]; then
+    timeout 180 "$V" run --access -q -o "$work/fsdp-%r.db" -- "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
+        "$here/roles.py" train fsdp 8 "$work/fsdp.json" >"$work/log" 2>&1 || { echo "FAIL: fsdp ended with $?"; tail -n 5 "$work/log"; }
+    for rank in 0 1; do
+        "$python" "$here/roles.py" check fsdp "$work/fsdp-$rank.db" "$work/fsdp.json.$rank"
+        verdict $?
+    done
+    "$V" report "$work"/fsdp-[01].db >"$out/fsdp.txt" 2>&1
+else
+    echo "SKIP fsdp: one GPU"
+fi
+# what asking costs: the share of the time that was spent in it, as it counts itself
+timeout 120 "$V" run -q -o "$work/cost.db" -- "$python" - "$here" <<'PY'
+import sys, time
+sys.argv = ["roles.py"] + sys.argv[1:]
+sys.path.insert(0, sys.argv[1])
+import roles
+from vramscope import _roles as vramscope_roles
+began = time.perf_counter()
+roles.train("accumulate", 60, "/dev/null", False)
+share = vramscope_roles._spent / (time.perf_counter() - began)
+print(f"{'PASS' if share < 0.01 else 'FAIL'} asking: {vramscope_roles._looks} looks took {vramscope_roles._spent * 1e3:.2f} ms, {share:.2%} of the time")
+sys.exit(share >= 0.01)
+PY
+verdict $?
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
