@@ -160,8 +160,11 @@ static void take(struct sum *s, int64_t value, const struct rank_file *f, const 
 {
     if (value == UNKNOWN)
         return;
-    if (!s->span.n || value < s->span.least)
+    if (!s->span.n || value < s->span.least) {
         s->span.least = value;
+        s->span.least_file = f;
+        s->span.least_device = d;
+    }
     if (!s->span.n || value > s->span.most) {
         s->span.most = value;
         s->span.file = f;
@@ -174,7 +177,7 @@ static void take(struct sum *s, int64_t value, const struct rank_file *f, const 
 static struct rank_span finish(struct sum *s)
 {
     if (!s->span.n)
-        return (struct rank_span){0, UNKNOWN, UNKNOWN, UNKNOWN, NULL, NULL};
+        return (struct rank_span){.least = UNKNOWN, .mean = UNKNOWN, .most = UNKNOWN};
     s->span.mean = (int64_t)(s->total / (double)s->span.n);
     return s->span;
 }

@@ -58,6 +58,8 @@ struct rank_span {
     int64_t least, mean, most; /* UNKNOWN where n is 0 */
     const struct rank_file *file;
     const struct rank_device *device; /* the one with the most; the first of equals */
+    const struct rank_file *least_file;
+    const struct rank_device *least_device; /* the one with the least; the first of equals */
 };
 struct rank_span ranks_span(const struct rank_job *job, enum rank_figure figure);
 /* Likewise within the phase NAME. */

@@ -15,6 +15,8 @@
 #include "base/commands.h"
 #include "base/wrap.h"
 #include "show/report/frames.h"
+#include "show/report/parts.h"
+#include "show/report/rules.h"
 #include "trace/journal/journal.h"
 #include "analysis/layers.h"
 #include "analysis/relabel.h"
@@ -26,7 +28,7 @@
 #include "base/units.h"
 
 struct options {
-    bool json, bytes, full;
+    bool json, bytes, full, why;
     const char *by, *at;
     struct choice choice;
     struct relabel relabel;
@@ -42,6 +44,8 @@ static const struct option_row rows[] = {
      "the moment: peak (default), oom: the last out-of-memory that reached the program, the first, the "
      "largest"},
     CHOICE_ROWS(struct options, choice, SORTS),
+    {"why", 0, NULL, ARG_FLAG, offsetof(struct options, why),
+     "beside roles the rules that decided them, and what PyTorch says"},
     RELABEL_ROWS(struct options, relabel),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-peak(1)"},
     {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
@@ -285,6 +289,9 @@ static void page_text(const struct page *p, int only)
     for (int by = 0; by < QUESTIONS; by++)
         if (by == only || (only < 0 && has_any(d, (enum holder_by)by)))
             by == BY_LAYER ? print_layers(p) : print_groups(p, (enum holder_by)by);
+    if (p->o->why && (only < 0 || only == BY_ROLE))
+        report_rules_text(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, d->allocated->bytes, stdout,
+                          p->o->bytes);
     if (only < 0 && p->oom) {
         oom_report_device_text(p->oom, stdout, p->o->bytes);
     } else if (only < 0) {
@@ -383,6 +390,11 @@ static void page_json(const struct page *p, int only, struct json *j)
     for (int by = 0; by < QUESTIONS; by++)
         if (only < 0 || by == only)
             groups_json(p, (enum holder_by)by, j);
+    if (only < 0 || only == BY_ROLE) {
+        report_parts_json(d->live, d->live_count, j);
+        if (p->o->why)
+            report_rules_json(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, j);
+    }
     if (!p->oom) { /* these are about the peak */
         report_growth_json(p->t, &d->growth, j);
         report_savings_json(&d->savings, j);
@@ -546,7 +558,8 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: which file? vramscope peak FILE");
     int only = question(o.by);
     if (o.by && only < 0)
-        return complain("peak: --by takes line, layer, phase, category, library or stack, not '%s'", o.by);
+        return complain("peak: --by takes line, layer, role, phase, category, library or stack, not '%s'",
+                        o.by);
     if (choice_check(&o.choice, "peak", SORTS))
         return EXIT_USAGE;
     if (moment(o.at) < 0)

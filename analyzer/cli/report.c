@@ -96,7 +96,7 @@ static int show_json(char *const *files, size_t n, const struct options *o)
     for (size_t i = 0; i < n; i++)
         status = exit_worse(status, show(files, n, i, o, &ranks, &j));
     json_end(&j);
-    if (!ranks_json(ranks.files, ranks.count, &j))
+    if (!ranks_json(ranks.files, ranks.count, &o->relabel, &j))
         status = exit_worse(status, EXIT_INCOMPLETE);
     json_end(&j);
     json_close(&j);

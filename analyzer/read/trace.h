@@ -144,6 +144,32 @@ struct trace_live { /* bytes held at the device's allocated peak */
     const char *role;               /* the block's purpose; NULL: it was not tracked */
 };
 
+/* How a block that was followed lay unused, and is known to have. */
+enum trace_waste_kind { WASTE_NEVER, WASTE_EARLY, WASTE_LATE, WASTE_IDLE, WASTE_KINDS };
+struct trace_waste { /* a row of view waste */
+    enum trace_waste_kind kind;
+    int64_t alloc_seq, free_seq; /* free_seq UNKNOWN: it lives */
+    int64_t size, from, to;      /* ns */
+    int64_t stack;
+    const char *line, *layer, *role; /* as in struct trace_live */
+};
+struct trace_total { /* of a device after an event */
+    int64_t seq, t, allocated;
+};
+struct trace_followed {    /* bytes at a device's peak */
+    int64_t all, followed; /* of all: whose uses were followed */
+    int64_t unseen;        /* of these: may have been used without being given to the device */
+};
+
+struct trace_rule { /* why what lived has its role */
+    const char *role, *rule;
+    int64_t bytes, count;
+};
+struct trace_witness { /* bytes at a peak by what a framework says and what the accesses say; NULL: nothing */
+    const char *by_framework, *by_access;
+    int64_t bytes, count;
+};
+
 struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */
     int64_t t, t_last, t_max;
     int64_t allocated_min, allocated_max, allocated_last;
@@ -324,6 +350,15 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
 /* Bytes of framework blocks (without any, of all memory) that lived at the device's peak and were born in
  * phase PHASE before event SEQ; UNKNOWN: the file can't be read. */
 int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq);
+/* Roles and the rules that decided them, of what lived at the device's peak or (SEQ not UNKNOWN) at that
+ * out-of-memory, the most bytes first; and what the two witnesses of roles say of the peak. */
+int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule **out, size_t *n);
+int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n);
+/* Where blocks of DEVICE lay unused; how much of the peak was followed; and the device's total after each of
+ * its events that has a row, in order.  All scan all events. */
+int trace_waste(struct trace *t, int64_t device, struct trace_waste **out, size_t *n);
+int trace_followed(struct trace *t, int64_t device, struct trace_followed *out);
+int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n);
 /* The numbers of successful allocations, by device and phase; scans all events. */
 int trace_allocations(struct trace *t, struct trace_count **out, size_t *n);
 

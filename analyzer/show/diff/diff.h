@@ -10,6 +10,7 @@
 
 #include "analysis/compare.h"
 #include "show/ranks/ranks.h"
+#include "show/report/parts.h"
 #include "analysis/relabel.h"
 
 struct diff_side {
@@ -55,6 +56,11 @@ struct comparison diff_phases(const struct diff *d, const struct diff_device *de
 struct comparison diff_held(const struct diff_device *device); /* sorted by change */
 struct comparison
 diff_lines(const struct diff_device *device); /* likewise, by line; empty if no run has lines */
+/* Likewise by role or layer (show/report/parts.h). */
+struct comparison diff_parts(const struct diff_device *device, enum moved_by by);
+/* What changed most between the two peaks, in words; NULL: nothing did, or it is unknown.  The caller frees
+ * it. */
+char *diff_words(const struct diff_device *device, bool exact);
 /* Of the whole run. */
 int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum compare_side side,
                    enum diff_figure figure);

@@ -85,6 +85,8 @@ static void device_json(const struct diff *d, const struct diff_device *x, struc
                 diff_whole(d, x, SIDE_B, DIFF_ALLOCATIONS));
     moment_json(a, "a_peak", j);
     moment_json(b, "b_peak", j);
+    rows_json(diff_parts(x, MOVED_ROLE), "roles", "role", j);
+    rows_json(diff_parts(x, MOVED_LAYER), "layers", "layer", j);
     rows_json(diff_held(x), "held", "holder", j);
     rows_json(diff_lines(x), "lines", "line", j);
     phases_json(d, x, j);

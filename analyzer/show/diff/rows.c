@@ -100,6 +100,27 @@ struct comparison diff_lines(const struct diff_device *device)
     return c;
 }
 
+static struct lived lived_of(const struct device_report *r)
+{
+    return r ? (struct lived){r->live, r->live_count} : (struct lived){NULL, 0};
+}
+
+struct comparison diff_parts(const struct diff_device *device, enum moved_by by)
+{
+    struct lived a = lived_of(device->side[SIDE_A]), b = lived_of(device->side[SIDE_B]);
+    return moved_of(&a, &b, by);
+}
+
+char *diff_words(const struct diff_device *device, bool exact)
+{
+    const struct device_report *x = device->side[SIDE_A], *y = device->side[SIDE_B];
+    struct lived a = lived_of(x), b = lived_of(y);
+    bool known = x && y && x->allocated && y->allocated && !x->allocated->at_least && !y->allocated->at_least;
+    if (!known || x->allocated->bytes == y->allocated->bytes)
+        return NULL;
+    return moved_words(&a, &b, y->allocated->bytes > x->allocated->bytes, exact);
+}
+
 int64_t diff_whole(const struct diff *d, const struct diff_device *device, enum compare_side side,
                    enum diff_figure figure)
 {

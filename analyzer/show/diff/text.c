@@ -1,6 +1,6 @@
 /*
  * text.c - two runs on a screen of 80 columns: what they were, what can't be compared, and for each device
- * first the change of the peak, then each phase, then the holders of the bytes at the two peaks.
+ * first the change of the peak, by role, layer and line, then each phase.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define B(n)      units_bytes(n, exact).s
 #define LINES     6
@@ -235,6 +236,15 @@ static void print_most(const struct page *p)
     compare_free(&c);
 }
 
+/* Role, layer and line that explain most of the difference. */
+static void print_words(const struct page *p)
+{
+    char *words = diff_words(p->x, p->exact);
+    if (words)
+        wrap_print(p->out, 2, 4, "what changed most between the peaks: %s", words);
+    free(words);
+}
+
 static void print_headline(const struct page *p)
 {
     const struct trace_peak *a = p->x->side[SIDE_A]->allocated, *b = p->x->side[SIDE_B]->allocated;
@@ -254,6 +264,7 @@ static void print_headline(const struct page *p)
         print_moment(p, SIDE_A);
     if (!b->at_least)
         print_moment(p, SIDE_B);
+    print_words(p);
     print_most(p);
 }
 
@@ -312,10 +323,10 @@ static void print_held(const struct page *p)
     compare_free(&c);
 }
 
-static void print_lines(const struct page *p)
+/* The rows of C that changed most, and the rest in one; nothing where there are none. */
+static void print_changes(const struct page *p, const char *what, struct comparison c)
 {
-    static const char *const header[] = {"by line of the program", "A", "B", "B - A"};
-    struct comparison c = diff_lines(p->x);
+    const char *header[] = {what, "A", "B", "B - A"};
     size_t own = c.count <= LINES + 1 ? 0 : LINES, shown_rows = choice_rows(p->d->choice, c.count, own);
     struct table t;
     table_init(&t, "<>>>", header);
@@ -404,13 +415,15 @@ static void print_device(const struct diff *d, const struct diff_device *x, FILE
             : b->name ? shown(b->name)
                       : "unknown name");
     print_headline(&p);
+    print_changes(&p, "held at the peak, by role", diff_parts(x, MOVED_ROLE));
+    print_changes(&p, "by layer", diff_parts(x, MOVED_LAYER));
+    print_changes(&p, "by line of the program", diff_lines(x));
     print_phases(&p, DIFF_ALLOCATED, "peak allocated");
     if (reserved_as_allocated(&p))
         fputs("\n  peak reserved: in every phase what was allocated\n", out);
     else
         print_phases(&p, DIFF_RESERVED, "peak reserved");
     print_held(&p);
-    print_lines(&p);
     print_work(&p);
     print_residual(&p);
 }

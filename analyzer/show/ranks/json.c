@@ -56,7 +56,27 @@ static void lists_json(const struct rank_job *job, struct json *j)
     free(missing);
 }
 
-static void job_json(const struct rank_job *job, struct json *j)
+/* What the device with the highest peak held beyond the one with the lowest. */
+static void excess_json(const struct rank_span *peaks, const struct relabel *relabel, struct json *j)
+{
+    static const char *const names[][2] = {[MOVED_ROLE] = {"what", "what_bytes"},
+                                           [MOVED_LAYER] = {"layer", "layer_bytes"},
+                                           [MOVED_LINE] = {"line", "line_bytes"}};
+    struct rank_excess e = ranks_excess(peaks, relabel, true);
+    json_begin(j, "max_over_min", '{');
+    json_int(j, "size_bytes", peaks->n ? peaks->most - peaks->least : UNKNOWN);
+    json_int(j, "min_rank", peaks->least_file ? peaks->least_file->rank : UNKNOWN);
+    json_text(j, "min_file", peaks->least_file ? peaks->least_file->path : NULL);
+    json_int(j, "min_device", peaks->least_device ? peaks->least_device->device : UNKNOWN);
+    for (int by = MOVED_ROLE; by <= MOVED_LINE; by++) {
+        json_text(j, names[by][0], e.name[by]);
+        json_int(j, names[by][1], e.name[by] ? e.bytes[by] : UNKNOWN);
+    }
+    json_end(j);
+    ranks_free_excess(&e);
+}
+
+static void job_json(const struct rank_job *job, const struct relabel *relabel, struct json *j)
 {
     struct rank_span allocated = ranks_span(job, FIGURE_ALLOCATED),
                      reserved = ranks_span(job, FIGURE_RESERVED), residual = ranks_span(job, FIGURE_RESIDUAL);
@@ -67,20 +87,21 @@ static void job_json(const struct rank_job *job, struct json *j)
     json_int(j, "hosts", (int64_t)ranks_hosts(job));
     lists_json(job, j);
     span_json(j, "peak_allocated", &allocated, "bytes");
+    excess_json(&allocated, relabel, j);
     span_json(j, "peak_reserved", &reserved, "bytes");
     span_json(j, "residual", &residual, "bytes");
     phases_json(job, j);
     json_end(j);
 }
 
-bool ranks_json(const struct rank_file *files, size_t n, struct json *j)
+bool ranks_json(const struct rank_file *files, size_t n, const struct relabel *relabel, struct json *j)
 {
     size_t count;
     bool whole = true;
     struct rank_job *jobs = ranks_jobs(files, n, &count);
     json_begin(j, "jobs", '[');
     for (size_t i = 0; i < count; i++) {
-        job_json(&jobs[i], j);
+        job_json(&jobs[i], relabel, j);
         whole = whole && ranks_whole(&jobs[i]);
     }
     json_end(j);

@@ -10,6 +10,7 @@
 #include "analysis/ranks.h"
 #include "analysis/relabel.h"
 #include "base/json.h"
+#include "show/report/parts.h"
 #include "show/report/report.h"
 
 #define RANK_COMPLETE "complete" /* the state of a file without any problem */
@@ -17,10 +18,22 @@
 /* Copies the part of a report that the page of the ranks needs. */
 struct rank_file ranks_file_of(const struct report *r);
 
-/* RELABEL: as for reading the files; the file with the highest peak is read again.  Both return whether
- * everything is there: all ranks, and of each file the end and all events. */
+/* Why one device of a job peaked higher than another: what it held more of, by each of enum moved_by. */
+struct rank_excess {
+    char *name[3]; /* NULL: unknown, or nothing */
+    int64_t bytes[3];
+    char *words; /* of all three; NULL: there is none */
+};
+/* Reads the files of PEAKS' highest and lowest device again, as RELABEL says; empty if they are equal or
+ * unknown. */
+struct rank_excess ranks_excess(const struct rank_span *peaks, const struct relabel *relabel, bool exact);
+void ranks_free_excess(struct rank_excess *e);
+
+/* RELABEL: as for reading the files; the files with the highest and the lowest peak are read again.  Both
+ * return whether everything is there: all ranks, and of each file the end and all events. */
 bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,
                 const struct choice *choice, FILE *out, bool exact);
-bool ranks_json(const struct rank_file *files, size_t n, struct json *j); /* the array "jobs" */
+bool ranks_json(const struct rank_file *files, size_t n, const struct relabel *relabel,
+                struct json *j); /* the array "jobs" */
 
 #endif

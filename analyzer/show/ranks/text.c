@@ -9,6 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "show/report/code.h"
 
 #define B(n)           units_bytes(n, exact).s
@@ -103,10 +104,30 @@ static void print_code(const struct page *p)
     size_t n;
     if (!p->top.device || p->by_reserved || relabel_open(&t, p->top.file->path, p->relabel))
         return;
-    if (!trace_live(&t, p->top.device->device, &live, &n))
+    if (!trace_live(&t, p->top.device->device, &live, &n)) {
+        report_parts_text(live, n, p->top.most, p->out, p->exact);
         report_code_text(&t, live, n, p->top.most, p->out, p->exact);
+    }
     free(live);
     trace_close(&t);
+}
+
+/* What the highest has beyond the lowest. */
+static void print_why(const struct page *p)
+{
+    bool exact = p->exact;
+    if (p->by_reserved || !p->top.n || p->top.most <= p->top.least)
+        return;
+    struct rank_excess e = ranks_excess(&p->top, p->relabel, exact);
+    if (e.words) {
+        const struct rank_file *low = p->top.least_file;
+        char *who = low->rank != UNKNOWN ? xformat("rank %lld", (long long)low->rank)
+                                         : xstrdup(units_pid(low->pid).s);
+        wrap_print(p->out, 4, 6, "%s more than the lowest, %s: most of all %s", B(p->top.most - p->top.least),
+                   who, e.words);
+        free(who);
+    }
+    ranks_free_excess(&e);
 }
 
 static void print_head(const struct page *p)
@@ -123,6 +144,7 @@ static void print_head(const struct page *p)
     print_missing(p);
     print_troubles(p);
     print_top(p);
+    print_why(p);
     print_code(p);
     if (job->ranked)
         fprintf(p->out, "\n  command  %s\n  started  %s\n",

@@ -16,7 +16,7 @@
 
 #define B(n)   units_bytes(n, exact).s
 #define CODE   3     /* places in code that are shown at most, */
-#define ROWS   5     /* and rows in all, with those without a place that are larger */
+#define ROWS   4     /* and rows in all, with those without a place that are larger */
 #define STACKS 20000 /* call stacks that are examined; the rest are small */
 #define ROOM   54    /* columns for a place */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "causes.h"
+#include "parts.h"
 #include "report.h"
 
 static void losses_json(const struct trace *t, struct json *j)
@@ -172,6 +173,7 @@ static void peak_json(const struct device_report *d, struct json *j)
     }
     json_end(j);
     lines_json(d, j);
+    report_parts_json(d->live, d->live_count, j);
     json_end(j);
 }
 

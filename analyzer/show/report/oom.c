@@ -2,6 +2,7 @@
 #include "code.h"
 #include "frames.h"
 #include "oom.h"
+#include "parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -358,6 +359,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
         print_who(r, t, out, full);
+        report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, out, exact);
         print_held(r, out, exact);
         print_stacks(r, t, out, exact, full);
@@ -434,6 +436,7 @@ static void live_json(const struct oom_report *r, struct json *j)
         json_end(j);
     }
     json_end(j);
+    report_parts_json(r->live, r->live_count, j);
     free(held);
 }
 

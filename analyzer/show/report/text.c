@@ -8,6 +8,7 @@
 
 #include "causes.h"
 #include "code.h"
+#include "parts.h"
 #include "report.h"
 #include "base/shown.h"
 #include "base/table.h"
@@ -235,6 +236,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
         wrap_print(out, 2, 4, "peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
                    B(d->allocated->bytes), where);
     free(where);
+    report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);
     report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, out, exact);
     report_causes_text(d, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact);
@@ -265,7 +267,7 @@ static void print_composition(const struct report *r, const struct device_report
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
-    fprintf(out, "    by line, library and call stack: vramscope peak %s\n", shown(r->trace->path));
+    fprintf(out, "    by line, layer, role and call stack: vramscope peak %s\n", shown(r->trace->path));
 }
 
 static void print_host(const struct report *r, FILE *out, bool exact)

@@ -51,6 +51,64 @@ got = {n: round((b - a) * unit) for n, a, b in zip(re.findall(r'"([^"]*)"', head
 want = {"optimizer state": 1200, "temporary": 1100, "gradient": 1000, "unknown": 900, "logits": 800, "activation": 600, "input": 500, "parameter": 100}
 assert got == want, got
 END
+"$BUILD/bin/vramscope" peak --by role --why "$db" >"$run/why" || fail "peak --why ended with $?"
+tr -s '\n ' ' ' <"$run/why" >"$run/words"
+grep -q 'gradient, 1000.0 KiB: born in backward, used in backward and by the optimizer' "$run/words" || fail "--why: $(cat "$run/why")"
+! grep -q 'PyTorch says' "$run/why" || fail "PyTorch is said to have said something: $(cat "$run/why")"
+expect_sql "SELECT count(*) FROM framework_role" 0
+
+# what a framework says is the first witness, and both stand beside each other
+run_shimmed "$tests/prog_roles" told
+expect_clean
+expect_sql "SELECT group_concat(kib || ' ' || by_framework || ' ' || by_access, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.by_framework, r.by_access
+    FROM block_role r JOIN block_use u USING(alloc_seq) WHERE r.by_framework IS NOT NULL ORDER BY 1)" \
+    '100 parameter parameter, 200 buffer unknown, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1200 optimizer state optimizer state'
+expect_sql "SELECT group_concat(by_framework || ' ' || by_access || ' ' || (size_bytes / 1024), ', ') FROM (SELECT * FROM role_agreement WHERE by_framework IS NOT NULL ORDER BY size_bytes)" \
+    'parameter parameter 100, buffer unknown 200, gradient gradient 1000, optimizer state optimizer state 1200'
+expect_sql "SELECT sum(size_bytes) - (SELECT peak_bytes FROM peak WHERE kind = 'allocated') FROM role_agreement" 0
+expect_sql "SELECT role_rule FROM live_at_peak WHERE role = 'buffer'" 'PyTorch says so: a buffer of a model'
+expect_sql "SELECT role FROM allocation WHERE size_bytes = 102400" parameter
+expect_sql "SELECT DISTINCT role FROM leak WHERE size_bytes = 102400" parameter
+"$BUILD/bin/vramscope" peak --by role --why "$db" >"$run/why" || fail "peak --why ended with $?"
+grep -Eq '^  buffer +unknown +200.0 KiB' "$run/why" || fail "no table of witnesses: $(cat "$run/why")"
+"$BUILD/bin/vramscope" peak --json --why "$db" >"$run/json" || fail "peak --json --why ended with $?"
+python3 - "$run/json" <<'PY' || fail "JSON: $(head -c 3000 "$run/json")"
+import json, sys
+device = json.load(open(sys.argv[1]))["files"][0]["devices"][0]
+witnesses = {(w["by_framework"], w["by_access"]): w["size_bytes"] for w in device["role_witnesses"]}
+assert witnesses["buffer", "unknown"] == 204800 and sum(witnesses.values()) == device["allocated_bytes"], witnesses
+assert {"role": "buffer", "rule": "PyTorch says so: a buffer of a model", "size_bytes": 204800, "allocations": 1} in device["role_rules"]
+assert sum(p["size_bytes"] for p in device["parts"]) == device["allocated_bytes"], device["parts"]
+PY
+# without accesses what the framework says is all that is known; of the rest there is no role, and the first screen has the phase in its place
+shim_env=()
+run_shimmed "$tests/prog_roles" told
+expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak WHERE role IS NOT NULL GROUP BY role ORDER BY 2, 1)" \
+    'parameter 100, buffer 200, gradient 1000, optimizer state 1200'
+"$BUILD/bin/vramscope" report "$db" | head -n 25 >"$run/screen"
+grep -Eq '^ +1.17 MiB +19.4 % +optimizer state$' "$run/screen" || fail "the first screen has no roles: $(cat "$run/screen")"
+grep -Eq '^ +1.66 MiB +27.4 % +made in forward$|^ +1.07 MiB +17.7 % +made in backward$' "$run/screen" || fail "the first screen has no phases beside: $(cat "$run/screen")"
+! grep -qE ' (activation|temporary)( |$)' "$run/screen" || fail "a role that nobody knows: $(cat "$run/screen")"
+
+# what is folded takes its row with it, what lives or lived at the peak keeps its own
+shim_env=(VRAMSCOPE_MAX_BYTES=1MiB)
+run_shimmed "$tests/prog_roles" told 6000
+expect_clean
+expect_sql "SELECT count(*) > 3 FROM stretch WHERE folded > 0" 1
+expect_sql "SELECT count(*) FROM framework_role f WHERE NOT EXISTS (SELECT 1 FROM ev WHERE seq = f.alloc_seq) AND NOT EXISTS (SELECT 1 FROM peak_live p WHERE p.alloc_seq = f.alloc_seq)" 0
+expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak WHERE role IS NOT NULL GROUP BY role ORDER BY 2, 1)" \
+    'parameter 100, buffer 200, gradient 1000, optimizer state 1200'
+
+# a library of mathematics that asks the driver itself has a workspace
+for library in libcublasLt.so.13 libnccl.so.2; do
+    "${CC:-cc}" -O1 -g0 -shared -fPIC -o "$dir/$library" "$(dirname "$0")/workspace_library.c" || fail "workspace_library.c"
+done
+shim_env=(VRAMSCOPE_ACCESS=on)
+run_shimmed "$tests/prog_workspace" "$dir"
+expect_clean
+expect_sql "SELECT u.size_bytes >> 20, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1" '1|unused
+2|workspace
+3|communication buffer'
 
 # without accesses: no roles
 shim_env=()
