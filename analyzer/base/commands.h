@@ -22,6 +22,7 @@ int cmd_run(int argc, char **argv);
 int cmd_wrap(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_peak(int argc, char **argv);
+int cmd_waste(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_plot(int argc, char **argv);

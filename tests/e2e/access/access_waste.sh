@@ -18,9 +18,39 @@ late free|60|54
 never used|60|56'
 expect_sql "SELECT (SELECT peak_bytes FROM peak WHERE kind = 'allocated') - (SELECT peak_bytes FROM waste_bound WHERE kind = 'all')" 0
 
+
+# the command says the same as the view, of each kind and of all, and who asked for it
+V=$BUILD/bin/vramscope
+"$V" waste --json "$db" >"$run/json" || fail "waste --json ended with $?"
+ask "SELECT kind, mended_bytes FROM waste_bound ORDER BY kind" | tr '\n' ' ' >"$run/bounds"
+python3 - "$run/json" "$(cat "$run/bounds")" <<'PY' || fail "waste --json: $(head -c 4000 "$run/json")"
+import json, sys
+device = json.load(open(sys.argv[1]))["files"][0]["devices"][0]
+bounds = dict(pair.split("|") for pair in sys.argv[2].replace("late free", "late_free").replace("never used", "never_used").split())
+kinds = {k["kind"].replace(" ", "_"): k["peak_at_least_bytes"] for k in device["kinds"]}
+kinds["all"] = device["together"]["peak_at_least_bytes"]
+assert kinds == {k: int(v) for k, v in bounds.items()}, (kinds, bounds)
+assert device["together"]["at_most_lower_bytes"] == 30 << 20 and device["peak_bytes"] == 60 << 20
+assert device["unknown_because"] is None and device["not_followed_bytes"] == 0
+assert all(0 <= w["at_most_lower_bytes"] <= w["most_bytes"] for w in device["waste"]), device["waste"]
+PY
+"$V" waste "$db" >"$run/page" || fail "waste ended with $?"
+tr -s '\n ' ' ' <"$run/page" >"$run/words"
+for said in 'peak: 60.00 MiB allocated; without what lay unused it would have been at least 30.00 MiB: at most 30.00 MiB (50.0 %) lower' \
+    'never used 1 4.00 MiB 56.00 MiB 4.00 MiB' '6.00 MiB 54.00 MiB 6.00 MiB' 'freed late no line of Python'; do
+    grep -qF "$said" "$run/words" || fail "waste does not say '$said': $(cat "$run/page")"
+done
+[ "$(wc -L <"$run/page")" -le 100 ] || fail "a line of $(wc -L <"$run/page") columns"
+
 run_shimmed "$tests/prog_access" reaching
 expect_sql "SELECT count(*) FROM waste w JOIN block_use u USING(alloc_seq) WHERE u.unseen IS NOT NULL" 0
 shim_env=()
 run_shimmed "$tests/prog_access" waste
 expect_sql "SELECT (SELECT count(*) FROM waste), (SELECT count(*) FROM waste_bound)" '0|0'
+"$V" waste "$db" | tr -s '\n ' ' ' | grep -qF 'what lay unused is unknown: no use of memory was followed: record it with `vramscope run --access`' ||
+    fail "without accesses waste says: $("$V" waste "$db")"
+# where events are folded there is no replay, and no bound
+shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB)
+run_shimmed "$tests/prog_steps" 60000
+"$V" waste "$db" | tr -s '\n ' ' ' | grep -qF 'unknown: some events are not in the file one by one' || fail "folded: $("$V" waste "$db")"
 echo "each kind of waste is found, and what the peak would be without it"

@@ -14,11 +14,20 @@ make_db train.db --arena
 make_db oom.db --kind oom
 make_db killed.db --kind killed
 make_db leak.db --leak 3 --steps 12 && sqlite3 leak.db "UPDATE rng SET phase = 0 WHERE id = 1"
+for db in train.db killed.db; do # one role, one layer, one block that was never used
+    sqlite3 $db "INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE category = 'framework block';
+        INSERT INTO frame(id, kind, function, file) VALUES(900, 4, 'Model.layers.0', 'Layer');
+        UPDATE stack SET layer = 900;
+        INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0);
+        INSERT INTO access(alloc_seq, kind, uses, born_step) SELECT alloc_seq, 1, 0, 1 FROM live_at_peak WHERE category = 'framework block' AND stack > 0" || exit 1
+done
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$V" report --json train.db oom.db killed.db leak.db >report.json
 [ $? = 3 ] || exit 1 # events are missing in killed.db
-"$V" peak --json train.db killed.db >peak.json
+"$V" peak --json --why train.db killed.db >peak.json
 [ $? = 3 ] || exit 1
+"$V" waste --json train.db >waste.json || exit 1
+grep -q '"kind": "never used"' waste.json || { echo "no waste: the test tests nothing" && exit 1; }
 "$V" diff --json train.db killed.db >diff.json
 [ $? = 3 ] || exit 1
 "$V" check --json train.db killed.db --max-peak=1GiB >check.json
@@ -51,20 +60,20 @@ def written(value):
 
 bad = 0
 report_file = set()
-for command in ("report", "peak", "diff", "check", "whatif", "doctor", "recover"):
+for command in ("report", "peak", "waste", "diff", "check", "whatif", "doctor", "recover"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
     keys -= {"json_version"}    # of all commands: docs/json.md
     # these pages say that a file is described as report does
-    allowed = names | (report_file if command in ("peak", "diff") else set())
+    allowed = names | (report_file if command in ("peak", "waste", "diff") else set())
     for what, fields in (("lacks", keys - allowed), ("names, but no output has", names - keys)):
         if fields:
             print("vramscope-%s(1) %s: %s" % (command, what, " ".join(sorted(fields))))
             bad = 1
 sys.exit(bad)
 PY
-for command in report peak diff check whatif doctor recover; do
+for command in report peak waste diff check whatif doctor recover; do
     head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
 done
 # runs beside the ones above, for the sake of what only they have
@@ -76,6 +85,6 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
 "$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json)
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

@@ -1,4 +1,4 @@
 # Functions of what read gives; read itself is a stand-in here.
-foreach(name columns holders residual ranks savings compare growth causes layers limits)
+foreach(name columns holders residual ranks savings compare growth causes layers parts waste limits)
   vs_analyzer_test(${name} LIBS room_analysis)
 endforeach()

@@ -1,0 +1,398 @@
+/*
+ * waste.c - see waste.h.
+ *
+ * Every row of waste is a span of moments: of events, and of uses, as bytes may be needed again between two
+ * events.  Between the ends of spans nothing but the greatest total matters, so the run is cut there into
+ * pieces, and these lie under a tree of maxima: to take a row's bytes away from its pieces, and to learn the
+ * greatest sum that is left, takes a few steps.  Groups are tried one after the other, each put back before
+ * the next.
+ */
+#include "waste.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+
+struct span {
+    size_t from, to; /* first piece, first one behind */
+    int64_t size;
+};
+
+struct replay {
+    const struct trace_total *totals; /* at each moment; of an event, or of a use between two */
+    struct trace_total *moments;      /* the same, owned */
+    size_t n;
+    int64_t *time; /* of each event: the latest so far, as clocks of threads differ by a microsecond */
+    size_t *cut;   /* events at which a piece begins; ends with n */
+    size_t pieces;
+    size_t leaves;  /* a power of two */
+    int64_t *most;  /* of the tree's nodes, from 1: the greatest sum below, with what was added to them */
+    int64_t *added; /* to all below */
+    size_t peak;    /* the piece that it lies in */
+};
+
+/* A damaged file may hold any numbers, and their sum must not trap. */
+static int64_t plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* ---- events ---- */
+
+/* The first event whose number is SEQ or greater. */
+static size_t event_at(const struct replay *r, int64_t seq)
+{
+    size_t low = 0, high = r->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->totals[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first event behind moment T; with AT the first at it or behind. */
+static size_t event_behind(const struct replay *r, int64_t t, bool at)
+{
+    size_t low = 0, high = r->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->time[middle] < t || (!at && r->time[middle] == t))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The events at which W's bytes lie unused: from *FROM on, before *TO. */
+static void events_of(const struct replay *r, const struct trace_waste *w, size_t *from, size_t *to)
+{
+    bool from_birth = w->kind == WASTE_NEVER || w->kind == WASTE_EARLY;
+    bool to_end = w->kind == WASTE_NEVER || w->kind == WASTE_LATE;
+    size_t born = event_at(r, w->alloc_seq), ends = w->free_seq == UNKNOWN ? r->n : event_at(r, w->free_seq);
+    *from = from_birth ? born : event_behind(r, w->from, false);
+    *to = to_end ? ends : event_behind(r, w->to, true);
+    *from = *from < born ? born : *from;
+    *to = *to > ends ? ends : *to;
+    *to = *to < *from ? *from : *to;
+}
+
+/* ---- pieces ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t piece_of(const struct replay *r, size_t event)
+{
+    size_t *at = bsearch(&event, r->cut, r->pieces + 1, sizeof *r->cut, by_number);
+    return at ? (size_t)(at - r->cut) : 0;
+}
+
+static void cut_pieces(struct replay *r, size_t *ends, size_t n)
+{
+    size_t kept = 0;
+    qsort(ends, n, sizeof *ends, by_number);
+    for (size_t i = 1; i < n; i++)
+        if (ends[i] != ends[kept])
+            ends[++kept] = ends[i];
+    r->cut = ends;
+    r->pieces = kept;
+}
+
+static int64_t greatest(const struct replay *r, size_t piece)
+{
+    int64_t most = INT64_MIN / 2;
+    for (size_t i = r->cut[piece]; i < r->cut[piece + 1]; i++)
+        most = r->totals[i].allocated > most ? r->totals[i].allocated : most;
+    return most;
+}
+
+/* ---- the tree ---- */
+
+static void make_tree(struct replay *r)
+{
+    for (r->leaves = 1; r->leaves < r->pieces;)
+        r->leaves *= 2;
+    r->most = xrealloc(NULL, 2 * r->leaves * sizeof *r->most);
+    r->added = xrealloc(NULL, 2 * r->leaves * sizeof *r->added);
+    memset(r->added, 0, 2 * r->leaves * sizeof *r->added);
+    for (size_t i = 0; i < r->leaves; i++) {
+        r->most[r->leaves + i] = i < r->pieces ? greatest(r, i) : INT64_MIN / 2;
+        if (i < r->pieces && r->most[r->leaves + i] > r->most[r->leaves + r->peak])
+            r->peak = i;
+    }
+    for (size_t i = r->leaves - 1; i > 0; i--)
+        r->most[i] = r->most[2 * i] > r->most[2 * i + 1] ? r->most[2 * i] : r->most[2 * i + 1];
+}
+
+/* Adds BYTES to pieces FROM to TO (behind) as far as they lie under NODE, which has pieces FIRST to END. */
+static void add(struct replay *r, size_t node, size_t first, size_t end, const struct span *s, int64_t bytes)
+{
+    if (s->to <= first || end <= s->from)
+        return;
+    if (s->from <= first && end <= s->to) {
+        r->most[node] = plus(r->most[node], bytes);
+        r->added[node] = plus(r->added[node], bytes);
+        return;
+    }
+    size_t middle = first + (end - first) / 2;
+    add(r, 2 * node, first, middle, s, bytes);
+    add(r, 2 * node + 1, middle, end, s, bytes);
+    int64_t left = r->most[2 * node], right = r->most[2 * node + 1];
+    r->most[node] = plus(left > right ? left : right, r->added[node]);
+}
+
+static void add_all(struct replay *r, const struct span *spans, size_t n, int64_t sign)
+{
+    for (size_t i = 0; i < n; i++)
+        add(r, 1, 0, r->leaves, &spans[i], sign * spans[i].size);
+}
+
+/* ---- bounds ---- */
+
+struct edge {
+    size_t piece;
+    int64_t bytes;
+};
+
+static int by_piece(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->piece != y->piece)
+        return x->piece < y->piece ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* ends first */
+}
+
+/* The most that N spans hold at one time. */
+static int64_t most_at_once(const struct span *spans, size_t n)
+{
+    struct edge *edges = xrealloc(NULL, 2 * n * sizeof *edges);
+    size_t count = 0;
+    int64_t now = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (spans[i].from == spans[i].to)
+            continue;
+        edges[count++] = (struct edge){spans[i].from, spans[i].size};
+        edges[count++] = (struct edge){spans[i].to, -spans[i].size};
+    }
+    qsort(edges, count, sizeof *edges, by_piece);
+    for (size_t i = 0; i < count; i++) {
+        now = plus(now, edges[i].bytes);
+        most = now > most ? now : most;
+    }
+    free(edges);
+    return most;
+}
+
+static struct waste_bound bound_of(struct replay *r, const struct span *spans, const struct trace_waste *rows,
+                                   size_t n)
+{
+    struct waste_bound b = {.count = (int64_t)n, .most = most_at_once(spans, n)};
+    add_all(r, spans, n, -1);
+    b.mended = r->most[1];
+    add_all(r, spans, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        b.at_peak = plus(b.at_peak, spans[i].from <= r->peak && r->peak < spans[i].to ? spans[i].size : 0);
+        b.longest = rows[i].to - rows[i].from > b.longest ? rows[i].to - rows[i].from : b.longest;
+    }
+    return b;
+}
+
+/* ---- groups ---- */
+
+static int compare(const char *a, const char *b)
+{
+    return a && b ? (a == b ? 0 : strcmp(a, b)) : (a != NULL) - (b != NULL);
+}
+
+/* A row with the layer that it is grouped by. */
+struct sorted {
+    struct trace_waste row;
+    char *layer;
+};
+
+static int by_group(const void *a, const void *b)
+{
+    const struct sorted *x = a, *y = b;
+    if (x->row.kind != y->row.kind)
+        return x->row.kind < y->row.kind ? -1 : 1;
+    int order = compare(x->row.line, y->row.line);
+    return order ? order : compare(x->layer, y->layer);
+}
+
+static void sort_rows(struct trace_waste *rows, char **layers, size_t n)
+{
+    struct sorted *sorted = xrealloc(NULL, n * sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = (struct sorted){rows[i], part_layer(rows[i].layer, NULL)};
+    if (n)
+        qsort(sorted, n, sizeof *sorted, by_group);
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = sorted[i].row;
+        layers[i] = sorted[i].layer;
+    }
+    free(sorted);
+}
+
+static bool same_group(const struct trace_waste *a, const char *layer_a, const struct trace_waste *b,
+                       const char *layer_b)
+{
+    return a->kind == b->kind && !compare(a->line, b->line) && !compare(layer_a, layer_b);
+}
+
+static const char *common_role(const struct trace_waste *rows, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (compare(rows[i].role, rows[0].role))
+            return NULL;
+    return rows[0].role;
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct waste_group *x = a, *y = b;
+    if (x->bound.mended != y->bound.mended)
+        return x->bound.mended < y->bound.mended ? -1 : 1;
+    if (x->bound.most != y->bound.most)
+        return x->bound.most < y->bound.most ? 1 : -1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    int order = compare(x->line, y->line);
+    return order ? order : compare(x->layer, y->layer);
+}
+
+static void find_groups(struct waste_report *w, struct replay *r, const struct trace_waste *rows,
+                        char *const *layers, const struct span *spans, size_t n)
+{
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n && same_group(&rows[from], layers[from], &rows[to], layers[to]); to++) {
+        }
+        struct waste_group g = {.kind = rows[from].kind,
+                                .line = rows[from].line,
+                                .layer = xstrdup(layers[from]),
+                                .role = common_role(rows + from, to - from),
+                                .bound = bound_of(r, spans + from, rows + from, to - from)};
+        *PUSH(w->groups, w->count) = g;
+    }
+    if (w->count)
+        qsort(w->groups, w->count, sizeof *w->groups, by_worth);
+}
+
+/* Rows come sorted by their kinds. */
+static void find_kinds(struct waste_report *w, struct replay *r, const struct trace_waste *rows,
+                       const struct span *spans, size_t n)
+{
+    size_t from = 0;
+    for (int kind = 0; kind < WASTE_KINDS; kind++) {
+        size_t to = from;
+        while (to < n && rows[to].kind == (enum trace_waste_kind)kind)
+            to++;
+        w->kind[kind] = bound_of(r, spans + from, rows + from, to - from);
+        from = to;
+    }
+}
+
+/* ---- moments ---- */
+
+static int by_end(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* When the bytes of a row are needed again although nothing is allocated or freed then; in order. */
+static int64_t *uses_of(const struct trace_waste *rows, size_t n, size_t *count)
+{
+    int64_t *uses = xrealloc(NULL, n * sizeof *uses);
+    *count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].kind == WASTE_EARLY || rows[i].kind == WASTE_IDLE)
+            uses[(*count)++] = rows[i].to;
+    qsort(uses, *count, sizeof *uses, by_end);
+    return uses;
+}
+
+/* The moments that are looked at: each event, and between two of them each use that ends a row, with what was
+ * allocated then; a use at the very moment of an event comes before it. */
+static void make_moments(struct replay *r, const struct trace_total *totals, size_t n,
+                         const struct trace_waste *rows, size_t row_count)
+{
+    size_t count, next = 0;
+    int64_t *uses = uses_of(rows, row_count, &count), now = 0;
+    struct trace_total *all = xrealloc(NULL, (n + count) * sizeof *all);
+    r->time = xrealloc(NULL, (n + count) * sizeof *r->time);
+    for (size_t i = 0; i <= n; i++) {
+        int64_t t = i == n ? INT64_MAX : i && totals[i].t < now ? now : totals[i].t;
+        for (; next < count && uses[next] <= t; next++)
+            if (i > 0 &&
+                (r->n == 0 || r->time[r->n - 1] != uses[next] || all[r->n - 1].seq != totals[i - 1].seq)) {
+                all[r->n] = totals[i - 1];
+                r->time[r->n++] = uses[next];
+            }
+        if (i == n)
+            break;
+        all[r->n] = totals[i];
+        r->time[r->n++] = now = t;
+    }
+    r->totals = r->moments = all;
+    free(uses);
+}
+
+static struct span *spans_of(struct replay *r, const struct trace_waste *rows, size_t n)
+{
+    struct span *spans = xrealloc(NULL, n * sizeof *spans);
+    size_t *ends = xrealloc(NULL, (2 * n + 2) * sizeof *ends);
+    for (size_t i = 0; i < n; i++) {
+        events_of(r, &rows[i], &ends[2 * i], &ends[2 * i + 1]);
+        spans[i] = (struct span){ends[2 * i], ends[2 * i + 1], rows[i].size};
+    }
+    ends[2 * n] = 0;
+    ends[2 * n + 1] = r->n;
+    cut_pieces(r, ends, 2 * n + 2);
+    for (size_t i = 0; i < n; i++) {
+        spans[i].from = piece_of(r, spans[i].from);
+        spans[i].to = piece_of(r, spans[i].to);
+    }
+    return spans;
+}
+
+struct waste_report waste_of(const struct trace_total *totals, size_t n, struct trace_waste *rows,
+                             size_t row_count)
+{
+    struct waste_report w = {.count = 0};
+    struct replay r = {.n = 0};
+    char **layers = xrealloc(NULL, row_count * sizeof *layers);
+    sort_rows(rows, layers, row_count);
+    make_moments(&r, totals, n, rows, row_count);
+    struct span *spans = spans_of(&r, rows, row_count);
+    make_tree(&r);
+    w.peak = r.most[1];
+    w.all = bound_of(&r, spans, rows, row_count);
+    find_kinds(&w, &r, rows, spans, row_count);
+    find_groups(&w, &r, rows, layers, spans, row_count);
+    for (size_t i = 0; i < row_count; i++)
+        free(layers[i]);
+    free(layers);
+    free(spans);
+    free(r.moments);
+    free(r.time);
+    free(r.cut);
+    free(r.most);
+    free(r.added);
+    return w;
+}
+
+void waste_free(struct waste_report *w)
+{
+    for (size_t i = 0; i < w->count; i++)
+        free(w->groups[i].layer);
+    free(w->groups);
+    *w = (struct waste_report){.count = 0};
+}

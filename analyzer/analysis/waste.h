@@ -1,0 +1,49 @@
+/*
+ * waste.h - how low a device's peak could have been, had blocks not held their bytes while they lay unused:
+ * bounds, from the events of the recording themselves.
+ *
+ *      allocated   |     ____            a block     |_______|   from its allocation to its free
+ *                  |  __|    |___        used            ^ ^     early: up to the first use
+ *                  |_|           |_                          |-- freed late: from the last use on
+ *
+ * The run is replayed: at each event, and at each use that ends an idling, the bytes that lie unused then are
+ * taken away, and the greatest sum that is left is the bound.  A peak cannot fall below it by mending that
+ * waste, and need not fall so far, as it says nothing of what mending takes.  It is worked out for each kind,
+ * for all together, and for each line of code and layer alone.
+ *
+ * A block that lies unused from a use on counts as needed at the event itself, whatever the clock's grain.
+ */
+#ifndef VS_ANALYSIS_WASTE_H
+#define VS_ANALYSIS_WASTE_H
+
+#include "read/trace.h"
+
+struct waste_bound {
+    int64_t at_peak; /* bytes that lay unused when the peak was reached */
+    int64_t most;    /* ... at any time */
+    int64_t mended;  /* the peak at the least without that waste */
+    int64_t longest; /* ns that one block lay unused */
+    int64_t count;   /* times that a block lay unused */
+};
+
+struct waste_group { /* what one line allocated in one layer and wasted in one way */
+    enum trace_waste_kind kind;
+    const char *line; /* NULL: no line of Python; what it points to stays the trace's */
+    char *layer;      /* a row of parts.h: "Llama.layers.*"; NULL: none */
+    const char *role; /* of all of them; NULL: of none, or several */
+    struct waste_bound bound;
+};
+
+struct waste_report {
+    int64_t peak; /* of the replay */
+    struct waste_bound all, kind[WASTE_KINDS];
+    struct waste_group *groups; /* what lowers the peak most first, then what wastes the most at once */
+    size_t count;
+};
+
+/* TOTALS in order of their seq; at least one.  ROWS are sorted anew. */
+struct waste_report waste_of(const struct trace_total *totals, size_t n, struct trace_waste *rows,
+                             size_t row_count);
+void waste_free(struct waste_report *w);
+
+#endif

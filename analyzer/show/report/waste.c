@@ -1,0 +1,223 @@
+/*
+ * waste.c - see waste.h.
+ *
+ * A bound is a sentence about the recording: "at the least" is what the replay gives, "at most" the
+ * difference to the peak.  Where events are missing there is no replay, and it is said why.
+ */
+#include "waste.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "frames.h"
+
+#define B(n)       units_bytes(n, exact).s
+#define PLACE_ROOM 40 /* columns for a line, a layer and a role */
+
+static const char *const names[WASTE_KINDS] = {[WASTE_NEVER] = "never used",
+                                               [WASTE_EARLY] = "allocated early",
+                                               [WASTE_LATE] = "freed late",
+                                               [WASTE_IDLE] = "idle"};
+static const char *const codes[WASTE_KINDS] = {
+    [WASTE_NEVER] = "never used", [WASTE_EARLY] = "early", [WASTE_LATE] = "late free", [WASTE_IDLE] = "idle"};
+
+/* ---- loading ---- */
+
+static const char *why_unknown(const struct report *r, const struct device_report *d,
+                               const struct waste_page *p)
+{
+    if (!d->allocated || d->allocated->bytes <= 0)
+        return "nothing was allocated";
+    if (p->followed.followed == 0)
+        return "no use of memory was followed: record it with `vramscope run --access`";
+    if (r->lost_events > 0)
+        return "events were lost";
+    if (r->trace->thinned)
+        return "some events are not in the file one by one (VRAMSCOPE_MAX_BYTES)";
+    if (d->allocated->at_least)
+        return "a library's pool does not report what it uses";
+    return NULL;
+}
+
+int waste_page_load(struct waste_page *p, const struct report *r, const struct device_report *d)
+{
+    struct trace_total *totals = NULL;
+    size_t n = 0, count = 0;
+    *p = (struct waste_page){.device = d};
+    if (trace_followed(r->trace, d->device, &p->followed))
+        return -1;
+    p->why = why_unknown(r, d, p);
+    if (p->why)
+        return 0;
+    int result =
+        trace_waste(r->trace, d->device, &p->rows, &count) || trace_totals(r->trace, d->device, &totals, &n);
+    p->known = !result && n > 0;
+    if (p->known)
+        p->report = waste_of(totals, n, p->rows, count);
+    else
+        p->why = "it has no events";
+    free(totals);
+    return result ? -1 : 0;
+}
+
+void waste_page_free(struct waste_page *p)
+{
+    waste_free(&p->report);
+    free(p->rows);
+    *p = (struct waste_page){.device = NULL};
+}
+
+/* ---- text ---- */
+
+static void bound_cells(struct table *t, const struct waste_bound *b, int64_t peak, bool exact)
+{
+    table_cell(t, "%lld", (long long)b->count);
+    table_cell(t, "%s", B(b->at_peak));
+    table_cell(t, "%s", B(b->mended));
+    table_cell(t, "%s", B(peak - b->mended));
+}
+
+static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
+{
+    static const char *const header[] = {"unused", "times", "at the peak", "the peak at least",
+                                         "at most lower"};
+    const struct waste_report *w = &p->report;
+    struct table t;
+    table_init(&t, "<>>>>", header);
+    for (int kind = 0; kind < WASTE_KINDS; kind++) {
+        table_cell(&t, "%s", names[kind]);
+        bound_cells(&t, &w->kind[kind], w->peak, exact);
+    }
+    table_rule(&t);
+    table_cell(&t, "all together");
+    bound_cells(&t, &w->all, w->peak, exact);
+    fputc('\n', out);
+    table_print(&t, out, 2);
+    table_free(&t);
+}
+
+/* "train.py:41 main, in Llama.layers.*, activation" */
+static char *place_of(const struct waste_group *g)
+{
+    char *line = g->line ? line_text(g->line) : xstrdup("no line of Python");
+    char *text = xformat("%s%s%s%s%s", line, g->layer ? ", in " : "", g->layer ? shown(g->layer) : "",
+                         g->role ? ", " : "", g->role ? g->role : "");
+    free(line);
+    return text;
+}
+
+static void print_groups(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full)
+{
+    static const char *const header[] = {"at most lower", "unused", "", "asked for by"};
+    const struct waste_report *w = &p->report;
+    size_t rows = top && (size_t)top < w->count ? (size_t)top : w->count;
+    struct table t;
+    table_init(&t, ">><<", header);
+    for (size_t i = 0; i < rows; i++) {
+        const struct waste_group *g = &w->groups[i];
+        char *place = place_of(g), *cut = full ? xstrdup(place) : shown_cut(place, PLACE_ROOM);
+        table_cell(&t, "%s", B(w->peak - g->bound.mended));
+        table_cell(&t, "%s", B(g->bound.most));
+        table_cell(&t, "%s", names[g->kind]);
+        table_cell(&t, "%s", cut);
+        free(cut);
+        free(place);
+    }
+    fputs("\n  each line and layer alone; unused: the most at one time\n", out);
+    table_print(&t, out, 2);
+    table_free(&t);
+    if (rows < w->count)
+        fprintf(out, "  and %zu more\n", w->count - rows);
+}
+
+static void print_legend(const struct waste_page *p, FILE *out, bool exact)
+{
+    const struct trace_followed *f = &p->followed;
+    fputc('\n', out);
+    wrap_print(out, 2, 4,
+               "allocated early: from the allocation to the first use; freed late: from the last use to the "
+               "free; idle: the "
+               "longest time between two uses; each of a millisecond or more, as the uses were enqueued");
+    wrap_print(out, 2, 4,
+               "a bound: the peak can't fall by more, and mending may cost memory or time elsewhere");
+    if (f->unseen > 0)
+        wrap_print(out, 2, 4, "%s of the peak may have been used unseen, and counts as used", B(f->unseen));
+    if (f->all > f->followed)
+        wrap_print(out, 2, 4, "%s of the peak was not followed, and counts as used", B(f->all - f->followed));
+}
+
+void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full)
+{
+    const struct device_report *d = p->device;
+    fprintf(out, "device %lld: %s\n", (long long)d->device, d->name ? shown(d->name) : "unknown name");
+    if (!p->known) {
+        wrap_print(out, 2, 4, "what lay unused is unknown: %s", p->why);
+        return;
+    }
+    const struct waste_report *w = &p->report;
+    if (w->all.mended < w->peak)
+        wrap_print(out, 2, 4,
+                   "peak: %s allocated; without what lay unused it would have been at least %s: at most %s "
+                   "(%s) lower",
+                   B(w->peak), B(w->all.mended), B(w->peak - w->all.mended),
+                   units_share(w->peak - w->all.mended, w->peak).s);
+    else
+        wrap_print(out, 2, 4, "peak: %s allocated; nothing that is known to have lain unused made it higher",
+                   B(w->peak));
+    print_kinds(p, out, exact);
+    if (w->count)
+        print_groups(p, out, top, exact, full);
+    print_legend(p, out, exact);
+}
+
+/* ---- JSON ---- */
+
+static void bound_json(const struct waste_bound *b, int64_t peak, struct json *j)
+{
+    json_int(j, "times", b->count);
+    json_int(j, "at_peak_bytes", b->at_peak);
+    json_int(j, "most_bytes", b->most);
+    json_int(j, "longest_ns", b->longest);
+    json_int(j, "peak_at_least_bytes", b->mended);
+    json_int(j, "at_most_lower_bytes", peak - b->mended);
+}
+
+void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
+{
+    const struct waste_report *w = &p->report;
+    json_begin(j, NULL, '{');
+    json_int(j, "device", p->device->device);
+    json_text(j, "unknown_because", p->known ? NULL : p->why);
+    json_int(j, "peak_bytes", p->known ? w->peak : UNKNOWN);
+    json_int(j, "followed_bytes", p->followed.followed);
+    json_int(j, "not_followed_bytes", p->followed.all - p->followed.followed);
+    json_int(j, "maybe_used_unseen_bytes", p->followed.unseen);
+    json_begin(j, "together", '{');
+    if (p->known)
+        bound_json(&w->all, w->peak, j);
+    json_end(j);
+    json_begin(j, "kinds", '[');
+    for (int kind = 0; p->known && kind < WASTE_KINDS; kind++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "kind", codes[kind]);
+        bound_json(&w->kind[kind], w->peak, j);
+        json_end(j);
+    }
+    json_end(j);
+    json_begin(j, "waste", '[');
+    for (size_t i = 0; i < w->count && (!top || i < (size_t)top); i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "kind", codes[w->groups[i].kind]);
+        json_text(j, "line", w->groups[i].line);
+        json_text(j, "layer", w->groups[i].layer);
+        json_text(j, "role", w->groups[i].role);
+        bound_json(&w->groups[i].bound, w->peak, j);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}

@@ -1,0 +1,29 @@
+/*
+ * waste.h - what lay unused, and by how much the peak would be lower at most without it: `vramscope waste`.
+ */
+#ifndef VS_SHOW_REPORT_WASTE_H
+#define VS_SHOW_REPORT_WASTE_H
+
+#include <stdio.h>
+
+#include "analysis/waste.h"
+#include "report.h"
+
+struct waste_page { /* of a device */
+    const struct device_report *device;
+    struct trace_followed followed;
+    struct trace_waste *rows;
+    struct waste_report report;
+    bool known;      /* the bounds are */
+    const char *why; /* where not: why not */
+};
+
+/* 0, or -1 with the reason in t->why. */
+int waste_page_load(struct waste_page *p, const struct report *r, const struct device_report *d);
+void waste_page_free(struct waste_page *p);
+
+/* TOP: rows shown, 0 all.  FULL: places are not cut. */
+void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full);
+void waste_page_json(const struct waste_page *p, int64_t top, struct json *j); /* an object */
+
+#endif
