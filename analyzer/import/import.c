@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/shown.h"
+#include "base/units.h"
 #include "convert.h"
 #include "read/guard.h"
 #include "trace/writer/writer.h"
@@ -149,6 +150,14 @@ static void note(struct work *w, const char *text)
     vs_writer_loss(w->writer, 0, VS_LOSS_IMPORTED, text);
 }
 
+static bool any_phase(const struct work *w)
+{
+    for (size_t i = 0; i < w->s.stack_count; i++)
+        if (w->phases.of_stack[i] >= IMPORT_FORWARD)
+            return true;
+    return false;
+}
+
 /* What a reader of the database must know about where it comes from. */
 static void note_source(struct work *w, bool timed)
 {
@@ -156,14 +165,19 @@ static void note_source(struct work *w, bool timed)
     note(w, "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
             "count rounds "
             "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
-    note(w, "phases and steps are those that call stacks show: evaluation counts as forward, the output "
-            "layer too");
+    note(w,
+         any_phase(w)
+             ? "phases and steps are those that call stacks show: evaluation counts as forward, the output "
+               "layer too"
+             : "no call stack shows a phase: which were open is unknown, and all is shown outside any "
+               "phase");
     if (r->blocks) {
-        char text[160];
+        char text[240];
         snprintf(text, sizeof text,
-                 "the trace begins in the middle of the run, when %" PRIu64
-                 " blocks lived: what was before, and any higher peak there, is unknown",
-                 r->blocks);
+                 "the trace begins in the middle of the run: %s from before (shown outside any phase) still "
+                 "lived, "
+                 "and any higher peak before it is unknown",
+                 units_count((int64_t)r->blocks, "block").s);
         note(w, text);
     }
     if (r->misfits) {

@@ -8,6 +8,7 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "trace/loss.h"
 
 /* SQL for the schema's compact bytes; the argument is a column of ev */
 #define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
@@ -339,6 +340,14 @@ const struct trace_device *trace_find_device(const struct trace *t, int64_t devi
         if (t->devices[i].id == device)
             return &t->devices[i];
     return NULL;
+}
+
+bool trace_is_imported(const struct trace *t)
+{
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].code && !strcmp(t->losses[i].code, vs_loss_code(VS_LOSS_IMPORTED)))
+            return true;
+    return false;
 }
 
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)

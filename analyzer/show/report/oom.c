@@ -47,6 +47,8 @@ static int load_lead(struct oom_report *r, struct trace *t)
     const struct trace_device *device = trace_find_device(t, r->lead->device);
     r->total_bytes = device ? device->total_bytes : UNKNOWN;
     r->need = oom_need_of(r->lead, r->total_bytes);
+    if (r->need.cause == OOM_NOT_ASKED && trace_is_imported(t)) /* refusals are not in another tool's trace */
+        r->need.cause = OOM_UNKNOWN;
     if (trace_live_at_oom(t, r->lead->seq, &r->live, &r->live_count))
         return -1;
     r->live_bytes = holders_total(r->live, r->live_count);

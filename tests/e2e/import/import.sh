@@ -48,7 +48,7 @@ is known.db "SELECT count(*) FROM loss WHERE code <> 'imported'" 0
 is known.db "PRAGMA integrity_check" ok
 "$V" report known.db >report || no "report: status $?"
 grep -q 'imported from a PyTorch snapshot' report || no "the report does not say where it comes from"
-grep -q 'begins in the middle of the run, when 1 blocks lived' report || no "not said that the trace began late"
+grep -q 'begins in the middle of the run: 1 block from before' report || no "not said that the trace began late"
 # the same program at every protocol; the totals are those of the snapshot's end
 for p in 2 3 4 5; do
     import "native$p.db" "native$p.pickle"
@@ -88,7 +88,15 @@ for q in "SELECT kind, peak_bytes, end_bytes FROM peak WHERE process = P ORDER B
 done
 "$V" report --process=2 job.db >out 2>&1 || no "report of the second process: $(cat out)"
 import untimed.db untimed.pickle
+is untimed.db "SELECT count(*) FROM loss WHERE why LIKE 'phases and steps are those%'" 1
 is untimed.db "SELECT count(*) FROM loss WHERE why LIKE '%has no times%'" 1
+import frameless.db frameless.pickle
+is frameless.db "SELECT count(*) FROM loss WHERE why LIKE 'no call stack shows a phase%'" 1
+is frameless.db "SELECT count(*) FROM rng" 0
+import retry.db retry.pickle
+[ "$(sqlite3 retry.db "SELECT sum(value) FROM counter WHERE name = 'out_of_memory'")" = "$(python3 -c 'import pickle; print(sum(e["action"] == "oom" for e in pickle.load(open("retry.pickle", "rb"))["device_traces"][0]))')" ] || no "other out-of-memory than in the trace"
+"$V" report retry.db | grep -q '^OUT OF MEMORY on device 0' || no "the report does not lead with the out-of-memory"
+"$V" report retry.db | grep -q 'by how much it was short is unknown' || no "nobody knows whether the driver was asked, and the report says so"
 
 # what is none
 refused "name a snapshot" "$V" import -o x.db

@@ -31,7 +31,9 @@ for protocol in (2, 3, 4, 5):
     write(f"native{protocol}", [ran(protocol)], protocol=protocol)
 write("streams", [ran(11, streams=(0, 7, 0x55), deferred=0.5)])
 write("empty_cache", [ran(12, empty=0.7)])
-write("retry", [ran(13, steps=12, capacity=600 * MIB)])
+write("retry", [ran(13, steps=12, capacity=400 * MIB)])
+write("split", [ran(18, steps=8, max_split=24 * MIB, capacity=700 * MIB)])
+write("roundup", [ran(19, roundup=4)])
 write("midway", [ran(14, steps=10, deferred=0.3, streams=(0, 3))], skip=333)
 write("expandable", [ran(15, expandable=True)])
 write("expandable_retry", [ran(16, steps=14, expandable=True, capacity=500 * MIB)])
@@ -73,6 +75,9 @@ def bad(name, data):
 for e in snapshot["device_traces"][0]:
     del e["time_us"]
 bad("untimed", pickle.dumps(snapshot))
+for e in snapshot["device_traces"][0]:
+    e["frames"] = []
+bad("frameless", pickle.dumps(snapshot))
 bad("bad_truncated", good[: len(good) // 2])
 bad("bad_empty", b"")
 bad("bad_text", b"this is no pickle\n")
