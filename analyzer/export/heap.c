@@ -42,8 +42,8 @@ static int64_t address_nowhere(struct heap *h, int64_t size)
     return h->nowhere - wide;
 }
 
-static void tell(const struct heap *h, enum heap_action action, int64_t address, int64_t size,
-                 enum heap_stream stream, const struct holding *about)
+static void tell(const struct heap *h, enum heap_action action, int64_t address, int64_t size, int64_t stream,
+                 const struct holding *about)
 {
     struct heap_change c = {action, address, size, stream, about};
     if (h->tell)
@@ -74,11 +74,6 @@ static size_t piece_at(const struct heap *h, int64_t address)
     return inside ? i - 1 : h->piece_count;
 }
 
-static bool adjoins(const struct piece *a, const struct piece *b)
-{
-    return a->expandable && b->expandable && a->address + a->size == b->address;
-}
-
 /* Whether [ADDRESS, ADDRESS + SIZE) lies in one segment, of which *FIRST is the first piece. */
 static bool is_covered(const struct heap *h, int64_t address, int64_t size, size_t *first)
 {
@@ -86,7 +81,7 @@ static bool is_covered(const struct heap *h, int64_t address, int64_t size, size
     if (i == h->piece_count)
         return false;
     while (address + size > h->pieces[i].address + h->pieces[i].size) {
-        if (i + 1 == h->piece_count || !adjoins(&h->pieces[i], &h->pieces[i + 1]))
+        if (i + 1 == h->piece_count || !heap_adjoin(&h->pieces[i], &h->pieces[i + 1]))
             return false;
         i++;
     }
@@ -104,7 +99,7 @@ static void tell_piece(const struct heap *h, const struct piece *p)
 {
     struct holding about = {
         .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
-    enum heap_stream stream = p->expandable ? HEAP_MAPPING : HEAP_PLAIN;
+    int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
     tell(h, HEAP_SEGMENT_ALLOC, p->address, p->size, stream, &about);
     if (p->expandable) {
         tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_MAPPING, &about);
@@ -116,7 +111,7 @@ static void tell_piece_gone(const struct heap *h, const struct piece *p)
 {
     struct holding about = {
         .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
-    enum heap_stream stream = p->expandable ? HEAP_MAPPING : HEAP_PLAIN;
+    int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
     if (p->expandable) {
         tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_EXPANDABLE, &about);
         tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_MAPPING, &about);
@@ -141,23 +136,18 @@ static void add_piece(struct heap *h, const struct piece *p)
 
 /* ---- what lives ---- */
 
-static bool is_block(const struct holding *x)
-{
-    return x->kind == HOLDING_BLOCK || x->kind == HOLDING_OWN;
-}
-
 static void tell_begin(struct heap *h, const struct holding *x)
 {
     if (x->kind == HOLDING_OWN || x->kind == HOLDING_REST)
-        tell(h, HEAP_SEGMENT_ALLOC, x->address, x->size, HEAP_PLAIN, x);
-    tell(h, HEAP_ALLOC, x->address, x->size, HEAP_PLAIN, x);
+        tell(h, HEAP_SEGMENT_ALLOC, x->address, x->size, x->stream, x);
+    tell(h, HEAP_ALLOC, x->address, x->size, x->stream, x);
 }
 
 static void tell_end(struct heap *h, const struct holding *x)
 {
-    tell(h, HEAP_FREE, x->address, x->size, HEAP_PLAIN, x);
+    tell(h, HEAP_FREE, x->address, x->size, x->stream, x);
     if (x->kind == HOLDING_OWN || x->kind == HOLDING_REST)
-        tell(h, HEAP_SEGMENT_FREE, x->address, x->size, HEAP_PLAIN, x);
+        tell(h, HEAP_SEGMENT_FREE, x->address, x->size, x->stream, x);
 }
 
 /* Makes X a segment of its own: where it lies, unless something else does (events were lost). */
@@ -258,8 +248,9 @@ static void remove_pieces(struct heap *h, int64_t address, int64_t size, int64_t
 
 static void begin_holding(struct heap *h, struct holding *x)
 {
-    struct piece piece = {.address = x->address, .size = x->size, .seq = x->seq, .stack = x->stack};
-    if (is_block(x))
+    struct piece piece = {
+        .address = x->address, .size = x->size, .seq = x->seq, .stack = x->stack, .stream = x->stream};
+    if (heap_is_block(x))
         begin_block(h, x);
     else if (x->kind == HOLDING_SEGMENT)
         add_piece(h, &piece);
@@ -268,12 +259,13 @@ static void begin_holding(struct heap *h, struct holding *x)
                                      .size = x->mapped_size,
                                      .seq = x->seq,
                                      .stack = x->stack,
+                                     .stream = HEAP_EXPANDABLE,
                                      .expandable = true});
 }
 
 static void end_holding(struct heap *h, const struct holding *x)
 {
-    if (is_block(x))
+    if (heap_is_block(x))
         end_block(h, x);
     else if (x->kind == HOLDING_SEGMENT)
         remove_pieces(h, x->address, x->size, x->seq);
@@ -295,6 +287,7 @@ static void apply_begin(struct heap *h, const struct trace_row *e)
                         .address = e->address,
                         .size = e->size == UNKNOWN ? 0 : e->size,
                         .stack = e->stack,
+                        .stream = e->stream,
                         .op = e->op,
                         .space = e->space};
     bool is_handle = e->op == VS_OP_PHYS_CREATE || e->space == VS_SPACE_ARRAY;
@@ -412,40 +405,10 @@ void heap_apply(struct heap *h, const struct trace_row *e)
         fit_rest(h, e->framework + e->direct);
 }
 
-/* ---- all of it ---- */
-
-static int by_seq(const void *a, const void *b)
-{
-    const struct holding *const *x = a, *const *y = b;
-    return (*x)->seq < (*y)->seq ? -1 : (*x)->seq > (*y)->seq;
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const struct holding *const *x = a, *const *y = b;
-    return (*x)->address < (*y)->address ? -1 : (*x)->address > (*y)->address;
-}
-
-/* What lives and is a block of KIND, or of both kinds that have a seq (HOLDING_REST). */
-static const struct holding **blocks_of(const struct heap *h, enum holding_kind kind, size_t *n,
-                                        int (*order)(const void *, const void *))
-{
-    const struct holding **out = NULL;
-    *n = 0;
-    for (size_t i = 0; i < h->holding_count; i++) {
-        const struct holding *x = &h->holdings[i];
-        if (x->seq && is_block(x) && (kind == HOLDING_REST || x->kind == kind))
-            *PUSH(out, *n) = x;
-    }
-    if (*n)
-        qsort(out, *n, sizeof *out, order);
-    return out;
-}
-
 void heap_listen(struct heap *h, heap_tell *listener, void *context, int64_t total)
 {
     size_t n;
-    const struct holding **blocks = blocks_of(h, HOLDING_REST, &n, by_seq);
+    const struct holding **blocks = heap_blocks(h, HOLDING_REST, HEAP_BY_SEQ, &n);
     h->tell = listener;
     h->context = context;
     for (size_t i = 0; i < h->piece_count; i++)
@@ -454,67 +417,4 @@ void heap_listen(struct heap *h, heap_tell *listener, void *context, int64_t tot
         tell_begin(h, blocks[i]);
     free(blocks);
     fit_rest(h, total);
-}
-
-static int segment_by_address(const void *a, const void *b)
-{
-    const struct heap_segment *x = a, *y = b;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-static void add_pieces(const struct heap *h, struct heap_segment **out, size_t *n)
-{
-    for (size_t i = 0; i < h->piece_count; i++) {
-        const struct piece *p = &h->pieces[i];
-        if (i > 0 && adjoins(p - 1, p))
-            (*out)[*n - 1].size += p->size;
-        else
-            *PUSH(*out, *n) = (struct heap_segment){
-                .address = p->address, .size = p->size, .stack = p->stack, .expandable = p->expandable};
-    }
-}
-
-static void add_own(const struct heap *h, struct heap_segment **out, size_t *n)
-{
-    size_t count;
-    const struct holding **own = blocks_of(h, HOLDING_OWN, &count, by_address);
-    if (h->rest.size)
-        *PUSH(*out, *n) =
-            (struct heap_segment){.address = h->rest.address, .size = h->rest.size, .own = &h->rest};
-    for (size_t i = 0; i < count; i++)
-        *PUSH(*out, *n) = (struct heap_segment){
-            .address = own[i]->address, .size = own[i]->size, .stack = own[i]->stack, .own = own[i]};
-    free(own);
-}
-
-/* The blocks of S, of N in order of address from *NEXT on: a damaged file's that overlap are left out. */
-static void choose_blocks(struct heap_segment *s, const struct holding **blocks, size_t n, size_t *next,
-                          size_t *kept)
-{
-    int64_t end = s->address;
-    s->first = *kept;
-    while (*next < n && blocks[*next]->address < s->address + s->size) {
-        const struct holding *x = blocks[(*next)++];
-        if (x->address < end || x->address + x->size > s->address + s->size)
-            continue;
-        end = x->address + x->size;
-        blocks[(*kept)++] = x;
-        s->count++;
-    }
-}
-
-void heap_state(const struct heap *h, struct heap_segment **segments, size_t *n,
-                const struct holding ***blocks)
-{
-    size_t count, next = 0, kept = 0;
-    *segments = NULL;
-    *n = 0;
-    *blocks = blocks_of(h, HOLDING_BLOCK, &count, by_address);
-    add_pieces(h, segments, n);
-    add_own(h, segments, n);
-    if (*n)
-        qsort(*segments, *n, sizeof **segments, segment_by_address);
-    for (size_t i = 0; i < *n; i++)
-        if (!(*segments)[i].own)
-            choose_blocks(&(*segments)[i], *blocks, count, &next, &kept);
 }

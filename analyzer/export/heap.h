@@ -34,10 +34,11 @@ enum heap_action {
     HEAP_SEGMENT_UNMAP /* out of one */
 };
 
-/* Streams of segments.  A piece that is mapped is told as a segment of HEAP_MAPPING that is unmapped, and
- * mapped to HEAP_EXPANDABLE: whoever knows only segments that are allocated and freed sees each piece as one,
- * whoever knows mappings too sees it grow into its neighbour; neither counts it twice. */
-enum heap_stream { HEAP_PLAIN = 0, HEAP_EXPANDABLE = 1, HEAP_MAPPING = 2 };
+/* Streams of the pieces of expandable segments; others have the one that was recorded, 0 where none was.  A
+ * piece that is mapped is told as a segment of HEAP_MAPPING that is unmapped, and mapped to HEAP_EXPANDABLE:
+ * whoever knows only segments that are allocated and freed sees each piece as one, whoever knows mappings too
+ * sees it grow into its neighbour; neither counts it twice. */
+enum { HEAP_EXPANDABLE = 1, HEAP_MAPPING = 2 };
 
 enum holding_kind {
     HOLDING_BLOCK,   /* in a segment */
@@ -48,7 +49,7 @@ enum holding_kind {
 };
 
 struct holding { /* an allocation that lives */
-    int64_t seq, address, size, stack;
+    int64_t seq, address, size, stack, stream;
     int64_t mapped, mapped_size; /* of physical memory: where; 0: nowhere */
     enum holding_kind kind;
     int op, space;
@@ -57,16 +58,27 @@ struct holding { /* an allocation that lives */
 struct heap_change {
     enum heap_action action;
     int64_t address, size;
-    enum heap_stream stream;
+    int64_t stream;
     const struct holding *about;
 };
 typedef void heap_tell(void *context, const struct heap_change *change);
 
 struct piece { /* of addresses, in which blocks lie */
-    int64_t address, size, seq, stack;
+    int64_t address, size, seq, stack, stream;
     int64_t blocks; /* that lie in it, at least in part */
     bool expandable;
 };
+
+/* Whether A, which ends where B begins, is one segment with it. */
+static inline bool heap_adjoin(const struct piece *a, const struct piece *b)
+{
+    return a->expandable && b->expandable && a->address + a->size == b->address;
+}
+
+static inline bool heap_is_block(const struct holding *x)
+{
+    return x->kind == HOLDING_BLOCK || x->kind == HOLDING_OWN;
+}
 
 struct heap {
     heap_tell *tell; /* NULL: nobody listens yet */
@@ -105,12 +117,18 @@ void heap_listen(struct heap *h, heap_tell *tell, void *context, int64_t total);
 /* The segments as they are, by address, each with its blocks by address; they tile it, with what is free
  * between them. */
 struct heap_segment {
-    int64_t address, size, stack;
+    int64_t address, size, stack, stream;
     bool expandable;
     const struct holding *own; /* whose own segment it is */
     size_t first, count;       /* blocks */
 };
 void heap_state(const struct heap *h, struct heap_segment **segments, size_t *n,
                 const struct holding ***blocks);
+
+enum heap_order { HEAP_BY_SEQ, HEAP_BY_ADDRESS };
+/* The blocks that live: those of KIND, or with HOLDING_REST both kinds that an event made; the caller frees
+ * the array. */
+const struct holding **heap_blocks(const struct heap *h, enum holding_kind kind, enum heap_order order,
+                                   size_t *n);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * perfetto.h - what perfetto.c keeps while it writes, and what it offers to lanes.c.
+ * perfetto.h - a trace of Perfetto's while it is written: its packets (perfetto_packet.c), for what goes into
+ * them (perfetto.c, lanes.c).
  */
 #ifndef VS_EXPORT_PERFETTO_H
 #define VS_EXPORT_PERFETTO_H
@@ -34,6 +35,17 @@ struct perfetto {
     size_t owned_count;
 };
 
+enum perfetto_track { PERFETTO_PLAIN, PERFETTO_COUNTER };
+
+/* New tracks; PARENT is one that was made before. */
+uint64_t perfetto_track(struct perfetto *w, uint64_t parent, const char *name, enum perfetto_track kind);
+uint64_t perfetto_thread(struct perfetto *w, const struct trace_thread *thread); /* NULL: not known */
+void perfetto_process(struct perfetto *w);                                       /* the first one of all */
+
+void perfetto_counter(struct perfetto *w, int64_t t, uint64_t track, int64_t value);
+/* An instant called NAME, with the size and the call stack of E, and the totals after it that changed. */
+void perfetto_allocation(struct perfetto *w, const struct perfetto_device *d, const struct trace_row *e,
+                         const char *name, bool allocated, bool reserved);
 void perfetto_begin_slice(struct perfetto *w, int64_t t, uint64_t track, const char *name,
                           const char *category);
 void perfetto_end_slice(struct perfetto *w, int64_t t, uint64_t track);

@@ -1,0 +1,62 @@
+/*
+ * snapshot.h - a snapshot of PyTorch's allocator while it is written: what pytorch.c (the file, its events),
+ * snapshot_frames.c and snapshot_state.c share.
+ */
+#ifndef VS_EXPORT_SNAPSHOT_H
+#define VS_EXPORT_SNAPSHOT_H
+
+#include "export.h"
+#include "heap.h"
+#include "pickle.h"
+#include "places.h"
+
+struct snapshot_writer {
+    struct trace *t;
+    const struct export_options *o;
+    struct pickle pickle;
+    struct places places;
+    struct map stacks, own_stacks; /* to what is kept: the frames of a stack, those with who held it */
+    struct map frames;             /* by index + 1 */
+    int64_t no_frames;             /* kept; -1: not yet */
+    char **owned;
+    size_t owned_count;
+    struct texts kept; /* of these, those that come again */
+    struct trace_role_finder *roles;
+    struct trace_oom_kept *ooms;
+    size_t oom_count;
+    struct heap *heaps; /* by device */
+    size_t heap_count;
+    size_t elements; /* of the list that is being written */
+    bool expandable; /* a piece of an expandable segment was seen */
+    int64_t first_seq, now;
+    int64_t device; /* that is being written */
+    int64_t first_device;
+};
+
+/* One copy of a text that will be gone; it lives as long as W. */
+const char *snapshot_own_once(struct snapshot_writer *w, const char *text);
+/* Microseconds of the wall clock, as PyTorch's entries have them. */
+int64_t snapshot_wall_us(const struct snapshot_writer *w, int64_t t);
+
+/* A list: begin, its elements, each followed by count, end. */
+void snapshot_begin_list(struct snapshot_writer *w);
+void snapshot_count(struct snapshot_writer *w);
+void snapshot_end_list(struct snapshot_writer *w);
+
+/* A key with its value. */
+void snapshot_int(struct snapshot_writer *w, const char *key, int64_t value);
+void snapshot_text(struct snapshot_writer *w, const char *key, const char *value);
+void snapshot_bool(struct snapshot_writer *w, const char *key, bool value);
+
+/* Lists of frames: none; those of a call stack; after one that says whose memory it is that is not PyTorch's;
+ * and the key `frames` with what fits X. */
+void snapshot_no_frames(struct snapshot_writer *w);
+void snapshot_stack(struct snapshot_writer *w, int64_t stack);
+void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x);
+void snapshot_frames(struct snapshot_writer *w, const struct holding *x);
+
+/* The keys `segments` and `external_annotations` with their lists; the latter -1 with w->t->why. */
+void snapshot_segments(struct snapshot_writer *w);
+int snapshot_annotations(struct snapshot_writer *w);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * snapshot_state.c - the parts of a snapshot that are no events: the segments at the end with their blocks,
+ * and the phases and ranges (pytorch.c says what the format is).
+ */
+#include <stdlib.h>
+
+#include "base/shown.h"
+#include "snapshot.h"
+
+/* ---- segments ---- */
+
+static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, const struct holding *x)
+{
+    pickle_dict(&w->pickle);
+    pickle_items(&w->pickle);
+    snapshot_int(w, "address", address);
+    snapshot_int(w, "size", size);
+    snapshot_int(w, "requested_size", x ? size : 0);
+    snapshot_text(w, "state", x ? "active_allocated" : "inactive");
+    pickle_text(&w->pickle, "frames");
+    if (!x)
+        snapshot_no_frames(w);
+    else if (x->kind == HOLDING_BLOCK)
+        snapshot_stack(w, x->stack);
+    else
+        snapshot_own_stack(w, x);
+    pickle_set(&w->pickle);
+    snapshot_count(w);
+}
+
+/* What is allocated, and what is free between it. */
+static void put_blocks(struct snapshot_writer *w, const struct heap_segment *s, const struct holding **blocks)
+{
+    int64_t at = s->address;
+    snapshot_begin_list(w);
+    if (s->own)
+        put_block(w, s->address, s->size, s->own);
+    for (size_t i = s->first; !s->own && i < s->first + s->count; i++) {
+        if (blocks[i]->address > at)
+            put_block(w, at, blocks[i]->address - at, NULL);
+        put_block(w, blocks[i]->address, blocks[i]->size, blocks[i]);
+        at = blocks[i]->address + blocks[i]->size;
+    }
+    if (!s->own && at < s->address + s->size)
+        put_block(w, at, s->address + s->size - at, NULL);
+    snapshot_end_list(w);
+}
+
+static int64_t allocated_in(const struct heap_segment *s, const struct holding **blocks)
+{
+    int64_t sum = s->own ? s->size : 0;
+    for (size_t i = s->first; !s->own && i < s->first + s->count; i++)
+        sum += blocks[i]->size;
+    return sum;
+}
+
+#define SMALL_SEGMENT (INT64_C(2) << 20) /* c10's pool of small blocks has segments of 2 MiB */
+
+static void put_segment(struct snapshot_writer *w, const struct heap_segment *s,
+                        const struct holding **blocks)
+{
+    int64_t allocated = allocated_in(s, blocks);
+    pickle_dict(&w->pickle);
+    pickle_items(&w->pickle);
+    snapshot_int(w, "device", w->device);
+    snapshot_int(w, "address", s->address);
+    snapshot_int(w, "total_size", s->size);
+    snapshot_int(w, "allocated_size", allocated);
+    snapshot_int(w, "active_size", allocated);
+    snapshot_int(w, "requested_size", allocated);
+    snapshot_int(w, "stream", s->stream);
+    snapshot_text(w, "segment_type", s->size <= SMALL_SEGMENT ? "small" : "large");
+    snapshot_bool(w, "is_expandable", s->expandable);
+    pickle_text(&w->pickle, "segment_pool_id");
+    pickle_int(&w->pickle, 0);
+    pickle_int(&w->pickle, 0);
+    pickle_pair(&w->pickle);
+    pickle_text(&w->pickle, "frames");
+    if (s->own)
+        snapshot_own_stack(w, s->own);
+    else
+        snapshot_stack(w, s->stack);
+    size_t outer = w->elements;
+    pickle_text(&w->pickle, "blocks");
+    put_blocks(w, s, blocks);
+    w->elements = outer;
+    pickle_set(&w->pickle);
+    snapshot_count(w);
+}
+
+void snapshot_segments(struct snapshot_writer *w)
+{
+    pickle_text(&w->pickle, "segments");
+    snapshot_begin_list(w);
+    for (size_t i = 0; i < w->heap_count; i++) {
+        struct heap_segment *segments;
+        const struct holding **blocks;
+        size_t n;
+        w->device = (int64_t)i;
+        if (!w->heaps[i].tell) /* nothing was told of it, so readers could not go back from here */
+            continue;
+        heap_state(&w->heaps[i], &segments, &n, &blocks);
+        for (size_t k = 0; k < n; k++)
+            put_segment(w, &segments[k], blocks);
+        free(segments);
+        free(blocks);
+    }
+    snapshot_end_list(w);
+}
+
+/* ---- phases ---- */
+
+struct edge { /* a range's begin or end */
+    int64_t t, order;
+    const char *name;
+    bool begins;
+};
+
+struct edges {
+    struct snapshot_writer *w;
+    struct edge *at;
+    size_t n;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    return x->t != y->t ? (x->t < y->t ? -1 : 1) : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool add_span(void *context, const struct trace_span_row *r)
+{
+    struct edges *e = context;
+    const struct trace *t = e->w->t;
+    const char *name =
+        r->phase > 0 && (size_t)r->phase < t->phase_name_count ? t->phase_names[r->phase] : r->name;
+    int64_t order = (int64_t)e->n;
+    if (!name || r->t_push > e->w->o->to || (r->t_pop != UNKNOWN && r->t_pop < e->w->o->from))
+        return true;
+    *PUSH(e->at, e->n) = (struct edge){r->t_push, order, name, true};
+    if (r->t_pop != UNKNOWN) /* of those that begin and end at once the inner ones end first */
+        *PUSH(e->at, e->n) = (struct edge){r->t_pop, r->t_pop > r->t_push ? -order : order, name, false};
+    return true;
+}
+
+int snapshot_annotations(struct snapshot_writer *w)
+{
+    struct edges e = {.w = w};
+    if (trace_each_range(w->t, add_span, &e))
+        return -1;
+    if (e.n)
+        qsort(e.at, e.n, sizeof *e.at, by_time);
+    pickle_text(&w->pickle, "external_annotations");
+    snapshot_begin_list(w);
+    for (size_t i = 0; i < e.n; i++) {
+        pickle_dict(&w->pickle);
+        pickle_items(&w->pickle);
+        snapshot_text(w, "name", shown(e.at[i].name));
+        snapshot_text(w, "stage", e.at[i].begins ? "START" : "END");
+        snapshot_int(w, "device", w->first_device);
+        snapshot_int(w, "time_us", snapshot_wall_us(w, e.at[i].t));
+        pickle_set(&w->pickle);
+        snapshot_count(w);
+    }
+    snapshot_end_list(w);
+    free(e.at);
+    return 0;
+}
