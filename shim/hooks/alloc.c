@@ -1,8 +1,8 @@
 /*
  * alloc.c - the events of plain allocations and of every kind of free.
  *
- * A free's event carries no device: an address says nothing about where it lies, and the current context need
- * not be the memory's.  The ledger pairs it with its allocation.
+ * A free's event has no device: an address does not show the device, and the current context need not be the
+ * memory's.  The ledger pairs the free with its allocation.
  */
 #include "events.h"
 
@@ -22,7 +22,7 @@ static bool on_device(enum vs_space space)
 void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given *g, uint64_t address,
                     uint64_t size, const void *caller, CUresult status)
 {
-    if (!vs_record_takes()) /* nothing is asked for what goes nowhere */
+    if (!vs_record_takes()) /* no queries for an event that is not recorded */
         return;
     vs_place_prepare(status);
     bool provided = g->space != VS_SPACE_NONE;
@@ -71,7 +71,7 @@ void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult
         vs_sample_if_requested();
         return;
     }
-    if (seq == VS_SEQ_NONE) /* the free itself is not in the journal: nothing to take back */
+    if (seq == VS_SEQ_NONE) /* the free itself is not in the journal, so there is nothing to undo */
         return;
     struct vs_event event = {.op = VS_OP_FREE_FAILED,
                              .space = space,

@@ -1,5 +1,5 @@
 /*
- * array.c - what CUDA arrays and mipmapped arrays take, and what is bound into the sparse ones.
+ * array.c - the memory of CUDA arrays and mipmapped arrays, and the memory that is bound into sparse ones.
  *
  * An array's bytes are those of its elements, as its descriptor has them: elements times channels times the
  * format's bytes, blocks of 4 x 4 for the compressed formats, the pixel's bits over all planes for the video
@@ -64,7 +64,7 @@ static uint64_t level_bytes(const struct vs_array *a, uint64_t width, uint64_t h
     return (width * height * depth * bits + 7) / 8;
 }
 
-/* As many as the driver makes of what was asked for: down to one element. */
+/* The number of levels that the driver makes: at most down to one element. */
 static unsigned clamp_levels(const struct vs_array *a, unsigned levels)
 {
     uint64_t size = a->width > a->height ? a->width : a->height;
@@ -89,7 +89,7 @@ uint64_t vs_array_bytes(const struct vs_array *a, unsigned levels)
     return bytes;
 }
 
-/* ---- what is bound into sparse arrays ---- */
+/* ---- memory bound into sparse arrays ---- */
 
 static uint64_t mix(uint64_t key, uint64_t value)
 {
@@ -97,7 +97,7 @@ static uint64_t mix(uint64_t key, uint64_t value)
     return key ^ key >> 29;
 }
 
-/* Equal for the same place of an array. */
+/* A key that is equal for the same place in an array. */
 static uint64_t key_of(const CUarrayMapInfo *info)
 {
     uint64_t key = mix(1, info->subresourceType);
@@ -165,8 +165,8 @@ void vs_before_map_arrays(const CUarrayMapInfo *list, unsigned count, struct vs_
     }
 }
 
-/* Unbinds beyond those that were recorded before the call are recorded now; where it failed, the recorded
- * ones are taken back. */
+/* Records the unbinds beyond those that were recorded before the call; if the call failed, takes the
+ * recorded ones back. */
 void vs_after_map_arrays(const CUarrayMapInfo *list, unsigned count, const struct vs_many *undone,
                          CUresult status)
 {

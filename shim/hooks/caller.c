@@ -1,13 +1,13 @@
 /*
- * caller.c - whose code asks the driver for memory: one look at the address that the call returns to.
+ * caller.c - finds the library that requests memory from the driver, by the call's return address.
  *
- * A caching allocator that calls the driver itself, as PyTorch's does for expandable segments, is known by
- * the library that this address lies in.  No stack is unwound, so it is known with call stacks off as well.
- * What reaches the driver through CUDA's shared runtime returns into the runtime and stays unknown; the
- * ledger then decides by what the framework reports next (trace/ledger_pending.c).
+ * A caching allocator that calls the driver itself, as PyTorch's does for expandable segments, is recognised
+ * by the library that this address lies in.  No stack is unwound, so this also works with call stacks off.  A
+ * call through CUDA's shared runtime returns into the runtime, and its caller stays unknown; the ledger then
+ * decides by the framework's next report (trace/ledger/pending.c).
  *
- * Libraries with a pool that reports nothing are known likewise: XLA's BFC allocator calls the driver itself,
- * CuPy and RMM bring CUDA's runtime along inside of their own files.
+ * Libraries with a pool that reports nothing are recognised likewise: XLA's BFC allocator calls the driver
+ * itself, CuPy and RMM contain CUDA's runtime in their own files.
  *
  * glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  There is no
  * table of ours to keep up to date: code that waits for the call to return cannot be unloaded meanwhile.
@@ -29,7 +29,7 @@
 typedef int find_object_fn(void *, struct dl_find_object *);
 
 /* `name`: of a library's file up to the first '.', or to the hash that auditwheel puts behind a '-'.
- * `directory`: part of its path, where the name alone says too little.  docs/coverage.md has this list. */
+ * `directory`: part of its path, if the name alone is ambiguous.  docs/coverage.md has this list. */
 static const struct library {
     const char *name, *directory;
     enum vs_caller kind;
@@ -42,8 +42,8 @@ static const struct library {
     {"librmm", "", VS_CALLER_POOL, false},
 };
 
-/* Nearly every caller is none of these libraries, and each allocation asks: the names are compared here and
- * not by strncmp, because most differ within the first characters. */
+/* This runs at each allocation, and nearly every caller is none of these libraries, so the names are
+ * compared here and not by strncmp: most differ within the first characters. */
 static bool is_file_of(const char *path, const char *base, const struct library *library)
 {
     const char *name = library->name;
@@ -55,7 +55,7 @@ static bool is_file_of(const char *path, const char *base, const struct library 
 /* XLA can be set to allocate each array from the driver by itself: then it has no pool. */
 static enum vs_caller unless_each(enum vs_caller kind)
 {
-    static _Atomic int each; /* 0: not looked at; the environment is read once, when the library first asks */
+    static _Atomic int each; /* 0: not read yet; the environment is read at the first request */
     int known = atomic_load_explicit(&each, memory_order_relaxed);
     if (known == 0) {
         const char *allocator = getenv("XLA_PYTHON_CLIENT_ALLOCATOR");
@@ -79,11 +79,11 @@ static find_object_fn *find_object(void)
 {
     static _Atomic(find_object_fn *) found;
     static _Atomic bool looked;
-    /* acquire: who sees `looked` sees `found` */
+    /* acquire: a thread that sees `looked` sees `found` */
     if (__builtin_expect(!atomic_load_explicit(&looked, memory_order_acquire), 0)) {
         find_object_fn *function = (find_object_fn *)vs_dlsym_real(RTLD_DEFAULT, "_dl_find_object");
         if (function == NULL)
-            dlerror(); /* the host must not find what we failed to find */
+            dlerror(); /* the host must not see the error of our search */
         atomic_store_explicit(&found, function, memory_order_relaxed);
         atomic_store_explicit(&looked, true, memory_order_release);
     }

@@ -1,5 +1,5 @@
 /*
- * caller.h - whose code calls the driver; see caller.c.
+ * caller.h - finds the library that calls the driver; see caller.c.
  */
 #ifndef VS_HOOKS_CALLER_H
 #define VS_HOOKS_CALLER_H

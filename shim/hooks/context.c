@@ -5,10 +5,10 @@
  * ledger ends those allocations when it meets the CONTEXT_DESTROY (arg0 = enum vs_context_kind), which is
  * recorded before the real call, like every free.
  *
- * A primary context is created by the retain that makes it active.  Nobody can say beforehand which release
- * makes it inactive (retains by private roads count too), so that end is recorded right after the call; a
- * reset ends it for certain, and is recorded before.  What a device's pools and graphs hold once its primary
- * context is gone is asked of the driver: their memory belongs to the device.
+ * A primary context is created by the retain that makes it active.  It cannot be known beforehand which
+ * release makes it inactive (retains by private interfaces count too), so that end is recorded right after
+ * the call; a reset ends it for certain, and is recorded before.  The memory of a device's pools and graphs
+ * belongs to the device, so the driver is queried how much they hold after the primary context has ended.
  *
  * A green context is a partition of its device's primary context, which it retains: its end frees no
  * allocation, unless the primary context ends with it.
@@ -27,16 +27,16 @@
 #define DEVICES 64
 #define GREENS  32
 
-/* The primary context as last seen active, and as its creation was recorded; NULL: neither.  Of threads whose
- * retains or releases meet, one changes the word, and that one records.  Relaxed throughout: a handle is
- * complete in itself. */
+/* The primary context as last seen active, and as its creation was recorded; NULL: neither.  If retains or
+ * releases of several threads meet, one thread changes the word, and that one records.  Relaxed throughout:
+ * a handle is complete in itself. */
 static _Atomic(CUcontext) primary_of[DEVICES], reported_of[DEVICES];
 static struct {
     _Atomic uintptr_t context;
     _Atomic int device;
 } green[GREENS];
 
-/* ---- contexts that somebody created ---- */
+/* ---- contexts that the program created ---- */
 
 static void created(enum vs_api api, uint64_t handle, enum vs_context_kind kind, struct vs_place place,
                     uint64_t bytes, CUresult status)
@@ -52,7 +52,7 @@ static void created(enum vs_api api, uint64_t handle, enum vs_context_kind kind,
     vs_record(&event);
 }
 
-/* BYTES, or where the device was unknown until now and so nothing could be measured: all that there is. */
+/* BYTES or, if the device was unknown until now so that nothing could be measured, the whole figure. */
 static uint64_t first_or(bool known_device, int device, uint64_t bytes)
 {
     return known_device || bytes != VS_BYTES_UNKNOWN ? bytes : vs_cost_first_context(device);
@@ -106,7 +106,7 @@ static bool active(CUdevice device)
     return vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &is) == CUDA_SUCCESS && is;
 }
 
-/* The handle of DEVICE's active primary context: one retain more, and its release. */
+/* Gets the handle of DEVICE's active primary context by one more retain and its release. */
 static CUcontext query_primary(CUdevice device)
 {
     CUcontext context = NULL;
@@ -129,7 +129,7 @@ static CUcontext primary(CUdevice device)
     return context;
 }
 
-/* Whether this thread is the one that changes WORD. */
+/* True: this thread has changed WORD. */
 static bool become(_Atomic(CUcontext) *word, CUcontext from, CUcontext to)
 {
     return atomic_compare_exchange_strong_explicit(word, &from, to, memory_order_relaxed,
@@ -146,7 +146,7 @@ struct vs_primary vs_primary_look(CUdevice device, bool may_end)
     p.active = active(device);
     if (p.active && may_end)
         p.context = primary(device);
-    if (!p.active) { /* what was active has ended, maybe by a call that we do not see */
+    if (!p.active) { /* the active one has ended, perhaps by a call that we do not see */
         become(&primary_of[device], seen, NULL);
         become(&reported_of[device], reported, NULL);
     }
@@ -205,8 +205,8 @@ void vs_after_primary_reset(const struct vs_primary *p, CUresult status)
         atomic_store_explicit(&reported_of[p->device], NULL, memory_order_relaxed);
         forget_primary(p);
     } else {
-        vs_pools_reset(p->device); /* what a failed reset leaves is unknown: the next figures are recorded
-                                      even if they are the same */
+        vs_pools_reset(p->device); /* the effect of a failed reset is unknown: record the next figures even if
+                                      they are the same */
     }
 }
 
@@ -237,7 +237,7 @@ int vs_green_device(struct CUgreenCtx_st *context)
 void vs_after_green_create(enum vs_api api, struct CUgreenCtx_st *context, const struct vs_primary *before,
                            uint64_t bytes, CUresult status)
 {
-    struct vs_place place = {(int8_t)before->device, 0}; /* no id: what is allocated there is the primary's */
+    struct vs_place place = {(int8_t)before->device, 0}; /* no id: its memory belongs to the primary */
     vs_place_prepare(status);
     vs_after_primary(api, before, VS_BYTES_UNKNOWN, status);
     if (context != NULL)

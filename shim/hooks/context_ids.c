@@ -1,12 +1,12 @@
 /*
- * context_ids.c - the number that events carry for a context.
+ * context_ids.c - assigns the number that events have for a context.
  *
  * It is one byte: the row of the journal's table that the handle has.  A program that makes contexts in a
- * loop may get another handle each time, and the table is full after 254; from then on a context that is born
- * takes the number of one that has ended, so that its end ends its own memory and nothing else.  More than
- * 254 that live at once have none.
+ * loop may get another handle each time, and the table is full after 254; from then on a context that is
+ * born takes the number of one that has ended, so that its end ends its own memory and nothing else.  If
+ * more than 254 live at once the others have none.
  *
- *      owner[id]   the living context that has the number, 0 nobody
+ *      owner[id]   the living context that has the number; 0: none
  *
  * A number is taken by compare-and-swap.  Relaxed throughout: each word is complete in itself, and birth and
  * end of one context are in the host's own order.

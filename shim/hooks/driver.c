@@ -1,10 +1,10 @@
 /*
  * driver.c - the addresses of the driver's real functions.
  *
- * They are learnt in one go, from the object that the host loaded under a soname libcuda.so*, at the
- * first moment that somebody needs one: a look-up by name (resolve.c) or a call of a directly linked wrapper.
- * Learning is idempotent and takes no lock of ours: a lock held across dlopen, which takes the loader's,
- * could meet a thread that holds the loader's and waits for ours.
+ * They are looked up all at once, in the object that the host loaded under a soname libcuda.so*, when one is
+ * first needed: by a look-up by name (resolve.c) or a call of a directly linked wrapper.  This is idempotent
+ * and takes no lock of ours: a lock held across dlopen, which takes the loader's, could meet a thread that
+ * holds the loader's and waits for ours.
  */
 #include "driver.h"
 
@@ -17,18 +17,19 @@
 _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];
 
-/* What stands in the driver's place, and what it stands for.  The first is written before anybody learns, the
- * second with the table itself. */
+/* Functions of a provider that replace the driver's, and the driver's functions that they replace.  The
+ * first are written before the look-up, the second together with the table. */
 static void *override[VS_API_END];
 static _Atomic(void *) under[VS_API_END];
 
-/* The driver that was learnt: its mapped range, and a handle that keeps it loaded as long as we point into
- * it.  `driver_start` is stored last and with release, so who sees it non-zero (acquire) sees all the rest.
+/* The driver that was found: its mapped range, and a handle that keeps it loaded as long as we point into
+ * it.  `driver_start` is stored last and with release, so a thread that sees it non-zero (acquire) sees the
+ * rest.
  */
 static _Atomic uintptr_t driver_start, driver_end;
 static _Atomic(void *) driver_handle;
 
-/* The driver's NAME, unless another object of the handle's scope answered. */
+/* The driver's function NAME; NULL if the handle's scope gave another object's. */
 static void *own_symbol(void *handle, const struct vs_loaded *driver, const char *name)
 {
     uintptr_t p = (uintptr_t)vs_dlsym_real(handle, name);
@@ -54,12 +55,13 @@ static void learn_from(void *handle, const struct vs_loaded *driver)
         enum vs_api api = hooked[i].api;
         void *own = own_symbol(handle, driver, hooked[i].symbol);
         atomic_store_explicit(&under[api], own, memory_order_relaxed);
+        /* release: with `under`, for functions that are called through it */
         atomic_store_explicit(&vs_real_table[api], own != NULL && override[api] != NULL ? override[api] : own,
-                              memory_order_release); /* with `under`, for who is called through it */
+                              memory_order_release);
     }
     for (size_t i = 0; i < VS_CALL_END; i++)
         atomic_store_explicit(&vs_call_table[i], own_symbol(handle, driver, calls[i]), memory_order_relaxed);
-    /* a name that an older driver lacks has left an error for the host's next dlerror() */
+    /* clears the error that a name missing in an older driver has left for the host's dlerror() */
     dlerror();
 }
 

@@ -2,9 +2,9 @@
  * driver.h - the CUDA driver as the hooks see it: rows of driver.def as types, prototypes and real pointers.
  *
  *      driver.def --> enum vs_api (trace/api.h), vs_hook_<symbol> prototypes, vs_rows[], vs_real_of()
- *      VS_CALLS   --> vs_drv_<symbol>(): the few driver functions that vramscope itself asks
+ *      VS_CALLS   --> vs_drv_<symbol>(): the few driver functions that vramscope itself calls
  *
- * Real pointers come from the libcuda.so that the host loaded (driver.c) and are learnt all at once.
+ * Real pointers come from the libcuda.so that the host loaded (driver.c) and are looked up all at once.
  */
 #ifndef VS_HOOKS_DRIVER_H
 #define VS_HOOKS_DRIVER_H
@@ -82,7 +82,7 @@ struct CUDA_MEMCPY3D_BATCH_OP_st;
 enum CUtensorMapIm2ColWideMode_enum { VS_TENSOR_MAP_WIDE };
 #endif
 
-/* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that nobody's
+/* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that no program's
  * canonical PLT entry can come between our table and our code. */
 #define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
     CUresult vs_hook_##symbol VS_PARAMS_##n signature;
@@ -110,35 +110,36 @@ bool vs_row_of_base(const char *name);
 
 /* ---- real pointers ---- */
 
-/* A call before the driver was learnt: learns, keeping errno.  NULL: no driver, or one without it. */
+/* For a call before the driver was found: looks it up, keeping errno.  NULL: no driver, or one without the
+ * function. */
 void *vs_real_slow(enum vs_api api);
 extern _Atomic(void *) vs_real_table[VS_API_END];
 
-/* The driver's own function for API.  Relaxed: the pointer leads to code that the loader had mapped before
- * anyone could learn its address; nothing else is published through it. */
+/* The driver's own function for API.  Relaxed: the pointer leads to code that was mapped before its address
+ * was known, and it publishes nothing else. */
 static inline void *vs_real_of(enum vs_api api)
 {
     void *p = atomic_load_explicit(&vs_real_table[api], memory_order_relaxed);
     return __builtin_expect(p != NULL, 1) ? p : vs_real_slow(api);
 }
 
-/* FUNCTION takes the place of the driver's for API, for every road into the hook (provider.h: vs_stand_in);
- * to be said before the driver is learnt. */
+/* Makes FUNCTION replace the driver's for API, for all callers of the hook (provider.h: vs_stand_in).  Called
+ * before the driver is looked up. */
 void vs_override(enum vs_api api, void *function);
-/* The driver's own function behind what takes its place. */
+/* The driver's own function that was replaced. */
 void *vs_real_under(enum vs_api api);
 
-/* Learns the driver's addresses where the host has it loaded (idempotent, no lock of ours: several threads
+/* Looks up the driver's addresses if the host has loaded it (idempotent, no lock of ours: several threads
  * may do it at once and all write the same).  False: it is not loaded. */
 bool vs_driver_learn(void);
-/* Whether ADDRESS lies in the driver that was learnt. */
+/* Whether ADDRESS lies in the driver that was found. */
 bool vs_driver_owns(const void *address);
 
 /* The real address of the driver's exported NAME (exact symbol), never one of our wrappers; NULL where the
  * driver is not loaded or lacks it.  Takes the loader's lock: not for the hot path. */
 void *vs_cuda_real(const char *name);
 
-/* ---- what vramscope itself asks of the driver ---- */
+/* ---- driver functions that vramscope itself calls ---- */
 
 #define VS_CALLS(X)                                                                                          \
     X(cuCtxGetCurrent, 1, (CUcontext *, context))                                                            \

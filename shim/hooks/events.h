@@ -1,9 +1,9 @@
 /*
- * events.h - what is recorded of a hooked call, by families of functions.
+ * events.h - records hooked calls, by families of functions.
  *
- * The shapes (shapes.h) call these between vs_hook_enter() and vs_hook_leave().  A name with `before` is
- * called before the real call and one with `after` behind it.  They may change errno: the shapes keep it. Any
- * thread, no lock, no allocation.
+ * The shapes (shapes.h) call these between vs_hook_enter() and vs_hook_leave().  Functions with `before` in
+ * their name are called before the real call, those with `after` after it.  They may change errno, which the
+ * shapes restore. Any thread, no lock, no allocation.
  */
 #ifndef VS_HOOKS_EVENTS_H
 #define VS_HOOKS_EVENTS_H
@@ -17,24 +17,24 @@
 /* after the real call (alloc.c) */
 void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint64_t size, const void *caller,
                     CUresult status);
-/* the same where a provider may have served: what G says of the block goes before SPACE */
+/* likewise if a provider may have served: G's description of the block takes precedence over SPACE */
 void vs_after_given(enum vs_api api, enum vs_space space, const struct vs_given *g, uint64_t address,
                     uint64_t size, const void *caller, CUresult status);
 /* before the real call; returns the event's sequence.  SPACE as far as the function determines it. */
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
                         uint64_t stream);
-/* after it: gives the bytes back where it failed, takes the sample that was asked for where it did not */
+/* after it: if it failed, takes the free back; otherwise takes a sample if one was requested */
 void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult status);
-/* Of a list of handles, each freed (or unbound, ...) by one call: the first VS_MANY are recorded before it.
- */
+/* Of a list of handles, each freed (or unbound, ...) by one call: the first VS_MANY are recorded
+ * before it. */
 #define VS_MANY 64
 struct vs_many {
     unsigned count;
     uint64_t seq[VS_MANY], address[VS_MANY];
 };
 
-/* stream-ordered memory (pool.c), by a provider where G says so; POOL NULL: the stream's device's current one
- */
+/* stream-ordered memory (pool.c), by a provider where G says so; POOL NULL: the stream's device's
+ * current one */
 void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
                          CUmemoryPool pool, CUstream stream, CUresult status);
 void vs_after_pool_free(CUstream stream);
@@ -42,8 +42,8 @@ void vs_pool_trimmed(CUmemoryPool pool);
 void vs_pool_destroyed(CUmemoryPool pool);
 void vs_pool_current_changed(int device); /* -1: of any device */
 void vs_pool_imported(CUmemoryPool pool);
-void vs_pools_reset(int device); /* its primary context is gone, and perhaps the memory of its pools */
-void vs_pools_query(int device); /* what the device's current pool holds now, if it was seen before */
+void vs_pools_reset(int device); /* its primary context has ended, and perhaps the memory of its pools */
+void vs_pools_query(int device); /* samples the device's current pool, if it is known */
 
 /* virtual memory management (vmm.c) */
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
@@ -64,7 +64,7 @@ int vs_device_of_handle(CUmemGenericAllocationHandle handle);
 int vs_device_of_address(CUdeviceptr address);
 uint64_t vs_before_multicast_unbind(uint64_t object, int device, uint64_t offset, uint64_t size);
 
-/* arrays (array.c): the bytes that a descriptor asks for */
+/* arrays (array.c): the bytes that a descriptor requests */
 struct vs_array {
     size_t width, height, depth;
     unsigned channels, flags;
@@ -106,7 +106,7 @@ void vs_after_limit(enum vs_api api, CUlimit limit, uint64_t value, uint64_t byt
 void vs_after_module_load(enum vs_api api, uint64_t module, const void *image, uint64_t bytes,
                           CUresult status);
 
-/* cuGetProcAddress answered *PFN for NAME: puts our wrapper there where we have one (proc.c). */
+/* cuGetProcAddress returned *PFN for NAME: replaces it by our wrapper, if there is one (proc.c). */
 void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, CUresult status);
 
 #endif

@@ -1,19 +1,20 @@
 /*
- * flight.c - which threads are inside a hooked call that may move a device's memory.
+ * flight.c - tracks which threads are inside a hooked call that may change a device's memory.
  *
- * Whoever measures what a call takes (overhead.c) must know that nobody else takes or gives back meanwhile: a
- * call under way may have taken what is not recorded yet, or have recorded as free what is still held.  Where
- * a thread ever found no place of its own (core/presence.h), every cost is unknown from then on.
+ * Measuring how much a call takes (overhead.c) is only possible if no other thread takes or gives back
+ * memory meanwhile: a call in flight may have taken memory that is not recorded yet, or have recorded as
+ * freed what is still held.  If a thread ever finds no place of its own (core/presence.h), every cost is
+ * unknown from then on.
  *
- * Relaxed stores suffice on entering: what the call takes is seen through the driver's own figure, and the
- * kernel's locks, which the call passes before it takes anything and the question for the figure after, order
- * the store before.
+ * Relaxed stores suffice on entering: the memory that the call takes becomes visible in the driver's own
+ * figure only after the kernel's locks, which both the call and the later query pass and which order the
+ * store before.
  */
 #include "flight.h"
 
 static bool under_way(struct vs_presence *place)
 {
-    /* acquire: who sees a call gone sees what it recorded */
+    /* acquire: a thread that sees the call left sees its events */
     return place != vs_presence_mine && atomic_load_explicit(&place->under_way, memory_order_acquire) &&
            !vs_presence_gone(place);
 }

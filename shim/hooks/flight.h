@@ -1,6 +1,6 @@
 /*
- * flight.h - which threads are inside a hooked call that may move a device's memory; see flight.c.  Any
- * thread, no lock.
+ * flight.h - tracks which threads are inside a hooked call that may change a device's memory; see flight.c.
+ * Any thread, no lock.
  */
 #ifndef VS_HOOKS_FLIGHT_H
 #define VS_HOOKS_FLIGHT_H

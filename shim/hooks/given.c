@@ -1,10 +1,10 @@
 /*
- * given.c - launches, copies and fills: which words they give to the device.
+ * given.c - records the words that launches, copies and fills give to the device.
  *
- * A kernel's parameters are asked of the driver at its first launch that is seen (cuFuncGetParamInfo, or the
- * CUkernel's own question where the handle is one), after that launch, so that nothing is loaded for our
- * sake.  Where the driver cannot say (before 12.4), a launch with an array of pointers tells nothing, and
- * counts as one that may reach every block; a buffer of packed parameters is looked through as a whole.
+ * The driver is queried for a kernel's parameters after the kernel's first recorded launch
+ * (cuFuncGetParamInfo, or the query for CUkernel handles), so that nothing is loaded just for us.  Drivers
+ * before 12.4 have no such query; then a launch with an array of pointers counts as one that may use every
+ * block, and a buffer of packed parameters is searched as a whole.
  */
 #include "given.h"
 
@@ -21,7 +21,7 @@ static _Atomic(struct vs_journal *) named_for; /* whose string ids these are, an
 
 /* ---- names ---- */
 
-/* A new journal (a fork's child's, which is single-threaded then) numbers its strings anew. */
+/* A new journal (of a fork's child, which has one thread then) numbers its strings anew. */
 static struct vs_journal *journal(void)
 {
     struct vs_journal *j = vs_record_journal();
@@ -69,7 +69,7 @@ static bool query_params(CUfunction f, struct vs_kernel_params *p)
             kernel = true;
             r = vs_drv_cuKernelGetParamInfo((CUkernel)f, 0, &offset, &size);
         }
-        if (r == CUDA_ERROR_INVALID_VALUE) /* it has no more */
+        if (r == CUDA_ERROR_INVALID_VALUE) /* there are no more parameters */
             return true;
         if (r != CUDA_SUCCESS || offset > UINT16_MAX || size > UINT16_MAX)
             return false;
@@ -118,8 +118,8 @@ void vs_given_capture(int begun)
     atomic_fetch_add_explicit(&captures, (uint32_t)begun, memory_order_relaxed);
 }
 
-/* Relaxed: who gives work to a captured stream knows of the capture, by the program's own order.  Where the
- * driver won't say the work counts: a use too many. */
+/* Relaxed: a thread that gives work to a captured stream knows of the capture, by the program's own
+ * synchronization.  If the driver does not answer the work counts, which may be a use too many. */
 bool vs_given_captured(CUstream stream)
 {
     return __builtin_expect(atomic_load_explicit(&captures, memory_order_relaxed) != 0, 0) &&
@@ -158,13 +158,13 @@ static void copied(const struct vs_use *use, uint64_t to, uint64_t from, uint64_
     vs_use_memory(&u, from, size);
     u.kinds = use->kinds | VS_ACCESS_COPY_TO;
     vs_use_memory(&u, to, size);
-    /* What comes from no block is the host's memory, or what is not followed. */
+    /* An address outside of all blocks is host memory, or memory that is not tracked. */
     if (to != 0 && from != 0 && size >= sizeof(uint64_t) && vs_use_find(from) == NULL &&
         vs_use_find(to) != NULL)
         vs_use_stored((const void *)from, size);
 }
 
-/* Whether the call's name says it or not: one side is the host's where it is in no block. */
+/* Whatever the call's name says, a side outside of all blocks is the host's. */
 static uint16_t host_side(uint64_t to, uint64_t from, uint16_t kinds)
 {
     bool crosses = (vs_use_find(to) == NULL) != (vs_use_find(from) == NULL);
@@ -187,7 +187,7 @@ void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, co
         vs_given_copy(api, stream, to[i], from[i], size[i], 0);
 }
 
-/* Of a side of a copy of rows: where it begins.  Arrays are not followed. */
+/* The begin of one side of a copy of rows.  Arrays are not tracked. */
 static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device)
 {
     return type == CU_MEMORYTYPE_HOST                                      ? (uint64_t)(uintptr_t)host

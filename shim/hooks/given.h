@@ -1,9 +1,10 @@
 /*
- * given.h - what launches, copies, fills and graphs give to the device, for the access ledger (access/use.h).
+ * given.h - passes the addresses that launches, copies, fills and graphs give to the device to the access
+ * ledger (access/use.h).
  *
- * All are called behind the real call, where that succeeded and vs_access_on(): on the host's thread,
- * where the parameters still are.  What a captured stream is given becomes a node, and counts when its graph
- * is launched.  No lock, no allocation but of pages; errno is the caller's to keep.
+ * All are called after the real call, if it succeeded and vs_access_on(): on the host's thread, while the
+ * parameters still exist.  Work on a captured stream becomes a node, and counts when its graph is launched.
+ * No lock, and only pages are allocated; the caller keeps errno.
  */
 #ifndef VS_HOOKS_GIVEN_H
 #define VS_HOOKS_GIVEN_H
@@ -27,7 +28,7 @@ void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *cop
 void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *copy);
 /* SIZE bytes at TO are filled. */
 void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size);
-/* The device may reach any block by it. */
+/* Work by which the device may use any block. */
 void vs_given_unseen(CUstream stream);
 
 /* A tensor map was made for ADDRESS. */
@@ -39,7 +40,7 @@ void vs_given_capture(int begun);
 /* ---- for given_graph.c ---- */
 
 struct vs_kernel;
-/* What is known of the kernel; NULL where there is no room for it. */
+/* The kernel's layout; NULL: there is no room for it. */
 const struct vs_kernel *vs_given_kernel(CUfunction f);
 /* The buffer of parameters in EXTRA; NULL: none. */
 const void *vs_given_buffer(void **extra, size_t *size);
@@ -49,7 +50,7 @@ bool vs_given_captured(CUstream stream);
 
 /* ---- given_graph.c ---- */
 
-/* EXEC was made of GRAPH, or is as GRAPH has it now. */
+/* EXEC was made of GRAPH, or updated to GRAPH. */
 void vs_given_graph_made(CUgraphExec exec, CUgraph graph);
 void vs_given_graph_gone(CUgraphExec exec);
 /* EXEC was launched. */

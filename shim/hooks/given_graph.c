@@ -1,15 +1,15 @@
 /*
- * given_graph.c - executable graphs: which words a launch gives to the device.
+ * given_graph.c - records the words that a launch of an executable graph gives to the device.
  *
  * The nodes of a graph are read when it is instantiated: the parameters of kernels, both sides of copies,
- * what is filled; child graphs too.  What may be an address is kept, each once, and every launch gives all of
- * it.  Later changes of a node add its new parameters to what is kept; its old ones stay, so that a use that
- * does not happen any more may be seen, and none is missed.  Nodes that cannot be read (bodies of conditions,
- * batches of memory operations, nodes that the device itself may change) make of each launch one that may
- * reach every block, and so does an executable graph that is not known here.
+ * the targets of fills; child graphs too.  Every word that may be an address is kept once, and every launch
+ * gives all of them.  Later changes of a node add its new parameters; the old ones stay, so false uses may
+ * be recorded, but no true one is missed.  Nodes that cannot be read (bodies of conditions, batches of
+ * memory operations, nodes that the device itself may change) make of each launch one that may reach every
+ * block, and so does an executable graph that is not known here.
  *
- * As in graph.c nothing takes a lock or allocates but pages, and by CUDA's own rules nobody launches, changes
- * or destroys one executable graph on two threads at once.
+ * As in graph.c no code takes a lock, and only pages are allocated.  By CUDA's own rules a program does not
+ * launch, change or destroy one executable graph on two threads at once.
  */
 #define _GNU_SOURCE
 #include "given.h"
@@ -96,7 +96,7 @@ static void settle(struct list *l)
     l->count = kept;
 }
 
-/* What is no address stays out: one of a block has memory of ours around it, living or not. */
+/* Words that are no addresses are left out: an address of a block is near memory that is, or was, a block. */
 static bool may_be_address(uint64_t word)
 {
     if (word >> VS_LIVING_BITS)
@@ -332,7 +332,7 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
 
 /* ---- nodes that change ---- */
 
-/* Takes the list of EXEC to be added to; NULL: nothing is known of it, and nothing need be. */
+/* The list of EXEC, to be added to; NULL: there is none, and none is needed. */
 static struct slot *begin_change(CUgraphExec exec, struct reading *r)
 {
     struct slot *s = probe(exec, false);

@@ -1,5 +1,5 @@
 /*
- * graph.c - graphs with memory nodes: what a launch allocates and frees beyond itself.
+ * graph.c - graphs with memory nodes: allocations and frees of a launch that outlast it.
  *
  * At instantiation the graph's nodes are read (graph_read.c), and an executable graph that has memory nodes
  * gets an entry here:
@@ -9,17 +9,16 @@
  *      freed by a launch       C      -> FREE before each launch: another graph allocated it
  *      within the graph        B      -> no event; its bytes are in what the device's graphs reserve
  *
- * With AUTO_FREE_ON_LAUNCH the driver frees, at the next launch, what survived and was not freed since
- * (graph_nodes.c keeps the set).
+ * With AUTO_FREE_ON_LAUNCH the driver frees, at the next launch, the allocations that survived and were not
+ * freed since (graph_nodes.c keeps the set).
  *
- * What the device's graphs have reserved is asked of the driver after every call that may change it, and
- * recorded where it changed (as pool.c does for pools).
+ * After every call that may change it the driver is queried for the memory that the device's graphs have
+ * reserved, which is recorded if it changed (as pool.c does for pools).
  *
- * Nothing here takes a lock or allocates from the heap: the table of entries is probed with compare-and-swap,
- * and each entry lies on pages of its own.  An executable graph is not to be launched and destroyed at once
- * by CUDA's own rules, so an entry that was found stays while it is used.  What does not fit (more entries,
- * nodes or addresses than there is room for) is not followed; how many nodes that are is counted in the
- * journal, and a line of table loss.
+ * Nothing here takes a lock or allocates from the heap: the table of entries is probed with
+ * compare-and-swap, and each entry lies on pages of its own.  By CUDA's own rules an executable graph is not
+ * launched and destroyed at once, so an entry stays while it is used.  Entries, nodes or addresses beyond
+ * the room are not tracked; the journal counts such nodes, which become a row of table loss.
  */
 #define _GNU_SOURCE
 #include "graph.h"
@@ -64,7 +63,7 @@ static struct slot *probe(CUgraphExec exec, bool claim)
 static struct vs_graph_exec *entry_of(CUgraphExec exec)
 {
     struct slot *s = probe(exec, false);
-    /* acquire: pairs with keep()'s release, so what the entry says is there */
+    /* acquire: pairs with keep()'s release, so the entry is complete */
     return s != NULL ? atomic_load_explicit(&s->entry, memory_order_acquire) : NULL;
 }
 
@@ -118,7 +117,7 @@ void vs_graph_sample(int device)
         vs_drv_cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) !=
             CUDA_SUCCESS)
         return;
-    /* relaxed: as in pool.c, the next sample puts right what two threads say in the wrong order */
+    /* relaxed: as in pool.c, the next sample corrects figures that two threads record in the wrong order */
     if (atomic_exchange_explicit(&reserved[device], now, memory_order_relaxed) == now)
         return;
     vs_drv_cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used);
@@ -129,7 +128,7 @@ void vs_graph_sample(int device)
                              .address = VS_GRAPH_POOL(device),
                              .size = now,
                              .arg0 = used};
-    if (vs_record(&event) == VS_SEQ_NONE) /* to be recorded at the next chance */
+    if (vs_record(&event) == VS_SEQ_NONE) /* try again at the next call */
         atomic_store_explicit(&reserved[device], UINT64_MAX, memory_order_relaxed);
 }
 
@@ -152,12 +151,12 @@ void vs_after_graph_instantiate(CUgraphExec exec, CUgraph graph, uint64_t flags,
 {
     if (status != CUDA_SUCCESS || exec == NULL)
         return;
-    forget(exec); /* the handle of one whose end was not seen */
+    forget(exec); /* the handle may be of a graph whose end was not seen */
     take(exec, graph, flags);
     sample_all(vs_graph_devices(exec));
 }
 
-/* The executable graph is now as GRAPH has it. */
+/* The executable graph was made of, or updated to, GRAPH. */
 void vs_after_graph_update(CUgraphExec exec, CUgraph graph, CUresult status)
 {
     struct vs_graph_exec *entry = entry_of(exec);
@@ -182,7 +181,7 @@ struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstr
     struct vs_launch launch = {api, entry_of(exec), stream};
     if (launch.exec == NULL)
         return launch;
-    if (vs_capturing(stream) == VS_CAPTURE_YES) { /* no launch: a child node of the graph being captured */
+    if (vs_capturing(stream) == VS_CAPTURE_YES) { /* not a launch, but a child node of that graph */
         launch.exec = NULL;
         return launch;
     }
@@ -202,7 +201,7 @@ static void allocated(const struct vs_launch *launch, const struct vs_graph_node
                              .arg0 = (uint64_t)(uintptr_t)launch->stream,
                              .arg1 = launch->api};
     vs_record(&event);
-    if (launch->exec->flags & AUTO_FREES) /* the set is needed for automatic frees alone */
+    if (launch->exec->flags & AUTO_FREES) /* only automatic frees need the set */
         vs_graph_survives(node->address);
 }
 

@@ -1,5 +1,6 @@
 /*
- * graph.h - executable graphs with memory nodes: their launches, and what a device's graphs have reserved.
+ * graph.h - executable graphs with memory nodes: their launches, and the memory that a device's graphs have
+ * reserved.
  *
  * Any thread, no lock.
  */
@@ -23,9 +24,9 @@ void vs_after_graph_upload(CUgraphExec exec);
 uint64_t vs_graph_devices(CUgraphExec exec);
 void vs_after_graph_destroy(CUgraphExec exec, uint64_t devices, CUresult status);
 
-/* Records what DEVICE's graphs have reserved, where it has changed. */
+/* Records the memory that DEVICE's graphs have reserved, if it has changed. */
 void vs_graph_sample(int device);
-/* The next figure is recorded even if it is the same. */
+/* Makes the next figure be recorded even if it is the same. */
 void vs_graph_reset(int device);
 
 #endif

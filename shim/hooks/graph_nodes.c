@@ -1,11 +1,11 @@
 /*
  * graph_nodes.c - see graph_nodes.h.
  *
- * A memory node is no memory: it is recorded as GRAPH_NODE.  Nodes come by three ways: the functions that add
- * one, and stream-ordered allocations and frees on a stream that is being captured.
+ * A memory node is not memory yet: it is recorded as GRAPH_NODE.  Nodes are made by the functions that add
+ * one, and by stream-ordered allocations and frees on a stream that is being captured.
  *
- * What survived a launch and was not freed since is a set of addresses: open addressing, filled by
- * compare-and-swap.  An address that finds no place is not followed.
+ * The addresses that survived a launch and were not freed since are a hash set: open addressing, filled by
+ * compare-and-swap.  An address that finds no place is not tracked.
  */
 #include "graph_nodes.h"
 
@@ -27,8 +27,8 @@ void vs_graph_not_followed(uint64_t n)
         vs_journal_untracked(j, n);
 }
 
-/* Where nodes' allocations lie: only the free of such an address may be a node itself.  Relaxed, the first as
- * the last word: whoever frees an address has it from who allocated it. */
+/* The range of addresses of nodes' allocations: only the free of such an address can be a node itself.  Both
+ * words are relaxed: the thread that frees an address is synchronized with the one that allocated it. */
 static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
 static void note_address(uint64_t address)
@@ -77,7 +77,7 @@ void vs_after_graph_add_node(enum vs_api api, CUgraph graph, const CUgraphNodePa
 enum vs_capture vs_capturing(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    /* an error says that a capture is under way that involves the legacy stream */
+    /* an error means that a capture that involves the legacy stream is in progress */
     if (vs_drv_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
         return VS_CAPTURE_UNKNOWN;
     return status == CU_STREAM_CAPTURE_STATUS_NONE ? VS_CAPTURE_NO : VS_CAPTURE_YES;

@@ -16,12 +16,12 @@
 extern _Atomic bool vs_graph_memory;
 static inline bool vs_graph_memory_seen(void)
 {
-    /* relaxed: who launches a graph with memory nodes has them from the thread that made them, by the host's
-     * own synchronisation */
+    /* relaxed: the thread that launches a graph with memory nodes is synchronized by the host with the
+     * thread that made them */
     return __builtin_expect(atomic_load_explicit(&vs_graph_memory, memory_order_relaxed), 0);
 }
 
-/* Whether STREAM is being captured: VS_CAPTURE_UNKNOWN where the driver won't say. */
+/* Whether STREAM is being captured: VS_CAPTURE_UNKNOWN: the driver does not answer. */
 enum vs_capture { VS_CAPTURE_NO, VS_CAPTURE_YES, VS_CAPTURE_UNKNOWN };
 enum vs_capture vs_capturing(CUstream stream);
 
@@ -40,7 +40,7 @@ void vs_graph_survives(uint64_t address);
 bool vs_graph_survived(uint64_t address);
 void vs_graph_freed(uint64_t address);
 
-/* N nodes or allocations will not be followed: counted in the journal. */
+/* Counts N nodes or allocations that are not tracked, in the journal. */
 void vs_graph_not_followed(uint64_t n);
 
 #endif

@@ -1,11 +1,10 @@
 /*
- * handle_table.h - tables from a handle of the driver's (context, pool, executable graph) to what is known of
- * it.
+ * handle_table.h - hash tables with handles of the driver's as keys (context, pool, executable graph).
  *
- * A table is a zeroed static array of slots, each of which begins with its key, an _Atomic uintptr_t.  A slot
- * is claimed by one compare-and-swap and never moves, so nothing here takes a lock or allocates, and any
- * thread may ask at any time.  All accesses are relaxed: they are about the key alone, and whoever keeps more
- * than one word beside it publishes that himself.
+ * A table is a zeroed static array of slots, each of which begins with its key, an _Atomic uintptr_t.  A
+ * slot is claimed by one compare-and-swap and never moves, so nothing here takes a lock or allocates, and
+ * any thread may search at any time.  All accesses are relaxed: they concern the key only, and a user with
+ * more than one word beside the key publishes these itself.
  */
 #ifndef VS_HOOKS_HANDLE_TABLE_H
 #define VS_HOOKS_HANDLE_TABLE_H
@@ -18,11 +17,11 @@
 /* The key of a slot whose handle was destroyed: no handle has this value. */
 #define VS_HANDLE_GONE ((uintptr_t)1)
 
-/* The slot that holds HANDLE, or with CLAIM one that becomes its own; NULL where there is none in the PROBES
- * slots that may hold it.  SLOTS has COUNT slots of SIZE bytes.  A slot that is claimed may have been
- * another's: its other members are as they were left.  With CLAIM the first slot that is free is taken,
- * though a later one may hold the handle; who does not know that none does asks without first.  Two threads
- * that claim for one handle at once may leave two slots, of which one is never found again. */
+/* The slot of HANDLE or, with CLAIM, a slot that is claimed for it; NULL: none of the PROBES slots that may
+ * have it.  SLOTS has COUNT slots of SIZE bytes.  A claimed slot may have been used before; its other
+ * members are as its last user left them.  With CLAIM the first slot that is free is taken, though a later
+ * one may hold the handle; so search without CLAIM first unless the handle is new.  Two threads that claim
+ * for one handle at once may leave two slots, of which one is never found again. */
 static inline void *vs_handle_slot(void *slots, size_t size, uint32_t count, uint32_t probes,
                                    const void *handle, bool claim)
 {

@@ -17,19 +17,19 @@
 extern __thread uintptr_t vs_hook_outermost;
 extern _Atomic bool vs_hook_called;
 
-/* Whether the process has called into the driver through a hook: before that, asking the driver anything is
- * out of the question.  One load. */
+/* Whether the process has called into the driver through a hook; before that we must not call the driver.
+ * One load. */
 bool vs_cuda_seen(void);
 
-/* Inside another hooked call: some drivers reach one exported function from another through the PLT, and only
- * the outermost is an event.  A frame that does not lie below the outermost one's is no call of it: that one
- * was left by a longjmp.  Always inline: the frame must be the wrapper's. */
+/* Whether this call is inside another hooked call: some drivers call one exported function from another
+ * through the PLT, and only the outermost is an event.  If this frame does not lie below the outermost
+ * one's, that one was left by a longjmp.  Always inline: the frame must be the wrapper's. */
 static inline __attribute__((always_inline)) bool vs_hook_nested(void)
 {
     return vs_hook_outermost != 0 && (uintptr_t)__builtin_frame_address(0) < vs_hook_outermost;
 }
 
-/* Whether what happens in SPACE moves the driver's figure of a device. */
+/* Whether memory of SPACE is part of the driver's figure of a device. */
 static inline bool vs_space_moves(enum vs_space space)
 {
     return space != VS_SPACE_PINNED && space != VS_SPACE_REGISTERED && space != VS_SPACE_IMPORTED &&
@@ -42,7 +42,7 @@ static inline void vs_hook_begin(uintptr_t frame, bool moves)
     if (moves)
         vs_flight_begin();
     vs_hook_outermost = frame;
-    /* relaxed: a flag alone, read by who wants to know whether it may ask the driver at all */
+    /* relaxed: a flag by itself, which tells whether the driver may be called */
     if (!atomic_load_explicit(&vs_hook_called, memory_order_relaxed))
         atomic_store_explicit(&vs_hook_called, true, memory_order_relaxed);
 }

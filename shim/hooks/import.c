@@ -1,10 +1,10 @@
 /*
- * import.c - memory that belongs to somebody else: another process (IPC), another API (graphics, external
- * memory).  It is marked (space IMPORTED) and counted in no device's total, since its owner counts it.
+ * import.c - memory of another process (IPC) or another API (graphics, external memory).  It is marked
+ * (space IMPORTED) and counts in no device's total, because its owner counts it.
  *
- * Of an IPC mapping the size is asked of the driver.  External memory counts once, at its import; the buffers
- * and arrays mapped from it are views (size 0).  The same IPC handle opened again gives the same address, and
- * the ledger counts references.
+ * The driver is queried for the size of an IPC mapping.  External memory counts once, at its import; the
+ * buffers and arrays mapped from it have size 0.  The same IPC handle opened again gives the same address,
+ * and the ledger counts references.
  */
 #include "events.h"
 
@@ -19,7 +19,7 @@ void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)
 {
     CUdeviceptr base;
     size_t size = 0;
-    struct vs_owned whole; /* what a provider shares has many pieces, and one size */
+    struct vs_owned whole; /* a provider's shared block: many pieces, one size */
     if (status == CUDA_SUCCESS && address != 0) {
         if (vs_provided_owner(address, &whole))
             size = whole.size;
@@ -29,7 +29,7 @@ void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status)
     record_import(api, address, size, status);
 }
 
-/* The driver knows the size of a mapped buffer.  It does not say that of a mapped texture, which counts 0. */
+/* The driver knows the size of a mapped buffer, but not of a mapped texture, which counts 0. */
 static uint64_t mapped_bytes(CUgraphicsResource resource)
 {
     CUdeviceptr address;

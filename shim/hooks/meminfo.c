@@ -1,8 +1,8 @@
 /*
- * meminfo.c - samples of what the driver says is used of a device; see meminfo.h.
+ * meminfo.c - samples of a device's used memory by the driver's own figure; see meminfo.h.
  *
- * The drain asks for a sample now and then, and the next hooked call of any thread takes it; a refusal for
- * lack of memory is sampled at once.
+ * The drain requests a sample from time to time, and the next hooked call of any thread takes it; after a
+ * refusal for lack of memory a sample is taken at once.
  */
 #include "meminfo.h"
 
@@ -15,8 +15,8 @@ struct meminfo {
     size_t free, total;
 };
 
-/* In a thread whose capture mode is global or thread-local, a query that the driver holds for unsafe would
- * break somebody's stream capture: relaxed for the time of ours. */
+/* In a thread whose capture mode is global or thread-local, a query that the driver considers unsafe would
+ * break a stream capture, so the mode is relaxed during ours. */
 static bool query_meminfo(struct meminfo *m)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -35,8 +35,9 @@ bool vs_query_free(uint64_t *bytes)
     return known;
 }
 
-/* What the driver has free, asked on the host's own thread; the device, VS_DEVICE_UNKNOWN where it won't say.
- */
+/* Samples the driver's free bytes on the host's own thread; returns the device, VS_DEVICE_UNKNOWN if there
+ * is
+ * no answer. */
 static int sample_here(enum vs_sample_source source)
 {
     struct meminfo m = {0, 0};
@@ -53,8 +54,8 @@ static int sample_here(enum vs_sample_source source)
     return place.device;
 }
 
-/* Samples the device's figure and this process's at one moment: only then is their difference what other
- * processes hold. */
+/* Samples the device's figure and this process's at one moment, because only then their difference is the
+ * memory of other processes. */
 static void sample_refused(void)
 {
     struct vs_used used;

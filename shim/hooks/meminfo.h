@@ -1,6 +1,6 @@
 /*
- * meminfo.h - what the driver says is used and free of a device (cuMemGetInfo), asked on the host's own
- * thread.
+ * meminfo.h - the driver's figures of used and free memory of a device (cuMemGetInfo), queried on the host's
+ * own threads.
  */
 #ifndef VS_HOOKS_MEMINFO_H
 #define VS_HOOKS_MEMINFO_H
@@ -10,19 +10,19 @@
 
 #include "driver.h"
 
-/* What the current context's device has free, by the driver. */
+/* The free bytes of the current context's device, by the driver. */
 bool vs_query_free(uint64_t *bytes);
 /* The drain's request for the device's used bytes, served on a thread that has a context. */
 void vs_sample_if_requested(void);
-/* the same after an allocation; where that was refused for lack of memory the driver is asked in any case:
- * how much it had free belongs to the out-of-memory */
+/* likewise after an allocation; if it was refused for lack of memory the driver is queried in any case,
+ * because its free bytes belong to the out-of-memory */
 void vs_sample_after(CUresult status);
 
 /* The context that is current on the calling thread; 0: none.  Takes no lock. */
 uint64_t vs_cuda_current(void);
 
-/* What is used of the device that CONTEXT lies on, by other processes too, asked on a thread of ours; CONTEXT
- * is current on a thread of the host that waits meanwhile, so it stays alive without our holding it. */
+/* The used bytes of CONTEXT's device, including other processes, queried on a thread of ours.  CONTEXT is
+ * current on a thread of the host that waits meanwhile, so it stays alive without a reference of ours. */
 bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes);
 
 #endif

@@ -3,12 +3,12 @@
  *
  * One open-addressed table.  A key is claimed by compare-and-swap, and the thread that claimed it measures.
  * Keys of launches are the kernels' handles as they are, so that a launch is found with one load; all others
- * are mixed of row, object and context, with the top bit set, which no address has.  Two different ones that
- * mix to the same are one in 2^63, and cost one measurement.
+ * are mixed of row, object and context, with the top bit set, which no address has.  A collision has a
+ * probability of one in 2^63, and costs one measurement.
  *
- * Beside each key stands who owns it.  Which module a kernel is of is learnt from the calls that return
- * kernels (vs_once_belongs), and kept as a key of its own; a kernel that no such call returned may be of any
- * module, and is forgotten with each.
+ * Each key has an owner.  The module of a kernel is known from the calls that return kernels
+ * (vs_once_belongs), and kept as a key of its own; a kernel that no such call returned may be of any module,
+ * and is forgotten when any module is unloaded.
  */
 #include "once.h"
 
@@ -18,7 +18,7 @@
 #include "record/record.h"
 
 #define PROBES 16u
-#define AGAIN  1u /* a place that was given back: a search goes on behind it */
+#define AGAIN  1u /* a place that was given back: searches continue past it */
 
 enum { ANYBODY = 0, NOBODY = 1 }; /* owners that are no handle */
 
@@ -62,7 +62,8 @@ static uintptr_t context(void)
     return vs_drv_cuCtxGetCurrent(&current) == CUDA_SUCCESS ? (uintptr_t)current : 0;
 }
 
-/* In the first context the handle, so that what was launched before there was another one is known still. */
+/* In the first context the key is the handle itself, so that earlier launches stay known when a second
+ * context appears. */
 static uint64_t launch_key(const void *kernel)
 {
     if (atomic_load_explicit(&vs_once_many_contexts, memory_order_relaxed)) {
@@ -75,7 +76,7 @@ static uint64_t launch_key(const void *kernel)
 
 /* ---- the table; relaxed throughout, as a key is complete in itself ---- */
 
-/* Where KEY is, or where it may be put: NULL, neither. */
+/* The place of KEY, or a place where it may be put; NULL: neither. */
 static vs_first look_up(uint64_t key)
 {
     vs_first room = NULL;
@@ -92,14 +93,14 @@ static vs_first look_up(uint64_t key)
     return room;
 }
 
-/* Where KEY is; NULL: nowhere. */
+/* The place of KEY; NULL: it has none. */
 static vs_first find(uint64_t key)
 {
     vs_first place = look_up(key);
     return place != NULL && atomic_load_explicit(place, memory_order_relaxed) == key ? place : NULL;
 }
 
-/* KEY's place, where it has none yet; NULL where it has one. */
+/* Takes a place for KEY; NULL: it has one already. */
 static vs_first claim(uint64_t key, uintptr_t owner)
 {
     for (uint32_t i = 0; i < PROBES; i++) {
@@ -132,14 +133,14 @@ uintptr_t vs_once_owner(const void *kernel)
                          : ANYBODY;
 }
 
-/* ---- who asks ---- */
+/* ---- the functions of once.h ---- */
 
 static bool records(void)
 {
     return vs_record_journal() != NULL && vs_record_takes();
 }
 
-/* Whether a call that is about to be made could be measured at all. */
+/* Whether the call that is about to be made can be measured. */
 static bool measures(void)
 {
     return records() && !vs_hook_nested();

@@ -1,14 +1,14 @@
 /*
- * once.h - which calls that take device memory were measured already, so that none is measured twice.
+ * once.h - remembers which calls that take device memory were measured, so that none is measured twice.
  *
- * A kernel's code is loaded once, however often the kernel is launched, and a program may ask for a kernel's
- * function in every step.  So a call is known by its row of driver.def, the object that it names (with the
- * name, where it looks one up in a module) and the current context; the first of each is measured.  What a
- * module or a library owns is forgotten when that is unloaded, everything when a context ends: handles may
- * come back as something else's.
+ * A kernel's code is loaded once, however often the kernel is launched, and a program may look a kernel's
+ * function up in every step.  So a call is identified by its row of driver.def, the object that it names
+ * (with the name, if it looks one up in a module) and the current context; the first of each is measured.
+ * Keys of a module or a library are forgotten when it is unloaded, and all keys when a context ends, because
+ * handles may be reused.
  *
- * The table is of a fixed size.  Where a key finds no place the call is not measured, and neither is any
- * later one of the same key.  Any thread, also in a signal handler: no lock, no allocation.
+ * The table is of a fixed size.  If a key finds no place its calls are never measured.  Any thread, also in
+ * a signal handler: no lock, no allocation.
  */
 #ifndef VS_HOOKS_ONCE_H
 #define VS_HOOKS_ONCE_H
@@ -28,7 +28,7 @@ extern _Atomic bool vs_once_many_contexts;
 
 /* The place of a key that was just taken, to be given back by vs_once_again(). */
 typedef _Atomic uint64_t *vs_first;
-/* What stands for a place where there was none: the call is not measured, and an event says so. */
+/* Returned if there was no place: the call is not measured, and an event says so. */
 extern _Atomic uint64_t vs_once_full;
 
 static inline uint32_t vs_once_hash(uint64_t key)
@@ -38,8 +38,8 @@ static inline uint32_t vs_once_hash(uint64_t key)
 
 vs_first vs_once_launch_slow(const void *kernel);
 
-/* Where this is the first launch of KERNEL in the current context; else NULL.  One load for the usual launch.
- * Relaxed: a key is complete in itself, and nothing is published by it. */
+/* The place of KERNEL if this is its first launch in the current context; else NULL.  One load for the usual
+ * launch.  Relaxed: a key is complete in itself, and nothing is published by it. */
 static inline vs_first vs_once_launch(const void *kernel)
 {
     uint64_t key = (uintptr_t)kernel;
@@ -51,29 +51,29 @@ static inline vs_first vs_once_launch(const void *kernel)
     return vs_once_launch_slow(kernel);
 }
 
-/* Where this is the first call of API about KERNEL (or function) in the current context; else NULL. */
+/* Likewise for the first call of API about KERNEL (or function) in the current context. */
 vs_first vs_once_kernel(enum vs_api api, const void *kernel);
 /* ... about MODULE (or library) and what is called NAME in it (NULL: it as a whole) */
 vs_first vs_once_module(enum vs_api api, const void *module, const char *name);
 /* ... about NUMBER, which ends with its context only */
 vs_first vs_once_number(enum vs_api api, uintptr_t number);
 
-/* KERNEL, as a call just returned it, is of the module or library OWNER; 0: nobody knows. */
+/* Notes that KERNEL, which a call just returned, belongs to the module or library OWNER; 0: unknown. */
 void vs_once_belongs(const void *kernel, uintptr_t owner);
 uintptr_t vs_once_owner(const void *kernel);
 /* CONTEXT is in use. */
 void vs_once_context(CUcontext context);
 
-/* The call did not happen after all: the next one is the first. */
+/* The call did not happen after all: the next one counts as the first. */
 void vs_once_again(vs_first first);
 
 /* The module or library OWNER is unloaded. */
 void vs_once_forget(const void *owner);
-/* The context ENDED has; NULL: all have, as in a fork's child. */
+/* The context ENDED has ended; NULL: all have, as in a fork's child. */
 void vs_once_forget_all(CUcontext ended);
 
-/* Streams that live: a stream takes memory only where more live than ever did before, since the driver keeps
- * what an ended one had. */
+/* The number of living streams: a stream takes memory only if more live than ever before, because the driver
+ * reuses the memory of ended ones. */
 extern _Atomic uint32_t vs_once_streams;
 static inline uintptr_t vs_once_streams_next(void)
 {

@@ -1,5 +1,5 @@
 /*
- * overhead.c - measures what calls take that allocate nothing; see overhead.h.
+ * overhead.c - measures the device memory of calls that allocate nothing; see overhead.h.
  */
 #define _GNU_SOURCE
 #include "overhead.h"
@@ -24,7 +24,7 @@ static uint64_t ring_head(void)
     return stats.head;
 }
 
-/* What the device has free; its time is asking time as any other. */
+/* The device's free bytes; the query's time counts like that of any other. */
 static bool query_free(uint64_t *bytes)
 {
     uint64_t begin = vs_clock_ns();
@@ -33,8 +33,8 @@ static bool query_free(uint64_t *bytes)
     return known;
 }
 
-/* In this order: a call is in the ring when it is no more in flight.  Who took memory before the figure and
- * has not recorded it, or will give some back that is recorded as free, is in flight now. */
+/* In this order, because a call is in the ring before it leaves flight: a call that took memory before the
+ * figure and has not recorded it, or will give back memory that is recorded as freed, is in flight now. */
 static struct vs_cost begin(int device, bool is_current)
 {
     struct vs_cost cost = {.device = device, .free = VS_BYTES_UNKNOWN, .head = ring_head()};
@@ -59,7 +59,7 @@ struct vs_cost vs_cost_begin_on(int device)
 
 struct vs_cost vs_cost_begin(void)
 {
-    if (vs_record_journal() == NULL) /* nothing is recorded yet: no device has a row, and nobody would know */
+    if (vs_record_journal() == NULL) /* nothing is recorded yet, and no device has a row */
         return vs_cost_none;
     return begin(vs_place_current().device, true);
 }
@@ -71,7 +71,7 @@ struct vs_cost vs_cost_begin_once(vs_first first)
     return first != NULL ? vs_cost_begin() : vs_cost_none;
 }
 
-/* By how much the figure has moved since begin() asked for it. */
+/* The change of the figure since begin(). */
 static uint64_t moved(const struct vs_cost *cost)
 {
     struct vs_used after;
@@ -81,7 +81,7 @@ static uint64_t moved(const struct vs_cost *cost)
     return vs_used_now(cost->device, &after) ? vs_used_cost(&cost->before, &after) : VS_BYTES_UNKNOWN;
 }
 
-/* Whether an event says that the driver's figure may have moved for another reason. */
+/* Whether an event shows that the driver's figure may have changed for another reason. */
 static bool moves_device_memory(uint8_t op, uint8_t space)
 {
     switch (op) {
@@ -120,7 +120,7 @@ uint64_t vs_cost_first_context(int device)
     uint64_t bytes = VS_BYTES_UNKNOWN;
     int saved = errno, cancel;
     vs_sample_soon();
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the driver's call was no place to end at */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not to be cancelled inside our query */
     while (vs_used_undecided() &&
            atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) < VS_FIRST_CONTEXT_MS)
         nanosleep(&pause, NULL);
@@ -168,7 +168,7 @@ void vs_after_stream_destroy(void)
         ;
 }
 
-/* Where no more queries are made, an event says so once for each graph. */
+/* If no more queries are made, an event says so once for each graph. */
 void vs_after_instantiate(const struct vs_cost *cost, enum vs_api api, CUgraph graph, uint64_t exec,
                           uint64_t bytes)
 {

@@ -1,10 +1,10 @@
 /*
- * place.c - where memory lies: the context and device of an allocation, and the rows that name them.
+ * place.c - finds the context and device of an allocation, and the journal's rows for them.
  *
- * The driver says which context a thread or a stream has; which device a context belongs to, and its number
- * in the journal, are kept in a small table so that the usual case is one driver call and one probe.  The
- * table takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its
- * own (a fork's child) starts with an empty table.
+ * The driver is queried for the context of a thread or a stream; the device of a context and its number in
+ * the journal are kept in a small table, so the usual case is one driver call and one probe.  The table
+ * takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its own
+ * (a fork's child) starts with an empty table.
  */
 #include "place.h"
 #include "handle_table.h"
@@ -15,7 +15,7 @@
 #include "record/record.h"
 #include "uncovered.h"
 
-#define SLOTS 64u /* contexts at once; beyond it the driver is asked each time */
+#define SLOTS 64u /* contexts at once; for others the driver is queried each time */
 
 struct slot {
     _Atomic uintptr_t context;
@@ -29,7 +29,7 @@ static _Atomic(struct vs_journal *) filled_for;
 
 const struct vs_place vs_place_nowhere = {VS_DEVICE_UNKNOWN, 0};
 
-/* A new journal (in a fork's child, which is single-threaded then) knows no context and no device yet. */
+/* A new journal (in a fork's child, which has one thread then) has no contexts and devices yet. */
 static struct vs_journal *journal(void)
 {
     struct vs_journal *j = vs_record_journal();
@@ -172,8 +172,8 @@ void vs_place_announce(int device)
         write_device_row(j, device);
 }
 
-/* A device that has no room for the first allocation is a recording too: of who asked, and for how much.
- * Other refusals (no context, a fork's child) are no use of the device. */
+/* A refused first allocation for lack of memory starts a recording too, with the request and its caller.
+ * Other refusals (no context, a fork's child) do not use the device. */
 void vs_place_prepare(CUresult status)
 {
     if (journal() == NULL && (status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY)) {

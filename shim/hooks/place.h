@@ -1,7 +1,7 @@
 /*
- * place.h - where memory lies: contexts, their devices, and the numbers that both have in a recording.
+ * place.h - contexts, their devices, and the numbers of both in a recording.
  *
- * Any thread, no lock.  What asks the driver says so.
+ * Any thread, no lock.
  */
 #ifndef VS_HOOKS_PLACE_H
 #define VS_HOOKS_PLACE_H
@@ -16,16 +16,16 @@ struct vs_place {
 
 /* VS_DEVICE_UNKNOWN and 0. */
 extern const struct vs_place vs_place_nowhere;
-/* The current context and its device; nowhere where the thread has none. */
+/* The current context and its device; none if the thread has no context. */
 struct vs_place vs_place_current(void);
 /* The stream's context and its device (ADDRESS: memory just allocated there, 0 = none); the legacy and
  * per-thread streams are the current context's. */
 struct vs_place vs_place_stream(CUstream stream, CUdeviceptr address);
 /* CONTEXT was created on DEVICE just now. */
 struct vs_place vs_place_created(CUcontext context, int device);
-/* What is known of CONTEXT without asking anybody. */
+/* The place of CONTEXT if it is known, without a query. */
 struct vs_place vs_place_known(CUcontext context);
-/* CONTEXT is gone: its handle may come again for another one. */
+/* CONTEXT has ended: its handle may be reused. */
 void vs_place_forget(CUcontext context);
 /* Writes the device's row at its first event. */
 void vs_place_announce(int device);
@@ -34,7 +34,7 @@ bool vs_place_announced(int device);
 /* Opens the recording if this call is the one that starts it: ids of contexts need the journal. */
 void vs_place_prepare(CUresult status);
 
-/* The number of CONTEXT on DEVICE in events (context_ids.c), from here on its own until it is forgotten. */
+/* The number of CONTEXT on DEVICE in events (context_ids.c), which is its own until it is forgotten. */
 uint8_t vs_context_id(struct vs_journal *j, CUcontext context, int device);
 uint8_t vs_context_id_of(CUcontext context); /* 0: it has none */
 void vs_context_id_forget(CUcontext context);

@@ -1,14 +1,14 @@
 /*
- * pool.c - stream-ordered allocations, and what their pools hold.
+ * pool.c - stream-ordered allocations, and the memory that their pools hold.
  *
- * An allocation out of a pool says nothing about the memory that the pool holds of the driver's; the pool is
- * asked for that after every allocation and after every 64th free of a thread, and an event is written where
- * the figure has changed: a sample, and labelled so.
+ * An allocation from a pool does not show how much memory the pool holds; so the pool is queried after every
+ * allocation and after every 64th free of a thread, and an event is written if the figure has changed.  It
+ * is a sample, and labelled so.
  *
- * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c): no memory yet, and
- * no pool is asked.  A device's primary context may go or be reset: whether the pool's memory goes along is
- * asked right after (the ledger ends its allocations where the answer is 0).  A pool that was imported from
- * another process is not asked either: its memory is that process's.
+ * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c), which is not memory
+ * yet, so no pool is queried.  When a device's primary context ends or is reset, a query right after it
+ * shows whether the pools' memory ended too (if the figure is 0 the ledger ends their allocations).  Pools
+ * that were imported from another process are not queried, because their memory is that process's.
  */
 #include "events.h"
 
@@ -30,7 +30,7 @@ struct slot {
 #define KNOWN 0x80000000u
 
 static struct slot slots[SLOTS];
-static _Atomic(CUmemoryPool) current_pool[64]; /* by device, NULL: ask */
+static _Atomic(CUmemoryPool) current_pool[64]; /* by device; NULL: must be queried */
 static __thread unsigned frees;
 
 struct pool_kind {
@@ -67,8 +67,8 @@ void vs_pool_current_changed(int device)
             atomic_store_explicit(&current_pool[i], NULL, memory_order_relaxed);
 }
 
-/* What kind of memory a pool has, by the first allocation out of it: pools may lie on the host or be managed.
- */
+/* What kind of memory a pool has, by the first allocation out of it: pools may lie on the host or
+ * be managed. */
 static struct pool_kind query_kind(CUdeviceptr address, int8_t otherwise)
 {
     struct pool_kind kind = {VS_SPACE_POOL, otherwise};
@@ -111,8 +111,8 @@ static bool record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved,
     return vs_record(&event) != VS_SEQ_NONE;
 }
 
-/* Two threads may write their figures in the wrong order; the next sample of the pool then differs from what
- * is stored, and puts it right. */
+/* Two threads may record their figures in the wrong order; the next sample of the pool then differs from the
+ * stored one, and corrects it. */
 static void sample(CUmemoryPool pool, int8_t device)
 {
     cuuint64_t reserved = 0, used = 0;
@@ -126,7 +126,7 @@ static void sample(CUmemoryPool pool, int8_t device)
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);
 }
 
-/* Memory that the driver knows nothing of: it is of no pool, of no graph, and its context is known. */
+/* Memory that the provider served: it belongs to no pool and no graph, and its context is known. */
 static void after_given(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
                         CUstream stream)
 {
@@ -156,7 +156,7 @@ void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t add
         after_given(api, g, address, size, stream);
         return;
     }
-    /* a handle that the driver has just refused is not shown to it again */
+    /* do not query a handle that the driver has just refused */
     enum vs_capture capture = status == CUDA_SUCCESS ? vs_capturing(stream) : VS_CAPTURE_UNKNOWN;
     if (capture == VS_CAPTURE_YES) {
         vs_after_graph_node(api, (uint64_t)(uintptr_t)stream, address, size, status);
@@ -197,7 +197,7 @@ void vs_after_pool_free(CUstream stream)
         sample(pool, place.device);
 }
 
-/* Only a pool that has been seen allocating is of interest, and its slot knows its device. */
+/* Only a pool with recorded allocations matters, and its slot has its device. */
 static struct slot *known_slot(CUmemoryPool pool, int8_t *device)
 {
     struct slot *s = slot_of(pool);
@@ -221,7 +221,8 @@ void vs_pool_destroyed(CUmemoryPool pool)
     struct slot *s = known_slot(pool, &device);
     if (s == NULL)
         return;
-    /* its memory goes back once its last allocation is freed, and nobody can ask any more: 0 from here */
+    /* its memory is given back when its last allocation is freed, and it can't be queried any more: 0 from
+     * here */
     if (atomic_exchange_explicit(&s->reserved, 0, memory_order_relaxed) != 0)
         record_reserved(pool, device, 0, 0);
     atomic_store_explicit(&s->kind, 0, memory_order_relaxed);
@@ -231,7 +232,7 @@ void vs_pool_destroyed(CUmemoryPool pool)
 void vs_pool_imported(CUmemoryPool pool)
 {
     struct slot *s = slot_of(pool);
-    if (s != NULL) /* a kind that nothing samples */
+    if (s != NULL) /* a kind that is not sampled */
         atomic_store_explicit(&s->kind, KNOWN | (uint32_t)VS_SPACE_IMPORTED << 8, memory_order_relaxed);
 }
 
@@ -246,7 +247,7 @@ void vs_pools_reset(int device)
     vs_pool_current_changed(device);
 }
 
-/* Only the current pool's handle is known to be good after a reset: the driver has just given it. */
+/* After a reset only the current pool's handle is known to be valid, because the driver has just given it. */
 void vs_pools_query(int device)
 {
     CUmemoryPool pool = current_pool_of(device);

@@ -1,14 +1,13 @@
 /*
- * proc.c - what cuGetProcAddress and cuGetProcAddress_v2 answer.
+ * proc.c - replaces the results of cuGetProcAddress and cuGetProcAddress_v2 by our wrappers.
  *
- * The real function is asked first, with the caller's own arguments, and its return code and status stand. If
- * the pointer that it gave is one of the driver's functions that we hook, our wrapper of exactly that row
- * takes its place: no guessing from names, versions or flags.  A pointer that we do not know passes
- * untouched; where it is a variant of a function that we hook, newer than we are, that is reported
- * (uncovered.c).
+ * The real function is called first, with the caller's own arguments, and its return code and status are
+ * kept.  If it returned the pointer of a function that we hook, the pointer is replaced by our wrapper of
+ * exactly that row, without guessing from names, versions or flags.  An unknown pointer is passed on
+ * unchanged; if it is a newer variant of a function that we hook, that is reported (uncovered.c).
  *
- * A row is known by two pointers, which may be equal: what the driver exports under the row's symbol, and
- * what the driver's own cuGetProcAddress gives for the row's (base, version, stream flag).
+ * A row is recognised by two pointers, which may be equal: the one that the driver exports under the row's
+ * symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
  */
 #include "events.h"
 
@@ -16,7 +15,7 @@
 
 #include "uncovered.h"
 
-/* What cuGetProcAddress gives for each row where that differs from the exported address. */
+/* The pointer that cuGetProcAddress gives for each row, if it differs from the exported one. */
 static _Atomic(void *) other_table[VS_API_END];
 static _Atomic bool others_known;
 
@@ -32,7 +31,7 @@ static cuuint64_t stream_flag(const struct vs_row *row)
     }
 }
 
-/* Asks the driver itself, by whichever form it has (11.3 to 11.8 lack _v2). */
+/* Calls the driver's own function, by the form that it has (11.3 to 11.8 lack _v2). */
 static void *query_driver(const char *base, int version, cuuint64_t flags)
 {
     CUresult (*v2)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
@@ -56,7 +55,7 @@ static bool is_exported_row(const void *p)
 
 static void learn_others(void)
 {
-    /* acquire: pairs with the release below; two threads that learn at once store the same */
+    /* acquire: pairs with the release below; two threads that come at once store the same */
     if (atomic_load_explicit(&others_known, memory_order_acquire))
         return;
     for (size_t i = 0; i < vs_row_count; i++) {
@@ -71,15 +70,15 @@ static void learn_others(void)
     atomic_store_explicit(&others_known, true, memory_order_release);
 }
 
-/* The name that a program asks by: since CUDA 12 cuGraphInstantiate is another function's. */
+/* The name that a program passes: since CUDA 12 cuGraphInstantiate means another function. */
 static bool is_called(const struct vs_row *row, const char *base)
 {
     return strcmp(row->base, base) == 0 ||
            (row->api == VS_API_cuGraphInstantiateWithFlags && strcmp(base, "cuGraphInstantiate") == 0);
 }
 
-/* Of rows that share one address (a driver may give both stream kinds one function) the one whose stream
- * kind was asked for; of those the last, which is the newest. */
+/* Of rows that share one address (a driver may give both stream kinds one function) the one with the
+ * requested stream kind; of those the last, which is the newest. */
 static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t flags)
 {
     bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;

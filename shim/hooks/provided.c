@@ -1,13 +1,14 @@
 /*
- * provided.c - what is recorded of the provider (provider.h): what it holds of the driver, and its figures.
+ * provided.c - records how much memory the provider (provider.h) holds of the driver, and its figures.
  *
  *      thread A: alloc, for which it took memory        reported: 40 MiB   block a
  *      thread B:         alloc in what it had taken                                   block b
  *
- * Before a block's event what the provider holds is reported, if it has changed since it was reported last.
- * So whenever a block is in the record, memory for it and all others is: what is reported was read after the
- * block was made, and blocks that are recorded as living do live.  Whether it changed is one comparison: the
- * provider counts its changes, and `reported` is the last of them that is in the record.
+ * The provider's holdings are recorded before a block's event, if they have changed since they were recorded
+ * last. So whenever a block is in the recording, enough memory for it and all others is: the holdings were
+ * read after the block was made, and blocks that are recorded as living do live.  One comparison shows
+ * whether they changed: the provider counts its changes, and `reported` is the last one that is in the
+ * recording.
  *
  * Figures are sampled by the threads that are served: after the provider's first request, the 2nd, the 4th,
  * then after each 32nd part more (4 requests at least, 4096 at most), so that any part of a run can be
@@ -30,9 +31,9 @@
 #define SAMPLE_MOST  4096u
 #define SAMPLE_PART  32u
 
-/* What is recorded of a device. */
+/* The state of a device's record. */
 struct recorded {
-    _Alignas(32) struct vs_lock lock; /* what is read is recorded before anybody reads again */
+    _Alignas(32) struct vs_lock lock; /* held from reading the holdings until they are recorded */
     uint64_t reported;                /* up to which change; atomic */
     uint32_t samples;
     uint64_t sampled; /* requests at the last one */
@@ -41,7 +42,7 @@ struct recorded {
 const struct vs_provider *vs_providing;
 static const struct vs_provider *installed;
 static struct recorded recorded[DEVICES] = {[0 ... DEVICES - 1] = {.lock = VS_LOCK(PROVIDED)}};
-static _Atomic int devices; /* up to the last one that was ever looked at */
+static _Atomic int devices; /* one more than the highest device with a record */
 
 __thread bool vs_provided_due;
 static __thread bool reporting;            /* a signal handler must not report while its thread does */
@@ -84,7 +85,7 @@ static void record_holding(struct recorded *r, int device, const struct vs_holdi
                              .arg0 = h->idle,
                              .arg1 = h->deferred};
     if (vs_record(&event) != VS_SEQ_NONE)
-        /* release: after the event, so who sees it may record a block */
+        /* release: stored after the event, so a thread that sees it may record a block */
         __atomic_store_n(&r->reported, h->change, __ATOMIC_RELEASE);
 }
 
@@ -139,7 +140,7 @@ static __attribute__((noinline, cold)) void have_due(int device)
     vs_provided_due = true;
 }
 
-/* What is held of a device that was never looked at is a change. */
+/* The first look at a device counts as a change. */
 VS_HOT_CODE void vs_provided_look(const struct vs_given *g)
 {
     if (g->device < 0)
@@ -148,7 +149,7 @@ VS_HOT_CODE void vs_provided_look(const struct vs_given *g)
         have_due(g->device);
 }
 
-/* False: the provider could not be asked. */
+/* False: the provider could not answer now. */
 static bool report(int device, bool figures)
 {
     struct recorded *r = &recorded[device];
@@ -189,8 +190,8 @@ void vs_provided_report_all(void)
         vs_provided_report_now();
 }
 
-/* May be called by a signal handler that interrupted this very thread within a lock: not where one is held.
- */
+/* May be called by a signal handler that interrupted this very thread within a lock: not where one
+ * is held. */
 void vs_provided_last(void)
 {
     uint64_t f[VS_FIGURE_END];
@@ -203,7 +204,7 @@ void vs_provided_last(void)
     }
 }
 
-/* ---- roads of the provider's own ---- */
+/* ---- calls that reach the provider without a driver function ---- */
 
 bool vs_provided_enter(const void *frame)
 {

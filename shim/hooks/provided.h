@@ -1,12 +1,13 @@
 /*
- * provided.h - the hooks' side of provider.h: asking the provider, and what is to be recorded of it.
+ * provided.h - the hooks' side of provider.h: calls the provider, and records its holdings.
  */
 #ifndef VS_HOOKS_PROVIDED_H
 #define VS_HOOKS_PROVIDED_H
 
 #include "provider/provider.h"
 
-/* Who gives out memory in the driver's place; NULL: nobody.  Written by the library's constructor alone. */
+/* The provider that serves memory in the driver's place; NULL: none.  Written by the library's constructor
+ * only. */
 extern const struct vs_provider *vs_providing;
 
 /* The block of the provider's that ADDRESS lies in. */
@@ -15,10 +16,10 @@ bool vs_provided_owner(CUdeviceptr address, struct vs_owned *block);
 /* Whether this thread has something to report. */
 extern __thread bool vs_provided_due;
 
-/* Notes what G says has changed. */
+/* Notes the change in G. */
 void vs_provided_look(const struct vs_given *g);
 
-/* Records what has changed: before an allocation's event, so that no block is recorded before its memory, and
+/* Records the changes: before an allocation's event, so that no block is recorded before its memory, and
  * after a free. */
 void vs_provided_report_now(void);
 static inline void vs_provided_report(void)
@@ -32,7 +33,7 @@ void vs_provided_report_all(void);
 /* At the exit, by the thread that exits: the last figures. */
 void vs_provided_last(void);
 
-/* ---- requests: true where the driver is not to be asked ---- */
+/* ---- requests; true: the provider served, and the driver is not called ---- */
 
 static inline bool vs_provided_alloc(struct vs_given *g, CUdeviceptr *out, size_t size)
 {

@@ -1,5 +1,5 @@
 /*
- * shapes.h - what a wrapper does around the real call, one macro for each shape that driver.def names.
+ * shapes.h - the code of wrappers around the real call, one macro for each shape that driver.def names.
  *
  * A shape is the wrapper's body after the real function was found.  It sees `api`, the function's parameters
  * by their names, and CALL, the real call with its arguments; it returns what the call returned.  A new
@@ -20,7 +20,7 @@
 #include "overhead.h"
 #include "provided.h"
 
-/* The call; once more where the driver lacked memory and a provider has given some back. */
+/* The call, repeated if the driver lacked memory and a provider has given some back. */
 #define VS_CALL_(CALL)                                                                                       \
     ({                                                                                                       \
         CUresult first_ = (CALL);                                                                            \
@@ -29,7 +29,7 @@
         first_;                                                                                              \
     })
 
-/* CALL, and where it is the outermost one AFTER, which sees `status`; errno stays as the call left it. */
+/* CALL and, if it is the outermost one, AFTER, which sees `status`; errno stays as the call left it. */
 #define VS_AROUND_(CALL, AFTER) VS_AROUND_AS_(true, CALL, AFTER)
 #define VS_AROUND_AS_(MOVES, CALL, AFTER)                                                                    \
     if (!vs_hook_enter_as(MOVES))                                                                            \
@@ -41,9 +41,10 @@
     vs_hook_leave();                                                                                         \
     return status;
 
-/* The value behind an out-parameter, 0 where the call failed or the pointer is NULL. */
+/* The value of an out-parameter; 0 if the call failed or the pointer is NULL. */
 #define VS_OUT(p) ((p) != NULL && status == CUDA_SUCCESS ? (uint64_t) * (p) : 0)
-/* What a pitched allocation takes: the pitch that the driver chose, or at least the width, by the height. */
+/* The size of a pitched allocation: the pitch that the driver chose, or at least the width, times the
+ * height. */
 #define VS_PITCHED(pitch, width, height)                                                                     \
     ((uint64_t)((pitch) != NULL && status == CUDA_SUCCESS ? *(pitch) : (width)) * (height))
 /* The code that called the wrapper. */
@@ -60,8 +61,8 @@
     vs_hook_leave();                                                                                         \
     return status;
 
-/* look-up of functions: not an event, and answered also where nothing is recorded; what the driver (or we,
- * proc.c) ask of it through the PLT gets the real answer */
+/* look-up of functions: not an event, and active also if nothing is recorded; look-ups by the driver itself
+ * (or by us, proc.c) through the PLT get the real result */
 #define VS_SHAPE_PROC(CALL, name, pfn, version, flags)                                                       \
     if (vs_hook_nested())                                                                                    \
         return VS_CALL_(CALL);                                                                               \
@@ -75,7 +76,7 @@
     VS_AROUND_AS_(vs_space_moves(VS_SPACE_##space), CALL,                                                    \
                   vs_after_alloc(api, VS_SPACE_##space, VS_OUT(out), size, VS_RETURN_ADDRESS, status))
 
-/* memory that a provider (provider.h) may give in the driver's place: SERVED asks it, and sees `given` */
+/* memory that a provider (provider.h) may serve in the driver's place: SERVED calls it, and sees `given` */
 #define VS_SHAPE_GIVEN_ALLOC(CALL, out, size, SERVED)                                                        \
     struct vs_given given = VS_GIVEN_NOTHING;                                                                \
     VS_AROUND_(SERVED ? CUDA_SUCCESS : CALL,                                                                 \
@@ -85,7 +86,7 @@
     VS_BEFORE_(vs_provided_free(&given, address) ? given.status : CALL, VS_OP_FREE, VS_SPACE_NONE, address,  \
                0, 0, (void)0)
 
-/* frees and their kin are recorded before the real call: another thread may be given the address at once */
+/* ends are recorded before the real call, because another thread may get the address at once */
 #define VS_BEFORE_(CALL, op, space, address, size, stream, AFTER)                                            \
     if ((address) == 0 || !vs_hook_enter_as(vs_space_moves(space)))                                          \
         return VS_CALL_(CALL);                                                                               \
@@ -109,7 +110,8 @@
     struct vs_given given = VS_GIVEN_NOTHING;                                                                \
     VS_AROUND_(vs_provided_alloc_ordered(&given, out, size, stream, pool) ? CUDA_SUCCESS : CALL,             \
                vs_after_pool_alloc(api, &given, VS_OUT(out), size, pool, stream, status))
-/* into a graph, where the stream is being captured: asked only where there are graphs with memory at all */
+/* if the stream is being captured it goes into a graph, which is checked only if there are graphs with
+ * memory nodes */
 #define VS_SHAPE_POOL_FREE(CALL, address, stream)                                                            \
     struct vs_given given = VS_GIVEN_NOTHING;                                                                \
     VS_POOL_FREE_(vs_provided_free_ordered(&given, address, stream) ? given.status : CALL, address, stream)
@@ -197,13 +199,12 @@
     vs_hook_leave();                                                                                         \
     return status;
 
-/* nothing is recorded: something may stand in the driver's place */
+/* not recorded; a provider may replace the function */
 #define VS_SHAPE_PASS(CALL, unused) return VS_CALL_(CALL);
 
-/* ---- what the device is given: nothing is recorded, and without VRAMSCOPE_ACCESS it is a load and a jump
- * ---- */
+/* ---- addresses for the access ledger: not recorded, and without VRAMSCOPE_ACCESS a load and a jump ---- */
 
-/* SEE, where the call succeeded, sees `api` and the function's parameters. */
+/* SEE runs if the call succeeded, and sees `api` and the function's parameters. */
 #define VS_SHAPE_GIVEN(CALL, SEE)                                                                            \
     if (!vs_access_on())                                                                                     \
         return VS_CALL_(CALL);                                                                               \
@@ -219,8 +220,8 @@
 
 /* ---- contexts, limits, modules ---- */
 
-/* A call that may take device memory beside what it says: `cost` is what it took (overhead.h), measured on
- * DEVICE as it is after BEFORE, where MEASURED says that it is worth it. */
+/* A call that may take more device memory than its arguments say: `cost` is that memory (overhead.h),
+ * measured on DEVICE, evaluated after BEFORE, if MEASURED is true. */
 #define VS_COSTLY_(CALL, BEFORE, MEASURED, AFTER)                                                            \
     if (!vs_hook_enter())                                                                                    \
         return VS_CALL_(CALL);                                                                               \
@@ -252,7 +253,7 @@
     vs_hook_leave();                                                                                         \
     return status;
 
-/* retains and releases: nearly all only count, and then nothing is recorded */
+/* retains and releases: nearly all only count references, and are not recorded */
 #define VS_SHAPE_PRIMARY(CALL, device, ends)                                                                 \
     VS_COSTLY_(CALL, struct vs_primary primary = vs_primary_look(device, ends),                              \
                vs_cost_begin_on(primary.active ? VS_DEVICE_UNKNOWN : (device)), vs_provided_report_all();    \
@@ -299,7 +300,7 @@
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
-/* rare and slow: what it took is measured whatever the graph holds, each time */
+/* rare and slow, so its cost is measured each time, whatever the graph contains */
 #define VS_SHAPE_GRAPH_INSTANTIATE(CALL, exec, graph, flags)                                                 \
     VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
                vs_after_instantiate(&measured, api, graph, VS_OUT(exec), cost);                              \
@@ -323,8 +324,8 @@
     VS_GRAPH_AROUND_(CALL, (void)0, if (status == CUDA_SUCCESS) vs_graph_sample(device))
 
 /* a call that allocates nothing and may take device memory: the first of its kind (FIRST, of once.h) is
- * measured.  OBJECT is evaluated after it.  One that failed for lack of memory is tried again; what failed
- * otherwise would fail again */
+ * measured.  OBJECT is evaluated after it.  A call that failed for lack of memory is measured again next
+ * time; any other failure would repeat itself */
 #define VS_SHAPE_COST(CALL, kind, object, FIRST) VS_COST_(CALL, kind, object, FIRST, (void)0)
 #define VS_COST_(CALL, kind, object, FIRST, AFTER)                                                           \
     vs_first first = FIRST;                                                                                  \
@@ -350,14 +351,14 @@
                       if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))            \
     }                                                                                                        \
     VS_COST_(CALL, CODE, kernel, launched, if (vs_access_on()) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))
-/* ... and whose module the function is that it returns */
+/* ... and the module of the function that it returns */
 #define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
     VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \
              vs_once_belongs((const void *)(uintptr_t)VS_OUT(f), (uintptr_t)(module)))
 #define VS_SHAPE_KERNEL_FUNCTION(CALL, f, kernel)                                                            \
     VS_COST_(CALL, CODE, kernel, vs_once_kernel(api, kernel),                                                \
              vs_once_belongs((const void *)(uintptr_t)VS_OUT(f), vs_once_owner(kernel)))
-/* nothing is recorded or measured: whose the kernel is */
+/* not recorded or measured; notes the module of the kernel */
 #define VS_SHAPE_LIBRARY_KERNEL(CALL, kernel, library)                                                       \
     VS_AROUND_AS_(false, CALL,                                                                               \
                   if (status == CUDA_SUCCESS && (kernel) != NULL)                                            \
@@ -369,7 +370,8 @@
             vs_kernels_doubt();                                                                              \
         })
 
-/* A stream: the driver keeps what an ended one had, so that only the first that makes so many is measured. */
+/* A stream: the driver reuses the memory of ended ones, so only one that raises the number of living streams
+ * to a new maximum is measured. */
 #define VS_SHAPE_STREAM_CREATE(CALL, out)                                                                    \
     vs_first first = vs_once_number(api, vs_once_streams_next());                                            \
     if (!vs_hook_enter())                                                                                    \

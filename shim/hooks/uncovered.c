@@ -1,6 +1,6 @@
 /*
- * uncovered.c - what may go past the hooks, each once: a line of the database's table `loss`, with no events
- * counted, because how many there were cannot be known.
+ * uncovered.c - reports ways past the hooks, each once: a row of the database's table `loss`, without a
+ * number of events, which cannot be known.
  *
  * Kept here until there is a journal, and handed to it as facts: so those of a killed process are not lost. A
  * place is taken by compare-and-swap and its text published after that; no lock, no allocation.

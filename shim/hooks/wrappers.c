@@ -1,8 +1,8 @@
 /*
  * wrappers.c - one wrapper for every row of driver.def, and the exported symbol that is its alias.
  *
- * Programs reach the wrappers by three ways: linked directly (the exported symbol), by dlsym (resolve.c), by
- * cuGetProcAddress (proc.c).  Where the driver is not loaded or lacks the function they answer
+ * Programs reach the wrappers in three ways: linked directly (the exported symbol), by dlsym (resolve.c), by
+ * cuGetProcAddress (proc.c).  If the driver is not loaded or lacks the function they return
  * CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND.
  */
 #include "shapes.h"
@@ -13,7 +13,7 @@ static void vs_prepare_once(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
     int saved = errno;
-    /* relaxed: whoever comes second need not wait for the first, stacks are simply not there yet */
+    /* relaxed: a second thread need not wait for the first; it just gets no stacks yet */
     if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed)) {
         vs_caller_prepare();
         vs_record_get_ready();

@@ -1,5 +1,5 @@
 /*
- * graft.c - stacks that say more than what code ran: put under others, or into a layer.
+ * graft.c - extends stacks: puts the stack of a node's birth under a node's, and a layer on top.
  *
  *      inside of the run of a node        hook train.py:80 ─▶ AddmmBackward0 ─▶ forward train.py:41 ─▶ main
  *      where a module's call is open      layers.7.mlp ─▶ forward train.py:41 ─▶ main

@@ -1,9 +1,10 @@
 /*
- * interning.h - what native and Python stacks share on their way to an id: hashes, and the tree of callers.
+ * interning.h - shared by native and Python stacks: hashes, and the tree of callers, by which a stack gets
+ * its id.
  *
  * A stack is known by 128 bits of hash, which stand for the stack itself.  A thread looks whole stacks up in
  * its own table first; for a new one it goes from the outermost frame inwards, (caller's stack, frame) ->
- * stack, in a table of its own again, and asks the journal only for what that one does not know.
+ * stack, in another table of its own, and calls the journal only for entries that this one lacks.
  */
 #ifndef VS_STACKS_INTERNING_H
 #define VS_STACKS_INTERNING_H

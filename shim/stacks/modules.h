@@ -1,5 +1,5 @@
 /*
- * modules.h - which object file an address belongs to, asked without a lock, and its row in the journal.
+ * modules.h - finds the object file of an address without a lock, and its row in the journal.
  *
  * glibc's _dl_find_object answers lock-free and is async-signal-safe.  It also makes the loader's lock
  * needless here: no function in this file takes it but vs_modules_refresh (drain thread), and that one only
@@ -31,8 +31,8 @@ bool vs_object_find(uintptr_t address, struct vs_object *object);
  * another that took its place are two rows. */
 uint32_t vs_module_id(struct vs_journal *j, const struct vs_object *object);
 
-/* Counts loads of objects: while it stays the same no address has changed its owner.  Two loads of one word.
- */
+/* Counts loads of objects: while it stays the same no address has changed its owner.  Two loads of
+ * one word. */
 uint64_t vs_module_loads(void);
 /* Whether that is the loader's own word; otherwise the drain thread's polling, which sees a load some ms
  * later. */

@@ -1,6 +1,6 @@
 /*
- * dlsym.S - the exported dlsym and dlvsym: each asks vs_dlsym_lookup or vs_dlvsym_lookup (resolve.c) whether we
- * answer this look-up ourselves, and where we do not, jumps to the real one as if we had never been there.
+ * dlsym.S - the exported dlsym and dlvsym: each calls vs_dlsym_lookup or vs_dlvsym_lookup (resolve.c), which
+ * may answer the look-up; if not, it jumps to the real function as if we were not there.
  *
  * The jump is the point: RTLD_NEXT and RTLD_DEFAULT depend on who calls, which the real dlsym reads from its
  * return address, and that must be our caller's.  A compiler may make a call of it (-O0, -O1, sanitizers), so

@@ -4,10 +4,10 @@
  *
  * An object that dlopen loads with RTLD_DEEPBIND prefers its own libraries to the global scope: linked with
  * the driver, it is bound to the driver itself, past our exports.  An object with a weak reference to the
- * driver, loaded where no driver is, is bound to our export and takes it for a driver.  We do not hook dlopen
- * (its caller's run path would get lost), so at each look-up by dlsym or dlvsym the loader's count
- * of loads is compared with the last one seen.  Whoever loads an object looks something up in it next; what
- * its constructors call before that goes past us.
+ * driver, loaded where no driver is, is bound to our export and takes it for a driver.  We do not hook
+ * dlopen (its caller's run path would get lost), so at each look-up by dlsym or dlvsym the loader's count of
+ * loads is compared with the last one seen.  Programs that load an object look something up in it next;
+ * calls of its constructors before that bypass us.
  *
  *      slot holds                        becomes
  *      the driver's function             its wrapper

@@ -1,10 +1,10 @@
 /*
- * resolve.c - look-ups by dlsym and dlvsym: which of them we answer, and with what.
+ * resolve.c - answers look-ups by dlsym and dlvsym, as far as they concern us.
  *
- * dlsym.S asks vs_dlsym_lookup() about every look-up in the process; it is also the moment at which objects
- * that came since the last one are looked through (rebind_loaded.c).  Names that are not in driver.def
- * (nearly all) go to the real dlsym by a jump.  For the others the answer is what the caller would have got
- * without us, and, where that is the loaded driver's function, our wrapper of it:
+ * dlsym.S calls vs_dlsym_lookup() at every look-up in the process, which is also the moment at which objects
+ * that were loaded since the last one are examined (rebind_loaded.c).  Names that are not in driver.def
+ * (nearly all) go to the real dlsym by a jump.  For the others the result is what the caller would have got
+ * without us or, if that is the loaded driver's function, our wrapper of it:
  *
  *   a real handle            the real dlsym's answer.
  *   RTLD_DEFAULT and the     the global scope without us: what comes before us there, then what comes after
