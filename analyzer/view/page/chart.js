@@ -418,8 +418,8 @@ function drawHover(c) {
   const { columns, row, top, bottom, scale } = place, found = pick(row, columns, place.blocks, view.dim, x, ((bottom - at.y) / (bottom - top)) * scale);
   const parts = [timeText(columns.t[x]), bytesText(columns.max[x])];
   if (found) {
-    parts.push(`${slotNames(row, view.dim)[found.slot]}: ${bytesText(columns.held[x * SLOTS + found.slot])}`);
-    if (found.block >= 0 && row.owner.texts) parts.push(`block of ${bytesText(row.table.size[found.block])}, ${nameOf(row, found.block, view.dim === 3 ? 0 : 3)}`);
+    parts.push(`${briefly(slotNames(row, view.dim)[found.slot])}: ${bytesText(columns.held[x * SLOTS + found.slot])}`);
+    if (found.block >= 0 && row.owner.texts) parts.push(`block of ${bytesText(row.table.size[found.block])}, ${briefly(nameOf(row, found.block, view.dim === 3 ? 0 : 3))}`);
   }
   const text = parts.join('  ·  ');
   c.font = '11px system-ui, "DejaVu Sans", sans-serif';

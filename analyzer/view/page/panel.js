@@ -13,6 +13,11 @@ function element(tag, attributes = {}, ...children) {
 
 const details = () => document.getElementById('details');
 
+/* A line's path without the directories that lead to the last one; whoever points at it sees all of it. */
+function briefly(name) {
+  return name.replace(/(^|: )\S*\/([^/\s]+\/[^/\s]+:\d+)/, '$1$2');
+}
+
 function swatch(color) {
   const e = element('span', { class: 'swatch' });
   e.style.background = color;
@@ -41,7 +46,7 @@ function drawLegend() {
   for (let slot = SLOTS - 1; slot >= 0; slot--) {
     if (seen[slot] <= 0) continue;
     const dull = view.litSlot !== undefined && view.litSlot !== slot ? ' muted' : '';
-    legend.append(swatch(colors[slot]), element('span', { class: 'name' + dull, title: 'show this one alone', onclick: () => lightSlot(slot) }, names[slot]),
+    legend.append(swatch(colors[slot]), element('span', { class: 'name' + dull, title: names[slot], onclick: () => lightSlot(slot) }, briefly(names[slot])),
       element('span', { class: 'number' + dull }, bytesText(seen[slot])));
   }
 }
@@ -80,7 +85,7 @@ function holdersTable(row, columns, x) {
   for (let slot = 0; slot < SLOTS; slot++) if (columns.held[x * SLOTS + slot] > 0) held.push([columns.held[x * SLOTS + slot], slot]);
   held.sort((a, b) => b[0] - a[0]);
   for (const [size, slot] of held)
-    table.append(element('tr', {}, element('td', {}, swatch(colors[slot])), element('td', {}, names[slot]), element('td', { class: 'number', 'data-bytes': String(size) }, bytesText(size)),
+    table.append(element('tr', {}, element('td', {}, swatch(colors[slot])), element('td', { title: names[slot] }, briefly(names[slot])), element('td', { class: 'number', 'data-bytes': String(size) }, bytesText(size)),
       element('td', { class: 'number' }, `${((100 * size) / columns.max[x]).toFixed(1)} %`)));
   return table;
 }
@@ -89,7 +94,7 @@ function blocksTable(row, t) {
   const living = livingAt(row.table, t).sort((a, b) => row.table.size[b] - row.table.size[a]), table = element('table');
   for (const b of living.slice(0, 40))
     table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => tellBlock(row, b), onkeydown: (e) => e.key === 'Enter' && tellBlock(row, b) },
-      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, nameOf(row, b, view.dim === 0 ? 3 : view.dim))));
+      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, view.dim === 0 ? 3 : view.dim)))));
   const sum = living.reduce((n, b) => n + row.table.size[b], 0);
   return { table, count: living.length, sum };
 }

@@ -70,7 +70,7 @@ def check_peak(page, db, report, row):
     for dim, column in enumerate(("phase", "role", "layer", "line")):
         page.key(str(dim + 1))
         page.wait(f"vramscope.view.dim === {dim} && !vramscope.view.later", 10)
-        held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => [r.cells[1].textContent, +r.cells[2].dataset.bytes])")
+        held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => [r.cells[1].title, +r.cells[2].dataset.bytes])")
         assert sum(b for _, b in held) == peak, (column, held, peak, moment)
         if column == "phase":
             want = dict(db.execute("SELECT CASE phase WHEN 'none' THEN 'no phase' ELSE phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
