@@ -207,6 +207,8 @@ function drawSteps(c, place) {
   c.textAlign = 'right';
   c.lineWidth = 1;
   let last = -1e9;
+  const inside = steps.filter((s) => s[1] >= place.from && s[1] <= place.to).length;
+  if (inside > (place.right - place.left) / 8) return; /* a fence says nothing */
   for (const [number, t] of steps) {
     const x = xOf(place, t + offset);
     if (x < place.left || x > place.right || x - last < 5) continue;

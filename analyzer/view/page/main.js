@@ -59,7 +59,7 @@ async function start() {
   view.from = recording.first;
   view.to = recording.last;
   showWhole();
-  window.addEventListener('resize', changed);
+  new ResizeObserver(changed).observe(base.parentElement); /* also where a scroll bar comes */
   printInLight();
   await new Promise((done) => setTimeout(done, 60));
   for (const row of recording.rows) await loadRow(row);

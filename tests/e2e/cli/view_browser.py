@@ -126,6 +126,31 @@ def check_search(page, word):
     return page.js("document.getElementById('found').textContent")
 
 
+def check_random(b, work, seed):
+    """A random program, with frees that fail, pools and late classification: its blocks account for all that is allocated, and the greatest
+    of all columns is the ledger's peak."""
+    sys.path.insert(0, str(SRC / "tests/oracle"))
+    from oracle import environment
+
+    directory = work / f"random{seed}"
+    directory.mkdir()
+    subprocess.run([str(BUILD / "tests/prog_random"), str(seed), str(directory / "log")], env=environment(seed, directory), timeout=60, check=False,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    vramscope("view", directory / "run.db", "-o", directory / "run.html")
+    page = b.open(directory / "run.html")
+    page.wait("document.documentElement.dataset.ready")
+    for device, peak, most, least_other, most_other, wrong in page.js("""vramscope.recording.rows.map((r) => {
+            const c = vramscope.columnsOf(r, 0, r.owner.last + 1, 1500, 0, () => 0), other = [0], wrong = [0];
+            for (let x = 0; x < c.n; x++) {
+                const held = c.held.subarray(x * 18, x * 18 + 18);
+                other.push(held[0]);
+                wrong.push(Math.abs(held.reduce((a, b) => a + b, 0) - c.max[x]));
+            }
+            return [r.device, r.allocated.bytes, Math.max(...c.max), Math.min(...other), Math.max(...other), Math.max(...wrong)];
+        })"""):
+        assert most == peak and least_other == most_other == wrong == 0, (seed, device, peak, most, least_other, most_other, wrong)
+
+
 def look(work):
     db = make(work / "run.db", "--steps", "40", "--devices", "2", "--fast")
     other = make(work / "other.db", "--steps", "40", "--extra", "300", "--fast")
@@ -165,6 +190,8 @@ def look(work):
         page.key("p")
         page.wait("document.getElementById('moment')", 10)
         page.key("f")
+        for seed in 155, 172, 4:
+            check_random(b, work, seed)
         assert b.complaints() == [], b.complaints()
     return p95, shown
 
