@@ -72,7 +72,7 @@ if [ -e build/deps/cuda/lib/libcublasLt.so.13 ]; then
     export LCE_CUBLASLT=${LCE_CUBLASLT:-$PWD/build/deps/cuda/lib/libcublasLt.so.13}
 fi
 
-workload=(--batch 1024 --hidden 64 --vocab 4096 --rate 0.005 --steps 30)
+workload=(--batch 512 --hidden 64 --vocab 4096 --rate 0.01 --steps 10)
 if has_gpu && device=$($bin/train_lm --device); then
     say "training on $device: some seconds"
     workload=(--batch 4096 --hidden 1024 --context 16 --vocab 32768 --rate 0.001 --steps 40)
