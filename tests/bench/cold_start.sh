@@ -48,6 +48,7 @@ wheel)
     film "env/bin/vramscope report run.db"
     ;;
 clone)
+    [ -z "${PIP_CERT:-}" ] || install -D "$PIP_CERT" "$root$PIP_CERT"
     rm -rf "$root/root/vramscope" "$root/opt/vramscope.git"
     git clone -q --bare . "$root/opt/vramscope.git"
     begin=${EPOCHREALTIME/./}

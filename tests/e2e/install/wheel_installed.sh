@@ -35,6 +35,7 @@ for name in set(names) - set(record):
     content = wheel.read(name)
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     assert rows[name][1:] == ["sha256=" + digest, str(len(content))], name
+assert b"vramscope.pytest_plugin" in wheel.read(record[0].replace("RECORD", "entry_points.txt"))
 top = {name.split("/")[0] for name in names}
 assert all(name.startswith("vramscope") for name in top), top
 assert not [name for name in names if "train_lm" in name or "libcuda" in name or "__pycache__" in name]
