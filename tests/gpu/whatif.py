@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """whatif.py CASE SNAPSHOT - runs on the GPU what whatif.sh replays, and writes PyTorch's snapshot of it.
 whatif.py verdict CASE REPLAY.json [BOUND] - PASS or FAIL of a replay: every address and segment event; BOUND: this share is enough.
 """

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """make_snapshots.py DIRECTORY - snapshots of random programs, and files that are none, for import.sh and whatif.sh.
 
 Prints, for each that a replay must meet exactly: NAME REQUESTS SEGMENT_EVENTS.
