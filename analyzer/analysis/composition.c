@@ -11,7 +11,7 @@
 
 static const char *const roles[COMPOSITION_ROLES] = {
     "unknown", "parameter", "optimizer state",      "gradient", "activation", "logits",
-    "input",   "temporary", "communication buffer", "unused"};
+    "input",   "temporary", "communication buffer", "unused",   "buffer",     "workspace"};
 
 const char *composition_role(size_t group)
 {

@@ -17,7 +17,7 @@ struct composition {
     int64_t *at;   /* [column * groups + group], bytes */
 };
 
-#define COMPOSITION_ROLES 10
+#define COMPOSITION_ROLES 12
 /* The role of a group, 0 "unknown". */
 const char *composition_role(size_t group);
 

@@ -33,6 +33,7 @@ static const struct {
     {"logits", "#cc6677"},    {"input", "#999933"},
     {"temporary", "#882255"}, {"communication buffer", "#aa4499"},
     {"unused", "#117733"},    {"unknown", "#c4b8a8"},
+    {"buffer", "#661100"},    {"workspace", "#6699cc"},
 };
 
 /* The phase without a colour that peaked highest; 0: all have one, or are not shown. */

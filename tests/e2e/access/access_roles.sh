@@ -80,6 +80,9 @@ assert witnesses["buffer", "unknown"] == 204800 and sum(witnesses.values()) == d
 assert {"role": "buffer", "rule": "PyTorch says so: a buffer of a model", "size_bytes": 204800, "allocations": 1} in device["role_rules"]
 assert sum(p["size_bytes"] for p in device["parts"]) == device["allocated_bytes"], device["parts"]
 PY
+# a picture has what it says, too
+"$BUILD/bin/vramscope" plot "$db" -o "$run/roles.gp" || fail "plot ended with $?"
+grep -q '"buffer"' "$run/roles.gp" || fail "the picture has no buffer"
 # without accesses what the framework says is all that is known; of the rest there is no role, and the first screen has the phase in its place
 shim_env=()
 run_shimmed "$tests/prog_roles" told
