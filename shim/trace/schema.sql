@@ -132,7 +132,7 @@ CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
 CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last_by INT, first_phase INT, last_phase INT, phases INT, kinds INT);
 
 -- what PyTorch itself says that a block is for, read under `vramscope run` when an optimizer has stepped and after a model's first call (not at each of
--- them: that is to take no more than a two-hundredth of the time).  role: 1 a parameter of a model or an optimizer, 2 a gradient, 3 an optimizer's state, 4 a
+-- them: that is to take no more than a thousandth of the time).  role: 1 a parameter of a model or an optimizer, 2 a gradient, 3 an optimizer's state, 4 a
 -- model's buffer.  A block that is several of these is the first of them
 CREATE TABLE framework_role(alloc_seq INTEGER PRIMARY KEY, role INT);
 

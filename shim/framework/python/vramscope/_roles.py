@@ -12,7 +12,7 @@ Not seen: what FSDP gathers and gives back within a step; parameters that no mod
 (DeepSpeed's partitions, where it keeps them in attributes of its own); gradients that were freed before the step ended.
 
 The program must not notice: no tensor is made, copied or kept, nothing is asked of the device, nothing waits for it; a
-subclass's __torch_function__ is not called.  Looking takes no more than a two-hundredth of the time that has passed since the
+subclass's __torch_function__ is not called.  Looking takes no more than a thousandth of the time that has passed since the
 first look, but for the first three; what is too large to be looked at whole is looked at in part.
 """
 
@@ -26,7 +26,7 @@ import vramscope
 PARAMETER, GRADIENT, STATE, BUFFER = 1, 2, 3, 4
 
 ALWAYS = 3  # looks that are taken whatever they cost
-SHARE = 200  # of the time; later ones take no more than this part of it
+SHARE = 1000  # of the time; later ones take no more than this part of it
 MOST_MODELS = 64
 MOST_STORAGES = 12000  # in one look
 DEEP = 4  # tensors within tensors, containers within a state
