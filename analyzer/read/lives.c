@@ -317,16 +317,18 @@ static void init_uses(struct trace_lives *l)
 static int load_uses(struct trace *t, struct trace_lives *l)
 {
     *PUSH(l->roles, l->role_count) = "not followed";
-    if (trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)") <= 0)
+    bool followed = trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)") > 0;
+    if (!followed && trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM framework_role LIMIT 1)") <= 0)
         return 0;
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r JOIN access x ON "
+                  "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r LEFT JOIN access x ON "
                   "x.alloc_seq = r.alloc_seq ORDER BY r.alloc_seq",
                   0);
     int code = SQLITE_ERROR;
     size_t i = 0;
-    init_uses(l);
+    if (followed)
+        init_uses(l);
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         int64_t seq = sqlite3_column_int64(s, 0), first = trace_sql_int(s, 2), last = trace_sql_int(s, 3);
         while (i < l->block_count && l->blocks[i].seq < seq)
@@ -334,7 +336,7 @@ static int load_uses(struct trace *t, struct trace_lives *l)
         if (i == l->block_count || l->blocks[i].seq != seq)
             continue;
         l->blocks[i].role = role_of(t, l, s, 1);
-        if (first != UNKNOWN && last != UNKNOWN)
+        if (followed && first != UNKNOWN && last != UNKNOWN)
             l->uses[i] = (struct trace_use){l->blocks[i].born + first, l->blocks[i].born + last};
     }
     return trace_sql_done(t, s, code);
