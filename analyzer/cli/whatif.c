@@ -286,6 +286,8 @@ static char *where_out(const struct answers *a, const struct replay_result *r)
     bool exact = a->q->o->bytes;
     if (r->out_t == UNKNOWN)
         return xstrdup("does not fit");
+    if (r->out_at_start)
+        return xstrdup("has no room for what was alive when the trace began");
     int64_t step = trace_step_at(a->t, r->out_t);
     char *in = step == UNKNOWN ? xstrdup("") : xformat(" (step %" PRId64 ")", step);
     char *retried =
@@ -337,7 +339,10 @@ static void print_text(const struct answers *a)
         if (!a->q->wanted[i])
             continue;
         char *relies = reliance(a, i), *out = a->of[i].ran_out ? where_out(a, &a->of[i]) : NULL;
-        printf("  %s: %s%s%s\n", policy_names[i], out ? out : "", out ? "; " : "", relies);
+        printf("  %s: %s%s", policy_names[i], out ? out : "", out ? "; " : "");
+        if (!out && a->of[i].retries)
+            printf("fits after %s; ", units_count((int64_t)a->of[i].retries, "emptied cache").s);
+        puts(relies);
         free(relies);
         free(out);
     }

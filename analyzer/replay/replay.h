@@ -16,6 +16,7 @@ struct replay_result {
     int64_t ns;        /* that the replay took */
     uint64_t retries;  /* times that everything cached went back to make room */
     bool ran_out;      /* a request failed: nothing after it was replayed */
+    bool out_at_start; /* what lived when the trace began had no room */
     int64_t out_t;     /* when */
     uint64_t out_size, out_live, out_reserved; /* asked for; alive and held then */
 

@@ -20,6 +20,7 @@ struct replay {
     uint64_t *address;      /* by id; 0 not alive */
     uint16_t *stream;       /* by id */
     uint64_t live;
+    const struct trace_tape *tape;
     struct replay_result *r;
 };
 
@@ -36,6 +37,7 @@ static uint32_t queue_of(struct replay *p, uint16_t stream)
 static void ran_out(struct replay *p, const struct tape_event *e)
 {
     p->r->ran_out = true;
+    p->r->out_at_start = e < p->tape->at + p->tape->start;
     p->r->out_t = e->t;
     p->r->out_size = e->size;
     p->r->out_live = p->live;
@@ -66,7 +68,7 @@ static void play(struct replay *p, const struct tape_event *e)
 
 void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r)
 {
-    struct replay p = {.count = {.capacity = capacity / CHUNK}, .r = r};
+    struct replay p = {.count = {.capacity = capacity / CHUNK}, .tape = tape, .r = r};
     struct vs_backing backing = vs_backing_of_counters(&p.count, CHUNK);
     struct vs_arena_config config = {.capacity = capacity ? capacity : ADDRESS_MOST};
     *r = (struct replay_result){0};

@@ -40,6 +40,7 @@ void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay
         const struct tape_event *e = &tape->at[i];
         if (e->what == TAPE_ALLOC && capacity && e->size > capacity - live) {
             r->ran_out = true;
+            r->out_at_start = i < tape->start;
             r->out_t = e->t;
             r->out_size = e->size;
             r->out_live = r->out_reserved = live;

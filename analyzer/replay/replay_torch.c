@@ -145,6 +145,7 @@ static bool allocate(struct replay *p, const struct tape_event *e)
 static void ran_out(struct replay *p, const struct tape_event *e)
 {
     p->r->ran_out = true;
+    p->r->out_at_start = e < p->tape->at + p->tape->start;
     p->r->out_t = e->t;
     p->r->out_size = e->size;
     p->r->out_live = p->live;

@@ -62,6 +62,9 @@ END
 "$V" whatif --capacity=21MiB known.db | grep -q 'runs out at' || no "the text does not say where it runs out"
 "$V" whatif --capacity=4MiB known.db | grep -q 'live *> ' || no "less than what lives, and live fits"
 
+"$V" whatif --policy=torch-native --capacity=400MiB retry.db | grep -q 'fits after [0-9]* emptied cache' || no "400 MiB, as it ran: no retry"
+"$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
+
 # the limit on splitting moves large blocks into segments of their own: more is held
 a=$("$V" whatif --json retry.db max_split_size=20MiB >split.json && field split.json torch-native reserved_bytes)
 [ "${a:-0}" -gt 0 ] || no "max_split_size: $a"
