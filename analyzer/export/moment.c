@@ -8,11 +8,14 @@
 #include "base/commands.h"
 #include "base/units.h"
 
-static void settle(struct moment *m)
+/* What lived was read after how much it was: of a run that goes on it may be a later, greater peak's. */
+static void settle(const struct trace *t, struct moment *m)
 {
     int64_t held = 0;
     for (size_t i = 0; i < m->count; i++)
         held += m->live[i].size;
+    if (t->end == TRACE_END_RUNNING && held > m->bytes)
+        m->bytes = held;
     m->rest = m->bytes - held;
 }
 
@@ -135,7 +138,7 @@ int moments_load(struct trace *t, const struct export_options *o, struct moment 
                           o->at);
     for (size_t i = 0; status == EXIT_GOOD && i < *n; i++) {
         struct moment *m = &(*out)[i];
-        settle(m);
+        settle(t, m);
         if (m->rest < 0) /* a damaged file: no sum of what it has can be right */
             status = complain("export: %s is damaged: device %lld held less than what lived there", t->path,
                               (long long)m->device);

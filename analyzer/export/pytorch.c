@@ -164,7 +164,7 @@ static int put_all(struct snapshot_writer *w)
 static int check_peaks(const struct snapshot_writer *w)
 {
     int status = EXIT_GOOD;
-    bool whole = w->o->from == 0 && w->o->to == INT64_MAX;
+    bool whole = w->o->from == 0 && w->o->to == INT64_MAX && w->t->end != TRACE_END_RUNNING;
     if (w->pickle.out->error) /* the rest was not even looked at */
         return EXIT_GOOD;
     for (size_t i = 0; whole && i < w->heap_count; i++) {

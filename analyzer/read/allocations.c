@@ -99,7 +99,10 @@ struct trace_role_finder *trace_role_begin(struct trace *t)
     if (!has_roles(t))
         return NULL;
     struct trace_role_finder *roles = xrealloc(NULL, sizeof *roles);
-    roles->s = trace_sql(t, "SELECT role FROM block_role WHERE alloc_seq = ?", 0);
+    roles->s = trace_sql(t,
+                         "SELECT coalesce((SELECT role FROM framework_says WHERE alloc_seq = ?1), (SELECT "
+                         "role FROM access_role WHERE alloc_seq = ?1))",
+                         0);
     return roles;
 }
 
