@@ -6,6 +6,7 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/destination.h"
 #include "base/page.h"
 #include "plot/glyphs.h"
 #include "plot/output.h"
@@ -221,6 +222,9 @@ static int plot_files(char *const *files, size_t count, const struct options *o)
     struct trace *traces = xrealloc(NULL, count * sizeof *traces);
     size_t open = 0;
     int status = 0;
+    for (size_t i = 0; !status && o->output && i < count; i++)
+        if (same_file(o->output, files[i]))
+            status = complain("plot: %s is the recording: give the picture another name with -o", o->output);
     for (; !status && open < count; open += !status)
         if (relabel_open(&traces[open], files[open], &o->relabel))
             status = complain("%s", traces[open].why);

@@ -13,6 +13,7 @@
 #include "analysis/relabel.h"
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/destination.h"
 #include "base/shown.h"
 #include "read/guard.h"
 #include "read/lives.h"
@@ -135,9 +136,8 @@ static char *output_name(const char *file)
 /* A page never takes the place of a recording. */
 static bool is_input(const char *path, char *const *files, size_t n)
 {
-    struct stat a, b;
     for (size_t i = 0; i < n; i++)
-        if (!stat(path, &a) && !stat(files[i], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        if (same_file(path, files[i]))
             return true;
     return false;
 }
@@ -159,21 +159,16 @@ static int write_to(struct job *job, FILE *out, const struct options *o)
 /* A page that can't be written whole leaves what was there before. */
 static int write_page(struct job *job, const char *path, const struct options *o)
 {
-    struct stat st;
-    bool special = !stat(path, &st) && !S_ISREG(st.st_mode); /* a pipe or a device is written, not replaced */
-    char *part = special ? xstrdup(path) : xformat("%s.part", path);
-    FILE *out = fopen(part, "w");
+    struct destination to;
+    destination_find(&to, path);
+    FILE *out = fopen(destination_name(&to), "w");
     int status =
         out ? write_to(job, out, o) : complain("view: %s can't be written: %s", path, strerror(errno));
     bool good = out && !ferror(out);
     if (out && (fclose(out) || !good) && !status)
         status = complain("view: %s can't be written: is the disk full?", path);
-    if (!status && !special && rename(part, path))
-        status = complain("view: %s can't be written: %s", path, strerror(errno));
-    if (status && out && !special)
-        unlink(part);
-    free(part);
-    return status;
+    int error = destination_end(&to, !status);
+    return error ? complain("view: %s can't be written: %s", path, strerror(error)) : status;
 }
 
 static int tell_incomplete(const struct job *job)

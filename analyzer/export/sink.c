@@ -11,15 +11,9 @@
 
 #define BUFFER (1 << 20) /* bytes */
 
-static bool same_file(const char *a, const struct stat *b)
+static int refuse(const char *path, int error)
 {
-    struct stat st;
-    return stat(a, &st) == 0 && st.st_dev == b->st_dev && st.st_ino == b->st_ino;
-}
-
-static int refuse(const char *path)
-{
-    return complain("export: %s can't be written: %s", path, strerror(errno));
+    return complain("export: %s can't be written: %s", path, strerror(error));
 }
 
 static int open_stdout(struct sink *s, bool binary)
@@ -36,19 +30,17 @@ int sink_open(struct sink *s, const char *path, bool binary, const char *source)
     *s = (struct sink){0};
     if (!path || !strcmp(path, "-"))
         return open_stdout(s, binary);
-    bool exists = stat(path, &st) == 0;
-    if (exists && same_file(source, &st))
+    if (same_file(source, path))
         return complain("export: %s is the recording itself: give -o another name", path);
-    if (exists && S_ISDIR(st.st_mode))
+    if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return complain("export: %s is a directory: give -o the name of a file in it", path);
     s->path = path;
-    if (!exists || S_ISREG(st.st_mode))
-        s->part = xformat("%s.part", path);
-    s->file = fopen(s->part ? s->part : path, "we");
+    destination_find(&s->to, path);
+    s->file = fopen(destination_name(&s->to), "we");
     if (!s->file) {
-        free(s->part);
-        s->part = NULL;
-        return refuse(path);
+        int status = refuse(path, errno);
+        destination_end(&s->to, false);
+        return status;
     }
     setvbuf(s->file, NULL, _IOFBF, BUFFER);
     return 0;
@@ -80,13 +72,8 @@ int sink_close(struct sink *s, bool good)
         status = complain("export: %s can't be written: %s", s->path ? s->path : "standard output",
                           strerror(s->error));
     good = good && !status;
-    if (s->part && good && rename(s->part, s->path))
-        status = refuse(s->path);
-    if (s->part && (!good || status))
-        unlink(s->part);
-    free(s->part);
-    s->part = NULL;
-    return status;
+    int error = s->path ? destination_end(&s->to, good) : 0;
+    return error ? refuse(s->path, error) : status;
 }
 
 void sink_put(struct sink *s, const void *bytes, size_t n)

@@ -2,22 +2,20 @@
  * sink.h - where an export goes: a file, or standard output; and what becomes of it when that can't take any
  * more.
  *
- * A file is written beside its name, as FILE.part, and gets its name when it is whole: nobody finds half an
- * export, and the one that was there stays until then.  What is no regular file (a pipe, /dev/null) is
- * written as it is.
+ * What becomes of a file that can't be written whole, of links, pipes and devices: base/destination.h.
  */
 #ifndef VS_EXPORT_SINK_H
 #define VS_EXPORT_SINK_H
 
 #include <stdio.h>
 
-#include "base/base.h"
+#include "base/destination.h"
 
 struct sink {
     FILE *file;
     const char *path; /* NULL: standard output */
-    char *part;       /* what is written meanwhile; NULL: PATH itself */
-    int error;        /* errno of the first write that failed; 0: none did */
+    struct destination to;
+    int error; /* errno of the first write that failed; 0: none did */
 };
 
 /* PATH NULL or "-": standard output, which can't be a terminal where BINARY.  SOURCE is the recording, which

@@ -2,7 +2,7 @@
  * output.c - see output.h.
  *
  * gnuplot draws into a file of ours, which then gets the name that was asked for, or is copied to standard
- * output: a name that starts with '-' or a quote would mean something to gnuplot.
+ * output, a pipe or a device: a name that starts with '-' or a quote would mean something to gnuplot.
  */
 #include "output.h"
 
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "read/guard.h"
+#include "base/destination.h"
 #include "base/page.h"
 #include "base/wrap.h"
 
@@ -54,21 +55,39 @@ static char *terminal_of(enum picture_format format, const int64_t *size)
     }
 }
 
-static int write_script(const struct picture *p, const char *path, enum picture_format format,
-                        const char *picture)
+static int refuse(const char *path, int error)
 {
-    FILE *out = fopen(path, "w");
+    return complain("plot: %s can't be written: %s", path, strerror(error));
+}
+
+static int written(bool good, const char *path)
+{
+    return good ? 0 : complain("plot: %s can't be written: is the disk full?", path);
+}
+
+static int close_written(FILE *out, const char *path)
+{
+    bool good = !ferror(out);
+    return written(fclose(out) == 0 && good, path);
+}
+
+static int end_destination(struct destination *d, int status, const char *path)
+{
+    int error = destination_end(d, !status);
+    return error ? refuse(path, error) : status;
+}
+
+/* The script that draws PICTURE into the file NAME, which messages call PATH. */
+static int write_script(const struct picture *p, const char *name, enum picture_format format,
+                        const char *picture, const char *path)
+{
+    FILE *out = fopen(name, "w");
     if (!out)
-        return complain("plot: %s can't be written: %s", path, strerror(errno));
+        return refuse(path, errno);
     char *terminal = terminal_of(format, p->size);
     gnuplot_write(p, out, terminal, picture);
     free(terminal);
-    bool good = !ferror(out);
-    if (fclose(out) || !good) {
-        unlink(path);
-        return complain("plot: %s can't be written: is the disk full?", path);
-    }
-    return 0;
+    return close_written(out, path);
 }
 
 static int gnuplot_failed(int status)
@@ -96,13 +115,8 @@ static int run_gnuplot(const char *script)
     return status ? gnuplot_failed(status) : 0;
 }
 
-static int written(bool good, const char *path)
-{
-    return good ? 0 : complain("plot: %s can't be written: is the disk full?", path);
-}
-
-/* DRAWN to standard output. */
-static int copy_out(const char *drawn)
+/* DRAWN to OUT; whether it could be written is known when that is closed. */
+static int copy_out(const char *drawn, FILE *out)
 {
     char part[65536];
     size_t n;
@@ -110,9 +124,9 @@ static int copy_out(const char *drawn)
     if (!in)
         return complain("plot: %s can't be read: %s", drawn, strerror(errno));
     while ((n = fread(part, 1, sizeof part, in)) > 0)
-        fwrite(part, 1, n, stdout);
+        fwrite(part, 1, n, out);
     fclose(in);
-    return 0; /* whether it could be written is said at the end of all commands */
+    return 0;
 }
 
 /* A new file of a name that nobody has; NULL, said. */
@@ -139,44 +153,81 @@ static int can_write(const char *drawn, const char *path)
     return 0;
 }
 
-static int draw_picture(const struct picture *p, const char *path, enum picture_format format)
+static int copy_to(const char *drawn, const char *path)
 {
-    bool out = !strcmp(path, "-");
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return refuse(path, errno);
+    int status = copy_out(drawn, out), closed = close_written(out, path);
+    return status ? status : closed;
+}
+
+/* Draws into the file DRAWN, by a script of ours. */
+static int draw_into(const struct picture *p, const char *drawn, enum picture_format format, const char *path)
+{
     struct stat st;
-    char *script = make_temporary(), *drawn = NULL;
+    char *script = make_temporary();
     if (!script)
         return 2;
-    drawn = out ? make_temporary() : xformat("%s.part", path);
-    int status = drawn ? can_write(drawn, path) : 2;
+    int status = can_write(drawn, path);
     if (!status)
-        status = write_script(p, script, format, drawn);
+        status = write_script(p, script, format, drawn, script);
     if (!status)
         status = run_gnuplot(script);
     if (!status && (stat(drawn, &st) || st.st_size == 0))
         status = written(false, path);
-    if (!status)
-        status = out ? copy_out(drawn) : written(rename(drawn, path) == 0, path);
-    if (drawn && (status || out))
-        unlink(drawn);
     unlink(script);
     free(script);
+    return status;
+}
+
+/* What can't get a name afterwards: standard output, a pipe, a device. */
+static int draw_and_copy(const struct picture *p, const char *path, enum picture_format format)
+{
+    char *drawn = make_temporary();
+    if (!drawn)
+        return 2;
+    int status = draw_into(p, drawn, format, path);
+    if (!status && !strcmp(path, "-"))
+        status = copy_out(drawn, stdout); /* whether it took it is said at the end of all commands */
+    else if (!status)
+        status = copy_to(drawn, path);
+    unlink(drawn);
     free(drawn);
     return status;
 }
 
+static int draw_picture(const struct picture *p, const char *path, enum picture_format format)
+{
+    struct destination to;
+    if (!strcmp(path, "-"))
+        return draw_and_copy(p, path, format);
+    destination_find(&to, path);
+    int status = to.part ? draw_into(p, to.part, format, path) : draw_and_copy(p, path, format);
+    return end_destination(&to, status, path);
+}
+
+static int draw_text_file(const struct picture *p, const char *path, size_t height)
+{
+    struct destination to;
+    destination_find(&to, path);
+    FILE *out = fopen(destination_name(&to), "w");
+    int status = out ? 0 : refuse(path, errno);
+    if (out) {
+        text_draw(p, out, height, false);
+        status = close_written(out, path);
+    }
+    return end_destination(&to, status, path);
+}
+
 static int draw_text(const struct picture *p, const char *path)
 {
-    FILE *out = path ? fopen(path, "w") : NULL;
     size_t height = p->size[1] ? (size_t)p->size[1] : 14;
-    if (path && !out)
-        return complain("plot: %s can't be written: %s", path, strerror(errno));
-    if (!path)
-        wrap_terminal_begin();
-    text_draw(p, path ? out : stdout, height, !path && page_color());
+    if (path)
+        return draw_text_file(p, path, height);
+    wrap_terminal_begin();
+    text_draw(p, stdout, height, page_color());
     wrap_terminal_end();
-    bool good = !path || !ferror(out);
-    if (path && (fclose(out) || !good))
-        return written(false, path);
     return 0;
 }
 
@@ -195,10 +246,12 @@ static int draw_script(const struct picture *p, const char *path)
         free(terminal);
         return 0;
     }
+    struct destination to;
     char *picture = with_extension(path, ".png");
-    int status = write_script(p, path, FORMAT_PNG, picture);
+    destination_find(&to, path);
+    int status = write_script(p, destination_name(&to), FORMAT_PNG, picture, path);
     free(picture);
-    return status;
+    return end_destination(&to, status, path);
 }
 
 int output_draw(const struct picture *p, const char *path, enum picture_format format)

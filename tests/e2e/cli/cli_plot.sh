@@ -99,6 +99,25 @@ file_head() { head -c "$2" "$1" | tr -d '\0'; }
 grep -q '<svg' p.svg || no "p.svg is no SVG"
 grep -aq 'PNG' p.png || no "p.png is no PNG"
 gnuplot w.gp && [ -s w.png ] || no "the script does not draw by itself"
+# a link leads to what is written, and a pipe or a device is written as it is: none of them is replaced
+mkdir there && echo old >there/old && mkfifo pipe
+alike() { cmp -s <(grep -av '^set output' "$1") <(grep -av '^set output' "$2"); }
+for format in png gp txt; do
+    ln -sf there/old link.$format && ln -sf there/new.$format dangling.$format && ln -sf pipe pipe.$format
+    "$V" plot short.db -o link.$format && "$V" plot short.db -o dangling.$format || no "$format through a link"
+    [ -L link.$format ] && [ -L dangling.$format ] || no "$format replaced a link"
+    alike there/old there/new.$format || no "$format: what a link leads to is old"
+    timeout 20 cat pipe >piped &
+    timeout 20 "$V" plot short.db -o pipe.$format || no "$format into a pipe"
+    wait $!
+    [ -p pipe ] && alike piped there/old || no "$format: a pipe was replaced, or lacks the picture"
+    mknod device c 1 3 2>/dev/null || break
+    ln -sf device device.$format && "$V" plot short.db -o device.$format && [ -c device ] || no "$format replaced a device"
+    rm device
+done
+cp short.db kept.db
+"$V" plot short.db --format=png -o short.db 2>err && no "the recording was overwritten"
+cmp -s short.db kept.db || no "the recording has changed"
 left=$(find . -name '*.part' -o -path './tmp/*')
 [ -z "$left" ] || no "left behind: $left"
 TMPDIR=/nowhere "$V" plot short.db -o q.png 2>err && no "drew without a place for the script"

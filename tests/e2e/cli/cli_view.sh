@@ -39,7 +39,10 @@ grep -q 'nothing to view' err || no "an empty recording: $(cat err)"
 "$V" view late.db -o late.html >/dev/null 2>err
 [ $? = 3 ] && [ -s late.html ] || no "a recording without its end"
 "$V" view thin.db -o thin.html >/dev/null 2>&1 || [ $? = 3 ] || no "a thinned recording"
-ls ./*.part 2>/dev/null && no "leavings"
+# what a link leads to is written, not the link
+mkdir there && echo old >there/old && ln -s there/old link.html && "$V" view run.db -o link.html >/dev/null || no "through a link"
+[ -L link.html ] && [ "$(tail -n 1 there/old)" = "</html>" ] || no "a link was replaced"
+ls ./*.part there/*.part 2>/dev/null && no "leavings"
 
 # whatever a name says, it is no markup
 sqlite3 run.db "UPDATE phase SET name = '</script><script>alert(1)</script>' WHERE name = 'logits';

@@ -57,6 +57,8 @@ for format in perfetto pytorch speedscope folded pprof csv; do
     status=$?
     [ "$(stat -c %s before)" -le 1024 ] || { [ $status = 2 ] && grep -q 'File too large' err; } || no "$format, a file that may not grow: $status $(cat err)"
     cmp -s kept before && [ ! -e kept.part ] || no "$format: what was there before is gone"
+    # through a link it is what the link leads to
+    ln -sf kept link && "$V" export --format=$format run.db -o link 2>err && [ -L link ] || no "$format replaced a link: $(cat err)"
     # to standard output it is the same bytes
     "$V" export --format=$format run.db -o - | cmp -s - before || no "$format to standard output"
     "$V" export --format=$format run.db | cmp -s - before || no "$format without -o"

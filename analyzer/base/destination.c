@@ -1,0 +1,65 @@
+/* destination.c - see destination.h. */
+#include "destination.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINKS 40 /* as many as the kernel follows */
+
+bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* Where the link PATH leads to, as seen from here; NULL: it is none. */
+static char *target_of(const char *path)
+{
+    char target[4096];
+    ssize_t n = readlink(path, target, sizeof target);
+    const char *slash = strrchr(path, '/');
+    if (n <= 0 || n == sizeof target)
+        return NULL;
+    int folder = *target == '/' || !slash ? 0 : (int)(slash + 1 - path);
+    return xformat("%.*s%.*s", folder, path, (int)n, target);
+}
+
+void destination_find(struct destination *d, const char *path)
+{
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    char *target;
+    *d = (struct destination){.path = xstrdup(path)};
+    if (exists && !S_ISREG(st.st_mode))
+        return;
+    for (int i = 0; i < LINKS && (target = target_of(d->path)); i++) {
+        free(d->path);
+        d->path = target;
+    }
+    if (exists && !same_file(path, d->path)) { /* what /proc calls a link, of a file that lost its name */
+        free(d->path);
+        d->path = xstrdup(path);
+        return;
+    }
+    d->part = xformat("%s.part", d->path);
+}
+
+const char *destination_name(const struct destination *d)
+{
+    return d->part ? d->part : d->path;
+}
+
+int destination_end(struct destination *d, bool good)
+{
+    int error = d->part && good && rename(d->part, d->path) ? errno : 0;
+    if (d->part && (!good || error))
+        unlink(d->part);
+    free(d->part);
+    free(d->path);
+    *d = (struct destination){0};
+    return error;
+}

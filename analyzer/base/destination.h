@@ -1,0 +1,27 @@
+/*
+ * destination.h - the file that a command writes: whole, or not at all.
+ *
+ * A regular file is written beside its name, as FILE.part, and gets its name when it is whole: nobody finds
+ * half of it, and the one that was there stays until then.  Where the name is a link, that is its target, and
+ * the link stays.  What is no regular file (a pipe, a device) is written as it is, and never replaced.
+ */
+#ifndef VS_BASE_DESTINATION_H
+#define VS_BASE_DESTINATION_H
+
+#include "base.h"
+
+struct destination {
+    char *path; /* where links lead to */
+    char *part; /* what is written meanwhile; NULL: PATH itself */
+};
+
+void destination_find(struct destination *d, const char *path);
+/* The name to open for writing. */
+const char *destination_name(const struct destination *d);
+/* Gives the file its name where GOOD, and removes it where not.  0, or errno: then it is removed, too. */
+int destination_end(struct destination *d, bool good);
+
+/* Whether both are names of one file, which exists. */
+bool same_file(const char *a, const char *b);
+
+#endif
