@@ -11,9 +11,7 @@
  *      grow    one block of 800 MiB, whose pieces take 5 ms each
  *
  * expandable_oom.sh builds it twice: with the allocator in a library libc10_cuda.so (ALLOCATOR, and MAIN with
- * USES_LIBRARY), and all in one program.  Prints its own counters, and the longest time between two calls of
- * the driver while a segment grew, which on a busy machine is longer than it asked for:
- * "max_allocated reserved direct longest_ms".
+ * USES_LIBRARY), and all in one program.  Prints its own counters: "max_allocated reserved direct".
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -22,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MIB   ((size_t)1 << 20)
@@ -40,7 +37,6 @@ struct segment {
 CUdeviceptr fake_malloc(struct segment *s, size_t size, unsigned pause_us);
 void fake_free(struct segment *s, CUdeviceptr p, size_t size);
 extern struct counters fake;
-extern long fake_longest_ms;
 extern struct segment fake_segments[2];
 
 #define OK(call)                                                                                             \
@@ -59,7 +55,6 @@ typedef void usage_fn(void *, int64_t, size_t, size_t, struct device);
 typedef void oom_fn(int64_t, size_t, size_t, struct device);
 
 struct counters fake;
-long fake_longest_ms;
 struct segment fake_segments[2];
 static const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                          .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -79,37 +74,18 @@ static void tell(CUdeviceptr p, int64_t size)
         usage((void *)(uintptr_t)p, size, fake.allocated, fake.reserved, (struct device){1, 0});
 }
 
-static long now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Pauses before the next piece; the time since the last one was made is *SINCE_MS. */
-static void pause_between(unsigned pause_us, long *since_ms)
-{
-    usleep(pause_us);
-    long now = now_ms();
-    if (now - *since_ms > fake_longest_ms)
-        fake_longest_ms = now - *since_ms;
-    *since_ms = now;
-}
-
 static int map(struct segment *s, size_t to, unsigned pause_us)
 {
     const CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     size_t from = s->pieces;
-    long since = now_ms();
     for (size_t i = from; i < to; i++) {
-        pause_between(pause_us, &since);
+        usleep(pause_us);
         if (cuMemCreate(&s->handle[i], PIECE, &prop, 0) == CUDA_SUCCESS)
             continue;
         for (size_t k = from; k < i; k++)
             OK(cuMemRelease(s->handle[k]));
         return 0;
     }
-    pause_between(0, &since);
     for (size_t i = from; i < to; i++)
         OK(cuMemMap(s->base + i * PIECE, PIECE, 0, s->handle[i], 0));
     OK(cuMemSetAccess(s->base + from * PIECE, (to - from) * PIECE, &access, 1));
@@ -179,7 +155,7 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "grow")) {
         fake_malloc(second, 800 * MIB, 5000);
     }
-    printf("%zu %zu 12345 %ld\n", fake.max_allocated, fake.reserved, fake_longest_ms);
+    printf("%zu %zu 12345\n", fake.max_allocated, fake.reserved);
     return 0;
 }
 #endif
