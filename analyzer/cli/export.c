@@ -111,6 +111,9 @@ static int check(const struct options *given, const struct format *f, struct exp
             f->name);
     if (given->steps[0] && (given->from || given->to != UNKNOWN))
         return complain("export: --step and --from or --to exclude each other");
+    if (given->to != UNKNOWN && given->from > given->to)
+        return complain("export: --from is later than --to: %.9g s, and %.9g s", (double)given->from / 1e9,
+                        (double)given->to / 1e9);
     *o = (struct export_options){.device = given->device,
                                  .at = given->at,
                                  .from = given->from,
@@ -162,6 +165,8 @@ static int export_file(const char *path, const struct format *f, const struct op
     if (t.end != TRACE_END_RUNNING && f->write != export_csv)
         vs_symbols_fill(path, why, sizeof why);
     int status = set_steps(&t, given->steps, o);
+    if (!status)
+        status = export_past_end(&t, "--from", given->from);
     if (!status)
         status = write_file(&t, f, given->output, o);
     trace_close(&t);

@@ -252,6 +252,9 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: --labels names the runs of --overlay");
     if (o.steps[0] && (o.from || o.to != UNKNOWN))
         return complain("plot: --step and --from or --to exclude each other");
+    if (o.to != UNKNOWN && o.from > o.to)
+        return complain("plot: --from is later than --to: %.9g s, and %.9g s", (double)o.from / 1e9,
+                        (double)o.to / 1e9);
     if (o.whole && (o.steps[0] || o.from || o.to != UNKNOWN))
         return complain("plot: --whole excludes --step, --from and --to");
     if (o.shares && !o.overlay)

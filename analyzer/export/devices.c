@@ -1,6 +1,7 @@
-/* devices.c - which devices an export is about (export.h). */
+/* devices.c - which devices an export is about, and whether a moment can be one of its (export.h). */
 #include <string.h>
 
+#include "base/commands.h"
 #include "export.h"
 
 bool export_wants(const struct export_options *o, int64_t device)
@@ -20,4 +21,12 @@ size_t export_devices(const struct trace *t, const struct export_options *o, int
     else if (!n)
         complain("export: %s: %s: nothing to export", t->path, trace_no_device(t));
     return n;
+}
+
+int export_past_end(const struct trace *t, const char *option, int64_t moment)
+{
+    if (t->t_last == UNKNOWN || moment <= t->t_last)
+        return EXIT_GOOD;
+    return complain("export: %s is beyond the end: %s lasted %.9g s%s", option, t->path,
+                    (double)t->t_last / 1e9, t->end == TRACE_END_RUNNING ? " so far" : "");
 }

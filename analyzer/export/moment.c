@@ -91,6 +91,8 @@ static int load_at(struct trace *t, const struct export_options *o, int64_t when
                    size_t *n)
 {
     int64_t *devices, seq = trace_seq_at(t, when);
+    if (export_past_end(t, "--at", when))
+        return EXIT_USAGE;
     if (seq + 1 < trace_first_whole_seq(t))
         return complain("export: %s: what lived at %s is not known: events after it are folded "
                         "(VRAMSCOPE_MAX_BYTES); --at=peak is",

@@ -93,6 +93,9 @@ static int find_window(struct trace *t, const struct overlay_options *o, struct 
         return 0;
     }
     *w = (struct window){o->from, o->to == UNKNOWN || o->to > last ? last : o->to};
+    if (w->from > last && last > 0)
+        return complain("plot: --from is beyond the end of %s, which lasted %.9g s", t->path,
+                        (double)last / 1e9);
     if (w->from >= w->to)
         return complain("plot: nothing of %s lies between --from and --to: it lasted %.9g s", t->path,
                         (double)last / 1e9);

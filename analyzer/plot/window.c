@@ -121,6 +121,8 @@ int plot_window(struct plot_window *w, struct trace *traces, size_t n, const str
     *w = (struct plot_window){.from = o->from, .to = o->to == UNKNOWN ? last : o->to};
     if (o->steps[0])
         return asked_steps(w, traces, n, o->steps);
+    if (w->from > last && last > 0)
+        return complain("plot: --from is beyond the end of the run, which lasted %.9g s", (double)last / 1e9);
     if (w->from >= w->to && last > 0)
         return complain("plot: nothing lies between --from and --to: the run lasted %.9g s",
                         (double)last / 1e9);

@@ -36,7 +36,7 @@ expect 2 "plot: unknown option '-z'" "$V" plot -z good.db
 expect 2 "plot: --size takes WIDTHxHEIGHT" "$V" plot --size=big good.db
 expect 2 "plot: --size: a picture needs at least" "$V" plot --size=9x9 good.db -o x.png
 expect 2 "plot: --from takes a time" "$V" plot --from=yesterday good.db
-expect 2 "plot: nothing lies between" "$V" plot --from=99h good.db
+expect 2 "plot: --from is beyond the end of the run" "$V" plot --from=99h good.db
 expect 2 "plot: --step takes a step or steps, such as 7 or 7-9, not '9-7'" "$V" plot --step=9-7 good.db
 expect 2 "plot: --step takes a step" "$V" plot --step=0 good.db
 expect 2 "plot: --step: good.db has steps 1 to 3" "$V" plot --step=4 good.db

@@ -101,7 +101,7 @@ refused "plot: --labels names 1 of 2 runs: give all, separated by commas" "$V" p
 refused "plot: --labels names the runs of --overlay" "$V" plot --labels=a,b before.db after.db
 refused "plot: --step: after.db has steps 1 to 170" "$V" plot --overlay --step=200 before.db after.db
 refused "plot: --step: nosteps.db tells no steps" "$V" plot --overlay --step=1 before.db nosteps.db
-refused "plot: nothing of two.db lies between --from and --to" "$V" plot --overlay --from=20s before.db two.db
+refused "plot: --from is beyond the end of two.db" "$V" plot --overlay --from=20s before.db two.db
 refused "after.db has nothing on device 1" "$V" plot --overlay --device=1 two.db after.db
 refused "empty.db" "$V" plot --overlay before.db empty.db
 refused "nowhere.db: No such file" "$V" plot --overlay before.db nowhere.db -o never.png

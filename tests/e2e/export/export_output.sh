@@ -33,6 +33,14 @@ refused 'memory never ran out' --format=folded --at=oom run.db
 refused '--at is for' --format=csv --at=peak run.db
 refused 'shows one moment' --format=pprof --from=1ms run.db
 refused 'exclude each other' --format=csv --from=1ms --step=2 run.db
+for format in csv perfetto pytorch; do
+    refused '--from is later than --to: 0.02 s, and 0.01 s' --format=$format --from=20ms --to=10ms run.db
+    refused '--from is beyond the end: run.db lasted [0-9.]* s$' --format=$format --from=1h run.db
+    refused '--from is beyond the end' --format=$format --from=1h --to=2h run.db
+done
+for format in folded pprof speedscope; do
+    refused '--at is beyond the end: run.db lasted [0-9.]* s$' --format=$format --at=1h run.db
+done
 refused 'the steps 1 to 20' --format=csv --step=30 run.db
 refused '--frames takes' --format=folded --frames=all,python run.db
 refused '--rows takes' --format=csv --rows=blocks run.db
