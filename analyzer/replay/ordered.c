@@ -102,8 +102,10 @@ void ordered_insert(struct ordered *o, struct ordered_key key, uint32_t value)
 void ordered_remove(struct ordered *o, struct ordered_key key, uint32_t value)
 {
     size_t at = leaf_for(o, key, value);
-    struct ordered_leaf *leaf = o->leaves[at];
-    uint32_t i = place_in(leaf, key, value);
+    struct ordered_leaf *leaf = at < o->n ? o->leaves[at] : NULL;
+    uint32_t i = leaf ? place_in(leaf, key, value) : 0;
+    if (!leaf || i == leaf->n || before(key, value, leaf->key[i], leaf->value[i]))
+        return; /* it is not there */
     leaf->n--;
     memmove(leaf->key + i, leaf->key + i + 1, (leaf->n - i) * sizeof *leaf->key);
     memmove(leaf->value + i, leaf->value + i + 1, (leaf->n - i) * sizeof *leaf->value);

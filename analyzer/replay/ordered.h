@@ -38,7 +38,7 @@ struct ordered_place {
 
 /* Values tell equal keys apart, which a damaged recording may have. */
 void ordered_insert(struct ordered *o, struct ordered_key key, uint32_t value);
-/* KEY with VALUE must be there. */
+/* Nothing where KEY with VALUE is not there. */
 void ordered_remove(struct ordered *o, struct ordered_key key, uint32_t value);
 void ordered_free(struct ordered *o);
 

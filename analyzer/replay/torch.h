@@ -67,7 +67,7 @@ struct torch {
     struct torch_pool pools[2]; /* large, small */
     uint32_t *pending; /* blocks that were, in the order of their frees; pending_now of them still are */
     size_t pending_count, pending_now;
-    uint64_t reserved, retries, collections;
+    uint64_t reserved, retries;
 };
 
 void torch_init(struct torch *t, const struct torch_settings *settings, const struct torch_driver *driver);

@@ -21,11 +21,12 @@ static bool has_addresses(struct torch *t, uint32_t block, uint64_t size)
     return bytes >= size;
 }
 
-/* As many addresses as nine eighths of the device's memory, in whole granules. */
-static uint32_t reserve(struct torch *t, uint16_t stream, bool small)
+/* As many addresses as nine eighths of the device's memory, and LEAST or more, in whole granules. */
+static uint32_t reserve(struct torch *t, uint64_t least, uint16_t stream, bool small)
 {
     uint64_t memory = t->settings.capacity == UINT64_MAX ? UINT64_C(1) << 42 : t->settings.capacity;
-    uint64_t unit = granule(t, small), size = (memory / 8 * 9 + unit - 1) / unit * unit, address = 0;
+    uint64_t unit = granule(t, small), bytes = memory / 8 * 9 > least ? memory / 8 * 9 : least;
+    uint64_t size = (bytes + unit - 1) / unit * unit, address = 0;
     t->driver.ask(t->driver.context, TORCH_RESERVE, &address, size); /* addresses there are enough of */
     uint32_t block = torch_new_block(t, &(struct torch_block){.address = address,
                                                               .size = size,
@@ -49,7 +50,7 @@ static uint32_t find_place(struct torch *t, uint64_t size, uint16_t stream, bool
         if (has_addresses(t, block, size))
             return block;
     }
-    return reserve(t, stream, small);
+    return reserve(t, size, stream, small);
 }
 
 /* Maps the granules that SIZE bytes from the start of an unmapped block need; it becomes a free block, with
@@ -94,6 +95,8 @@ uint32_t torch_grow(struct torch *t, uint64_t size, uint16_t stream, bool small)
         return 0;
     while (at(t, block)->size < size) { /* behind it lies an unmapped one, which takes it in */
         uint32_t next = at(t, block)->next;
+        if (!next || at(t, next)->mapped)
+            return 0;
         if (!map(t, next, least(size - at(t, block)->size, at(t, next)->size)))
             return 0;
         block = next;

@@ -147,7 +147,6 @@ void torch_collect(struct torch *t)
             count++;
         }
     }
-    t->collections += count > 0;
     for (uint64_t wanted = t->reserved - limit, got = 0, some = 1; got < wanted && some && count; got += some)
         some = return_aged(t, ages / count, &ages, &count);
 }

@@ -86,9 +86,25 @@ static void test_equal_keys_are_told_apart_by_their_values(void **state)
     ordered_free(&o);
 }
 
+static void test_what_is_not_there_is_not_removed(void **state)
+{
+    struct ordered o = {0};
+    ordered_remove(&o, (struct ordered_key){1, 1}, 1);
+    for (uint32_t i = 2; i <= 300; i += 2)
+        ordered_insert(&o, (struct ordered_key){1, i}, i);
+    for (uint32_t i = 1; i <= 301; i += 2)
+        ordered_remove(&o, (struct ordered_key){1, i}, i);
+    ordered_remove(&o, (struct ordered_key){1, 2}, 3);
+    for (uint32_t i = 2; i <= 300; i += 2)
+        ordered_remove(&o, (struct ordered_key){1, i}, i);
+    assert_int_equal(o.n, 0);
+    ordered_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_a_sorted_array),
-                                       cmocka_unit_test(test_equal_keys_are_told_apart_by_their_values)};
+                                       cmocka_unit_test(test_equal_keys_are_told_apart_by_their_values),
+                                       cmocka_unit_test(test_what_is_not_there_is_not_removed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
