@@ -332,7 +332,7 @@ function drawOverlay(c, place) {
     stepLine(c, place, columns.max, columns.off);
     c.fillStyle = c.strokeStyle;
     c.textAlign = 'right';
-    c.fillText(`${row.owner.label}: ${bytesText(row.allocated.bytes)} at most`, place.right - 4, place.top + 20 + 13 * i);
+    c.fillText(`${row.owner.label}: peak ${row.allocated.at_least ? 'at least ' : ''}${bytesText(row.allocated.bytes)}`, place.right - 4, place.top + 20 + 13 * i);
   });
 }
 

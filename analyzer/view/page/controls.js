@@ -127,7 +127,11 @@ function flip(name) {
   changed();
 }
 
+/* Whether DIM tells blocks apart: where no role was recorded, roles do not. */
+function hasDim(dim) { return DIMS[dim] !== 'role' || recording.rows.some((row) => row.roles.length > 1); }
+
 function setDim(dim) {
+  if (!hasDim(dim)) return;
   view.dim = dim;
   view.litSlot = undefined;
   view.lit = null;
@@ -137,7 +141,10 @@ function setDim(dim) {
 }
 
 function setUpSwitches() {
-  DIMS.forEach((name, dim) => document.getElementById('dims').append(element('button', { role: 'radio', 'aria-checked': String(dim === view.dim), onclick: () => setDim(dim) }, name)));
+  DIMS.forEach((name, dim) => {
+    const none = hasDim(dim) ? {} : { disabled: '', title: 'No block of this recording has a role: record with vramscope run --access' };
+    document.getElementById('dims').append(element('button', { role: 'radio', 'aria-checked': String(dim === view.dim), onclick: () => setDim(dim), ...none }, hasDim(dim) ? name : `${name}: not recorded`));
+  });
   for (const name of ['reserved', 'driver', 'capacity', 'overlay'])
     document.getElementById('show-' + name).addEventListener('change', (event) => {
       view[name] = event.target.checked;

@@ -32,16 +32,20 @@ function tellFacts() {
     notices.push('Hatched: of these stretches the recording has sums alone. The curve goes through the greatest and the least of each phase there; what lies between is not known.');
   if (recording.rows.some((r) => r.allocated.at_least)) notices.push('A library\'s pool does not say what it uses: allocated is at least this.');
   document.getElementById('notice').textContent = [...new Set(notices)].join(' ');
-  document.getElementById('footer').textContent = recording.rows.map(tellDetail).join('\n');
+  document.getElementById('footer').textContent = tellContents();
 }
 
-/* What this page holds of the recording. */
-function tellDetail(row) {
-  const who = recording.rows.length > 1 ? `${row.label}: ` : '', finest = row.levels[row.levels.length - 1];
-  const curve = `the curve has the exact extremes of every column of pixels, down to ${timeText(finest.width)}${row.all ? '; below that it is counted anew' : ''}`;
-  if (row.all) return `${who}All ${row.block_count.toLocaleString('en')} blocks that the recording has are in this page; ${curve}.`;
-  const rule = row.tile === null ? '' : `, among them the ${row.largest} largest of every window of ${timeText(row.tile)} or more`;
-  return `${who}${row.kept.toLocaleString('en')} of ${row.block_count.toLocaleString('en')} blocks are in this page one by one${rule}; who held what counts all of them; ${curve}.`;
+/* What this page holds of the recording, and how exact the curves are: once, where all rows are alike. */
+function tellContents() {
+  const rows = recording.rows, part = rows.filter((row) => !row.all), finest = Math.max(...part.map((row) => row.levels[row.levels.length - 1].width));
+  if (!part.length) return `This page has all ${rows.reduce((n, r) => n + r.block_count, 0).toLocaleString('en')} blocks of the recording${recording.processes.length > 1 ? 's' : ''}. The curve is exact at every zoom.`;
+  return [...rows.map(tellBlocks), `Of each pixel the curve has the exact greatest and least value; where a pixel is shorter than ${timeText(finest)}, those of the ${timeText(finest)} around it.`].join('\n');
+}
+
+function tellBlocks(row) {
+  const who = recording.rows.length > 1 ? `${row.label}: ` : '', rule = row.tile === null ? '' : `, among them the ${row.largest} largest of every window of ${timeText(row.tile)} or more`;
+  if (row.all) return `${who}all ${row.block_count.toLocaleString('en')} blocks are in this page.`;
+  return `${who}${row.kept.toLocaleString('en')} of ${row.block_count.toLocaleString('en')} blocks are in this page one by one${rule}; who held what counts all of them.`;
 }
 
 async function start() {

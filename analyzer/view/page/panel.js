@@ -42,7 +42,7 @@ function drawLegend() {
   const key = JSON.stringify([view.row, view.dim, darkNow(), view.litSlot ?? -1, [...seen].map(bytesText)]);
   if (legend.dataset.key === key) return;
   legend.dataset.key = key;
-  legend.replaceChildren();
+  legend.replaceChildren(element('span', { class: 'heading' }, `greatest in sight, ${recording.processes.length > 1 ? row.owner.label + ', ' : ''}device ${row.device}`));
   for (let slot = SLOTS - 1; slot >= 0; slot--) {
     if (seen[slot] <= 0) continue;
     const dull = view.litSlot !== undefined && view.litSlot !== slot ? ' muted' : '';

@@ -170,6 +170,7 @@ def look(work):
     report = json.loads(vramscope("report", "--json", work / "run.db"))
     vramscope("view", work / "run.db", "-o", work / "run.html")
     vramscope("view", work / "bad.db", "-o", work / "bad.html")
+    vramscope("view", work / "other.db", "-o", work / "other.html")
     vramscope("view", "--overlay", work / "run.db", work / "other.db", "-o", work / "two.html")
     with browser.Browser() as b:
         page = b.open(work / "run.html")
@@ -189,6 +190,17 @@ def look(work):
         page = b.open(work / "two.html")
         page.wait("document.documentElement.dataset.ready")
         assert page.js("vramscope.view.overlay && vramscope.recording.rows.length") == 3
+        # of runs without roles none are offered; the legend says whose numbers it has, and the foot what the page holds once
+        page.key("2")
+        assert page.js("vramscope.view.dim") == 1 and not page.js("document.querySelector('#dims button:disabled')")
+        heading = page.js("document.querySelector('#legend .heading').textContent")
+        assert heading.startswith("greatest in sight, run.db") and heading.endswith("device 0"), heading
+        foot = page.js("document.getElementById('footer').textContent")
+        assert foot.count("exact") == 1 and foot.startswith("This page has all "), foot
+        page = b.open(work / "other.html")
+        page.wait("document.documentElement.dataset.ready")
+        page.key("2")
+        assert page.js("vramscope.view.dim") == 0 and page.js("document.querySelector('#dims button:disabled').textContent") == "role: not recorded"
         page = b.open(work / "bad.html", 800, 600, dark=True)
         page.wait("document.documentElement.dataset.ready")
         assert page.js("document.title") != "1" and page.js("document.images.length") == 0
