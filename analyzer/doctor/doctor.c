@@ -2,7 +2,8 @@
  * doctor.c - `vramscope doctor`: checks whether this machine can record, and says what to do if it can't.
  *
  * Each check adds findings (doctor.h); this file only shows them.  Exit status 0: recording works, perhaps
- * with restrictions; 1: it does not.
+ * with restrictions; 1: it does not.  Without a GPU it is 0, too: programs run as they would without us, and
+ * what they record is whole and empty.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const struct command_help help = {
     "doctor", "[options]",
     "Checks that this machine can record: the library and its preloading, call stacks, journal and output\n"
     "directory, driver, devices, NVML, gnuplot, Python and PyTorch.  Exit status 1 where recording can't "
-    "work.",
+    "work;\nwithout a GPU it is 0 all the same, as programs run there and record nothing.",
     rows, false};
 
 int cmd_doctor(int argc, char **argv)

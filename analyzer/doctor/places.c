@@ -2,6 +2,7 @@
  * places.c - checks the places of journal and database, and what else is preloaded or injected.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,26 +55,81 @@ static void check_journal(struct doctor *d)
                    units_bytes(room(&fs), false).s);
 }
 
-static void check_output(struct doctor *d)
+/* Whether a file can be made in DIRECTORY, else errno: the permissions of /proc or of a mount without a
+ * share behind it say that one could.  None is left there. */
+static bool takes_files(const char *directory)
 {
+    if (access(directory, W_OK | X_OK) != 0)
+        return false;
+    int fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0) { /* many file systems have none without a name */
+        char *path = xformat("%s/.vramscope-doctor-XXXXXX", directory);
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd >= 0)
+            unlink(path);
+        free(path);
+    }
+    if (fd < 0)
+        return false;
+    close(fd);
+    return true;
+}
+
+/* WHERE, or the innermost directory above it that is there: `run` makes the others. */
+static char *there_of(const char *where)
+{
+    struct stat st;
+    char *path = xstrdup(where);
+    for (size_t n = strlen(path); stat(path, &st) != 0 && errno == ENOENT && n;) {
+        while (n && path[n - 1] == '/')
+            n--;
+        while (n && path[n - 1] != '/')
+            n--;
+        while (n > 1 && path[n - 1] == '/')
+            n--;
+        path[n] = 0;
+    }
+    if (*path)
+        return path;
+    free(path);
+    return xstrdup(*where == '/' ? "/" : ".");
+}
+
+static void say_output(struct doctor *d, const char *where, const char *there)
+{
+    struct stat st;
     struct statfs fs;
-    const char *where = d->output;
-    if (access(where, W_OK | X_OK) != 0 || statfs(where, &fs) != 0) {
-        doctor_say(d, DOCTOR_FAIL, "output", "record somewhere else: vramscope run -o DIR/run.db", "%s: %s",
-                   where, strerror(errno));
+    if (stat(there, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        doctor_say(d, DOCTOR_FAIL, "output", "give the directory alone: vramscope doctor -o DIR",
+                   "%s is not a directory", there);
         return;
     }
+    if (!takes_files(there) || statfs(there, &fs) != 0) {
+        int error = errno;
+        doctor_say(d, DOCTOR_FAIL, "output", "record somewhere else: vramscope run -o DIR/run.db",
+                   "%s can't be written to: %s", there, strerror(error));
+        return;
+    }
+    char *made = strcmp(where, there) != 0 ? xformat("%s, which `run` makes, in ", where) : xstrdup("");
     const char *name = network_name((unsigned long)fs.f_type);
     if (name || (unsigned long)fs.f_type == FUSE)
         doctor_say(d, DOCTOR_WARN, "output", "record to a local disk and copy the file afterwards",
-                   "%s is on %s: no reader can open the file while it is written", where,
+                   "%s%s is on %s: no reader can open the file while it is written", made, there,
                    name ? name : "FUSE");
     else if (room(&fs) < 4LL << 30)
-        doctor_say(d, DOCTOR_WARN, "output", "make room, or set VRAMSCOPE_MAX_BYTES lower", "%s has %s free",
-                   where, units_bytes(room(&fs), false).s);
+        doctor_say(d, DOCTOR_WARN, "output", "make room, or set VRAMSCOPE_MAX_BYTES lower",
+                   "%s%s has %s free", made, there, units_bytes(room(&fs), false).s);
     else
-        doctor_say(d, DOCTOR_OK, "output", NULL, "%s is writable, %s free", where,
+        doctor_say(d, DOCTOR_OK, "output", NULL, "%s%s is writable, %s free", made, there,
                    units_bytes(room(&fs), false).s);
+    free(made);
+}
+
+static void check_output(struct doctor *d)
+{
+    char *there = there_of(d->output);
+    say_output(d, d->output, there);
+    free(there);
 }
 
 static void check_others(struct doctor *d)

@@ -158,8 +158,23 @@ echo broken >"$dir/tree/lib/libvramscope.so"
 doctor 1 --quick
 says FAIL shim 'no shared library'
 
-doctor 1 --quick -o /nowhere
-says FAIL output 'No such file'
+vramscope=$BUILD/bin/vramscope
+# run makes the directories of its -o; a file is none, and where no file can be made permissions and room say nothing
+doctor 0 --quick -o "$run/not/there/"
+says ok output "not/there/, which .run. makes, in $run is writable"
+(cd "$run" && doctor 0 --quick -o not/there && says ok output 'not/there, which .run. makes, in \. is writable') || exit 1
+doctor 0 --quick -o "$run"
+says ok output "$run is writable"
+[ ! -e "$run/not" ] && [ -z "$(find "$run" -name '.vramscope-doctor*')" ] || fail "doctor leaves something in its -o"
+: >"$run/file.db"
+for where in file.db file.db/below; do
+    doctor 1 --quick -o "$run/$where"
+    says FAIL output 'file.db.* is not a directory|Not a directory'
+done
+doctor 1 --quick -o "$run/file.db"
+says FAIL output "$run/file.db is not a directory"
+doctor 1 --quick -o /proc
+says FAIL output "/proc can't be written to"
 doctor 2 --nonsense
 [ "$(wc -l <"$run/err")" = 1 ] || fail "one line for an unknown option"
 doctor 2 operand
