@@ -154,7 +154,7 @@ int limit_parse(struct limit *l, const char *text, char *why, size_t size)
 
 void limit_free(struct limit *l)
 {
-    char *texts[] = {l->text, l->words, l->phase, l->born, l->line, l->layer, l->role};
+    char *texts[] = {l->text, l->given, l->words, l->phase, l->born, l->line, l->layer, l->role};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
 }

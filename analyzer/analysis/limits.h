@@ -17,7 +17,8 @@
 #include "base/base.h"
 
 struct limit {
-    char *text;  /* as it was given */
+    char *text;  /* as it was read */
+    char *given; /* the option, as it was given; NULL until somebody sets it */
     char *words; /* what is limited, for people: "allocated in phase logits" */
     int64_t bytes;
     bool reserved;

@@ -7,6 +7,7 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/units.h"
 #include "base/wrap.h"
 #include "show/check/check.h"
 
@@ -53,30 +54,38 @@ static const struct command_help help = {
 
 /* ---- the limits ---- */
 
-static int add_limit(struct check_options *o, const char *text)
+/* TEXT is the limit, and VALUE what OPTION had of it. */
+static int add_limit(struct check_options *o, const char *text, const char *option, const char *value)
 {
     char why[512];
-    if (!limit_parse(PUSH(o->limits, o->limit_count), text, why, sizeof why))
-        return 0;
-    return complain("check: --max: %s", why);
+    struct limit *l = PUSH(o->limits, o->limit_count);
+    if (limit_parse(l, text, why, sizeof why))
+        return complain("check: --max: %s", why);
+    l->given = xformat("%s %s", option, value);
+    return 0;
 }
 
 /* The short forms are limits like the others. */
-static int add_short(struct check_options *o, const char *of, const char *bytes)
+static int add_short(struct check_options *o, const char *option, const char *of, const char *bytes)
 {
-    char *text = bytes ? xformat("%s:%s", of, bytes) : NULL;
-    int status = text ? add_limit(o, text) : 0;
+    int64_t read;
+    if (!bytes)
+        return 0;
+    if (!units_read_bytes(bytes, &read))
+        return complain("check: %s takes an amount of memory such as 20GiB, not '%s'", option, bytes);
+    char *text = xformat("%s:%s", of, bytes);
+    int status = add_limit(o, text, option, bytes);
     free(text);
     return status;
 }
 
 static int add_limits(struct check_options *o, const struct options *given)
 {
-    int status = add_short(o, "allocated", given->max_peak);
+    int status = add_short(o, "--max-peak", "allocated", given->max_peak);
     if (!status)
-        status = add_short(o, "reserved", given->max_reserved);
+        status = add_short(o, "--max-reserved", "reserved", given->max_reserved);
     for (size_t i = 0; !status && i < given->max.count; i++)
-        status = add_limit(o, given->max.values[i]);
+        status = add_limit(o, given->max.values[i], "--max", given->max.values[i]);
     return status;
 }
 

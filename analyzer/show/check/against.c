@@ -50,7 +50,7 @@ static void cause_against(struct check_row *r, struct check_file *f, const struc
     check_cause_at(&r->cause, &f->trace, d->allocated->t, d->phase_at_peak);
     if (!trace_live(&f->trace, d->device, &live, &n) && !trace_live(&base->trace, b->device, &before, &m) &&
         m)
-        check_cause(&r->cause, live, n, before, m);
+        check_cause(&r->cause, &f->trace, live, n, before, m);
     free(live);
     free(before);
 }

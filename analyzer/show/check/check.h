@@ -36,12 +36,15 @@ struct check_options {
 struct check_part {
     char *name; /* NULL: none is known */
     int64_t bytes;
+    int64_t unnamed; /* of all that has no such name */
 };
 
 struct check_cause { /* what held the most at that moment, or rose the most */
     bool known, change;
     int64_t t, step; /* UNKNOWN */
     char *phase;
+    struct check_part place; /* a line, or where none is known a function or the phase */
+    bool place_is_code;      /* more than the phase */
     struct check_part line, layer, role, holder;
 };
 
@@ -97,8 +100,8 @@ void check_against(struct check *c, struct check_file *f, struct check_file *bas
  */
 char *check_doubt(const struct check_file *f, int64_t device, const struct check_options *o);
 
-/* cause.c: of what lived (LIVE), or of what rose since BEFORE (may be NULL) */
-void check_cause(struct check_cause *cause, const struct trace_live *live, size_t n,
+/* cause.c: of what lived in T (LIVE), or of what rose since BEFORE, of another run (may be NULL) */
+void check_cause(struct check_cause *cause, struct trace *t, const struct trace_live *live, size_t n,
                  const struct trace_live *before, size_t before_count);
 void check_cause_free(struct check_cause *cause);
 /* "largest then: ..."; "" where nothing is known.  The caller frees it. */

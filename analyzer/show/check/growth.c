@@ -53,7 +53,7 @@ static void grown_groups(struct check_row *r, struct check_file *f, const struct
     r->cause.known = true;
     r->cause.change = true;
     if (line)
-        r->cause.line = (struct check_part){xstrdup(line), g->groups[0].bytes / g->steps};
+        r->cause.line = (struct check_part){.name = xstrdup(line), .bytes = g->groups[0].bytes / g->steps};
 }
 
 static void grown_total(struct check_row *r, const int64_t *at, const struct growth *g, int64_t steps,

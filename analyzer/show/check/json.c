@@ -16,6 +16,7 @@ static void cause_json(struct json *j, const struct check_cause *cause)
     json_int(j, "t_ns", cause->t);
     json_int(j, "step", cause->step);
     json_text(j, "phase", cause->phase);
+    part_json(j, "place", &cause->place);
     part_json(j, "line", &cause->line);
     part_json(j, "layer", &cause->layer);
     part_json(j, "role", &cause->role);

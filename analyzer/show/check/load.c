@@ -188,8 +188,12 @@ static void check_file(struct run *r, char *const *files, size_t n, size_t i)
     if (result)
         complain("%s", t.why);
     trace_close(&t);
-    if (r->o->relabel.process || count < 2)
-        result = result ? result : check_one(r, files, n, i, r->o->relabel.process);
+    int64_t asked = r->o->relabel.process;
+    if (!result && asked && count == 1 && ids[0] != asked)
+        result =
+            complain("%s has no process %lld: it has %lld", files[i], (long long)asked, (long long)ids[0]);
+    else if (asked || count < 2)
+        result = result ? result : check_one(r, files, n, i, asked);
     else
         for (size_t k = 0; k < count; k++)
             result |= check_one(r, files, n, i, ids[k]);

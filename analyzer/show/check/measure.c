@@ -40,7 +40,7 @@ struct check_row *check_add(struct check *c, const struct check_file *f, int64_t
 
 static char *given_limit(const struct limit *l)
 {
-    return xformat("--max %s", l->text);
+    return xstrdup(l->given);
 }
 
 void check_settle(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most)
@@ -131,7 +131,7 @@ static void cause_of_peak(struct check_row *r, struct check_file *f, const struc
         return;
     check_cause_at(&r->cause, t, p->t, reserved ? NULL : d->phase_at_peak);
     if (d->allocated && !trace_live(t, d->device, &live, &n) && (!reserved || d->allocated->t == p->t))
-        check_cause(&r->cause, live, n, NULL, 0);
+        check_cause(&r->cause, &f->trace, live, n, NULL, 0);
     free(live);
 }
 
@@ -162,7 +162,7 @@ void check_cause_of_phase(struct check_row *r, struct check_file *f, const struc
     struct trace_live *live = live_at_greatest(&f->trace, p, &n),
                       *before = base ? live_at_greatest(&base->trace, q, &m) : NULL;
     if (live && (before || !base))
-        check_cause(&r->cause, live, n, before, m);
+        check_cause(&r->cause, &f->trace, live, n, before, m);
     free(live);
     free(before);
 }
@@ -205,7 +205,7 @@ static void cause_of_oom(struct check_row *r, struct check_file *f, const struct
     size_t n = 0;
     check_cause_at(&r->cause, &f->trace, o->t, o->phase);
     if (!trace_live_at_oom(&f->trace, o->seq, &live, &n))
-        check_cause(&r->cause, live, n, NULL, 0);
+        check_cause(&r->cause, &f->trace, live, n, NULL, 0);
     free(live);
 }
 
@@ -348,7 +348,7 @@ static int measure_folded(struct check_row *r, struct check_file *f, const struc
     r->nothing = n == 0;
     r->why = xstrdup("events were folded (VRAMSCOPE_MAX_BYTES): what it held is known of the peak alone");
     if (bytes > l->bytes)
-        check_cause(&r->cause, live, n, NULL, 0);
+        check_cause(&r->cause, &f->trace, live, n, NULL, 0);
     free(live);
     return 0;
 }
@@ -373,7 +373,7 @@ static int measure_held(struct check_row *r, struct check_file *f, const struct 
         return 0;
     check_cause_at(&r->cause, &f->trace, held.t, NULL);
     if (!trace_live_at(&f->trace, r->device, held.seq, &live, &n))
-        check_cause(&r->cause, live, keep_meant(l, live, n, &bytes), NULL, 0);
+        check_cause(&r->cause, &f->trace, live, keep_meant(l, live, n, &bytes), NULL, 0);
     free(live);
     return 0;
 }

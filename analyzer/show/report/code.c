@@ -14,11 +14,10 @@
 #include "frames.h"
 #include "stack.h"
 
-#define B(n)   units_bytes(n, exact).s
-#define CODE   3     /* places in code that are shown at most, */
-#define ROWS   4     /* and rows in all, with those without a place that are larger */
-#define STACKS 20000 /* call stacks that are examined; the rest are small */
-#define ROOM   54    /* columns for a place */
+#define B(n) units_bytes(n, exact).s
+#define CODE 3  /* places in code that are shown at most, */
+#define ROWS 4  /* and rows in all, with those without a place that are larger */
+#define ROOM 54 /* columns for a place */
 
 struct place {
     char *text;
@@ -67,15 +66,23 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->text, y->text);
 }
 
+char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code)
+{
+    bool look = !l->line && l->stack > 0 && (*looked_up)++ < CODE_STACKS;
+    char *place = l->line ? line_text(l->line) : look ? function_of(t, l->stack) : NULL;
+    *code = place != NULL;
+    return place ? place : phase_text(l);
+}
+
 /* The rows of live are sorted, the greatest first. */
 static struct places places_of(struct trace *t, const struct trace_live *live, size_t n)
 {
     struct places p = {0};
     size_t looked_up = 0;
     for (size_t i = 0; i < n; i++) {
-        bool look = !live[i].line && live[i].stack > 0 && looked_up++ < STACKS;
-        char *code = live[i].line ? line_text(live[i].line) : look ? function_of(t, live[i].stack) : NULL;
-        add_place(&p, code ? code : phase_text(&live[i]), code != NULL, live[i].size);
+        bool code;
+        char *text = report_code_place(t, &live[i], &looked_up, &code);
+        add_place(&p, text, code, live[i].size);
     }
     if (p.n)
         qsort(p.at, p.n, sizeof *p.at, by_bytes);

@@ -12,6 +12,12 @@
 
 #include "read/trace.h"
 
+enum { CODE_STACKS = 20000 }; /* call stacks that are examined, of the greatest rows; the rest are small */
+
+/* The place of L as above, for people; *CODE: it is known, not only the phase.  *LOOKED_UP counts the call
+ * stacks that were examined.  The caller frees it. */
+char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code);
+
 /* Prints the places with the most bytes of the N rows, which are WHOLE bytes in all; nothing if no place is
  * known. */
 void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,

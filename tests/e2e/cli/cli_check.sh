@@ -32,7 +32,15 @@ refused() { # TEXT ARGUMENT...
 make_db a.db
 expect 0 "within peak allocated, device 0: 6.96 GiB, limit 7.00 GiB" a.db --max-peak=7GiB --max-reserved=10.1GiB --max phase=backward:7GiB --max device=0:7GiB
 expect 1 "BEYOND peak allocated, device 0: 6.96 GiB, limit 6.00 GiB (+981.0 MiB)" a.db --max-peak=6GiB
-expect 1 "step 2, in logits; what held most: line model.py:17 Model.__init__ 1.41 GiB" a.db --max-peak=6GiB
+# as in the report: what held most has no line, and the greatest line is the greatest of those that are known
+expect 1 "step 2, in logits; what held most: (no line; made in optimizer) 2.81 GiB, of the lines known model.py:17 Model.__init__ 1.41 GiB" a.db --max-peak=6GiB
+changed function.db a.db "UPDATE peak_live SET size_bytes = size_bytes * 2 WHERE phase = (SELECT id FROM phase WHERE name = 'logits')"
+expect 1 "what held most: at::log_softmax (libtorch_cuda.so) 3.9" function.db --max-peak=6GiB
+changed lined.db a.db "UPDATE peak_live SET size_bytes = 4096 WHERE phase IN (SELECT id FROM phase WHERE name IN ('optimizer', 'logits'))"
+expect 1 "what held most: line model.py:17 Model.__init__ 1.41 GiB" lined.db --max-peak=6GiB
+changed layered.db a.db "INSERT INTO frame(id, kind, function, file) VALUES(900, 4, 'Model.layers.0', 'Layer');
+  UPDATE stack SET layer = 900 WHERE id IN (SELECT stack FROM peak_live WHERE phase = (SELECT id FROM phase WHERE name = 'forward'))"
+expect 1 "of the layers known Model.layers.* " layered.db --max-peak=6GiB
 expect 1 "1 within, 2 beyond, 0 that nobody can tell" a.db --max-peak=6GiB --max phase=logits:1MiB --max-reserved=99GiB
 expect 1 "0 within, 1 beyond, 1 that nobody can tell" a.db --max-peak=6GiB --max phase=logit:1MiB
 expect 3 "it has no phase 'logit': did you mean 'logits'?" a.db --max-peak=7GiB --max phase=logit:1MiB
@@ -206,6 +214,9 @@ changed two.db a.db "INSERT INTO process SELECT 2, host, boot_id, 99, rank, loca
 expect 1 "BEYOND peak allocated, device 0, process 2: 13.92 GiB" two.db --max-peak=7GiB
 grep -q "within .*process 1: 6.96 GiB" words || fail "the first process: $(cat said)"
 expect 0 "process 1" two.db --max-peak=7GiB --process=1
+expect 0 "within" a.db --max-peak=7GiB --process=1
+expect 2 "a.db has no process 4: it has 1" a.db --max-peak=7GiB --process=4
+expect 2 "two.db has no process 4: it has 1 and 2" two.db --max-peak=7GiB --process=4
 
 # ---- for programs ----
 changed "odd & <name>.db" a.db "UPDATE frame SET function = 'f<' || char(7) || '&\">' WHERE line = 17"
@@ -221,7 +232,8 @@ errors = [c for c in cases if c.find("error") is not None]
 assert (len(cases), len(failures), len(errors)) == (6, 2, 2), cases
 assert [suite.get(n) for n in ("tests", "failures", "errors")] == ["6", "2", "2"]
 assert cases[0].get("classname").endswith("odd & <name>.db") and "f<\\a&\">" in failures[0].find("failure").text, failures[0].find("failure").text
-assert cases[0].get("name") == "peak allocated, device 0 [--max allocated:6.5GiB]"
+assert [c.get("name") for c in cases[:3]] == ["peak allocated, device 0 [--max-peak 6.5GiB]", "peak reserved, device 0 [--max-reserved 99GiB]",
+    "peak allocated in phase forward, device 0 [--max phase=forward:99GiB]"], [c.get("name") for c in cases]
 PY
 GITHUB_ACTIONS=true GITHUB_STEP_SUMMARY=$dir/summary.md GITHUB_WORKSPACE=/home/ada "$V" check a.db lost.db --max-peak=6GiB --max phase=forward:99GiB >github
 grep -qxF '::error file=model.py,line=17,title=vramscope%3A beyond::a.db: peak allocated, device 0: '"$("$V" check --json a.db --max-peak=6GiB >j.json
@@ -232,7 +244,9 @@ GITHUB_ACTIONS=true "$V" check --json a.db --max-peak=6GiB 2>/dev/null | python3
 
 refused "which limit?" a.db
 refused "which file?" --max-peak=1GiB
-refused "'allocated:lots' is no limit" a.db --max-peak=lots
+refused "check: --max-peak takes an amount of memory such as 20GiB, not 'lots'" a.db --max-peak=lots
+refused "check: --max-reserved takes an amount of memory such as 20GiB, not 'phase=x:1GiB'" a.db --max-reserved=phase=x:1GiB
+refused "check: --max: 'allocated:lots' is no limit" a.db --max allocated:lots
 refused "'logits' is none of allocated" a.db --max logits:4GiB
 refused "--tolerance is that of --against" a.db --max-peak=1GiB --tolerance=1%
 refused "--tolerance takes a share" a.db --against b.db --tolerance=some
