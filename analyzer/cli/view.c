@@ -18,6 +18,7 @@
 #include "read/guard.h"
 #include "read/lives.h"
 #include "read/symbols.h"
+#include "view/name.h"
 #include "view/view.h"
 
 struct options {
@@ -29,7 +30,7 @@ struct options {
 
 static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "the page, - for standard output; without it the recording's name with .html"},
+     "the page, - for standard output; without it the names of what is shown, with .html"},
     {"open", 0, NULL, ARG_FLAG, offsetof(struct options, open), "show it in the browser (xdg-open)"},
     {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
      "the files are runs to compare: lay the others' curves over the first one's"},
@@ -52,6 +53,7 @@ struct job {
     struct trace **traces;
     char **labels;
     size_t count;
+    char *made_of;
 };
 
 static int open_process(struct job *job, const char *path, const char *label, int64_t process,
@@ -105,6 +107,7 @@ static void close_job(struct job *job)
     }
     free(job->traces);
     free(job->labels);
+    free(job->made_of);
 }
 
 /* Processes that ran at the same time lie on the axis as they did by their clocks; others begin together. */
@@ -126,20 +129,23 @@ static void set_offsets(struct view_process *processes, size_t n, bool overlay)
 
 /* ---- writing ---- */
 
-static char *output_name(const char *file)
-{
-    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
-    int n = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
-    return xformat("%.*s.html", n, name);
-}
-
-/* A page never takes the place of a recording. */
 static bool is_input(const char *path, char *const *files, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (same_file(path, files[i]))
             return true;
     return false;
+}
+
+/* A page never takes the place of a recording, and unasked never that of another page. */
+static int check_output(const struct job *job, const char *path, bool asked, char *const *files, size_t n)
+{
+    if (is_input(path, files, n))
+        return complain("view: %s is the recording: give the page another name with -o", path);
+    if (!asked && view_is_other(path, job->made_of))
+        return complain("view: %s is there, and was made of something else: give the page a name with -o",
+                        path);
+    return 0;
 }
 
 static int write_to(struct job *job, FILE *out, const struct options *o)
@@ -150,7 +156,7 @@ static int write_to(struct job *job, FILE *out, const struct options *o)
     for (size_t i = 0; i < job->count; i++)
         processes[i] = (struct view_process){.t = job->traces[i], .label = job->labels[i]};
     set_offsets(processes, job->count, o->overlay);
-    if (view_write(processes, job->count, o->device, o->overlay, o->max_size << 20, out, &why))
+    if (view_write(processes, job->count, o->device, o->overlay, o->max_size << 20, job->made_of, out, &why))
         status = complain("%s", why);
     free(processes);
     return status;
@@ -211,9 +217,10 @@ static bool has_rows(const struct job *job, int64_t device)
     return false;
 }
 
-static int view_files(char *const *files, size_t count, const struct options *o)
+/* FILES, into the page PATH. */
+static int view_files(char *const *files, size_t count, const char *path, const struct options *o)
 {
-    struct job job = {0};
+    struct job job = {.made_of = view_made_of(files, count)};
     int status = 0;
     for (size_t i = 0; !status && i < count; i++)
         status = open_file(&job, files[i], trace_label(files, count, i), o);
@@ -221,9 +228,8 @@ static int view_files(char *const *files, size_t count, const struct options *o)
         status = o->device == UNKNOWN
                      ? complain("%s: %s: nothing to view", files[0], trace_no_device(job.traces[0]))
                      : complain("%s has nothing on device %lld", files[0], (long long)o->device);
-    char *path = o->output ? xstrdup(o->output) : output_name(files[0]);
-    if (!status && is_input(path, files, count))
-        status = complain("view: %s is the recording: give the page another name with -o", path);
+    if (!status)
+        status = check_output(&job, path, o->output != NULL, files, count);
     if (!status && !strcmp(path, "-")) {
         status = write_to(&job, stdout, o);
         status = status ? status : tell_incomplete(&job);
@@ -234,7 +240,6 @@ static int view_files(char *const *files, size_t count, const struct options *o)
         int whole = tell_incomplete(&job);
         status = o->open ? exit_worse(show(path), whole) : whole;
     }
-    free(path);
     close_job(&job);
     return status;
 }
@@ -258,7 +263,9 @@ int cmd_view(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
-    int status = view_files(files, count, &o);
+    char *path = o.output ? xstrdup(o.output) : view_name(operands, (size_t)n);
+    int status = view_files(files, count, path, &o);
+    free(path);
     trace_free_files(files, count);
     return status;
 }

@@ -13,6 +13,7 @@
 
 #include "base/shown.h"
 #include "embedded.h"
+#include "name.h"
 #include "view.h"
 
 /* ---- HTML ---- */
@@ -40,7 +41,7 @@ static char *make_nonce(void)
     return xformat("%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
 }
 
-static void put_head(FILE *out, const char *title, const char *nonce)
+static void put_head(FILE *out, const char *title, const char *nonce, const char *made_of)
 {
     fprintf(out,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -49,7 +50,7 @@ static void put_head(FILE *out, const char *title, const char *nonce)
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
             nonce, nonce);
     put_text(out, title);
-    fprintf(out, " - vramscope</title>\n<style nonce=\"%s\">\n", nonce);
+    fprintf(out, " - vramscope</title>\n" VIEW_MADE_OF "<style nonce=\"%s\">\n", made_of, nonce);
     fputs(view_page_css, out);
     fputs("</style>\n</head>\n", out);
     fputs(view_page_html, out);
@@ -165,12 +166,12 @@ static void free_recording(struct recording *r)
     *r = (struct recording){0};
 }
 
-static void put_page(FILE *out, struct recording *r, const char *title)
+static void put_page(FILE *out, struct recording *r, const char *title, const char *made_of)
 {
     char *nonce = make_nonce();
     struct pack head = {0};
     pack_bytes(&head, r->head, r->head_size);
-    put_head(out, title, nonce);
+    put_head(out, title, nonce, made_of);
     pack_write(&head, "meta", out);
     put_script(out, nonce);
     fwrite(r->body, 1, r->body_size, out);
@@ -185,7 +186,7 @@ static size_t share(size_t all, size_t parts)
 }
 
 int view_write(struct view_process *processes, size_t n, int64_t device, bool overlay, int64_t limit,
-               FILE *out, const char **why)
+               const char *made_of, FILE *out, const char **why)
 {
     size_t rows = count_rows(processes, n, device), divided = 1;
     struct recording r = {0};
@@ -208,7 +209,7 @@ int view_write(struct view_process *processes, size_t n, int64_t device, bool ov
         }
     }
     if (!result)
-        put_page(out, &r, n ? processes[0].label : "no recording");
+        put_page(out, &r, n ? processes[0].label : "no recording", made_of);
     free_recording(&r);
     for (size_t i = 0; i < n; i++) {
         trace_free_stacks(&processes[i].stacks);

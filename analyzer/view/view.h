@@ -49,9 +49,10 @@ int view_write_process(struct view_part *p, struct view_process *process);
 void view_use_stack(struct view_process *process, uint32_t row);
 
 /* The page of N processes, into OUT; OVERLAY: they are runs to compare.  Where it would be longer than LIMIT
- * bytes, there is less detail in it.  0, or -1 with *WHY, which lives as long as the traces. */
+ * bytes, there is less detail in it.  MADE_OF: name.h.  0, or -1 with *WHY, which lives as long as the
+ * traces. */
 int view_write(struct view_process *processes, size_t n, int64_t device, bool overlay, int64_t limit,
-               FILE *out, const char **why);
+               const char *made_of, FILE *out, const char **why);
 
 #define VIEW_LIMIT   (INT64_C(40) << 20)
 #define VIEW_PAGE    (INT64_C(1) << 19) /* what page/ takes at most */

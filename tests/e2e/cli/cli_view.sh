@@ -44,6 +44,27 @@ mkdir there && echo old >there/old && ln -s there/old link.html && "$V" view run
 [ -L link.html ] && [ "$(tail -n 1 there/old)" = "</html>" ] || no "a link was replaced"
 ls ./*.part there/*.part 2>/dev/null && no "leavings"
 
+# without -o: a name after all that is shown; what was made of the same files is replaced, and nothing else
+mkdir job && cp run.db late.db job
+cp run.html before
+"$V" view run.db late.db >/dev/null 2>&1
+cmp -s run.html before && [ -s run+late.html ] || no "the page of two recordings: $(ls)"
+"$V" view late.db run.db >/dev/null 2>&1
+[ -s late+run.html ] || no "the other way around"
+"$V" view run.db >/dev/null || no "the same page again: $?"
+"$V" view run.db --device=1 >/dev/null && ! cmp -s run.html before || no "the page of the same recording stayed old"
+cp run.html before
+"$V" view job/run.db >out 2>err && no "the page of another recording was replaced"
+[ "$(cat err)" = "vramscope: view: run.html is there, and was made of something else: give the page a name with -o" ] && cmp -s run.html before || no "another recording's page: $(cat err)"
+"$V" view job/run.db -o run.html >/dev/null || no "a page that was asked for"
+"$V" view job/ >/dev/null 2>&1
+(cd job && "$V" view . >/dev/null 2>&1)
+[ -s job.html ] && [ -s job/job.html ] || no "the page of a directory: $(ls . job)"
+for i in $(seq 30); do cp late.db "much_$i.db"; done
+"$V" view much_*.db >/dev/null 2>&1
+[ -s much_1+29.html ] || no "the page of many: $(ls)"
+rm much_* && ls ./*.part 2>/dev/null && no "leavings"
+
 # whatever a name says, it is no markup
 sqlite3 run.db "UPDATE phase SET name = '</script><script>alert(1)</script>' WHERE name = 'logits';
   UPDATE process SET command = '</title><img src=x onerror=alert(2)>';
