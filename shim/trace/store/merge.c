@@ -26,6 +26,7 @@ static const struct {
     {"access", " kind ", ACCESS_KINDS},
     {"access_kind", " id ", ACCESS_KINDS},
     {"access_kind", " first_by last_by ", STRINGS},
+    {"framework_role", " alloc_seq ", NUMBERS},
     {"live", " alloc_seq range ", NUMBERS},
     {"live", " stack ", STACKS},
     {"mark", " upto_seq live_seq ", NUMBERS},
@@ -114,9 +115,11 @@ static void add_column(struct merge *m, const char *table, const char *column)
         if (strcmp(moved[i].table, table) != 0 || !holds(moved[i].columns, column))
             continue;
         /* of a limit and an overhead ev.mate is no number of an event (schema.sql) */
-        const char *never = !strcmp(table, "ev") && !strcmp(column, "mate") ? "AND op NOT IN (23, 24)" : "";
-        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0 %s THEN \"%w\" + %lld ELSE \"%w\" END", comma,
-                            column, never, column, (long long)m->by[moved[i].by], column);
+        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0", comma, column);
+        if (!strcmp(table, "ev") && !strcmp(column, "mate"))
+            sqlite3_str_appendf(m->select, " AND op NOT IN (%d, %d)", VS_OP_LIMIT, VS_OP_OVERHEAD);
+        sqlite3_str_appendf(m->select, " THEN \"%w\" + %lld ELSE \"%w\" END", column,
+                            (long long)m->by[moved[i].by], column);
         return;
     }
     sqlite3_str_appendf(m->select, "%s\"%w\"", comma, column);

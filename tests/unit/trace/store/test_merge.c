@@ -1,0 +1,123 @@
+/*
+ * test_merge.c - one file into another: every number of an event moves up to those of its process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "trace/event.h"
+#include "trace/store/merge.h"
+#include "trace/store/schema.h"
+
+#define EACH_TABLE                                                                                           \
+    "SELECT m.name, group_concat(5) FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = "       \
+    "'table' GROUP BY m.name HAVING max(c.name LIKE '%seq')"
+#define EACH_NUMBER                                                                                          \
+    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' "        \
+    "AND c.name LIKE '%seq'"
+
+static char dir[64], into[128], from[128];
+
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/vs_merge.XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(into, sizeof into, "%s/into.db", dir);
+    snprintf(from, sizeof from, "%s/from.db", dir);
+    return 0;
+}
+
+static int drop_dir(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+static sqlite3 *empty(const char *path)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, vs_schema_sql, NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static int64_t number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return value;
+}
+
+/* A row of fives into each table that has numbers of events. */
+static void fill(sqlite3 *db)
+{
+    sqlite3_stmt *q;
+    char sql[512];
+    assert_int_equal(sqlite3_prepare_v2(db, EACH_TABLE, -1, &q, NULL), SQLITE_OK);
+    while (sqlite3_step(q) == SQLITE_ROW) {
+        snprintf(sql, sizeof sql, "INSERT INTO %s VALUES(%s)", (const char *)sqlite3_column_text(q, 0),
+                 (const char *)sqlite3_column_text(q, 1));
+        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+            fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    }
+    sqlite3_finalize(q);
+}
+
+/* The ring's own number is the only one that is none of the file's. */
+static bool stays(const char *table, const char *column)
+{
+    return !strcmp(table, "mark") && !strcmp(column, "ring_seq");
+}
+
+static void every_number_of_an_event_moves(void **state)
+{
+    char why[256] = "", sql[256];
+    sqlite3_close(empty(into));
+    sqlite3 *db = empty(from);
+    fill(db);
+    snprintf(sql, sizeof sql, "INSERT INTO ev(seq, op, mate) VALUES(6, %d, 1), (7, %d, 1)", VS_OP_LIMIT,
+             VS_OP_OVERHEAD);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    if (vs_store_merge(into, from, 2, why, sizeof why))
+        fail_msg("%s", why);
+
+    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    sqlite3_stmt *q;
+    int columns = 0;
+    assert_int_equal(sqlite3_prepare_v2(db, EACH_NUMBER, -1, &q, NULL), SQLITE_OK);
+    for (; sqlite3_step(q) == SQLITE_ROW; columns++) {
+        const char *table = (const char *)sqlite3_column_text(q, 0);
+        const char *column = (const char *)sqlite3_column_text(q, 1);
+        snprintf(sql, sizeof sql, "SELECT min(%s) FROM %s", column, table);
+        int64_t want = 5 + (stays(table, column) ? 0 : INT64_C(1) << 40), got = number(db, sql);
+        if (got != want)
+            fail_msg("%s.%s is %lld", table, column, (long long)got);
+    }
+    sqlite3_finalize(q);
+    assert_true(columns > 25);
+    assert_int_equal(number(db, "SELECT mate FROM ev WHERE op = 5"), 5 + (INT64_C(1) << 40));
+    snprintf(sql, sizeof sql, "SELECT sum(mate) FROM ev WHERE op IN (%d, %d)", VS_OP_LIMIT, VS_OP_OVERHEAD);
+    assert_int_equal(number(db, sql), 2); /* a direction, no number */
+    sqlite3_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_number_of_an_event_moves, make_dir, drop_dir)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
