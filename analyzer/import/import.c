@@ -226,7 +226,6 @@ static int rewind_all(struct work *w)
         w->result->devices += w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count;
     }
     w->result->entries = w->s.events;
-    w->result->stacks = w->s.stack_count;
     return 0;
 }
 

@@ -149,7 +149,7 @@ static bool cancels(const struct snapshot_event *a, const struct snapshot_event 
     return (came || went) && a->address == b->address && a->size == b->size && a->stream == b->stream;
 }
 
-/* Entries of a kind that changes no memory are counted and left out. */
+/* Entries of a kind that changes no memory are left out. */
 static int read_trace(struct reader *r, const struct pickle_value *list, struct snapshot_trace *t)
 {
     size_t n = unpickle_items(list);
@@ -164,10 +164,8 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         if (unpickle_item(list, i)->kind != PICKLE_DICT)
             return not_a_snapshot(r, "an entry of a trace is no dict");
         read_event(r, unpickle_item(list, i), e, &t->timed);
-        if (e->action == SNAPSHOT_OTHER) {
-            r->s->notes++;
+        if (e->action == SNAPSHOT_OTHER)
             continue;
-        }
         if (e->time_us < last)
             e->time_us = last;
         last = e->time_us;
@@ -224,15 +222,6 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
     return 0;
 }
 
-/* The pool is named by two numbers, which are 0 for the one that every program uses. */
-static bool is_private(const struct pickle_value *pool)
-{
-    for (size_t i = 0; i < unpickle_items(pool); i++)
-        if (unpickle_int(unpickle_item(pool, i), 0) != 0)
-            return true;
-    return false;
-}
-
 static int read_segments(struct reader *r, const struct pickle_value *list)
 {
     struct snapshot *s = r->s;
@@ -249,9 +238,7 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
                                      .address = (uint64_t)unpickle_int(unpickle_get(v, "address"), 0),
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
                                      .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
-                                     .small = unpickle_is(unpickle_get(v, "segment_type"), "small"),
-                                     .expandable = unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0,
-                                     .private_pool = is_private(unpickle_get(v, "segment_pool_id"))};
+                                     .expandable = unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0};
         if (read_blocks(r, unpickle_get(v, "blocks"), &g))
             return -1;
         if (device >= s->devices)

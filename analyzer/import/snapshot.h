@@ -57,7 +57,7 @@ struct snapshot_segment {
     uint64_t address, size, stream;
     size_t first_block, blocks;
     int device;
-    bool expandable, small, private_pool;
+    bool expandable;
 };
 
 struct snapshot_range { /* what torch.profiler marked: PyTorch's own names of ranges */
@@ -90,8 +90,8 @@ struct snapshot {
     size_t range_count;
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;
-    size_t stack_frames;  /* in all of them */
-    size_t events, notes; /* of all devices; notes: of kinds that change no memory */
+    size_t stack_frames; /* in all of them */
+    size_t events;       /* of all devices, those that change no memory included */
     struct snapshot_settings settings;
 };
 
