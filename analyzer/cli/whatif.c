@@ -18,6 +18,8 @@
 #include "read/trace.h"
 #include "replay/replay.h"
 
+#define SIZE_MOST (INT64_C(1) << 50)
+
 enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, POLICIES };
 static const char *const policy_names[] = {"live",  "torch-native", "torch-expandable",
                                            "arena", "packed",       NULL};
@@ -44,11 +46,12 @@ static const struct command_help help = {
     "whatif", "[options] FILE [SETTING=VALUE...]",
     "Replays the recorded blocks of PyTorch's allocator under others, and tells what each would have held of "
     "the\n"
-    "driver: what was alive (no allocator needs less), PyTorch's own, native and with expandable segments,\n"
-    "vramscope's arena, and a packing that knows the run beforehand.  Where the recording was made under one "
-    "of\n"
-    "them, the replay is held against it, address by address.  With --capacity: where each would have run "
-    "out.\n"
+    "driver: what was alive (of the recorded sizes no allocator needs less), PyTorch's own, native and with\n"
+    "expandable segments, vramscope's arena, and a packing that knows the run beforehand.  Where the "
+    "recording\n"
+    "was made under one of them, the replay is held against it, address by address.  With --capacity: where "
+    "each\n"
+    "would have run out.\n"
     "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N\n"
     "garbage_collection_threshold=0.8 (needs --capacity).",
     rows, false};
@@ -63,25 +66,14 @@ struct question {
 
 /* ---- what is asked ---- */
 
-/* "80GiB", "512M", "1e9"; false where it is none. */
+/* "80GiB", "512M", "1e9"; false where it is none, or more than any memory. */
 static bool read_size(const char *text, uint64_t *bytes)
 {
-    static const struct {
-        const char *name;
-        double unit;
-    } units[] = {{"", 1},        {"B", 1},         {"K", 1 << 10},  {"KiB", 1 << 10}, {"KB", 1e3},
-                 {"M", 1 << 20}, {"MiB", 1 << 20}, {"MB", 1e6},     {"G", 1 << 30},   {"GiB", 1 << 30},
-                 {"GB", 1e9},    {"T", 0x1p40},    {"TiB", 0x1p40}, {"TB", 1e12}};
-    char *end;
-    double n = strtod(text, &end);
-    while (*end == ' ')
-        end++;
-    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
-        if (!strcmp(end, units[i].name) && n * units[i].unit >= 1 && n * units[i].unit < 0x1p50) {
-            *bytes = (uint64_t)(n * units[i].unit);
-            return true;
-        }
-    return false;
+    int64_t n;
+    if (!units_read_bytes(text, &n) || n < 1 || n >= SIZE_MOST)
+        return false;
+    *bytes = (uint64_t)n;
+    return true;
 }
 
 static int read_policies(struct question *q)
@@ -213,6 +205,8 @@ static struct torch_settings settings_of(const struct answers *a)
         s.roundup = (uint32_t)tape->roundup;
     if (tape->large_segment >= INT64_C(2) << 20)
         s.large_segment = (uint64_t)tape->large_segment;
+    if (tape->gc_threshold > 0 && tape->gc_threshold < 1) /* of the capacity: nothing without one */
+        s.gc_threshold = tape->gc_threshold;
     for (int i = 0; i < a->q->setting_count; i++)
         read_setting(&s, a->q->settings[i]);
     s.capacity = a->q->capacity ? a->q->capacity : UINT64_MAX;
@@ -258,20 +252,23 @@ static char *reliance(const struct answers *a, enum policy policy)
 {
     const struct replay_result *r = &a->of[policy];
     const struct trace_tape *tape = &a->tape;
+    bool collects = policy == NATIVE && tape->gc_threshold > 0; /* of expandable segments nothing */
     if (policy == LIVE)
-        return xstrdup("no allocator needs less");
+        return xstrdup(tape->imported ? "no allocator needs less"
+                                      : "no allocator needs less of these block sizes");
     if (policy == PACKED)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
     if (r->compared)
-        return xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
-                       " segment events as recorded%s",
-                       all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
-                       r->segments,
-                       all_same(r)             ? ""
-                       : !tape->streams_known  ? " (streams are not recorded, and were taken as one)"
-                       : !tape->settings_known ? " (the allocator's settings are not recorded)"
-                                               : "");
+        return xformat(
+            "%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
+            " segment events as recorded%s",
+            all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same, r->segments,
+            all_same(r)             ? ""
+            : !tape->streams_known  ? " (streams are not recorded, and were taken as one)"
+            : !tape->settings_known ? " (the allocator's settings are not recorded)"
+            : collects ? " (garbage_collection_threshold is a share of a memory that is not recorded)"
+                       : "");
     if (a->late)
         return xstrdup("not exact: the framework held memory before the recording began");
     if (tape->start)

@@ -70,6 +70,40 @@ a=$("$V" whatif --json retry.db max_split_size=20MiB >split.json && field split.
 [ "${a:-0}" -gt 0 ] || no "max_split_size: $a"
 [ "$(field split.json torch-native compared)" = False ] || no "other settings were compared with the recording"
 
+# sizes are read as everywhere; requests are recorded of an import alone
+[ "$("$V" whatif -c 20480k known.db)" = "$("$V" whatif -c 20MiB known.db)" ] || no "20480k is not 20 MiB"
+"$V" whatif -c '0.02 GiB' known.db >out 2>&1 || no "0.02 GiB: $(cat out)"
+"$V" whatif --policy=live known.db | grep -qx '  live: no allocator needs less' || no "live of an import: $("$V" whatif --policy=live known.db)"
+edit() { # FILE SQL: a copy of retry.db
+    cp retry.db "$1" && python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as db:
+    db.executescript(sys.argv[2])' "$@" || exit 1
+}
+edit run.db "DELETE FROM meta WHERE key = 'imported'"
+"$V" whatif --policy=live run.db | grep -qx '  live: no allocator needs less of these block sizes' || no "live of a run: $("$V" whatif --policy=live run.db)"
+
+# a recorded threshold is that of the capacity; without one it may be why addresses differ
+edit gc.db "UPDATE meta SET value = '0.3' WHERE key = 'torch_garbage_collection_threshold'"
+native() { "$V" whatif --policy=torch-native --capacity=500MiB "$@" | grep -v '^device'; }
+[ "$(native gc.db)" = "$(native retry.db garbage_collection_threshold=0.3)" ] || no "a recorded threshold of 0.3: $(native gc.db)"
+[ "$(native gc.db)" != "$(native retry.db)" ] || no "a threshold of 0.3 changes nothing"
+[ "$(native gc.db garbage_collection_threshold=0.99)" = "$(native retry.db garbage_collection_threshold=0.99)" ] || no "the recorded threshold stays"
+edit other.db "UPDATE meta SET value = '0.3' WHERE key = 'torch_garbage_collection_threshold'; UPDATE meta SET value = '33554432' WHERE key = 'torch_max_split_size'"
+"$V" whatif --policy=torch-native other.db | grep -q 'not exact: .*(garbage_collection_threshold is a share' || no "no reason: $("$V" whatif --policy=torch-native other.db)"
+
+# more than any device has
+python3 - <<'END' || exit 1
+import pickle
+base = 0x7f0000000000
+entries = [{"action": "alloc", "addr": base + (i << 46), "size": size, "stream": 0, "time_us": 1000 + i, "frames": []}
+           for i, size in enumerate((6 << 40, 5 << 20, (1 << 46) - 1, 30 << 20))]
+with open("huge.pickle", "wb") as f:
+    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+END
+"$V" import -o huge.db huge.pickle >out 2>&1 || no "import huge: $(cat out)"
+"$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
+[ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
+
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
 refused "--capacity takes a size" "$V" whatif --capacity=much known.db
