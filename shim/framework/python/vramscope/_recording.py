@@ -105,18 +105,27 @@ def _find_pandas(wanted):
     return pandas
 
 
+def _has_no_room(error):
+    """Whether ERROR is SQLITE_CANTOPEN or SQLITE_READONLY."""
+    code = getattr(error, "sqlite_errorcode", None)  # Python 3.11
+    if code is None:
+        return any(text in str(error) for text in ("unable to open", "readonly"))
+    return code & 0xFF in (14, 8)
+
+
 def _connect(path):
     """A connection that cannot write.  A directory that nobody may write to has no room for SQLite's index of a log: where
-    there is no log either, the file is read as it lies."""
+    there is no log either, and no journal of a change that was not finished, the file is read as it lies.  One that somebody
+    has locked is not: it may be half written."""
     if not os.path.exists(path):
         raise FileNotFoundError(2, "no such recording", path)
     name = "file:" + urllib.parse.quote(os.path.abspath(path))
     connection = sqlite3.connect(name + "?mode=ro", uri=True)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
         connection.close()
-        if os.path.exists(path + "-wal"):
+        if not _has_no_room(error) or any(os.path.exists(path + end) for end in ("-wal", "-journal")):
             raise
         connection = sqlite3.connect(name + "?mode=ro&immutable=1", uri=True)
     except sqlite3.DatabaseError as error:
