@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 _NUMBERS = {
     "process", "alloc_seq", "free_seq", "device", "address", "size_bytes", "t_alloc_ns", "t_free_ns", "range", "stack", "managed", "seq",
@@ -32,6 +33,17 @@ def _command():
 
 
 def _copy(source, out):
+    """What pyarrow has against it, or None."""
+    import pyarrow
+
+    try:
+        _convert(source, out)
+    except pyarrow.ArrowException as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+def _convert(source, out):
     import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
@@ -50,15 +62,18 @@ def write(recording, out, *options):
     RuntimeError, and leaves no file, where there is nothing to write."""
     part = os.fspath(out) + ".part"
     command = [_command(), "export", "--format=csv", *options, "--", os.fspath(recording)]
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # it is not to be recorded itself
     done = False
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, env=environment) as process:
         try:
-            first = process.stdout.peek(1)
+            first, wrong = process.stdout.peek(1), None
             if first:
-                _copy(process.stdout, part)
-            status = process.wait()
+                wrong = _copy(process.stdout, part)
+            status = process.wait() if not wrong else process.poll()
+            if wrong and status in (None, 0, 3):
+                raise RuntimeError(wrong)
             if status not in (0, 3) or not first:
-                raise RuntimeError(f"vramscope export: exit status {status}")
+                raise RuntimeError(_said(said) or f"vramscope export: exit status {status}")
             os.replace(part, out)
             done = True
         finally:
@@ -66,7 +81,16 @@ def write(recording, out, *options):
                 process.kill()
                 if os.path.exists(part):
                     os.unlink(part)
+        said.seek(0)
+        sys.stderr.write(said.read().decode("utf-8", "replace"))
     return status
+
+
+def _said(file):
+    """What vramscope complained of, in one line."""
+    file.seek(0)
+    text = " ".join(file.read().decode("utf-8", "replace").split())
+    return text[len("vramscope: ") :] if text.startswith("vramscope: ") else text
 
 
 def main(arguments):
