@@ -79,6 +79,33 @@ END
 without "$work/program.py"
 check "without the library nothing happens" </dev/null
 
+# an older library, which has not all that this package knows
+sed 's/vramscope_auto_\(roles\|layer\)/gone_\1/' "$here/phase_log.c" >"$work/older.c"
+"${CC:-cc}" -shared -fPIC -o "$work/older.so" "$work/older.c" || exit 1
+LD_PRELOAD=$work/older.so PYTHONPATH=$modules "$python" "$work/program.py" loaded >"$work/out" 2>&1 || { cat "$work/out"; fail "an older library"; }
+[ "$(wc -l <"$work/out")" = 1 ] && grep -q 'older than this package: it has no vramscope_auto_layer, vramscope_auto_roles$' "$work/out" ||
+    { cat "$work/out"; fail "an older library: not one line"; }
+grep -qx '+marker logits' "$PHASE_LOG" && grep -qx step "$PHASE_LOG" || { cat "$PHASE_LOG"; fail "an older library is told nothing"; }
+: >"$PHASE_LOG"
+: >"$work/out"
+
+# a recording that somebody has locked is not read past the lock
+without - "$work/locked.db" <<'END'
+import sqlite3, sys
+import vramscope
+with sqlite3.connect(sys.argv[1], isolation_level=None) as writer:
+    writer.execute("CREATE TABLE meta(key, value, process)")
+    writer.execute("INSERT INTO meta VALUES('clean_end', 1, 1)")
+    assert vramscope.open(sys.argv[1], pandas=False).complete
+    writer.execute("BEGIN EXCLUSIVE")
+    try:
+        vramscope.open(sys.argv[1])
+        raise SystemExit("a locked file was read")
+    except sqlite3.OperationalError as error:
+        assert "locked" in str(error), error
+END
+check "a locked recording is not read" </dev/null
+
 mkdir "$work/site" "$work/broken" "$work/torch_like" "$work/failing"
 echo 'import os; os.environ["CHAINED"] = __name__' >"$work/site/sitecustomize.py"
 PYTHONPATH=$modules:$work/site "$python" -c '

@@ -24,6 +24,7 @@ makes a Parquet file of one (parquet.py), with pyarrow.
 
 import ctypes
 import functools
+import sys
 
 # without `open` and `linear_cross_entropy`: `from vramscope import *` shall not hide Python's own open, nor import PyTorch
 __all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "patch_loss", "unpatch_loss"]
@@ -54,16 +55,24 @@ def _load():
         "record_stop": ([], None),
         "active": ([], ctypes.c_int),
     }
-    found = {}
+    found, missing = {}, []
     try:
         library = ctypes.PyDLL(None)
         for name, (arguments, result) in names.items():
-            function = getattr(library, "vramscope_" + name)
+            function = getattr(library, "vramscope_" + name, None)
+            if function is None:
+                missing.append("vramscope_" + name)
+                continue
             function.argtypes = arguments
             function.restype = result
             found[name] = function
     except Exception:
         return {}
+    if found and missing:
+        try:
+            sys.stderr.write("vramscope: the library that is preloaded is older than this package: it has no %s\n" % ", ".join(missing))
+        except Exception:
+            pass
     return found
 
 

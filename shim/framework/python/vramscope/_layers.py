@@ -28,14 +28,14 @@ _calls = set()  # code objects of the wrapper, whose frames have the caller
 
 def new_cell():
     """The calling thread's cell, to be written as cell[0]; a list where nothing is recorded."""
-    address = vramscope._library.get("auto_cell", lambda: None)()
+    address = vramscope._library.get("auto_cell", lambda: None)() if "auto_layer" in vramscope._library else None
     if not address:
         return [NONE]
     return memoryview(ctypes.c_uint32.from_address(address)).cast("B").cast("I")
 
 
 def are_recorded():
-    return bool(vramscope._library.get("auto_cell", lambda: None)())
+    return "auto_layer" in vramscope._library and bool(vramscope._library.get("auto_cell", lambda: None)())
 
 
 def calls_are_in(wrapper):
