@@ -37,7 +37,7 @@ HEAD = re.compile(r"(lm_head|head)\(")
 FROZEN = re.compile(r"(reference|teacher)\(")
 EVALUATION = {"estimate_loss", "evaluation_loop", "prediction_step", "validation_step", "evaluate"}
 TORCH = re.compile(r"-packages/torch/")
-OURS = re.compile(r"/vramscope(_\w+)?\.py$|phases_history\.py$")
+OURS = re.compile(r"/vramscope/\w+\.py$|phases_history\.py$")
 
 
 def source(frame):
