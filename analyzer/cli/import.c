@@ -63,6 +63,18 @@ static void tell(const char *snapshot, const struct import_result *r)
     putchar('\n');
 }
 
+/* WHY with the database's own name where it begins with that of a part. */
+static void complain_of(const char *why, const char *output)
+{
+    char *parts = xformat("%s.importing-%d-", output, (int)getpid());
+    size_t n = strlen(parts);
+    if (strncmp(why, parts, n) == 0)
+        complain("%s%s", shown(output), why + n + strspn(why + n, "0123456789"));
+    else
+        complain("%s", why);
+    free(parts);
+}
+
 /* Snapshot I into a file, and this into the first one's. */
 static int import_one(const char *output, char **snapshots, int i)
 {
@@ -75,7 +87,7 @@ static int import_one(const char *output, char **snapshots, int i)
     if (rc == 0)
         tell(snapshots[i], &r);
     else
-        complain("%s", why);
+        complain_of(why, output);
     if (i > 0 || rc)
         remove_part(part);
     free(part);

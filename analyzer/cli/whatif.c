@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/relabel.h"
 #include "base/args.h"
 #include "base/commands.h"
 #include "base/json.h"
@@ -479,7 +480,7 @@ int cmd_whatif(int argc, char **argv)
     int status = read_question(&q, operands + 1, n - 1);
     if (status)
         return status;
-    if (trace_open_process(&t, operands[0], o.process))
+    if (relabel_open(&t, operands[0], &(struct relabel){.process = o.process}))
         return complain("%s", t.why);
     if (!o.json)
         wrap_terminal_begin();

@@ -104,6 +104,12 @@ END
 "$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
 [ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
 
+# of several processes: which one it is, unless asked for
+"$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
+"$V" whatif job.db >one 2>err || no "two processes: $(cat err)"
+grep -q '^vramscope: job.db has the processes 1.*: this is 1; --process N shows another$' err || no "not said which process it is: $(cat err)"
+"$V" whatif --process=1 job.db >out 2>err && cmp -s one out && [ ! -s err ] || no "the process that was asked for: $(cat out err)"
+
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
 refused "--capacity takes a size" "$V" whatif --capacity=much known.db
