@@ -122,20 +122,20 @@ static void free_moments(void *moments)
     free(m);
 }
 
-static int phase_in(const struct timeline *line, int64_t t)
+static int phase_in(const struct timeline *line, int64_t seq)
 {
     size_t low = 0, high = line->n;
-    while (low < high) { /* the first band that ends after T */
+    while (low < high) { /* the first band that ends after SEQ */
         size_t middle = low + (high - low) / 2;
-        if (line->bands[middle].to <= t)
+        if (line->bands[middle].to <= seq)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < line->n && line->bands[low].from <= t ? line->bands[low].phase : 0;
+    return low < line->n && line->bands[low].from <= seq ? line->bands[low].phase : 0;
 }
 
-static int phase_at(void *context, int64_t thread, int64_t t)
+static int phase_at(void *context, int64_t thread, int64_t seq)
 {
     const struct moments *m = context;
     size_t low = 0, high = m->count;
@@ -146,8 +146,8 @@ static int phase_at(void *context, int64_t thread, int64_t t)
         else
             high = middle;
     }
-    int phase = low < m->count && m->threads[low].thread == thread ? phase_in(&m->threads[low], t) : 0;
-    return phase ? phase : phase_in(&m->lead, t);
+    int phase = low < m->count && m->threads[low].thread == thread ? phase_in(&m->threads[low], seq) : 0;
+    return phase ? phase : phase_in(&m->lead, seq);
 }
 
 /* ---- a file ---- */
@@ -162,20 +162,25 @@ static const char *phase_of(const struct rules *rules, const char *name)
 
 static int relabel_names(struct trace *t, const struct rules *rules, const char *steps)
 {
-    struct trace_text *names = NULL;
-    size_t n = 0, phases = 0, ends = 0;
+    struct trace_relabel_text *names = NULL;
+    size_t n = 0, phases = 0, bound = 0, ends = 0;
     int result = trace_relabel_begin(t, &names, &n);
     for (size_t i = 0; !result && i < n; i++) {
         const char *phase = names[i].text ? phase_of(rules, names[i].text) : NULL;
         bool step = steps && names[i].text && !fnmatch(steps, names[i].text, 0);
         result = (phase && trace_relabel_name(t, names[i].id, phase)) ||
                  (step && trace_relabel_step(t, names[i].id));
-        phases += phase != NULL;
+        phases += phase && names[i].free;
+        bound += phase && !names[i].free;
         ends += step;
     }
     free(names);
     if (!result && rules->n && !phases) {
-        snprintf(t->why, sizeof t->why, "--phases: %s has no range of such a name", t->path);
+        snprintf(t->why, sizeof t->why,
+                 bound ? "--phases: what has such a name in %s is a mark, a start/end range or an automatic "
+                         "phase, which a rule can't change"
+                       : "--phases: %s has no range of such a name",
+                 t->path);
         return -1;
     }
     if (!result && steps && !ends) {
@@ -197,8 +202,7 @@ static int relabel(struct trace *t, const struct relabel *r)
     int result = relabel_names(t, &rules, r->steps);
     free_rules(&rules);
     if (!result)
-        result =
-            trace_relabel_ranges(t, r->steps != NULL) || trace_ranges(t, INT64_MIN, INT64_MAX, &ranges, &n);
+        result = trace_relabel_ranges(t, r->steps != NULL) || trace_relabel_spans(t, &ranges, &n);
     if (!result)
         result = trace_relabel_events(t, phase_at, moments_of(ranges, n), free_moments);
     free(ranges);

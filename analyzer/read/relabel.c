@@ -45,7 +45,12 @@ static int run_over(struct trace *t, const char *sql)
 
 /* ---- names ---- */
 
-int trace_relabel_begin(struct trace *t, struct trace_text **names, size_t *n)
+/* Whether a rule may make the range a phase.  Start/end ranges cross threads and name none, and automatic
+ * ones keep theirs; those of a profiler, which a snapshot has, are both, and wait for a rule. */
+#define PROFILED "(source = 3 AND flags & 2)"
+#define FREE     "((source <> 3 AND NOT flags & 2) OR " PROFILED ")"
+
+int trace_relabel_begin(struct trace *t, struct trace_relabel_text **names, size_t *n)
 {
     if (run(t, "CREATE TEMP TABLE new_phase(name INTEGER PRIMARY KEY, phase INT);"
                "CREATE TEMP TABLE new_step(name INTEGER PRIMARY KEY);"
@@ -54,12 +59,14 @@ int trace_relabel_begin(struct trace *t, struct trace_text **names, size_t *n)
         return -1;
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT id, text FROM string WHERE id IN (SELECT name FROM rng UNION SELECT "
-                  "name FROM moment) ORDER BY id",
+                  "SELECT s.id, s.text, n.free FROM (SELECT name, max(free) AS free FROM (SELECT name, " FREE
+                  " AS free FROM rng UNION ALL SELECT name, 0 FROM moment) GROUP BY name) n JOIN string s ON "
+                  "s.id = n.name ORDER BY s.id",
                   0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*names, *n) = (struct trace_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
+        *PUSH(*names, *n) = (struct trace_relabel_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1),
+                                                        sqlite3_column_int(s, 2) != 0};
     return trace_sql_done(t, s, code);
 }
 
@@ -94,25 +101,26 @@ int trace_relabel_step(struct trace *t, int64_t name)
 
 /* ---- ranges and steps ---- */
 
-/* start/end ranges cross threads and name no phase; automatic ones keep their phase */
-static const char ranges_sql[] = "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, process INT, phase INT, name "
-                                 "INT, domain INT, source INT, flags INT, "
-                                 "parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT);"
-                                 "INSERT INTO temp.rng SELECT id, process, CASE WHEN source <> 3 AND NOT "
-                                 "flags & 2 THEN coalesce((SELECT n.phase FROM "
-                                 "new_phase n WHERE n.name = r.name), phase) ELSE phase END, name, domain, "
-                                 "source, flags, parent, thread, step, "
-                                 "first_seq, t_push, t_pop FROM file.rng r;"
-                                 "UPDATE temp.rng SET flags = (flags & ~1) | NOT EXISTS (WITH RECURSIVE "
-                                 "up(id) AS (SELECT rng.parent UNION SELECT "
-                                 "p.parent FROM temp.rng p JOIN up ON p.id = up.id) SELECT 1 FROM up JOIN "
-                                 "temp.rng q ON q.id = up.id WHERE q.phase = "
-                                 "rng.phase) WHERE phase > 0";
+/* what a rule made of a profiler's range comes before automatic ones, as any annotation */
+static const char ranges_sql[] =
+    "CREATE TEMP TABLE pop(range INTEGER PRIMARY KEY, seq INT);"
+    "INSERT OR IGNORE INTO pop SELECT range, seq FROM file.ev WHERE op = 31;"
+    "CREATE TEMP TABLE rng(id INTEGER PRIMARY KEY, process INT, phase INT, name "
+    "INT, domain INT, source INT, flags INT, "
+    "parent INT, thread INT, step INT, first_seq INT, t_push INT, t_pop INT);"
+    "INSERT INTO temp.rng SELECT id, process, CASE WHEN " FREE " THEN coalesce((SELECT n.phase FROM "
+    "new_phase n WHERE n.name = r.name), phase) ELSE phase END, name, domain, "
+    "source, flags, parent, thread, step, "
+    "first_seq, t_push, t_pop FROM file.rng r;"
+    "UPDATE temp.rng SET source = 2, flags = flags & ~2 WHERE phase > 0 AND " PROFILED ";"
+    "UPDATE temp.rng SET flags = (flags & ~1) | NOT EXISTS (WITH RECURSIVE "
+    "up(id) AS (SELECT rng.parent UNION SELECT "
+    "p.parent FROM temp.rng p JOIN up ON p.id = up.id) SELECT 1 FROM up JOIN "
+    "temp.rng q ON q.id = up.id WHERE q.phase = "
+    "rng.phase) WHERE phase > 0";
 
 /* marks, and the outermost ranges of such a name, of the thread that opened the first one */
 static const char steps_sql[] =
-    "CREATE TEMP TABLE pop(range INTEGER PRIMARY KEY, seq INT);"
-    "INSERT OR IGNORE INTO pop SELECT range, seq FROM file.ev WHERE op = 31;"
     "CREATE TEMP TABLE step(process INT, step INT, t_ns INT, seq INT);"
     "INSERT INTO temp.step SELECT (SELECT min(id) FROM process), row_number() OVER (ORDER BY t, seq), t, seq "
     "FROM ("
@@ -137,6 +145,23 @@ int trace_relabel_ranges(struct trace *t, bool steps)
     return steps && (uncover(t, "step") || run_over(t, steps_sql)) ? -1 : 0;
 }
 
+int trace_relabel_spans(struct trace *t, struct trace_range **out, size_t *n)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT r.first_seq, CASE WHEN r.t_pop IS NOT NULL THEN coalesce(p.seq, (SELECT e.seq + 1 FROM ev e "
+        "WHERE e.t <= r.t_pop ORDER BY e.seq DESC LIMIT 1)) END, r.thread, r.phase, r.source FROM temp.rng r "
+        "LEFT JOIN pop p ON p.range = r.id WHERE r.phase > 0 AND NOT r.flags & 4 ORDER BY r.id",
+        0);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
+                                               sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
+    return trace_sql_done(t, s, code);
+}
+
 /* ---- events ---- */
 
 struct asked {
@@ -152,8 +177,8 @@ static void forget(void *asked)
     free(a);
 }
 
-/* The SQL function relabeled(thread, t, phase): the new phase of that moment; without one the recorded
- * phase. */
+/* The SQL function relabeled(thread, seq, phase): the new phase of that moment; without one the
+ * recorded phase. */
 static void relabeled(sqlite3_context *c, int n, sqlite3_value **v)
 {
     const struct asked *a = sqlite3_user_data(c);
@@ -204,15 +229,20 @@ static int overlay(struct trace *t, const struct column *columns, size_t n)
 static int overlay_all(struct trace *t)
 {
     static const struct column columns[] = {
-        {"ev", "phase", "relabeled((SELECT thread FROM kind WHERE id = x.kind), x.t, x.phase)"},
-        {"live", "phase", "relabeled(" THREAD_OF("x.alloc_seq") ", x.t, x.phase)"},
+        {"ev", "phase", "relabeled((SELECT thread FROM kind WHERE id = x.kind), x.seq, x.phase)"},
+        {"live", "phase", "relabeled(" THREAD_OF("x.alloc_seq") ", x.alloc_seq, x.phase)"},
         {"peak_live", "phase",
-         "CASE WHEN x.op THEN relabeled(" THREAD_OF("x.alloc_seq") ", x.t_ns, x.phase) ELSE x.phase END"},
+         "CASE WHEN x.op THEN relabeled(" THREAD_OF(
+             "x.alloc_seq") ", x.alloc_seq, x.phase) ELSE x.phase END"},
         {"oom_live", "phase",
-         "CASE WHEN x.op THEN relabeled(" THREAD_OF("x.alloc_seq") ", x.t_ns, x.phase) ELSE x.phase END"},
-        {"oom", "phase", "relabeled(x.thread, x.t_ns, x.phase)"},
+         "CASE WHEN x.op THEN relabeled(" THREAD_OF(
+             "x.alloc_seq") ", x.alloc_seq, x.phase) ELSE x.phase END"},
+        {"oom", "phase", "relabeled(x.thread, x.seq, x.phase)"},
         {"oom", "step", "(SELECT count(*) + 1 FROM step WHERE t_ns < x.t_ns)"},
-        {"zone", "phase", "relabeled(0, x.max_allocated_t, x.phase)"}};
+        {"zone", "phase",
+         "relabeled(0, coalesce((SELECT e.seq FROM file.ev e WHERE e.seq BETWEEN x.first_seq AND x.last_seq "
+         "AND "
+         "e.t = x.max_allocated_t LIMIT 1), x.first_seq), x.phase)"}};
     size_t n = sizeof columns / sizeof *columns;
     for (size_t i = 0, k; i < n; i = k) {
         for (k = i + 1; k < n && !strcmp(columns[k].table, columns[i].table); k++) {
@@ -235,7 +265,8 @@ static const char statistics_sql[] =
                     "1 THEN t_pop - t_push END), 0) "
                     "AS ns, coalesce(sum(CASE WHEN flags & 5 = 1 AND t_pop IS NULL THEN max(0, (SELECT t "
                     "FROM file.ev ORDER BY seq DESC "
-                    "LIMIT 1) - t_push) END), 0) AS open_ns, max(t_pop) AS last FROM temp.rng WHERE phase > "
+                    "LIMIT 1) - t_push) END), 0) AS open_ns, max((SELECT seq FROM pop WHERE range = rng.id)) "
+                    "AS last FROM temp.rng WHERE phase > "
                     "0 GROUP BY phase;"
                     "CREATE TEMP TABLE phase_stat(process INT, device INT, phase INT, ranges INT, ns INT, "
                     "open_ns INT, events INT, "
@@ -253,7 +284,7 @@ static const char statistics_sql[] =
                     "WHERE phase = phase_stat.phase), open_ns = (SELECT open_ns FROM ended WHERE phase = "
                     "phase_stat.phase), "
                     "end_allocated_bytes = coalesce((SELECT a FROM seen WHERE device = phase_stat.device AND "
-                    "seq IS NOT NULL AND t <= "
+                    "seq IS NOT NULL AND seq <= "
                     "(SELECT last FROM ended WHERE phase = phase_stat.phase) ORDER BY seq DESC LIMIT 1), "
                     "end_allocated_bytes) WHERE phase IN "
                     "(SELECT phase FROM ended);"

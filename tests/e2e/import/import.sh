@@ -49,6 +49,16 @@ is known.db "PRAGMA integrity_check" ok
 "$V" report known.db >report || no "report: status $?"
 grep -q 'imported from a PyTorch snapshot' report || no "the report does not say where it comes from"
 grep -q 'begins in the middle of the run: 1 block from before' report || no "not said that the trace began late"
+# rules afterwards: what lived before stays outside any phase, though forward begins in the same instant; a profiler's ranges can be phases
+import ranged.db ranged.pickle
+"$V" peak --by phase ranged.db >asked || no "peak: $(cat asked)"
+grep -Eq '^ *none .* 1$' asked || no "what lived before is in a phase: $(cat asked)"
+for rule in --steps='Optimizer*' --phases='opt=Optimizer*'; do
+    "$V" peak --by phase "$rule" ranged.db >out 2>&1 || no "$rule: $(cat out)"
+    diff asked out >difference || no "$rule: other phases at the peak: $(cat difference)"
+done
+"$V" report --phases='opt=Optimizer*' ranged.db | grep -Eq '^  opt +1 ' || no "no phase of a profiler's range"
+refused "what has such a name in ranged.db is a mark, a start/end range or an automatic phase" "$V" report --phases='x=forward' ranged.db
 # the same program at every protocol; the totals are those of the snapshot's end
 for p in 2 3 4 5; do
     import "native$p.db" "native$p.pickle"
@@ -116,7 +126,7 @@ refused "is truncated" "$V" import -o x.db bad_marks.pickle
 refused "a memo number is beyond" "$V" import -o x.db bad_memo.pickle
 refused "more events than a file of its size" "$V" import -o x.db bad_shared.pickle
 refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
-refused "nowhere/x.db" "$V" import -o nowhere/x.db known.pickle
+refused "vramscope: nowhere/x.db: No such file or directory" "$V" import -o nowhere/x.db known.pickle
 "$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"
 [ "$(wc -l <err)" = 1 ] || no "half a job: $(cat err)"
 [ -z "$(find . -name '*importing*' -o -name x.db)" ] || no "left behind: $(find . -name '*importing*' -o -name x.db)"
