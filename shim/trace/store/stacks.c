@@ -88,7 +88,8 @@ static bool in_standard_library(const char *path)
 static bool made_by_tools(const char *path)
 {
     return strncmp(path, "<frozen ", 8) == 0 || strncmp(path, "<eval_with_key>", 15) == 0 ||
-           strstr(path, "/torchinductor_") != NULL || strstr(path, "/vramscope/python/") != NULL;
+           strstr(path, "/torchinductor_") != NULL || strstr(path, "/vramscope/python/") != NULL ||
+           strstr(path, "/shim/framework/python/vramscope/") != NULL; /* of a build tree */
 }
 
 bool vs_store_users_file(const char *path)

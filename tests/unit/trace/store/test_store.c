@@ -831,15 +831,19 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
     static const struct {
         const char *file;
         bool users;
-    } files[] = {{"/home/ada/train.py", true},
-                 {"/usr/lib/python3.12/threading.py", false},
-                 {"/venv/lib/python3.12/site-packages/transformers/trainer.py", true},
-                 {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
-                 {"/usr/lib/python3/dist-packages/model/layers.py", true},
-                 {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
-                 {"/tmp/torchinductor_ada/xy/cxy.py", false},
-                 {"<frozen runpy>", false},
-                 {"<stdin>", true}};
+    } files[] = {
+        {"/home/ada/train.py", true},
+        {"/usr/lib/python3.12/threading.py", false},
+        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", true},
+        {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
+        {"/usr/lib/python3/dist-packages/model/layers.py", true},
+        {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
+        {"/tmp/torchinductor_ada/xy/cxy.py", false},
+        {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", false},
+        {"/src/shim/framework/python/vramscope/_torch.py", false},
+        {"/home/ada/python/vramscope/train.py", true},
+        {"<frozen runpy>", false},
+        {"<stdin>", true}};
     struct job job;
     job_open(&job, "line");
     uint32_t stack = 0;
