@@ -8,8 +8,9 @@
  *
  * The run is replayed: at each event, and at each use that ends an idling, the bytes that lie unused then are
  * taken away, and the greatest sum that is left is the bound.  A peak cannot fall below it by mending that
- * waste, and need not fall so far, as it says nothing of what mending takes.  It is worked out for each kind,
- * for all together, and for each line of code and layer alone.
+ * waste, and need not fall so far, as it says nothing of what mending takes.  Of each block's idle times only
+ * the longest is there, and nothing shorter than a millisecond: what else lay unused counts as used.  It is
+ * worked out for each kind, for all together, and for each line of code and layer alone.
  *
  * A block that lies unused from a use on counts as needed at the event itself, whatever the clock's grain.
  */

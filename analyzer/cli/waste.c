@@ -30,11 +30,11 @@ static const struct option_row rows[] = {
 
 static const struct command_help help = {
     "waste", "[options] FILE...|DIR",
-    "What was allocated and not used: never, long before its first use, long after its last, or for a long "
-    "time\n"
-    "between two; by line of the program and layer, and by how much the peak would be lower at most without "
-    "it,\n"
-    "each alone and all together. Needs a recording made with `vramscope run --access`.\n"
+    "What was allocated and not used: never, long before its first use, long after its last, or for the "
+    "longest\n"
+    "time between two; by line of the program and layer, and by how much the peak would be lower at most "
+    "without\n"
+    "that, each alone and all together. Needs a recording made with `vramscope run --access`.\n"
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 

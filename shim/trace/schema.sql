@@ -638,7 +638,7 @@ CREATE VIEW waste AS
     WHERE CASE k.kind WHEN 'never used' THEN u.first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
   WHERE w.to_ns - w.from_ns >= 1000000;
 
--- how low the peak of allocated (peak_bytes) could have been at the least (mended_bytes), had no block of device held its bytes while it lay unused: of each
+-- how low the peak of allocated (peak_bytes) could have been at the least (mended_bytes), had no block of device held its bytes while it lay unused as in waste: of each
 -- kind of waste alone, and of 'all' together.  From the events themselves, so there is no row where some are folded.  A bound: it says nothing
 -- of what mending takes
 CREATE VIEW waste_bound AS

@@ -2,7 +2,9 @@
  * waste.c - see waste.h.
  *
  * A bound is a sentence about the recording: "at the least" is what the replay gives, "at most" the
- * difference to the peak.  Where events are missing there is no replay, and it is said why.
+ * difference to the peak.  Where events are missing there is no replay, and it is said why.  The recording
+ * has of each block one idle time, its longest, so the bound is one of what is counted, not of all that lay
+ * unused.
  */
 #include "waste.h"
 
@@ -142,8 +144,11 @@ static void print_legend(const struct waste_page *p, FILE *out, bool exact)
                "allocated early: from the allocation to the first use; freed late: from the last use to the "
                "free; idle: the "
                "longest time between two uses; each of a millisecond or more, as the uses were enqueued");
-    wrap_print(out, 2, 4,
-               "a bound: the peak can't fall by more, and mending may cost memory or time elsewhere");
+    wrap_print(
+        out, 2, 4,
+        "a bound: what is counted here can lower the peak by at most so much, and mending may cost memory or "
+        "time elsewhere; shorter times, and other times than the longest between two uses, are not "
+        "counted, and may lie over the peak, too");
     if (f->unseen > 0)
         wrap_print(out, 2, 4, "%s of the peak may have been used unseen, and counts as used", B(f->unseen));
     if (f->all > f->followed)
@@ -160,14 +165,14 @@ void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool ex
     }
     const struct waste_report *w = &p->report;
     if (w->all.mended < w->peak)
-        wrap_print(out, 2, 4,
-                   "peak: %s allocated; without what lay unused it would have been at least %s: at most %s "
-                   "(%s) lower",
-                   B(w->peak), B(w->all.mended), B(w->peak - w->all.mended),
-                   units_share(w->peak - w->all.mended, w->peak).s);
+        wrap_print(
+            out, 2, 4,
+            "peak: %s allocated; without what is counted here it would have been at least %s: at most %s "
+            "(%s) lower",
+            B(w->peak), B(w->all.mended), B(w->peak - w->all.mended),
+            units_share(w->peak - w->all.mended, w->peak).s);
     else
-        wrap_print(out, 2, 4, "peak: %s allocated; nothing that is known to have lain unused made it higher",
-                   B(w->peak));
+        wrap_print(out, 2, 4, "peak: %s allocated; nothing that is counted here made it higher", B(w->peak));
     print_kinds(p, out, exact);
     if (w->count)
         print_groups(p, out, top, exact, full);
