@@ -152,7 +152,9 @@ static int write_file(struct trace *t, const struct format *f, const char *outpu
         return status;
     status = f->write(t, o, &sink);
     int closed = sink_close(&sink, status != EXIT_USAGE);
-    return closed ? closed : exit_worse(status, tell_incomplete(t));
+    if (closed || status == EXIT_USAGE) /* an error has its line */
+        return closed ? closed : status;
+    return exit_worse(status, tell_incomplete(t));
 }
 
 static int export_file(const char *path, const struct format *f, const struct options *given,

@@ -176,7 +176,7 @@ static int check_peaks(const struct snapshot_writer *w)
                  w->t->thinned ? "its events are folded (VRAMSCOPE_MAX_BYTES)" : "events are missing");
         status = EXIT_INCOMPLETE;
     }
-    if (w->t->thinned) {
+    if (w->t->thinned && status == EXIT_GOOD) {
         complain("export: %s: older events are folded (VRAMSCOPE_MAX_BYTES): the snapshot begins behind them",
                  w->t->path);
         status = EXIT_INCOMPLETE;
