@@ -33,6 +33,11 @@ void *xrealloc(void *p, size_t size)
     return enough(realloc(p, size ? size : 1));
 }
 
+FILE *xmemstream(char **text, size_t *size)
+{
+    return enough(open_memstream(text, size));
+}
+
 char *xstrdup(const char *text)
 {
     return text ? enough(strdup(text)) : NULL;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define UNKNOWN INT64_MIN /* an unknown number: shown as "unknown", null in JSON */
 
@@ -19,6 +20,7 @@
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void *xrealloc(void *p, size_t size);
+FILE *xmemstream(char **text, size_t *size); /* open_memstream */
 char *xstrdup(const char *text);
 char *xformat(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

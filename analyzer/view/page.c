@@ -140,7 +140,7 @@ static int gather(struct view_process *processes, size_t n, int64_t device, bool
                   const struct view_room *room, struct recording *r, const char **why)
 {
     struct json j;
-    FILE *head = open_memstream(&r->head, &r->head_size), *body = open_memstream(&r->body, &r->body_size);
+    FILE *head = xmemstream(&r->head, &r->head_size), *body = xmemstream(&r->body, &r->body_size);
     struct view_part part = {&j, body, room, 0};
     for (size_t i = 0; i < n; i++)
         forget_stacks(&processes[i]);
@@ -154,8 +154,15 @@ static int gather(struct view_process *processes, size_t n, int64_t device, bool
         json_end(&j);
         json_close(&j);
     }
-    fclose(head);
-    fclose(body);
+    bool cut = ferror(head) || ferror(body);
+    if (fclose(head))
+        cut = true;
+    if (fclose(body))
+        cut = true;
+    if (!result && cut) {
+        *why = "view: out of memory";
+        result = -1;
+    }
     return result;
 }
 

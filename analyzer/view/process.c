@@ -97,7 +97,7 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     uint32_t *frames = number_frames(p, &texts);
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
     struct json j;
     json_open(&j, out);
     json_begin(&j, NULL, '{');
