@@ -66,8 +66,10 @@ static int by_rank(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Takes in journals that are new; lines about what can't be looked at are those of this time. */
-static int find_all(struct top *top, char *const *operands, size_t n)
+/* Takes in journals that are new; lines about what can't be looked at are those of this time.  An operand
+ * that is not there is an error the FIRST time; later its processes are known already, and end by themselves.
+ */
+static int find_all(struct top *top, char *const *operands, size_t n, bool first)
 {
     char why[512];
     for (size_t i = 0; i < top->line_count; i++)
@@ -78,8 +80,10 @@ static int find_all(struct top *top, char *const *operands, size_t n)
     for (size_t i = 0; i < (n ? n : 1); i++) {
         size_t count;
         char **journals = live_find(n ? operands[i] : NULL, &count, why, sizeof why);
-        if (!journals)
+        if (!journals && first)
             return complain("top: %s", why);
+        if (!journals && n && !is_known(top, operands[i]))
+            *PUSH(top->lines, top->line_count) = xstrdup(why);
         for (size_t k = 0; k < count; k++) {
             if (!is_known(top, journals[k]))
                 add_journal(top, journals[k]);
@@ -188,8 +192,7 @@ static int watch(struct top *top, char *const *operands, size_t n, int ms)
         if (key == KEY_NONE) {
             if (!n)
                 drop_ended(top);
-            if (find_all(top, operands, n))
-                break;
+            find_all(top, operands, n, false);
         }
     }
     top_terminal_end();
@@ -220,7 +223,7 @@ int cmd_top(int argc, char **argv)
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     struct top top = {.window = o.window > 0 ? o.window : 1, .utf8 = !page_ascii()};
-    int status = find_all(&top, operands, (size_t)n);
+    int status = find_all(&top, operands, (size_t)n, true);
     int64_t ms = o.interval / 1000000;
     if (!status && !top.count)
         status = none_there(&top, operands, (size_t)n);

@@ -91,21 +91,23 @@ static uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A clean end takes the journal away; a kill leaves it. */
-static enum live_state state_of(const struct live *l, enum vs_now_state seen)
+/* A clean end takes the journal away; a kill leaves it.  What is being written just now leaves what was seen
+ * before as it was. */
+static enum live_state state_of(const struct live *l)
 {
     if (l->cut)
         return LIVE_CUT;
-    bool alive = vs_journal_owner_alive(l->map), there = access(l->journal, F_OK) == 0;
+    /* first, so that an end between the two is one */
+    bool there = access(l->journal, F_OK) == 0, alive = vs_journal_owner_alive(l->map);
     if (!there)
-        return LIVE_ENDED;
+        return alive ? LIVE_REMOVED : LIVE_ENDED;
     if (!alive)
         return LIVE_KILLED;
     if (!l->seen)
         return LIVE_STARTING;
     uint64_t now = clock_ns();
     bool stale = now > l->now.published_ns && now - l->now.published_ns > SILENT_NS;
-    return stale || seen == VS_NOW_TORN ? LIVE_SILENT : LIVE_RUNNING;
+    return stale ? LIVE_SILENT : LIVE_RUNNING;
 }
 
 void live_look(struct live *l)
@@ -116,8 +118,8 @@ void live_look(struct live *l)
         l->now = now;
         l->seen = true;
     }
-    l->state = state_of(l, seen);
-    l->torn = l->state == LIVE_KILLED && seen == VS_NOW_TORN;
+    l->state = state_of(l);
+    l->torn = seen == VS_NOW_TORN;
 }
 
 char *live_line(const struct live *l)
@@ -127,12 +129,18 @@ char *live_line(const struct live *l)
     case LIVE_RUNNING:
         return NULL;
     case LIVE_STARTING:
-        return xformat("pid %lld has allocated nothing yet that was written", pid);
+        return l->torn ? xformat("pid %lld runs, and its figures were being written at each look", pid)
+                       : xformat("pid %lld has allocated nothing yet that was written", pid);
     case LIVE_SILENT:
         return xformat(
             "pid %lld runs, but its recording has said nothing for %.0f s: stopped, starved, or its "
             "file can't be written",
-            pid, l->now.published_ns ? (double)(clock_ns() - l->now.published_ns) / 1e9 : 0.0);
+            pid, (double)(clock_ns() - l->now.published_ns) / 1e9);
+    case LIVE_REMOVED:
+        return xformat(
+            "pid %lld still runs, but its journal is gone: its recording ends just now, or somebody "
+            "removed %s",
+            pid, l->journal);
     case LIVE_ENDED:
         return xformat("pid %lld has ended: vramscope report %s", pid, l->database);
     case LIVE_KILLED:

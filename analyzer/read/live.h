@@ -14,6 +14,7 @@ enum live_state {
     LIVE_RUNNING,
     LIVE_STARTING, /* it runs, and its drain has said nothing yet */
     LIVE_SILENT,   /* it runs, and its drain has said nothing for a while */
+    LIVE_REMOVED,  /* it runs, and its journal is gone: its recording ends just now, or somebody removed it */
     LIVE_ENDED,    /* its process has ended, and its file is complete */
     LIVE_KILLED,   /* its process is gone, and its journal is left */
     LIVE_CUT       /* somebody truncated the journal */
@@ -27,7 +28,7 @@ struct live {
     enum live_state state;
     bool seen;         /* NOW holds something */
     struct vs_now now; /* the last that was seen */
-    bool torn;         /* the last look found it half written, and its writer gone */
+    bool torn;         /* the last look found it half written: its writer is at it, or was killed meanwhile */
     _Atomic int cut;   /* set in a signal handler */
 };
 

@@ -61,7 +61,7 @@ static bool read_history(struct columns *c, const struct live *live, int64_t dev
 {
     struct trace t;
     struct trace_point before;
-    if (live->state != LIVE_RUNNING && live->state != LIVE_SILENT)
+    if (live->state != LIVE_RUNNING && live->state != LIVE_SILENT && live->state != LIVE_REMOVED)
         return false;
     if (trace_open(&t, live->database))
         return false;

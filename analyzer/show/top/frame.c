@@ -241,7 +241,8 @@ static void put_details(struct page *p, const struct choice *c)
     if (d->flags & VS_NOW_USE_UNKNOWN)
         put_line(p, "a library's pool does not report what it uses: allocated is the least that it is");
     if (d->out_of_memory)
-        put_format(p, "OUT OF MEMORY: a framework gave up %llu times", (unsigned long long)d->out_of_memory);
+        put_format(p, "OUT OF MEMORY: a framework gave up %s",
+                   units_count((int64_t)d->out_of_memory, "time").s);
     free(path);
 }
 

@@ -13,6 +13,8 @@
  */
 #include "format.h"
 
+#include <sched.h>
+
 #include "trace/now.h"
 
 struct page {
@@ -47,6 +49,8 @@ enum vs_now_state vs_journal_now(const struct vs_journal *j, struct vs_now *out)
     struct page *p = page_of(j);
     uint64_t *to = (uint64_t *)out;
     for (int i = 0; i < TRIES; i++) {
+        if (i > 0) /* the writer may wait for this very CPU */
+            sched_yield();
         /* Acquire: the words are read after it; the fence: before the second look. */
         uint64_t before = atomic_load_explicit(&p->sequence, memory_order_acquire);
         if (before == 0)

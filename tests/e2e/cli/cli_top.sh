@@ -68,7 +68,8 @@ wait "$two" 2>/dev/null
 exec {two_in}>&-
 mkdir kept && cp "$journal" kept/
 shows "^pid $two was killed: vramscope report $dir/jobs/two.db completes its file" "$two"
-python3 - "$journal" <<'PY'
+tear() { # JOURNAL: as while its process writes the page of the present
+    python3 - "$1" <<'PY'
 import struct, sys
 with open(sys.argv[1], "r+b") as f:
     head = f.read(512)
@@ -79,6 +80,8 @@ with open(sys.argv[1], "r+b") as f:
     f.seek(places[18])
     f.write(struct.pack("<Q", sequence + 1))
 PY
+}
+tear "$journal"
 shows "^pid $two was killed while it wrote these figures: " "$two"
 # another version's, no journal, another user's
 python3 -c "
@@ -110,4 +113,36 @@ status=$?
 [ $status = 0 ] && grep -q "of pid $three was truncated by somebody" frame || fail "a cut journal: status $status: $(cat frame err)"
 exec {three_in}>&-
 wait "$three"
+
+# figures that are being written at every look are neither silence nor nothing
+rm -f "$journals"/*.vsj
+start four hold
+four=$pid four_in=$in
+journal=$(echo "$journals"/*.vsj)
+shows "^ +$four " "$four"
+kill -STOP "$four"
+until grep -q '^State:.T' "/proc/$four/status"; do sleep 0.02; done
+tear "$journal"
+top --once "$four" >frame 2>err
+grep -q "^pid $four runs, and its figures were being written at each look" frame && ! grep -qE "said nothing|nothing yet" frame || fail "half written: $(cat frame err)"
+kill -CONT "$four"
+shows "^ +$four " "$four"
+# its journal as the operand: it ends, and top with it, with a line
+python3 "$here/cli_top_terminal.py" "$V" "$four" "$journal" "$dir/four.in" || fail "the journal goes away at the end"
+exec {four_in}>&-
+wait "$four"
+
+# somebody removes the journal of a process that lives
+start five hold
+five=$pid five_in=$in
+shows "^ +$five " "$five"
+timeout 20 "$V" top --once "$five" >frame 2>err &
+watcher=$!
+sleep 0.6
+rm "$journals"/*.vsj
+wait $watcher
+status=$?
+[ $status = 0 ] && grep -q "^pid $five still runs, but its journal is gone" frame && ! grep -q "has ended" frame || fail "a removed journal: status $status: $(cat frame err)"
+exec {five_in}>&-
+wait "$five"
 echo "top shows what is there, and says what is not"

@@ -1,5 +1,6 @@
-"""cli_top_terminal.py VRAMSCOPE PID - top on a terminal: a frame of the terminal's size, resized, and the terminal given back by q, by
-Ctrl-C, by SIGTERM, and while it is stopped."""
+"""cli_top_terminal.py VRAMSCOPE PID [JOURNAL FIFO] - top on a terminal: a frame of the terminal's size, resized, and the terminal given back by q, by
+Ctrl-C, by SIGTERM, and while it is stopped.  With JOURNAL, top is about that, and a line into FIFO ends its process: top ends too,
+and says so on the terminal that it gave back."""
 import fcntl
 import os
 import pty
@@ -11,7 +12,8 @@ import sys
 import termios
 import time
 
-VRAMSCOPE, PID = sys.argv[1:]
+VRAMSCOPE, PID = sys.argv[1:3]
+JOURNAL, FIFO = sys.argv[3:] or (None, None)
 
 
 def size(fd, rows, columns):
@@ -38,7 +40,7 @@ class Top:
                 for fd in range(3):
                     os.dup2(slave, fd)
                 os.environ.update(TERM=term, LC_ALL="C.UTF-8")
-                os.execv(VRAMSCOPE, [VRAMSCOPE, "top", "-i", "200ms", PID])
+                os.execv(VRAMSCOPE, [VRAMSCOPE, "top", "-i", "200ms", JOURNAL or PID])
             os.write(told, b"%d\n" % job)
             _, status = os.waitpid(job, 0)
             os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
@@ -64,7 +66,7 @@ class Top:
         body = re.search(r"\033\[H((?:(?!\033\[H).)*?)\033\[J", self.text, re.S).group(1).encode("latin-1").decode("utf-8")
         return re.sub(r"\033\[K", "", body).split("\r\n")
 
-    def end(self, status=None, number=None):
+    def end(self, status=None, number=None, last=""):
         end = time.monotonic() + 10
         while time.monotonic() < end:
             self.drain()
@@ -75,7 +77,7 @@ class Top:
             raise AssertionError("top did not end")
         self.drain()
         assert os.WIFEXITED(got) and os.WEXITSTATUS(got) == (status if number is None else 128 + number), got
-        assert self.text.rstrip().endswith("\033[?1049l"), repr(self.text[-200:])
+        assert re.fullmatch(last, self.text.rpartition("\033[?1049l")[2].strip()) and "\033[?1049l" in self.text, repr(self.text[-200:])
         assert self.given_back()
 
     def drain(self):
@@ -94,6 +96,14 @@ def check_frame(lines, rows, columns):
     assert max(map(len, lines)) <= columns, max(lines, key=len)
     assert any(PID in line and "160.0 MiB" in line for line in lines), lines
 
+
+if JOURNAL:
+    top = Top()
+    top.frame()
+    with open(FIFO, "w") as fifo:
+        fifo.write("\n")
+    top.end(status=0, last=r"pid %s has ended: vramscope report .*" % PID)
+    sys.exit()
 
 top = Top()
 top.read(lambda t: "\033[?1049h" in t)
