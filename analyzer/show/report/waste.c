@@ -17,8 +17,7 @@
 #include "base/wrap.h"
 #include "frames.h"
 
-#define B(n)       units_bytes(n, exact).s
-#define PLACE_ROOM 40 /* columns for a line, a layer and a role */
+#define B(n) units_bytes(n, exact).s
 
 static const char *const names[WASTE_KINDS] = {[WASTE_NEVER] = "never used",
                                                [WASTE_EARLY] = "allocated early",
@@ -119,14 +118,14 @@ static void print_groups(const struct waste_page *p, FILE *out, int64_t top, boo
     size_t rows = top && (size_t)top < w->count ? (size_t)top : w->count;
     struct table t;
     table_init(&t, ">><<", header);
+    t.sentences = full; /* else a place has what room the page leaves */
     for (size_t i = 0; i < rows; i++) {
         const struct waste_group *g = &w->groups[i];
-        char *place = place_of(g), *cut = full ? xstrdup(place) : shown_cut(place, PLACE_ROOM);
+        char *place = place_of(g);
         table_cell(&t, "%s", B(w->peak - g->bound.mended));
         table_cell(&t, "%s", B(g->bound.most));
         table_cell(&t, "%s", names[g->kind]);
-        table_cell(&t, "%s", cut);
-        free(cut);
+        table_cell(&t, "%s", place);
         free(place);
     }
     fputs("\n  each line and layer alone; unused: the most at one time\n", out);

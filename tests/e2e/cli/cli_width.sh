@@ -15,6 +15,10 @@ make_db oom.db --kind oom
 make_db killed.db --kind killed
 make_db thinned.db --kind thinned
 make_db leak.db --leak 3 --steps 12
+make_db waste.db && sqlite3 waste.db "INSERT INTO frame(id, kind, function, file) VALUES(900, 4, 'Model.decoder.layers.self_attention.output_projection', 'Layer');
+    UPDATE stack SET layer = 900;
+    INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0);
+    INSERT INTO access(alloc_seq, kind, uses, born_step) SELECT alloc_seq, 1, 0, 1 FROM live_at_peak WHERE category = 'framework block' AND stack > 0" || exit 1
 python3 - "$V" <<'PY' || exit 1
 import fcntl
 import os
@@ -74,6 +78,12 @@ for command in commands:
     for line in piped(*command).splitlines():
         assert len(line) <= 80 or "  " not in line.lstrip(" "), (command, line)
 assert any(len(line) > 100 for line in piped(V, "report", "oom.db").splitlines()), "nothing was to be wrapped: the test tests nothing"
+
+# a place has the room that there is, and with --full is never cut
+place = "model.py:17 Model.__init__, in Model.decoder.layers.self_attention.output_projection"
+assert place in piped(V, "waste", "waste.db", COLUMNS="140") and place in piped(V, "waste", "--full", "waste.db", COLUMNS="60")
+narrow = piped(V, "waste", "waste.db")
+assert max(map(len, re.findall(r"never used  (model.*)", narrow))) > 28 and place not in narrow, narrow
 
 # colours: on a terminal that has them, and nowhere else
 colored = on_terminal(100, V, "diff", "train.db", "leak.db", TERM="xterm")
