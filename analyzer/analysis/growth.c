@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#define WARM_UP 3 /* steps at least */
-#define LEAST   8 /* steps in the window, and steps that made something of a group */
+#define WARM_UP 3                        /* steps at least */
+#define LEAST   (GROWTH_STEPS - WARM_UP) /* steps in the window, and steps that made something of a group */
 #define GRAIN   512
 
 bool growth_window(size_t n, struct growth_window *w)

@@ -30,7 +30,7 @@
 
 #include "read/trace.h"
 
-enum { GROWTH_QUARTERS = 4 };
+enum { GROWTH_QUARTERS = 4, GROWTH_STEPS = 11 /* fewer are not judged */ };
 
 struct growth_window { /* indexes of steps, from 0: the quarter I is after step end[I] up to step end[I + 1]
                         */
@@ -46,7 +46,9 @@ struct growth_group {
 };
 
 struct growth {
-    bool known;                    /* there are enough steps with their events in the file */
+    bool known;      /* there are enough steps with their events in the file */
+    const char *why; /* not known although there are steps: the reason, */
+    int64_t seen;    /* or, where it is NULL, how many of them have their events; 0: nobody looked */
     int64_t first_step, last_step; /* of the window */
     int64_t steps;                 /* in it */
     struct growth_group *groups;   /* the fastest first; none: nothing grows */

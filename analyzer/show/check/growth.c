@@ -71,8 +71,8 @@ static char *growth_unknown(const struct check_file *f, const struct device_repo
         return xstrdup("events were lost: a free among them would look like growth");
     if (d->allocated && d->allocated->at_least)
         return xstrdup("a library's pool does not report what it uses of its memory");
-    return xformat("%s in full in the file: growth is judged on 11 or more",
-                   f->trace.steps > 0 ? "too few steps are" : "no step is");
+    return xformat("%s in full in the file: growth is judged on %d or more",
+                   f->trace.steps > 0 ? "too few steps are" : "no step is", GROWTH_STEPS);
 }
 
 static void judge_growth(struct check_row *r, struct check_file *f, const struct device_report *d,

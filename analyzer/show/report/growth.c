@@ -131,8 +131,20 @@ char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
     return words;
 }
 
+/* That no leak is named does not mean that there is none. */
+static void print_unknown(const struct growth *g, FILE *out)
+{
+    if (g->why)
+        wrap_print(out, 4, 6, "growth: unknown, %s", g->why);
+    else if (g->seen > 0)
+        wrap_print(out, 4, 6, "growth: unknown, %s in full in the file, %d needed",
+                   units_count(g->seen, "step").s, GROWTH_STEPS);
+}
+
 void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
 {
+    if (!g->known)
+        print_unknown(g, out);
     if (!g->known || !g->count)
         return;
     char *words = report_leak_words(t, g, exact);

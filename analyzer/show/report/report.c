@@ -115,11 +115,20 @@ static int load_growth(struct report *r, struct device_report *d)
 {
     struct trace_step_end *steps = NULL;
     size_t n = 0;
+    if (r->trace->steps > 0)
+        d->growth.why = r->lost_events > 0 ? "events were lost"
+                        : d->allocated && d->allocated->at_least
+                            ? "a library's pool does not report what it uses"
+                            : NULL;
     if (r->lost_events > 0 || (d->allocated && d->allocated->at_least))
         return 0;
     int result = trace_step_ends(r->trace, &steps, &n);
     if (!result)
         result = search_growth(r->trace, d, steps, n);
+    if (!d->growth.known)
+        d->growth.seen = (int64_t)n;
+    if (!d->growth.known && !n && r->trace->steps > 0)
+        d->growth.why = "no step is in full in the file";
     free(steps);
     return result;
 }

@@ -56,5 +56,6 @@ expect_sql "SELECT count(*) > 0 FROM folded" 1
 expect "g['per_step_bytes'], g['last_step'], 3 < g['first_step'] < 2980" "(4096, 3000, True)"
 shim_env=()
 record leak 10 # too few steps to tell
+"$V" report "$db" | grep -qx "    growth: unknown, 10 steps in full in the file, 11 needed" || fail "growth was not judged, and the report does not say so: $("$V" report "$db")"
 expect "g['size_bytes'], g['grows']" "(None, [])"
 echo "what grows is found, and nothing else"
