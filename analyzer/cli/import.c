@@ -3,11 +3,13 @@
  *
  * The database is made under another name beside the one that was asked for and gets its name when it is
  * complete, so nobody ever sees half of one.  Several snapshots are the ranks of a job: each becomes a file,
- * and these are put together as processes of one.
+ * and these are put together as processes of one.  However the program ends, short of being killed, nothing
+ * of another name is left.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +46,55 @@ static char *part_name(const char *output, int i)
     return xformat("%s.importing-%d-%d", output, (int)getpid(), i);
 }
 
-static void remove_part(const char *part)
+/* ---- what is removed in the end ---- */
+
+enum { FIRST, NEXT, PARTS }; /* the one that gets the name, and the one that goes into it */
+
+static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+#define ENDINGS (sizeof endings / sizeof *endings)
+
+static char *volatile left[PARTS][ENDINGS]; /* names; signals read them */
+
+static void remove_part(int which)
 {
-    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        char *path = xformat("%s%s", part, endings[i]);
-        unlink(path);
-        free(path);
+    for (size_t i = 0; i < ENDINGS; i++)
+        if (left[which][i])
+            unlink(left[which][i]);
+}
+
+static void remove_parts(void)
+{
+    for (int i = 0; i < PARTS; i++)
+        remove_part(i);
+}
+
+static void expect_part(int which, const char *part)
+{
+    for (size_t i = 0; i < ENDINGS; i++) {
+        char *before = left[which][i];
+        left[which][i] = xformat("%s%s", part, endings[i]);
+        free(before);
     }
 }
+
+static void on_end(int number)
+{
+    remove_parts();
+    raise(number); /* it is blocked until here, and its action the default one again */
+}
+
+static void watch_ends(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction before;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigaction(ends[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ends[i], &(struct sigaction){.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND},
+                      NULL);
+    atexit(remove_parts);
+}
+
+/* ---- the parts ---- */
 
 static void tell(const char *snapshot, const struct import_result *r)
 {
@@ -79,6 +121,8 @@ static void complain_of(const char *why, const char *output)
 static int import_one(const char *output, char **snapshots, int i)
 {
     char why[768] = "", *part = part_name(output, i), *first = part_name(output, 0);
+    int which = i > 0 ? NEXT : FIRST;
+    expect_part(which, part);
     struct import_result r;
     struct import_job job = {.snapshot = snapshots[i], .database = part, .version = VRAMSCOPE_VERSION};
     int rc = import_snapshot(&job, &r, why, sizeof why);
@@ -89,7 +133,7 @@ static int import_one(const char *output, char **snapshots, int i)
     else
         complain_of(why, output);
     if (i > 0 || rc)
-        remove_part(part);
+        remove_part(which);
     free(part);
     free(first);
     return rc;
@@ -102,24 +146,18 @@ static int give_name(const char *output)
     int rc = renameat2(AT_FDCWD, part, AT_FDCWD, output, RENAME_NOREPLACE);
     if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot */
         rc = access(output, F_OK) == 0 ? (errno = EEXIST, -1) : rename(part, output);
-    if (rc < 0) {
+    if (rc < 0)
         complain("%s can't be written: %s", shown(output), strerror(errno));
-        remove_part(part);
-    }
     free(part);
     return rc < 0 ? EXIT_USAGE : EXIT_GOOD;
 }
 
 static int import_all(const char *output, char **snapshots, int n)
 {
-    for (int i = 0; i < n; i++) {
-        if (import_one(output, snapshots, i) == 0)
-            continue;
-        char *first = part_name(output, 0);
-        remove_part(first);
-        free(first);
-        return EXIT_USAGE;
-    }
+    watch_ends();
+    for (int i = 0; i < n; i++)
+        if (import_one(output, snapshots, i))
+            return EXIT_USAGE;
     return give_name(output);
 }
 

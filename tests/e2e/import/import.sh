@@ -129,6 +129,25 @@ refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
 refused "vramscope: nowhere/x.db: No such file or directory" "$V" import -o nowhere/x.db known.pickle
 "$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"
 [ "$(wc -l <err)" = 1 ] || no "half a job: $(cat err)"
+
+# ended on the way
+python3 - "$V" <<'END' || no "see above"
+import glob, signal, subprocess, sys, time
+
+bad = []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    p = subprocess.Popen([sys.argv[1], "import", "-o", "x.db"] + ["native2.pickle"] * 500, stdout=subprocess.DEVNULL,
+                         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+    until = time.monotonic() + 20
+    while not glob.glob("x.db.importing-*-1") and p.poll() is None and time.monotonic() < until:
+        time.sleep(0.001)
+    p.send_signal(number)
+    if p.wait(timeout=20) != -number:
+        bad.append(f"{number.name}: status {p.returncode}")
+    bad += [f"{number.name}: {name}" for name in glob.glob("x.db*")]
+print("\n".join(bad))
+raise SystemExit(bool(bad))
+END
 [ -z "$(find . -name '*importing*' -o -name x.db)" ] || no "left behind: $(find . -name '*importing*' -o -name x.db)"
 [ $failures = 0 ] && echo "ok"
 exit $((failures > 0))
