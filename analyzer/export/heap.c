@@ -418,3 +418,10 @@ void heap_listen(struct heap *h, heap_tell *listener, void *context, int64_t tot
     free(blocks);
     fit_rest(h, total);
 }
+
+void heap_follow(struct heap *h, heap_tell *listener, void *context)
+{
+    h->tell = listener;
+    h->context = context;
+    h->most = h->known > h->most ? h->known : h->most;
+}

@@ -113,6 +113,8 @@ void heap_apply(struct heap *h, const struct trace_row *e);
 /* From here on changes are told: first what is there, as if it were allocated now; TOTAL: allocated, of which
  * what nobody holds becomes the rest. */
 void heap_listen(struct heap *h, heap_tell *tell, void *context, int64_t total);
+/* Likewise, without what is there: it was before whatever is told. */
+void heap_follow(struct heap *h, heap_tell *tell, void *context);
 
 /* The segments as they are, by address, each with its blocks by address; they tile it, with what is free
  * between them. */

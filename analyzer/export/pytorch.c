@@ -14,7 +14,8 @@
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
  * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
- * (--from, or what was folded), the first events allocate what lived then.
+ * (--from, or what was folded), the first events allocate what lived then.  What an imported trace began with
+ * no event allocates.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,14 @@ static void put_oom(struct snapshot_writer *w, const struct trace_row *e)
     end_event(w);
 }
 
+/* What an imported trace began with was before it here, too: the segments at the end and the frees say so. */
+static void begin_behind_start(struct snapshot_writer *w, struct heap *heap)
+{
+    heap_follow(heap, put_change, w);
+    for (size_t i = 0; i < heap->piece_count; i++)
+        w->expandable = w->expandable || heap->pieces[i].expandable;
+}
+
 static bool put_row(void *context, const struct trace_row *e)
 {
     struct snapshot_writer *w = context;
@@ -98,11 +107,13 @@ static bool put_row(void *context, const struct trace_row *e)
     bool mine = e->device == w->device || (e->device < 0 && e->op == VS_OP_UNMAP);
     if (e->t > w->o->to)
         return false;
+    if (!heap->tell && w->start_seq && e->seq >= w->start_seq)
+        begin_behind_start(w, heap);
     if (!mine)
         return true;
     w->now = e->t;
     heap_apply(heap, e);
-    if (!heap->tell && e->seq >= w->first_seq && e->t >= w->o->from && trace_row_counts(e))
+    if (!heap->tell && !w->start_seq && e->seq >= w->first_seq && e->t >= w->o->from && trace_row_counts(e))
         heap_listen(heap, put_change, w, e->framework + e->direct);
     if (heap->tell && e->op == VS_OP_BLOCK_OOM)
         put_oom(w, e);
@@ -206,6 +217,7 @@ static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
     int64_t most = devices[n - 1]; /* ascending; the readers' lists go by ordinal */
     w->first_device = devices[0];
     w->first_seq = trace_first_whole_seq(w->t);
+    w->start_seq = w->o->from > 0 ? 0 : trace_imported_start(w->t);
     w->roles = trace_role_begin(w->t);
     w->heap_count = (size_t)most + 1;
     w->heaps = xrealloc(NULL, w->heap_count * sizeof *w->heaps);

@@ -29,7 +29,8 @@ struct snapshot_writer {
     size_t elements; /* of the list that is being written */
     bool expandable; /* a piece of an expandable segment was seen */
     int64_t first_seq, now;
-    int64_t device; /* that is being written */
+    int64_t start_seq; /* the events before it say what an imported trace began with; 0: none do */
+    int64_t device;    /* that is being written */
     int64_t first_device;
 };
 

@@ -185,6 +185,14 @@ int64_t trace_first_whole_seq(struct trace *t)
     return last == UNKNOWN ? 0 : last + 1;
 }
 
+int64_t trace_imported_start(struct trace *t)
+{
+    int64_t seq = trace_is_imported(t)
+                      ? trace_sql_one(t, "SELECT seq FROM ev WHERE op = 34 ORDER BY seq LIMIT 1")
+                      : UNKNOWN;
+    return seq == UNKNOWN ? 0 : seq;
+}
+
 int64_t trace_seq_at(struct trace *t, int64_t when)
 {
     int64_t seq = one_of(t, "SELECT seq FROM ev WHERE t <= ? ORDER BY seq DESC LIMIT 1", when);

@@ -39,6 +39,9 @@ int trace_rows(struct trace *t, int64_t first_seq, trace_row_visit *visit, void 
 
 /* Behind the last event that has no row (folded, or there was no room): from this number on each has one. */
 int64_t trace_first_whole_seq(struct trace *t);
+
+/* Of a recording that was imported: the event behind those that say what lived before the trace; else 0. */
+int64_t trace_imported_start(struct trace *t);
 /* The last event at WHEN or before it; 0: there is none. */
 int64_t trace_seq_at(struct trace *t, int64_t when);
 

@@ -85,6 +85,16 @@ for c in "peak known.db" "plot known.db" "diff known.db native2.db"; do
     "$V" $c >out 2>&1 || no "$c: status $?: $(cat out)"
 done
 
+# exported and imported again: what lived before the trace is still from before, outside any phase
+for name in known midway expandable_midway; do
+    "$V" export -f pytorch "$name.db" -o "$name.again.pickle" >out 2>&1 || no "export $name: $(cat out)"
+    import "$name.again.db" "$name.again.pickle"
+    for q in "SELECT kind, peak_bytes, end_bytes FROM peak ORDER BY device, 1" "SELECT phase = 'none', sum(size_bytes), count(*) FROM live_at_peak GROUP BY 1" \
+        "SELECT count(*) FROM loss WHERE why LIKE 'the trace begins in the middle of the run%'" "SELECT count(*) FROM loss WHERE why LIKE '%do not fit%'"; do
+        is "$name.again.db" "$q" "$(sqlite3 -batch -noheader "$name.db" "$q")"
+    done
+done
+
 # two devices; ranks by their files' names
 import devices.db devices.pickle
 is devices.db "SELECT count(DISTINCT device) FROM peak WHERE kind = 'reserved' AND peak_bytes > 0" 2
