@@ -85,6 +85,13 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
 "$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json)
+# a PyTorch snapshot names no process, no host and no command, and has no reports of its own
+PYTHONPATH=$SRC/tests/e2e/import PYTHONDONTWRITEBYTECODE=1 python3 "$SRC/tests/e2e/import/make_snapshots.py" . >/dev/null && "$V" import -o imported.db known.pickle >/dev/null || exit 1
+for command in report peak waste; do
+    "$V" $command --json imported.db >imported_$command.json || exit 1
+done
+"$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json
+    report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"
