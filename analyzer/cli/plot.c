@@ -200,6 +200,20 @@ static void fit_title(struct picture *p)
     p->title = title;
 }
 
+/* A size that was asked for is refused where the panels would lie over each other; one of ours grows. */
+static int check_size(struct picture *p, const struct options *o)
+{
+    int64_t least[2];
+    picture_least(p, least);
+    if (!o->size[0] && p->size[1] < least[1])
+        p->size[1] = least[1] + 100;
+    if (p->size[0] >= least[0] && p->size[1] >= least[1])
+        return 0;
+    return complain("plot: --size: this picture needs at least %lldx%lld: %zu panel%s, and the legend",
+                    (long long)(p->size[0] > least[0] ? p->size[0] : least[0]), (long long)least[1],
+                    p->panel_count, p->panel_count == 1 ? "" : "s");
+}
+
 static int plot(struct trace *traces, size_t n, const struct options *o)
 {
     enum picture_format format = output_format(o->output, o->format);
@@ -208,6 +222,8 @@ static int plot(struct trace *traces, size_t n, const struct options *o)
     size_t columns =
         choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, o->overlay ? 1 : n) : 1);
     int status = o->overlay ? gather_overlay(&p, traces, n, o, columns) : gather(&p, traces, n, o, columns);
+    if (!status && format != FORMAT_TEXT)
+        status = check_size(&p, o);
     int whole = status ? status : tell_incomplete(&p, traces, n);
     if (!status) {
         fit_title(&p);
@@ -266,8 +282,8 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: --format takes png, svg, pdf, gp or txt, not '%s'", o.format);
     if (format == FORMAT_BAD)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
-    if (o.size[0] && format != FORMAT_TEXT && (o.size[0] < 480 || o.size[1] < 320))
-        return complain("plot: --size: a picture needs at least 480x320");
+    if (o.size[0] && format != FORMAT_TEXT && (o.size[0] < PICTURE_WIDE || o.size[1] < PICTURE_HIGH))
+        return complain("plot: --size: a picture needs at least %dx%d", PICTURE_WIDE, PICTURE_HIGH);
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

@@ -2,16 +2,21 @@
  * gnuplot.c - the picture as a gnuplot script that holds its own data, to be restyled by whoever likes: where
  * the panels stand, and above them the strip of the whole run where they show a part of it.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "legend.h"
 #include "overlay.h"
 #include "panel.h"
 #include "script.h"
+#include "base/shown.h"
 
 #define STRIP_HIGH 70 /* pixels of the strip's drawing, and of a low picture's */
 #define STRIP_LOW  34
 #define LOW        560
+
+#define OOM_HIGH     30  /* more of a panel for each out-of-memory */
+#define LEAST_ACROSS 360 /* of a panel beside others */
 
 /* Panels beside each other: many below each other would be a picture that no screen shows. */
 size_t picture_across(size_t panels)
@@ -19,19 +24,46 @@ size_t picture_across(size_t panels)
     return panels <= 4 ? 1 : panels <= 16 ? 2 : 4;
 }
 
-/* ---- the strip of the whole run ---- */
+/* ---- how high it must be ---- */
 
-static bool is_low(const struct picture *p)
-{
-    return p->size[1] < LOW;
-}
-
-static double strip_pixels(const struct picture *p)
+static double strip_pixels(const struct picture *p, bool low)
 {
     if (!p->whole)
         return 0;
-    return SCRIPT_TITLE + (is_low(p) ? STRIP_LOW + 10 : STRIP_HIGH + 38);
+    return SCRIPT_TITLE + (low ? STRIP_LOW + 10 : STRIP_HIGH + 38);
 }
+
+static double head_of_row(const struct picture *p, size_t row, size_t across, double width)
+{
+    double head = SCRIPT_TITLE;
+    for (size_t i = row * across; i < p->panel_count && i < (row + 1) * across; i++) {
+        double own = panel_head(&p->panels[i], width);
+        head = own > head ? own : head;
+    }
+    return head;
+}
+
+/* How high a picture as wide as P must be. */
+static double needed(const struct picture *p, bool low)
+{
+    size_t ooms = 0, across = picture_across(p->panel_count), rows = (p->panel_count + across - 1) / across;
+    double part = (double)p->size[0] / (double)across, left = (double)script_left((int64_t)part), head = 0;
+    for (size_t row = 0; row < rows; row++) { /* rows are equally high: the greatest head counts */
+        double own = head_of_row(p, row, across, part - left - SCRIPT_RIGHT);
+        head = own > head ? own : head;
+    }
+    for (size_t i = 0; i < p->panel_count; i++) /* each out-of-memory has a label beside the peak's */
+        ooms = p->panels[i].oom_count > ooms ? p->panels[i].oom_count : ooms;
+    return legend_pixels(p) + strip_pixels(p, low) + SCRIPT_FOOT + SCRIPT_GAP * (double)(rows - 1) +
+           (head + SCRIPT_LEAST + OOM_HIGH * (double)ooms) * (double)rows;
+}
+
+static bool is_low(const struct picture *p)
+{
+    return p->size[1] < LOW || (double)p->size[1] < needed(p, false);
+}
+
+/* ---- the strip of the whole run ---- */
 
 static void put_strip(const struct picture *p, double top, FILE *out)
 {
@@ -45,15 +77,18 @@ static void put_strip(const struct picture *p, double top, FILE *out)
            to = (double)p->to;
     if (to - from < least)
         to = from + least;
-    char *title =
+    double room = width - (double)script_left(p->size[0]) - SCRIPT_RIGHT;
+    char *whole =
         xformat("whole run of device %lld, %lld steps (%s; light: range in a pixel); marked: shown below",
                 (long long)w->device, (long long)w->steps, time.name);
+    char *title = shown_cut(whole, (size_t)(room / SCRIPT_SMALL));
+    free(whole);
     fputs("\n# the whole run\n", out);
     script_curve(&w->columns, "whole", 0, time, bytes, out);
     script_panel(&(struct script_panel){(double)script_left(p->size[0]) / width, 1 - SCRIPT_RIGHT / width,
                                         top - (SCRIPT_TITLE + drawing) / pixels, top - SCRIPT_TITLE / pixels,
                                         0, (double)w->columns.to / time.scale, full > 0 ? full : 1,
-                                        bytes.name, NULL, title},
+                                        bytes.name, NULL, title, drawing},
                  out);
     fprintf(out, "set ytics %.6g\n%s", full > 0 ? full / 1.15 : 1,
             is_low(p) ? "unset ytics\nset format x \"\"\n" : "set ytics format \"%.3g\"\n");
@@ -69,16 +104,6 @@ static void put_strip(const struct picture *p, double top, FILE *out)
 }
 
 /* ---- the panels ---- */
-
-static double head_of_row(const struct picture *p, size_t row, size_t across, double width)
-{
-    double head = SCRIPT_TITLE;
-    for (size_t i = row * across; i < p->panel_count && i < (row + 1) * across; i++) {
-        double own = panel_head(&p->panels[i], width);
-        head = own > head ? own : head;
-    }
-    return head;
-}
 
 static void put_panels(const struct picture *p, double used, FILE *out)
 {
@@ -97,6 +122,16 @@ static void put_panels(const struct picture *p, double used, FILE *out)
     }
 }
 
+void picture_least(const struct picture *p, int64_t *least)
+{
+    struct picture q = *p;
+    int64_t across = p->run_count ? 1 : (int64_t)picture_across(p->panel_count);
+    least[0] = across > 1 ? across * LEAST_ACROSS : PICTURE_WIDE;
+    q.size[0] = q.size[0] > least[0] ? q.size[0] : least[0];
+    least[1] = (int64_t)ceil(p->run_count ? overlay_least(&q) : needed(&q, true));
+    least[1] = least[1] > PICTURE_HIGH ? least[1] : PICTURE_HIGH;
+}
+
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
     if (p->run_count) {
@@ -108,6 +143,6 @@ void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, con
     legend_write(p, head / height, out);
     if (p->whole)
         put_strip(p, 1 - head / height, out);
-    put_panels(p, head + strip_pixels(p), out);
+    put_panels(p, head + strip_pixels(p, is_low(p)), out);
     fputs("\nunset multiplot\nunset output\n", out);
 }

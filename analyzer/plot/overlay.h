@@ -23,5 +23,7 @@ double overlay_share_top(const struct picture *p, int64_t device);
 const char *overlay_title(const struct picture *p, int64_t device);
 /* "naive: peak 42.68 MiB in backward" */
 char *overlay_name(const struct picture *p, const struct panel *panel);
+/* How many pixels high the picture must be. */
+double overlay_least(const struct picture *p);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "overlay.h"
 #include "script.h"
+#include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
 
@@ -135,8 +136,13 @@ static void put_heading(const struct drawing *d, size_t devices)
         text = longer;
     }
     if (devices > 1) {
+        /* beside the drawing's own title */
+        double room = (double)(d->p->size[0] - script_left(d->p->size[0])) - SCRIPT_RIGHT -
+                      script_width(overlay_title(d->p, d->device), SCRIPT_LETTER);
+        char *brief = shown_cut(text, room > 4 * SCRIPT_SMALL ? (size_t)(room / SCRIPT_SMALL) - 1 : 3);
         fputs("set label 8 ", d->out);
-        script_text(d->out, text);
+        script_text(d->out, brief);
+        free(brief);
         fputs(" at graph 1.0, graph 1.0 right offset 0,0.75 font tic_font textcolor rgb \"#555555\"\n",
               d->out);
     }
@@ -182,13 +188,22 @@ static void put_drawing(const struct drawing *d, size_t index, size_t devices, d
     script_panel(&(struct script_panel){(double)script_left(p->size[0]) / width, 1 - SCRIPT_RIGHT / width,
                                         bottom, top, p->share_of_time ? 0 : from, p->share_of_time ? 100 : to,
                                         d->full, p->share_of_memory ? "% of each run's peak" : d->bytes.name,
-                                        label, overlay_title(p, d->device)},
+                                        label, overlay_title(p, d->device),
+                                        (top - bottom) * (double)p->size[1]},
                  d->out);
     put_heading(d, devices);
     put_peaks(d, runs, n);
     put_plot(d, index, runs, n);
     fputs("unset label\n", d->out);
     free(label);
+}
+
+double overlay_least(const struct picture *p)
+{
+    size_t n;
+    free(overlay_devices(p, &n));
+    return header_pixels(p, n) + SCRIPT_FOOT + (SCRIPT_TITLE + SCRIPT_LEAST) * (double)n +
+           SCRIPT_GAP * (double)(n - 1);
 }
 
 void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, const char *output)

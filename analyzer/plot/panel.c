@@ -417,7 +417,8 @@ void panel_write(const struct picture *p, size_t panel, const struct panel_place
     put_data(p, panel, time, bytes, out);
     script_panel(&(struct script_panel){place->left, place->right, place->bottom, place->top,
                                         (double)q->columns.from / time.scale,
-                                        (double)q->columns.to / time.scale, top, bytes.name, label, NULL},
+                                        (double)q->columns.to / time.scale, top, bytes.name, label, NULL,
+                                        room.height},
                  out);
     free(label);
     put_heading(q, room.width, out);

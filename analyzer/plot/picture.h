@@ -55,6 +55,9 @@ struct picture_whole { /* of a picture that shows a part: all of the run that pe
     int64_t device, steps;
 };
 
+#define PICTURE_WIDE 480 /* pixels, without which there is no use to try */
+#define PICTURE_HIGH 320
+
 #define PICTURE_RUNS 8 /* laid over each other */
 
 struct picture_run {
@@ -124,6 +127,8 @@ char *title_of_command(const char *command);
 
 /* How many panels of so many stand beside each other. */
 size_t picture_across(size_t panels);
+/* Width and height that a picture of what P shows, if possible as wide as P, has at least. */
+void picture_least(const struct picture *p, int64_t *least);
 /* Writes the whole gnuplot script, data included.  TERMINAL: the line after "set terminal"; OUTPUT the file
  * it draws. */
 void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, const char *output);

@@ -7,6 +7,9 @@
 #include "base/shown.h"
 #include "base/table.h"
 
+#define TIC_HIGH 20  /* pixels of a number beside the axis */
+#define TICS_LOW 150 /* of a drawing that has no room for all of them */
+
 #define RESERVED_FILL  "#d3d7da"
 #define RESERVED_LINE  "#7d868e"
 #define ALLOCATED_FILL "#6e8190"
@@ -127,6 +130,16 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
 
 /* ---- a panel ---- */
 
+/* 1, 2 or 5 times a power of ten, or a little more: so that tics of a drawing with FULL at its upper edge are
+ * TIC_HIGH apart. */
+static double tic_step(double full, double pixels)
+{
+    double least = full * TIC_HIGH / (pixels > 1 ? pixels : 1), step = 1e-9;
+    while (step * 10 <= least)
+        step *= 10;
+    return step >= least ? step : 2 * step >= least ? 2 * step : 5 * step >= least ? 5 * step : 10 * step;
+}
+
 void script_panel(const struct script_panel *q, FILE *out)
 {
     fprintf(out,
@@ -137,6 +150,10 @@ void script_panel(const struct script_panel *q, FILE *out)
     fputs("set xtics out nomirror scale 0.6 font tic_font textcolor rgb \"#333333\"\nset ytics out nomirror "
           "scale 0.6 font tic_font textcolor rgb \"#333333\"\n",
           out);
+    if (q->pixels < TICS_LOW) /* gnuplot by itself writes them over each other */
+        fprintf(out, "set ytics %.9g\n", tic_step(q->full, q->pixels));
+    else
+        fputs("set ytics autofreq\n", out);
     /* a short part of a long run: what gnuplot writes by itself would be the same at every tic */
     fprintf(out, "set format x \"%s\"\n", q->from >= 1e5 ? "%.11g" : "%h");
     fprintf(out, "set ylabel \"%s\" offset 0.5,0\n", q->byte_unit);

@@ -12,6 +12,7 @@
 #define SCRIPT_FOOT   66 /* below the last drawing: its times and what they are */
 #define SCRIPT_GAP    62 /* between two drawings */
 #define SCRIPT_TITLE  26 /* above each */
+#define SCRIPT_LEAST  56 /* of a drawing that can be read */
 
 /* Pixels to the left of a drawing in a part of the picture that is WIDTH wide. */
 int64_t script_left(int64_t width);
@@ -38,6 +39,7 @@ struct script_panel {
     double full;                        /* the value at the upper edge, in the unit of bytes */
     const char *byte_unit, *time_label; /* NULL: no label below */
     const char *title;                  /* NULL: written by the caller */
+    double pixels;                      /* how high it is */
 };
 void script_panel(const struct script_panel *panel, FILE *out);
 

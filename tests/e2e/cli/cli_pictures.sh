@@ -240,4 +240,31 @@ for arguments in "train.db --size=800x400" "oom.db --size=800x400" "long.db --si
     plot $arguments -o over.svg
     python3 overprint.py over.svg || no "$arguments: texts lie over each other"
 done
+# a size that has no room for the panels is refused, and says which one has; of that one, nothing lies over anything else
+make_db two.db --devices 2
+make_db twolong.db --devices 2 --steps 60
+for arguments in "two.db" "twolong.db" "eight.db" "oom.db" "--overlay two.db twolong.db"; do
+    for size in 480x320 800x330; do
+        # shellcheck disable=SC2086
+        "$V" plot $arguments --size=$size -o least.svg 2>err && continue # there is room in it
+        least=$(sed -n 's/^vramscope: plot: --size: this picture needs at least \([0-9]*x[0-9]*\): [0-9]* panels*, and the legend$/\1/p' err)
+        [ -n "$least" ] && [ "$(wc -l <err)" = 1 ] || no "$arguments at $size: $(cat err)"
+        # shellcheck disable=SC2086
+        plot $arguments --size="$least" -o least.svg
+        python3 overprint.py least.svg || no "$arguments at $least: texts lie over each other"
+    done
+done
+# where a strip as high as it can be leaves the panels no room, it is lower
+plot twolong.db --size=800x560 -o strip.gp
+python3 - <<'PY' || no "the panels below the strip"
+import re
+tall = [(float(t) - float(b)) * 560 for b, t in re.findall(r"set bmargin at screen (\S+)\nset tmargin at screen (\S+)", open("strip.gp").read())]
+assert len(tall) == 3 and min(tall[1:]) >= 55, tall
+PY
+"$V" plot two.db --size=800x400 -o never.png 2>err && no "two panels of no height"
+has err "this picture needs at least 800x4"
+# a size of its own is one that has room, however long the legend
+sqlite3 phases.db "UPDATE phase SET name = name || ' and much more that makes a legend of one column, because nothing fits beside it in a picture, whatever is done'"
+"$V" plot phases.db -o tall.svg 2>err || no "a long legend: $(cat err)"
+python3 overprint.py tall.svg || no "a long legend: texts lie over each other"
 [ $failures = 0 ] && echo "pictures claim what is so" || exit 1

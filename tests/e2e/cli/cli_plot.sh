@@ -15,7 +15,7 @@ make_db long.db --steps 400
 make_db short.db --fast --devices 2
 
 # the greatest value in the script is the run's peak, whatever the width
-for size in 480x320 1600x640 3001x500; do
+for size in 480x480 1600x640 3001x500; do
     "$V" plot long.db -o w.gp --size=$size || no "plot --size=$size"
     python3 - <<'PY' || no "peak hidden at $size"
 import re, sqlite3
