@@ -4,8 +4,8 @@
  * Names are copied before the call returns; errno stays as it was.  The Python hook calls the
  * vramscope_auto_* functions for the phases and moments that it finds by itself.  They make the same ranges,
  * with the lowest precedence, so that a program's own markers win.  By vramscope_pool_use it records what
- * libraries' pools report, by vramscope_auto_roles which blocks PyTorch calls parameters and the like.  None
- * of these are in the public header.
+ * libraries' pools report, by vramscope_auto_roles which blocks PyTorch calls parameters and the like.  The
+ * plugin of pytest asks vramscope_auto_takes.  None of these are in the public header.
  */
 #include "vramscope.h"
 
@@ -20,6 +20,7 @@ VRAMSCOPE_API int vramscope_auto_push(const char *name);
 VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
 VRAMSCOPE_API int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
+VRAMSCOPE_API int vramscope_auto_takes(void);
 VRAMSCOPE_API int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
                                      uint64_t held);
 
@@ -183,6 +184,12 @@ void vramscope_record_stop(void)
 
     vs_record_window(false);
     errno = saved;
+}
+
+/* Whether an allocation would be recorded now: vramscope_active, and the record window is open. */
+int vramscope_auto_takes(void)
+{
+    return vs_record_takes();
 }
 
 int vramscope_active(void)

@@ -137,7 +137,7 @@ verdicts
 says "recordings are in $dir/kept"
 [ "$(find "$dir/kept" -name 'pytest-*.db' | wc -l)" = 1 ] || fail "kept: $(ls "$dir/kept")"
 "$BUILD/bin/vramscope" report "$dir"/kept/pytest-*.db >"$dir/report" || fail "the recording is not complete: $(head -n 3 "$dir/report")"
-grep -q "^  test " "$dir/report" || fail "its phase: $(cat "$dir/report")"
+grep -q "^  pytest.test " "$dir/report" || fail "its phase: $(cat "$dir/report")"
 rm -r "$dir/kept"
 pytest -n 2 test_limits.py
 verdicts
@@ -164,6 +164,68 @@ says "test_no_memory_at_all - vram_limit: cannot tell: vramscope is not loaded i
 python3 -c "import pytest, sys; sys.exit(pytest.main(['--vramscope', 'test_limits.py']))" >"$dir/out" 2>&1 # another program's pytest
 [ $? = 4 ] || fail "embedded: $(cat "$dir/out")"
 says "pytest is called by another program: run that under"
+# nothing is recorded: nobody is told that a limit was kept
+VRAMSCOPE_ENABLED=off pytest --vramscope test_limits.py
+[ "$(count 'cannot tell: recording is switched off')" -ge 8 ] || fail "recording is off, and a limit was kept: $(cat "$dir/out")"
+LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$dir/none/pytest-%p.db pytest --vramscope test_limits.py
+[ "$(count 'cannot tell: nothing is recorded')" -ge 7 ] || fail "there is no recording, and a limit was kept: $(cat "$dir/out" "$dir/err")"
+# ranges of the program's own, a name that the file can't hold
+cat >test_ranges.py <<'PY'
+import ctypes
+import pytest
+
+vramscope = ctypes.CDLL(None)
+
+
+@pytest.fixture(autouse=True)
+def around():
+    vramscope.vramscope_range_push(b"test")
+    yield
+    vramscope.vramscope_range_pop()
+
+
+@pytest.mark.vram_limit("10 MiB")
+@pytest.mark.parametrize("nested", [True, False])
+def test_beyond(gpu, nested):
+    gpu.free(gpu.take(48))
+    vramscope.vramscope_range_push(b"test")
+    if nested:
+        vramscope.vramscope_range_pop()
+
+
+@pytest.mark.vram_limit("10 MiB")
+def test_pops(gpu):
+    for _ in range(9):
+        vramscope.vramscope_range_pop()
+
+
+@pytest.mark.vram_limit("10 MiB")
+def test_stops(gpu):
+    vramscope.vramscope_record_stop()
+    gpu.free(gpu.take(48))
+    vramscope.vramscope_record_start()
+
+
+@pytest.mark.vram_limit("10 MiB")
+@pytest.mark.parametrize("name", ["x" * 5000, "\u00fc" * 900], ids=["x" * 5000, "\u00fc" * 900])
+def test_name(gpu, name):
+    gpu.free(gpu.take(8))
+PY
+pytest --vramscope -o disable_test_id_escaping_and_forfeit_all_rights_to_community_support=true test_ranges.py
+says "4 failed, 2 passed"
+says "test_beyond[True] - vram_limit: added by the test at its peak on device 0: 48.00 MiB, limit 10.00 MiB"
+says "test_beyond[False] - vram_limit: added by the test at its peak on device 0: 48.00 MiB, limit 10.00 MiB"
+grep -qE "(failed|passed).* in [0-9]\.[0-9]*s" "$dir/out" || fail "a verdict was waited for: $(tail -n 1 "$dir/out")"
+says "cannot tell: the test's range was closed before its end"
+says "cannot tell: the test switched the recording off for a while"
+# a directory with a blank: a link of this run's own, which goes with it
+mkdir "$dir/my tools"
+cp -RL "$BUILD/lib" "$BUILD/share" "$dir/my tools"
+PYTHONPATH=$dir/site:$packages:$dir/my\ tools/share/vramscope/python pytest --vramscope --vramscope-output="$dir/kept3" test_limits.py
+verdicts
+[ ! -e "$dir/kept3/libvramscope.so" ] || fail "a link was left beside the recordings"
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -z "$(ls -d "$dir"/vramscope-library-* 2>/dev/null)" ] || sleep 0.2; done
+[ -z "$(ls -d "$dir"/vramscope-library-* 2>/dev/null)" ] || fail "the link is left"
 # a mark that makes no sense
 printf 'import pytest\n@pytest.mark.vram_limit("2 gigs")\ndef test_x():\n    pass\n' >test_mark.py
 pytest --vramscope test_mark.py

@@ -12,13 +12,14 @@ device alone.  Where nobody can tell, because events were lost for instance, the
 The library has to be there from the start of the process: where it is not, pytest is executed again with it, once, before
 a test or a conftest.py has run.  Workers of pytest-xdist inherit it.
 
-Each test function runs in a range, "test", with a mark of its name before the end.  The figures are read from the process's
+Each test function runs in a range, "pytest.test", with a mark of its number and name before the end.  The figures are read from the process's
 own recording, by a child process (_pytest_reader.py): a database must not be opened twice in one process, since to close it
 would drop the locks of both.
 """
 
 import ctypes
 import gc
+import itertools
 import json
 import os
 import re
@@ -29,10 +30,13 @@ import tempfile
 
 import pytest
 
-RANGE = "test"
+RANGE = "pytest.test"  # a name that no program gives
+KEY = "vramscope-test %d"
 _PID = "PYTEST_VRAMSCOPE_PID"  # the process that has executed itself again
 _OUTPUT = "PYTEST_VRAMSCOPE_OUTPUT"  # where the recordings lie
+_LINK = "PYTEST_VRAMSCOPE_LINK"  # the directory of the link to the library, where there is one
 _WAIT = 20  # seconds for a test's last event to be in its file; as a rule it takes a tenth
+_numbers = itertools.count(1)  # of the tests of this process, those that a test runs by pytest.main included
 
 
 def pytest_addoption(parser):
@@ -66,14 +70,26 @@ def _find_library():
     return None
 
 
-def _without_blanks(library, directory):
-    """LD_PRELOAD splits at blanks and colons: a link has none."""
+def _without_blanks(library):
+    """LD_PRELOAD splits at blanks and colons: a link has none.  The path, and the directory that was made for a link, or None."""
     if not re.search(r"[\s:]", library):
-        return library
-    link = os.path.join(directory, "libvramscope.so")
-    if not os.path.islink(link):
+        return library, None
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+        if re.search(r"[\s:]", parent):
+            continue
+        try:
+            directory = tempfile.mkdtemp(prefix="vramscope-library-", dir=parent)
+        except OSError:
+            continue
+        link = os.path.join(directory, "libvramscope.so")
         os.symlink(library, link)
-    return link
+        return link, directory
+    raise pytest.UsageError("--vramscope: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link can be made" % library)
+
+
+def _remove(directory):
+    if directory:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_program():
@@ -99,6 +115,7 @@ def _execute_again(config, output):
     if library is None:
         raise pytest.UsageError("--vramscope: libvramscope.so is not where this package and the command `vramscope` are")
     if os.environ.get(_PID) == str(os.getpid()):
+        _remove(os.environ.get(_LINK))
         raise pytest.UsageError("--vramscope: executed again with LD_PRELOAD=%s, and it is not loaded: try `vramscope doctor`" % library)
     if not _is_program():
         raise pytest.UsageError("--vramscope: pytest is called by another program: run that under `vramscope run`")
@@ -109,7 +126,11 @@ def _execute_again(config, output):
     environment = dict(os.environ)
     environment[_PID] = str(os.getpid())
     environment[_OUTPUT] = directory
-    environment["LD_PRELOAD"] = _without_blanks(library, directory) + (":" + there if there else "")
+    path, link = _without_blanks(library)
+    environment["LD_PRELOAD"] = path + (":" + there if there else "")
+    environment.pop(_LINK, None)
+    if link:
+        environment[_LINK] = link
     environment["VRAMSCOPE_OUTPUT"] = os.path.join(directory, "pytest-%p.db")
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:  # what it has taken of the descriptors would be lost with this image of the process
@@ -226,12 +247,6 @@ class _Reader:
             self._process.stdout.close()
 
 
-def _records():
-    """Whether anything is recorded in this process yet: its journal is mapped, or was."""
-    with open("/proc/self/maps", "rb") as maps:
-        return any(b".vsj" in line for line in maps)
-
-
 _NOTHING = {"devices": [], "too_high": False, "why": None}
 
 
@@ -242,18 +257,35 @@ class _Plugin:
         self.loaded = _is_loaded()
         self.library = ctypes.PyDLL(None) if self.loaded else None
         self.reader = _Reader()
-        self.number = 0
-        self.started = False
-        self.names = []  # (mark's text, node id) of what has run in this process
+        self.names = []  # (key of its mark, node id) of what has run in this process
+        self.left = 0  # how many of them could not be read at the end
         self.all = []  # (bytes added, node id, device), of all processes
         if self.loaded:
             self.library.vramscope_range_push.argtypes = [ctypes.c_char_p]
             self.library.vramscope_mark.argtypes = [ctypes.c_char_p]
+            self.takes = getattr(self.library, "vramscope_auto_takes", None)  # None: an older library
+            self.use = getattr(self.library, "vramscope_pool_use", None)
+            if self.use is not None:
+                self.use.argtypes = [ctypes.c_char_p, ctypes.c_int] + 3 * [ctypes.c_uint64]
 
     @property
     def database(self):
         pattern = os.environ.get("VRAMSCOPE_OUTPUT", "")
         return pattern.replace("%p", str(self.pid)) if "%p" in pattern else None
+
+    def _has_begun(self):
+        """Whether there is a recording: it begins with the first allocation."""
+        return self.use is None or self.use(None, 0, 0, 0, 0) == 1
+
+    def _unrecorded(self):
+        """Why what is allocated now is not recorded, or None."""
+        if self.takes is None:
+            return "the library that is loaded is older than this plugin"
+        if self.library.vramscope_active() != 1:
+            return "nothing is recorded: the recording could not be made, or has ended (vramscope says why on stderr)"
+        if self.takes() != 1:
+            return "recording is switched off (VRAMSCOPE_ENABLED, or vramscope.record_stop)"
+        return None
 
     # ---- one test ----
 
@@ -269,27 +301,32 @@ class _Plugin:
         if limit is not None:
             limit = _Limit(limit)
             gc.collect()  # what earlier tests left would be freed in this one, and count for it
-        self.number += 1
-        name = "%s [%d]" % (item.nodeid, self.number)
-        self.library.vramscope_range_push(RANGE.encode())
+        key = KEY % next(_numbers)
+        why = self._unrecorded()
+        depth = self.library.vramscope_range_push(RANGE.encode())
         try:
             yield
         finally:
-            self.library.vramscope_mark(name.encode("utf-8", "replace").replace(b"\0", b"?"))
-            self.library.vramscope_range_pop()
-            self.names.append((name, item.nodeid))
+            # the name is for people: the key alone is looked for
+            self.library.vramscope_mark(key.encode() + b" " + item.nodeid.encode("utf-8", "replace").replace(b"\0", b"?")[:1000])
+            why = why or self._unrecorded()
+            while self.library.vramscope_range_pop() > depth >= 0:
+                pass  # what the test has left open is closed with its range
+            if why is None and self._has_begun():
+                self.names.append((key, item.nodeid))
             if limit is not None:
-                item._vramscope = limit.verdict(self._find(name))
+                item._vramscope = limit.verdict(self._find(key, why))
 
-    def _find(self, name):
+    def _find(self, key, why):
         if os.getpid() != self.pid:
             return dict(_NOTHING, why="the test ran in a process of its own (--forked)")
-        self.started = self.started or _records()
-        if not self.started:
+        if why is not None:
+            return dict(_NOTHING, why=why)
+        if not self._has_begun():
             return _NOTHING  # no allocation of device memory, so far
         if self.database is None:
             return dict(_NOTHING, why="VRAMSCOPE_OUTPUT is not this plugin's: leave it to --vramscope-output")
-        return self.reader.ask(database=self.database, name=name, range=RANGE, wait=_WAIT)
+        return self.reader.ask(database=self.database, key=key, range=RANGE, wait=_WAIT)
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_pyfunc_call(self, pyfuncitem):
@@ -322,12 +359,12 @@ class _Plugin:
 
     def _figures(self):
         """What each test of this process added, the most first."""
-        self.started = self.started or (self.loaded and _records())
-        if not self.started or self.database is None or os.getpid() != self.pid:
+        if not self.names or self.database is None or os.getpid() != self.pid:
             return []
-        found = self.reader.ask(database=self.database, names=[name for name, _ in self.names], range=RANGE, wait=_WAIT)
+        found = self.reader.ask(database=self.database, keys=[key for key, _ in self.names], range=RANGE, wait=_WAIT)
+        self.left = found.get("left", len(self.names))
         ids = dict(self.names)
-        rows = [(row["added"], ids[name], row["device"]) for name, row in found.get("tests", []) if row["added"]]
+        rows = [(row["added"], ids[key], row["device"]) for key, row in found.get("tests", []) if row["added"]]
         return sorted(rows, reverse=True)[: max(self.config.getoption("--vramscope-top"), 0)]
 
     @pytest.hookimpl(trylast=True)
@@ -349,24 +386,31 @@ class _Plugin:
             terminalreporter.write_sep("-", "GPU memory added by tests, at their peaks")
             for added, nodeid, device in sorted(self.all, reverse=True)[:top]:
                 terminalreporter.write_line("%10s  device %d  %s" % (show_bytes(added), device, nodeid))
+        if self.left:
+            terminalreporter.write_line("vramscope: what %d tests added could not be read in time" % self.left)
         if self.config.getoption("--vramscope-output"):
             terminalreporter.write_line("vramscope: recordings are in %s" % self.config.getoption("--vramscope-output"))
 
     def pytest_unconfigure(self):
         """The recordings go, unless they are wanted: the last writer of a file is the library, at this process's end."""
-        directory = os.environ.get(_OUTPUT)
-        mine = os.environ.get(_PID) == str(os.getpid())
-        if directory and mine and not self.config.getoption("--vramscope-output"):
+        directories = [os.environ.get(_LINK)]
+        if not self.config.getoption("--vramscope-output"):
+            directories.append(os.environ.get(_OUTPUT))
+        directories = [directory for directory in directories if directory]
+        if directories and os.environ.get(_PID) == str(os.getpid()):
             import atexit
 
-            atexit.register(_remove_later, directory)
+            atexit.register(_remove_later, directories)
 
 
-def _remove_later(directory):
-    """A child of no descriptor of ours removes DIRECTORY when this process has gone, and its recording is complete."""
-    code = "import os, shutil, sys, time\nwhile os.path.exists('/proc/' + sys.argv[1]): time.sleep(0.05)\nshutil.rmtree(sys.argv[2], True)"
+def _remove_later(directories):
+    """A child of no descriptor of ours removes DIRECTORIES when this process has gone, and its recording is complete."""
+    code = (
+        "import os, shutil, sys, time\nwhile os.path.exists('/proc/' + sys.argv[1]): time.sleep(0.05)\n"
+        "for directory in sys.argv[2:]: shutil.rmtree(directory, True)"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code, str(os.getpid()), directory],
+        [sys.executable, "-I", "-S", "-c", code, str(os.getpid()), *directories],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
     )
