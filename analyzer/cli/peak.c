@@ -491,15 +491,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
     }
     t.oom_total = 0; /* not shown on this page */
     int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
-    if (j) {
-        json_begin(j, NULL, '{');
-        report_file_json(&t, j);
-        json_begin(j, "devices", '[');
-    } else if (several) {
-        printf("== %s\n", shown(trace_rank_label(&t, file)));
-    }
-    if (!j && t.end_line)
-        printf("%s\n", shown(t.end_line));
+    report_file_begin(&t, file, several, j);
     int at = moment(o->at);
     if (!status)
         status = at > 0 ? at_oom(&t, moment_role[at], o, only, j) : show_devices(&r, o, only, j);
@@ -508,10 +500,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
                t.bound_count ? ", or lower" : "");
     if (!j)
         report_bounds_text(&t, stdout);
-    if (j) {
-        json_end(j);
-        json_end(j);
-    }
+    report_file_end(j);
     if (!trace_whole(&t))
         status = exit_worse(status, EXIT_INCOMPLETE);
     report_free(&r);

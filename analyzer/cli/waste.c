@@ -77,21 +77,10 @@ static int show_file(const char *file, const struct options *o, struct json *j, 
         return complain("%s", t.why);
     t.oom_total = 0; /* not asked here */
     int status = report_load_brief(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
-    if (j) {
-        json_begin(j, NULL, '{');
-        report_file_json(&t, j);
-        json_begin(j, "devices", '[');
-    } else if (several) {
-        printf("== %s\n", shown(trace_rank_label(&t, file)));
-    }
-    if (!j && t.end_line)
-        printf("%s\n", shown(t.end_line));
+    report_file_begin(&t, file, several, j);
     if (!status)
         status = show_devices(&r, o, j);
-    if (j) {
-        json_end(j);
-        json_end(j);
-    }
+    report_file_end(j);
     if (!trace_whole(&t))
         status = exit_worse(status, EXIT_INCOMPLETE);
     report_free(&r);

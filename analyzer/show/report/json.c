@@ -5,6 +5,7 @@
 #include "causes.h"
 #include "parts.h"
 #include "report.h"
+#include "base/shown.h"
 
 static void losses_json(const struct trace *t, struct json *j)
 {
@@ -106,6 +107,27 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "framework_reports", t->reports);
     json_int(j, "framework_reports_mismatched", t->reports_mismatched);
     losses_json(t, j);
+}
+
+void report_file_begin(struct trace *t, const char *file, bool several, struct json *j)
+{
+    if (j) {
+        json_begin(j, NULL, '{');
+        report_file_json(t, j);
+        json_begin(j, "devices", '[');
+    } else if (several) {
+        printf("== %s\n", shown(trace_rank_label(t, file)));
+    }
+    if (!j && t->end_line)
+        printf("%s\n", shown(t->end_line));
+}
+
+void report_file_end(struct json *j)
+{
+    if (j) {
+        json_end(j);
+        json_end(j);
+    }
 }
 
 static void phases_json(const struct trace *t, int64_t device, struct json *j)

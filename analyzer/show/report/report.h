@@ -107,6 +107,10 @@ void report_bounds_json(const struct trace *t, struct json *j);
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full);
 void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */
+/* What a page of one or SEVERAL files says before and after its devices.  J, or NULL for text: the object of
+ * FILE and its list "devices"; in text whose file it is, and how the recording ended. */
+void report_file_begin(struct trace *t, const char *file, bool several, struct json *j);
+void report_file_end(struct json *j);
 char *report_holder_name(const struct holder *h); /* "blocks born in forward", "direct, libcublasLt.so.13" */
 
 #endif
