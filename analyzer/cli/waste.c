@@ -8,7 +8,6 @@
 #include "analysis/relabel.h"
 #include "base/args.h"
 #include "base/commands.h"
-#include "base/shown.h"
 #include "base/wrap.h"
 #include "show/report/waste.h"
 
