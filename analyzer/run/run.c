@@ -27,6 +27,7 @@
 #include "environment.h"
 #include "place.h"
 #include "outputs.h"
+#include "read/guard.h"
 #include "read/trace.h"
 
 struct options {
@@ -163,6 +164,7 @@ static int replace(const char *path)
         return complain("run: --force replaces recordings alone, and this is none: %s", t.why);
     bool running = t.end == TRACE_END_RUNNING;
     trace_close(&t);
+    guard_memory_end(); /* the program that is started inherits our limits */
     if (running)
         return complain("run: %s is still being written: --force replaces what is complete", path);
     static const char *const parts[] = {"", "-wal", "-shm"};

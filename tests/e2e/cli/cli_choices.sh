@@ -1,6 +1,6 @@
 #!/bin/bash
-# --device, --top and --sort of report, peak and diff show what was asked for and nothing else; run --force replaces recordings and nothing else, and
-# run makes the directory that it is given.
+# --device, --top and --sort of report, peak and diff show what was asked for and nothing else; run --force replaces recordings and nothing else, its
+# program has the limits that it would have had, and run makes the directory that it is given.
 set -u
 BUILD=${BUILD:?the build directory}
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -57,8 +57,11 @@ ranks() { sed -n '/^  rank  /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }'
 # the program records nothing here: what lies there is what counts
 cp two.db there.db
 refused "there.db exists and is never overwritten without --force" "$V" run -o there.db true
-"$V" run -q --force -o there.db true 2>err || no "run --force: $(cat err)"
+limit=$(ulimit -d)
+"$V" run -q --force -o there.db bash -c 'ulimit -d >limit' 2>err || no "run --force: $(cat err)"
 [ ! -e there.db ] || no "run --force left the old recording"
+# the limit under which the old recording was looked at
+[ "$(cat limit)" = "$limit" ] || no "run --force: the program may have $(cat limit) KiB of data instead of $limit"
 echo 'print()' >train.py
 refused "--force replaces recordings alone" "$V" run --force -o train.py true
 [ "$(cat train.py)" = 'print()' ] || no "run --force removed what is no recording"
