@@ -17,6 +17,8 @@ export COLUMNS=400
 wheel=$("$here/../../scripts/wheel.py" "$tree" "$work/dist") || exit 1
 echo "${wheel##*/}, $(stat -c %s "$wheel") bytes"
 "$python" -m venv --system-site-packages "$work/an env" && "$python" -m pip --python "$work/an env/bin/python" install -q --no-index --no-deps "$wheel" || exit 1
+# the system's packages are the base Python's: where PyTorch is in an environment itself, that is named too
+"$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' >"$("$work/an env/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
 V="$work/an env/bin/vramscope" own="$work/an env/bin/python"
 
 # doctor asks the python3 that PATH finds: the environment's

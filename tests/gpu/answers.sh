@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# answers.sh TREE OUT - the recordings behind README's picture and docs/answers.md, and how far the answers were right: a Llama of 1.2
+# billion parameters over steps of changing lengths, recorded as it is, with --access, until it runs out of memory, with the fused loss,
+# with expandable segments; and PyTorch's own snapshot of the same program.
+#
+# TREE: an installed vramscope with the loss's kernels.  OUT: gets NAME.db, NAME.log, snapshot.pickle.  Needs a GPU of 139 GiB, PyTorch and
+# transformers ($TEST_PYTHON or python3); takes about two minutes.  ANSWERS_PARTS says which runs.  Exit 77 without a GPU.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+"$python" -c 'import torch, transformers, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU, no PyTorch or no transformers"; exit 77; }
+cd "$here/answers" || exit 1
+failed=0
+
+# recorded NAME STATUS [run's options] -- [train.py's options]
+recorded() {
+    local name=$1 wanted=$2 how=() got
+    shift 2
+    while [ "$1" != -- ]; do how+=("$1") && shift; done
+    rm -f "$out/$name".db*
+    timeout 120 "$V" run "${how[@]}" -o "$out/$name.db" -- "$python" train.py "${@:2}" >"$out/$name.log" 2>&1
+    got=$?
+    [ $got = "$wanted" ] || { echo "FAIL $name: status $got, not $wanted"; tail -n 5 "$out/$name.log"; failed=1; }
+    echo "$name: $(grep 'peaks by PyTorch' "$out/$name.log"); $(tail -n 1 "$out/$name.log")"
+}
+
+for part in ${ANSWERS_PARTS:-train access oom fused expandable snapshot}; do
+    case $part in
+    train)
+        nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 50 >"$out/smi" &
+        smi=$!
+        recorded train 0 --
+        kill $smi
+        echo "nvidia-smi saw at most $(sort -n "$out/smi" | tail -n 1) MiB used"
+        rm -f "$out/smi"
+        ;;
+    access) recorded access 0 --access -- ;;
+    oom) recorded oom 1 --access -- --lengths 1024,16384,20480,24576,28672 ;;
+    fused) PYTHONPATH=$tree/share/vramscope/python recorded fused 0 -- --fused ;;
+    expandable) PYTORCH_ALLOC_CONF=expandable_segments:True recorded expandable 0 -- ;;
+    snapshot) timeout 120 "$python" train.py --snapshot "$out/snapshot.pickle" >"$out/snapshot.log" 2>&1 || { tail -n 5 "$out/snapshot.log"; failed=1; } ;;
+    esac
+done
+exit $failed
