@@ -98,7 +98,6 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
     case BY_LINE:
         h.line = l->line;
         h.category = l->line ? NULL : l->category;
-        h.no_stack = !l->line && !has_stack(l);
         break;
     case BY_LAYER:
         h.layer = l->layer;
@@ -154,24 +153,22 @@ struct holder *holders_composition(const struct trace_live *live, size_t n, size
     return all;
 }
 
-char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n)
+char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n, bool imported)
 {
+    const char *all = imported ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all";
     bool framework = h->category && !strcmp(h->category, "framework block"), any = false;
     if (h->no_native)
-        return xstrdup("framework (Python frames only: VRAMSCOPE_STACKS=all)");
+        return xformat("framework (Python frames only: %s)", all);
     if (!h->no_stack)
         return xstrdup("unknown");
     if (h->category && !strcmp(h->category, "before recording"))
         return xstrdup("held before the recording began");
     for (size_t i = 0; i < n; i++)
         any = any || (is_framework(&live[i]) == framework && has_stack(&live[i]));
-    return xformat("%s (no call stack%s)",
-                   framework     ? "framework"
-                   : h->category ? h->category
-                                 : "unknown",
-                   any         ? ""
-                   : framework ? "s: VRAMSCOPE_STACKS=all"
-                               : "s: VRAMSCOPE_STACKS=driver");
+    const char *kind = framework ? "framework" : h->category ? h->category : "unknown";
+    if (any)
+        return xformat("%s (no call stack)", kind);
+    return xformat("%s (no call stacks: %s)", kind, framework || imported ? all : "VRAMSCOPE_STACKS=driver");
 }
 
 char *holders_lineless(const struct holder *h)
@@ -179,9 +176,5 @@ char *holders_lineless(const struct holder *h)
     bool framework = h->category && !strcmp(h->category, "framework block");
     if (h->category && !strcmp(h->category, "before recording"))
         return xstrdup("held before the recording began");
-    return xformat("%s (%s)",
-                   framework     ? "framework"
-                   : h->category ? h->category
-                                 : "unknown",
-                   h->no_stack ? "no call stack" : "no Python line");
+    return xformat("%s (no Python line)", framework ? "framework" : h->category ? h->category : "unknown");
 }

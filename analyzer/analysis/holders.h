@@ -26,10 +26,11 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count);
 
 /* The name of a group without a library or a line.  If no row of its kind has one, the name says which
- * option would record it.  The caller frees it. */
-char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n);
+ * option would record it, of `run` or, where the trace was IMPORTED, of the snapshot.  The caller frees it.
+ */
+char *holders_nameless(const struct holder *h, const struct trace_live *live, size_t n, bool imported);
 
-/* Likewise for a group without a line. */
+/* Likewise for a group without a line: "framework (no Python line)". */
 char *holders_lineless(const struct holder *h);
 
 int64_t holders_total(const struct trace_live *live, size_t n);

@@ -29,7 +29,7 @@ struct waste_bound {
 
 struct waste_group { /* what one line allocated in one layer and wasted in one way */
     enum trace_waste_kind kind;
-    const char *line; /* NULL: no line of Python; what it points to stays the trace's */
+    const char *line; /* NULL: no Python line; what it points to stays the trace's */
     char *layer;      /* a row of parts.h: "Llama.layers.*"; NULL: none */
     const char *role; /* of all of them; NULL: of none, or several */
     struct waste_bound bound;

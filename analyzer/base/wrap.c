@@ -52,7 +52,7 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     free(text);
 }
 
-/* ---- a terminal ---- */
+/* ---- standard output ---- */
 
 static struct {
     FILE *output; /* the real one; NULL: nothing is changed */
@@ -125,23 +125,22 @@ static ssize_t take(void *cookie, const char *text, size_t size)
     return ferror(page.output) ? -1 : (ssize_t)size;
 }
 
-void wrap_terminal_begin(void)
+void wrap_page_begin(bool whole)
 {
     cookie_io_functions_t functions = {.write = take};
-    bool terminal = isatty(STDOUT_FILENO);
     page.color = page_color();
     page.ascii = page_ascii();
-    if (page.output || (!terminal && !page.ascii))
+    if (page.output)
         return;
     FILE *wrapped = fopencookie(NULL, "w", functions);
     if (!wrapped)
         return;
-    page.width = terminal ? page_width() : SIZE_MAX;
+    page.width = whole && !isatty(STDOUT_FILENO) ? SIZE_MAX : page_width();
     page.output = stdout;
     stdout = wrapped;
 }
 
-void wrap_terminal_end(void)
+void wrap_page_end(void)
 {
     if (!page.output)
         return;

@@ -1,9 +1,10 @@
 /*
- * wrap.h - sentences for a terminal: broken at blanks, so that no line is wider than a page.
+ * wrap.h - sentences for a page: broken at blanks, so that no line is wider than a page.
  */
 #ifndef VS_BASE_WRAP_H
 #define VS_BASE_WRAP_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum { PAGE_WIDTH = 80 }; /* columns of a report */
@@ -13,11 +14,11 @@ enum { PAGE_WIDTH = 80 }; /* columns of a report */
 void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Until wrap_terminal_end standard output is as page.h says: on a terminal all lines that are wider than it
- * are broken at blanks.  In a pipe or a file every line stays whole, so that it can be searched for.  Where
- * ASCII is wanted all that is printed becomes ASCII; where colours are, lines that say what went wrong are
- * red, and headlines bold. */
-void wrap_terminal_begin(void);
-void wrap_terminal_end(void);
+/* Until wrap_page_end standard output is as page.h says: all lines that are wider than it are broken at
+ * blanks, on a terminal and in a pipe alike (WHOLE: there they stay as they are, as a picture must;
+ * COLUMNS=1000 keeps a sentence whole that is to be searched for). Where ASCII is wanted all that is printed
+ * becomes ASCII; where colours are, lines that say what went wrong are red, and headlines bold. */
+void wrap_page_begin(bool whole);
+void wrap_page_end(void);
 
 #endif

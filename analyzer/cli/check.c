@@ -122,9 +122,9 @@ static void show(const struct check *c, size_t files, const struct options *o)
     if (o->json) {
         check_json(c, stdout);
     } else {
-        wrap_terminal_begin();
+        wrap_page_begin(false);
         check_text(c, files, stdout);
-        wrap_terminal_end();
+        wrap_page_end();
     }
     if (github)
         check_github(c, o->json ? stderr : stdout);

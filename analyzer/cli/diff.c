@@ -50,9 +50,9 @@ int cmd_diff(int argc, char **argv)
         diff_json(&d, &j);
         json_close(&j);
     } else if (!status) {
-        wrap_terminal_begin();
+        wrap_page_begin(false);
         diff_text(&d, stdout, o.bytes);
-        wrap_terminal_end();
+        wrap_page_end();
     }
     if (status)
         status = EXIT_USAGE;

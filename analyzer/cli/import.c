@@ -98,8 +98,8 @@ static void watch_ends(void)
 
 static void tell(const char *snapshot, const struct import_result *r)
 {
-    printf("%s: %s, %s, %s of trace", shown(snapshot), units_count((int64_t)r->entries, "event").s,
-           units_count(r->devices, "device").s, units_time(r->ns).s);
+    printf("%s: %lld %s, %s, %s of trace", shown(snapshot), (long long)r->entries,
+           r->entries == 1 ? "entry" : "entries", units_count(r->devices, "device").s, units_time(r->ns).s);
     if (r->blocks)
         printf(", begun with %s alive", units_count((int64_t)r->blocks, "block").s);
     putchar('\n');

@@ -77,6 +77,11 @@ struct page { /* one device, and how to show it */
     const struct oom_report *oom; /* NULL: at the peak */
 };
 
+static char *nameless(const struct page *p, const struct holder *h)
+{
+    return holders_nameless(h, p->d->live, p->d->live_count, trace_is_imported(p->t));
+}
+
 static char *group_name(const struct page *p, const struct holder *h, enum holder_by by)
 {
     switch (by) {
@@ -86,17 +91,18 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
         return xstrdup(h->layer ? h->layer : "no layer");
     case BY_ROLE:
         return h->role ? xstrdup(h->role)
-                       : xformat("%s (not followed: run --access)", h->category ? h->category : "unknown");
+                       : xformat("%s (not followed: %s)", h->category ? h->category : "unknown",
+                                 trace_is_imported(p->t) ? "a snapshot has no roles" : "run --access");
     case BY_PHASE:
         return xstrdup(h->phase ? h->phase : "unknown");
     case BY_CATEGORY:
         return xstrdup(h->category ? h->category : "unknown");
     case BY_LIBRARY:
-        return h->owner ? xstrdup(h->owner) : holders_nameless(h, p->d->live, p->d->live_count);
+        return h->owner ? xstrdup(h->owner) : nameless(p, h);
     case BY_STACK:
         break;
     }
-    return h->stack ? xformat("stack %" PRId64, h->stack) : holders_nameless(h, p->d->live, p->d->live_count);
+    return h->stack ? xformat("stack %" PRId64, h->stack) : nameless(p, h);
 }
 
 /* Greatest first, as they come, or by how many they are, or by name. */
@@ -559,9 +565,9 @@ int cmd_peak(int argc, char **argv)
     if (!files)
         return complain("%s", why);
     if (!o.json)
-        wrap_terminal_begin();
+        wrap_page_begin(false);
     int status = show_all(files, count, &o, only);
-    wrap_terminal_end();
+    wrap_page_end();
     trace_free_files(files, count);
     return status;
 }

@@ -135,9 +135,9 @@ int cmd_report(int argc, char **argv)
     if (!files)
         return complain("%s", why);
     if (!o.json)
-        wrap_terminal_begin();
+        wrap_page_begin(false);
     int status = o.json ? show_json(files, count, &o) : show_text(files, count, &o);
-    wrap_terminal_end();
+    wrap_page_end();
     trace_free_files(files, count);
     return status;
 }

@@ -122,9 +122,9 @@ int cmd_waste(int argc, char **argv)
     if (!files)
         return complain("%s", why);
     if (!o.json)
-        wrap_terminal_begin();
+        wrap_page_begin(false);
     int status = show_all(files, count, &o);
-    wrap_terminal_end();
+    wrap_page_end();
     trace_free_files(files, count);
     return status;
 }

@@ -483,9 +483,9 @@ int cmd_whatif(int argc, char **argv)
     if (relabel_open(&t, operands[0], &(struct relabel){.process = o.process}))
         return complain("%s", t.why);
     if (!o.json)
-        wrap_terminal_begin();
+        wrap_page_begin(false);
     status = answer(&t, &q);
-    wrap_terminal_end();
+    wrap_page_end();
     trace_close(&t);
     return status;
 }

@@ -41,12 +41,12 @@ void doctor_text(const struct doctor *d)
         table_cell(&t, "%s", "");
         table_cell(&t, "-> %s", f->todo);
     }
-    wrap_terminal_begin();
+    wrap_page_begin(false);
     table_print(&t, stdout, 0);
     table_free(&t);
     char *verdict = doctor_verdict(d);
     printf("so: %s\n", verdict);
-    wrap_terminal_end();
+    wrap_page_end();
     free(verdict);
 }
 

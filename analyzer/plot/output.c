@@ -225,9 +225,9 @@ static int draw_text(const struct picture *p, const char *path)
     size_t height = p->size[1] ? (size_t)p->size[1] : 14;
     if (path)
         return draw_text_file(p, path, height);
-    wrap_terminal_begin();
+    wrap_page_begin(true);
     text_draw(p, stdout, height, page_color());
-    wrap_terminal_end();
+    wrap_page_end();
     return 0;
 }
 

@@ -56,8 +56,8 @@ struct view_tags view_tags(const struct trace_stacks *s)
 {
     struct view_tags g = {.stack_line = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_line),
                           .stack_layer = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_layer)};
-    view_intern(&g.lines, "no line known");
-    view_intern(&g.layers, "no layer known");
+    view_intern(&g.lines, "no Python line");
+    view_intern(&g.layers, "no layer");
     g.stack_line[0] = g.stack_layer[0] = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct trace_stack_row *r = &s->rows[i];

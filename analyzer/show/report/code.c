@@ -56,8 +56,8 @@ static char *function_of(struct trace *t, int64_t stack)
 static char *phase_text(const struct trace_live *l)
 {
     if (!l->phase || !strcmp(l->phase, "none"))
-        return xstrdup("(no line; made outside any phase)");
-    return xformat("(no line; made in %s)", shown(l->phase));
+        return xstrdup("(no Python line; made outside any phase)");
+    return xformat("(no Python line; made in %s)", shown(l->phase));
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -3,7 +3,7 @@
  *
  *      1.53 GiB  18.3 %  model.py:37 train                   a line of Python
  *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
- *      3.10 GiB  37.0 %  (no line; made in backward)         neither is known
+ *      3.10 GiB  37.0 %  (no Python line; made in backward)  neither is known
  */
 #ifndef VS_SHOW_REPORT_CODE_H
 #define VS_SHOW_REPORT_CODE_H

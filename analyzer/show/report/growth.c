@@ -99,8 +99,8 @@ static void print_stacks(struct trace *t, const struct growth *g, FILE *out, boo
         printed++;
     }
     if (!printed)
-        fprintf(out, "    no call stack was taken of it: VRAMSCOPE_STACKS=all takes native ones of the "
-                     "framework's too\n");
+        fprintf(out, "    no call stack was taken of it: %s takes native ones of the framework's too\n",
+                trace_is_imported(t) ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all");
     stack_print_hidden(hidden, out);
 }
 

@@ -290,10 +290,9 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
     struct holder *held = holders_group(r->live, r->live_count, BY_STACK, &n);
     for (size_t i = 0; i < n && printed < STACKS; i++) {
         if (held[i].stack <= 0 && held[i].bytes > 0 && !printed)
-            fprintf(
-                out,
-                "\n    %s have no call stack in the file (VRAMSCOPE_STACKS=all records the framework's)\n",
-                B(held[i].bytes));
+            fprintf(out, "\n    %s have no call stack in the file (%s records the framework's)\n",
+                    B(held[i].bytes),
+                    trace_is_imported(t) ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all");
         if (held[i].stack <= 0 || (printed && held[i].bytes < r->live_bytes / 100))
             continue; /* too small to explain anything */
         char *line = stack_line_text(t, held[i].stack);

@@ -133,7 +133,7 @@ static char *name_of(const struct trace_live *l, enum moved_by by, bool *named)
     }
     char *name = by == MOVED_LAYER ? part_layer(part_layer_of(l), NULL) : l->line ? line_text(l->line) : NULL;
     *named = name != NULL;
-    return name ? name : xstrdup(by == MOVED_LAYER ? "no layer" : "no line of Python");
+    return name ? name : xstrdup(by == MOVED_LAYER ? "no layer" : "no Python line");
 }
 
 static void add(struct comparison *c, enum compare_side side, const struct lived *l, enum moved_by by,

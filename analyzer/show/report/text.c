@@ -115,7 +115,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
         fprintf(out, ", %s", units_count(t->steps, "step").s);
     if (t->unfinished_step != UNKNOWN)
         fprintf(out, "%s a step without an end", t->steps > 0 ? " and" : ",");
-    fprintf(out, ", %s\n", units_count(t->events, "event").s);
+    fprintf(out, ", %s (with ranges, steps, samples)\n", units_count(t->events, "event").s);
 }
 
 static void bound_cell(struct table *table, const struct trace_peak *p, bool exact)

@@ -34,7 +34,9 @@ static const char *why_unknown(const struct report *r, const struct device_repor
     if (!d->allocated || d->allocated->bytes <= 0)
         return "nothing was allocated";
     if (p->followed.followed == 0)
-        return "no use of memory was followed: record it with `vramscope run --access`";
+        return trace_is_imported(r->trace)
+                   ? "a snapshot has no uses of memory"
+                   : "no use of memory was followed: record it with `vramscope run --access`";
     if (r->lost_events > 0)
         return "events were lost";
     if (r->trace->thinned)
@@ -104,7 +106,7 @@ static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
 /* "train.py:41 main, in Llama.layers.*, activation" */
 static char *place_of(const struct waste_group *g)
 {
-    char *line = g->line ? line_text(g->line) : xstrdup("no line of Python");
+    char *line = g->line ? line_text(g->line) : xstrdup("no Python line");
     char *text = xformat("%s%s%s%s%s", line, g->layer ? ", in " : "", g->layer ? shown(g->layer) : "",
                          g->role ? ", " : "", g->role ? g->role : "");
     free(line);

@@ -22,7 +22,7 @@ function tellFacts() {
   const first = recording.processes[0], notices = [], row = recording.rows[0];
   document.getElementById('title').textContent = first.command || first.label;
   const facts = [recording.processes.length > 1 ? `${recording.processes.length} processes` : first.label, first.host, row && row.name,
-    timeText(recording.last - recording.first), `${recording.rows.reduce((n, r) => n + r.events, 0).toLocaleString('en')} events`];
+    timeText(recording.last - recording.first), `${recording.rows.reduce((n, r) => n + r.events, 0).toLocaleString('en')} changes of memory`];
   document.getElementById('facts').textContent = facts.filter(Boolean).join(' · ');
   for (const p of recording.processes) {
     if (p.incomplete) notices.push((recording.processes.length > 1 ? p.label + ': ' : '') + p.incomplete);

@@ -103,7 +103,7 @@ function tellMoment() {
   const row = recording.rows[view.row], found = row && view.at !== null ? columnAt(row, view.at) : null;
   if (!found) return;
   const { columns, x } = found, t = columns.t[x], panel = details();
-  const inside = columns.events[x] > 1 ? `the greatest of ${columns.events[x]} events in this column` : '';
+  const inside = columns.events[x] > 1 ? `the greatest of ${columns.events[x]} changes in this column` : '';
   panel.replaceChildren(element('h2', { id: 'moment', 'data-t': String(t), 'data-allocated': String(columns.max[x]), 'data-reserved': String(columns.rMax[x]) },
     `${bytesText(columns.max[x])} allocated at ${timeText(t)}`),
   element('p', { class: 'file' }, [row.label, stepAt(row, t), `${bytesText(columns.rMax[x])} reserved`, inside].filter(Boolean).join(' · ')),

@@ -33,7 +33,7 @@ make_db a.db
 expect 0 "within peak allocated, device 0: 6.96 GiB, limit 7.00 GiB" a.db --max-peak=7GiB --max-reserved=10.1GiB --max phase=backward:7GiB --max device=0:7GiB
 expect 1 "BEYOND peak allocated, device 0: 6.96 GiB, limit 6.00 GiB (+981.0 MiB)" a.db --max-peak=6GiB
 # as in the report: what held most has no line, and the greatest line is the greatest of those that are known
-expect 1 "step 2, in logits; what held most: (no line; made in optimizer) 2.81 GiB, of the lines known model.py:17 Model.__init__ 1.41 GiB" a.db --max-peak=6GiB
+expect 1 "step 2, in logits; what held most: (no Python line; made in optimizer) 2.81 GiB, of the lines known model.py:17 Model.__init__ 1.41 GiB" a.db --max-peak=6GiB
 changed function.db a.db "UPDATE peak_live SET size_bytes = size_bytes * 2 WHERE phase = (SELECT id FROM phase WHERE name = 'logits')"
 expect 1 "what held most: at::log_softmax (libtorch_cuda.so) 3.9" function.db --max-peak=6GiB
 changed lined.db a.db "UPDATE peak_live SET size_bytes = 4096 WHERE phase IN (SELECT id FROM phase WHERE name IN ('optimizer', 'logits'))"

@@ -12,12 +12,13 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 failures=0
+export COLUMNS=200 # no sentence is broken
 no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 golden() {
     local name=$1
     shift
-    "$@" >"$name" 2>&1
+    COLUMNS=80 "$@" >"$name" 2>&1
     [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
     diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
 }

@@ -11,12 +11,13 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 failures=0
+export COLUMNS=200 # no sentence is broken
 make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 
 golden() {
     local name=$1
     shift
-    "$@" >"$name" 2>&1
+    COLUMNS=80 "$@" >"$name" 2>&1
     [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
     if ! diff -u "$GOLDEN/$name" "$name"; then
         echo "FAILED: $* differs from tests/data/golden/$name"
@@ -76,7 +77,7 @@ db = sqlite3.connect("older.db")
 db.executescript("DROP VIEW arena; DROP TABLE arena_sample")
 PY
 golden report_arena.txt "$V" report arena.db
-"$V" report older.db | sed 's/older[.]db/train.db/' | diff "$GOLDEN/report_train.txt" - ||
+COLUMNS=80 "$V" report older.db | sed 's/older[.]db/train.db/' | diff "$GOLDEN/report_train.txt" - ||
     { echo "FAILED: a file without the table of arenas" && failures=$((failures + 1)); }
 "$V" report --json arena.db | python3 -c '
 import json, sys

@@ -46,6 +46,10 @@ is known.db "SELECT end_ns IS NOT NULL, pid IS NULL, rank IS NULL FROM process" 
 is known.db "SELECT count(*) FROM mismatch" 0
 is known.db "SELECT count(*) FROM loss WHERE code <> 'imported'" 0
 is known.db "PRAGMA integrity_check" ok
+for command in report waste peak "peak --by library" "peak --by role"; do
+    # shellcheck disable=SC2086
+    "$V" $command known.db | grep -E 'VRAMSCOPE_|run --access' && no "$command advises an option of run, which a snapshot knows nothing of"
+done
 "$V" report known.db >report || no "report: status $?"
 grep -q 'imported from a PyTorch snapshot' report || no "the report does not say where it comes from"
 grep -q 'begins in the middle of the run: 1 block from before' report || no "not said that the trace began late"

@@ -10,6 +10,7 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 failures=0
+export COLUMNS=200 # no sentence is broken
 no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >made || exit 1
 refused() { # TEXT COMMAND...

@@ -39,7 +39,7 @@ for ((i = 0; i < 20; i++)); do # until the kill comes late enough for a file tha
     killed "$home/run.db"
 done
 unchanged >"$dir/before"
-"$V" report "$home/run.db" >"$dir/out" 2>"$dir/err"
+COLUMNS=1000 "$V" report "$home/run.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "root's report of another user's file: not status 3: $(cat "$dir/out" "$dir/err")"
 head -n 1 "$dir/out" | grep -q "^INCOMPLETE: .*$journal belongs to $user: sudo -u '$user' vramscope recover $journal" || fail "root is told: $(head -n 1 "$dir/out")"
 "$V" peak "$home/run.db" >/dev/null 2>&1 # which looks up names of functions, and writes them down

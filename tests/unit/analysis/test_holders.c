@@ -110,7 +110,7 @@ static char *name_of_row(const struct trace_live *rows, size_t n, enum holder_by
 {
     size_t count;
     struct holder *groups = holders_group(rows, n, by, &count);
-    char *name = holders_nameless(&groups[row], rows, n);
+    char *name = holders_nameless(&groups[row], rows, n, false);
     free(groups);
     return name;
 }
@@ -148,7 +148,7 @@ static void a_call_stack_that_names_no_library_is_unknown(void **state)
         {0, 70, 9, 5, "forward", "framework block", NULL, NULL, NULL, NULL, NULL}};
     size_t n;
     struct holder *groups = holders_group(rows, 2, BY_LIBRARY, &n);
-    char *name = holders_nameless(&groups[0], rows, 2);
+    char *name = holders_nameless(&groups[0], rows, 2, false);
     assert_int_equal(n, 1);
     assert_true(groups[0].bytes == 170);
     assert_string_equal(name, "unknown");
@@ -156,15 +156,14 @@ static void a_call_stack_that_names_no_library_is_unknown(void **state)
     free(groups);
 }
 
-static void blocks_of_one_line_are_one_group_and_those_without_say_why(void **state)
+static void blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_kind(void **state)
 {
     size_t n;
     struct holder *groups = holders_group(live, ROWS, BY_LINE, &n);
-    assert_int_equal(n, 4);
+    assert_int_equal(n, 3);
     assert_string_equal(groups[0].line, "/a/model.py:4 f");
     assert_true(groups[0].bytes == 133);
-    const char *const names[] = {NULL, "framework (no call stack)", "framework (no Python line)",
-                                 "direct (no Python line)"};
+    const char *const names[] = {NULL, "framework (no Python line)", "direct (no Python line)"};
     for (size_t i = 1; i < n; i++) {
         char *name = holders_lineless(&groups[i]);
         assert_string_equal(name, names[i]);
@@ -185,6 +184,25 @@ static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(v
     free(direct);
 }
 
+static void an_imported_snapshot_is_advised_what_pytorch_can_take(void **state)
+{
+    static const struct trace_live bare[] = {
+        {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL, NULL}};
+    static const struct trace_live python[] = {
+        {0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f", NULL, NULL, NULL}};
+    size_t n;
+    struct holder *none = holders_group(bare, 1, BY_STACK, &n);
+    struct holder *no_native = holders_group(python, 1, BY_LIBRARY, &n);
+    char *first = holders_nameless(none, bare, 1, true),
+         *second = holders_nameless(no_native, python, 1, true);
+    assert_string_equal(first, "framework (no call stacks: a snapshot with stacks=\"all\")");
+    assert_string_equal(second, "framework (Python frames only: a snapshot with stacks=\"all\")");
+    free(none);
+    free(no_native);
+    free(first);
+    free(second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,8 +215,9 @@ int main(void)
         cmocka_unit_test(nothing_is_no_group),
         cmocka_unit_test(without_call_stacks_a_group_says_which_option_takes_them),
         cmocka_unit_test(a_call_stack_that_names_no_library_is_unknown),
-        cmocka_unit_test(blocks_of_one_line_are_one_group_and_those_without_say_why),
+        cmocka_unit_test(blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_kind),
         cmocka_unit_test(blocks_with_python_frames_alone_say_which_option_takes_native_ones),
+        cmocka_unit_test(an_imported_snapshot_is_advised_what_pytorch_can_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
