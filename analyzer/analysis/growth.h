@@ -21,6 +21,9 @@
  * It grows since the earliest step from which its average rate is within a tenth of the rate in the window,
  * without a longer pause than in the window.  So allocations that only the first step made do not count.
  *
+ * The last step ends where the next one begins, and where none does with the program: the lists of a function
+ * that has returned are gone by then.  If nothing grows up to its end, it is judged at its last allocation.
+ *
  * If old steps are folded only the steps after them are used.  There is no result for fewer than 11 steps.
  * These look the same as a leak: a cache that is not full yet, a list that is cleared less often than the
  * recording is long, experts or states that are used for the first time.
@@ -50,6 +53,7 @@ struct growth {
     const char *why; /* not known although there are steps: the reason, */
     int64_t seen;    /* or, where it is NULL, how many of them have their events; 0: nobody looked */
     int64_t first_step, last_step; /* of the window */
+    bool freed_in_last;            /* judged at the last step's last allocation, and not at its end */
     int64_t steps;                 /* in it */
     struct growth_group *groups;   /* the fastest first; none: nothing grows */
     size_t count;

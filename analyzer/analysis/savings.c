@@ -35,9 +35,15 @@ static bool in_step(const struct trace_step_memory *m, int64_t seq)
     return seq >= m->first_seq && seq <= m->last_seq;
 }
 
+static bool in_work(const struct trace_step_memory *m, int64_t seq)
+{
+    return seq >= m->first_seq && seq <= (m->work_seq ? m->work_seq : m->last_seq);
+}
+
+/* What was there before the step and is not freed by its work. */
 static bool stays(const struct trace_step_memory *m, const struct trace_lifetime *l)
 {
-    return l->made_seq < m->first_seq && !in_step(m, l->freed_seq);
+    return l->made_seq < m->first_seq && !in_work(m, l->freed_seq);
 }
 
 static bool is_own(const struct replay *r, const struct trace_lifetime *l)
@@ -107,7 +113,7 @@ static int64_t static_bytes(const struct trace_step_memory *m)
 {
     int64_t bytes = m->before;
     for (size_t i = 0; i < m->lifetime_count; i++)
-        if (m->lifetimes[i].made_seq < m->first_seq && in_step(m, m->lifetimes[i].freed_seq))
+        if (m->lifetimes[i].made_seq < m->first_seq && !stays(m, &m->lifetimes[i]))
             bytes = sub(bytes, m->lifetimes[i].bytes);
     return bytes;
 }
@@ -123,7 +129,7 @@ static bool gives_back(const struct trace_step_memory *m)
 static int64_t least(const struct trace_step_memory *m)
 {
     int64_t bytes = m->before;
-    for (size_t i = 0; i < m->point_count; i++)
+    for (size_t i = 0; i < m->point_count && in_work(m, m->points[i].seq); i++)
         bytes = m->points[i].allocated < bytes ? m->points[i].allocated : bytes;
     return bytes;
 }

@@ -12,6 +12,9 @@
  * freed in it: weights, optimizer states and other memory that stays.  No change of one step's work can
  * lower the peak below it.
  *
+ * The last step of a run ends with the program, and so holds what is freed then: what was there before it and
+ * is freed after its last allocation counts as staying.
+ *
  * The step is replayed without the phase's own memory, which is defined below: the peak of the replay is the
  * floor.
  *   - Of logits: everything that is made in the phase and does not stay, including the previous step's logits

@@ -91,6 +91,17 @@ int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq)
     return value;
 }
 
+int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto)
+{
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT seq FROM ev WHERE seq > ? AND seq <= ? AND op IN (1, 4, 20) "
+                                       "ORDER BY seq DESC LIMIT 1",
+                                       2, after, upto);
+    int64_t seq = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return seq;
+}
+
 static const char *text_of_stack(struct trace *t, const char *sql, int64_t stack)
 {
     struct sqlite3_stmt *s = trace_sql(t, sql, 1, stack);

@@ -100,6 +100,16 @@ static int load_lifetimes(struct trace *t, struct trace_step_memory *m, struct s
     return trace_sql_done(t, s, code);
 }
 
+/* The last step ends with the program: what is freed after its last allocation was not freed by the step's
+ * work. */
+static void find_end_of_work(struct trace *t, struct trace_step_memory *m)
+{
+    int64_t next =
+        one(t, "SELECT min(seq) FROM step WHERE seq > ? AND process = ?", m->last_seq, t->process.id);
+    int64_t birth = next == UNKNOWN ? trace_last_birth(t, m->first_seq - 1, m->last_seq) : UNKNOWN;
+    m->work_seq = birth == UNKNOWN ? m->last_seq : birth;
+}
+
 static int load_freed(struct trace *t, int64_t device, struct trace_step_memory *m)
 {
     return load_lifetimes(
@@ -132,6 +142,7 @@ int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace
         out->why = "no training steps are known (see --steps)";
     if (out->why || !find_step(t, seq, out))
         return 0;
+    find_end_of_work(t, out);
     return load_before(t, device, out) || load_points(t, device, out) || load_freed(t, device, out) ||
                    load_kept(t, device, out)
                ? -1

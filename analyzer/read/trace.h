@@ -191,8 +191,9 @@ struct trace_lifetime {
 };
 struct trace_step_memory {
     int64_t step, first_seq, last_seq; /* UNKNOWN: the file has no whole step around the moment */
-    const char *why;                   /* in that case, the reason */
-    int64_t before;                    /* allocated when the step began */
+    int64_t work_seq; /* its own work ends here: before last_seq in a run's last step; 0: at last_seq */
+    const char *why;  /* where the file has no whole step: the reason */
+    int64_t before;   /* allocated when the step began */
     struct trace_step_point *points;
     size_t point_count;
     struct trace_lifetime *lifetimes; /* of the allocations that were made or freed in the step */
@@ -438,6 +439,8 @@ void trace_free_step_memory(struct trace_step_memory *m);
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
 int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
                  struct trace_birth **out, size_t *count);
+/* The last event after event AFTER, up to event UPTO, that allocated memory on any device; UNKNOWN: none. */
+int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto);
 /* The device's allocated total after event SEQ. */
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
 /* The library that made the requests with call stack STACK; NULL: unknown. */

@@ -156,11 +156,11 @@ void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool
 {
     if (!g->known || !g->count)
         return;
-    fprintf(
-        out,
-        "\n  growth: %s of what steps %lld to %lld made was still there when step %lld ended: %s a step\n",
-        B(g->bytes), (long long)g->first_step, (long long)g->last_step, (long long)g->last_step,
-        B(g->bytes / g->steps));
+    fprintf(out,
+            "\n  growth: %s of what steps %lld to %lld made was still there when step %lld %s: %s a step\n",
+            B(g->bytes), (long long)g->first_step, (long long)g->last_step, (long long)g->last_step,
+            g->freed_in_last ? "last allocated (it was freed before the step's end)" : "ended",
+            B(g->bytes / g->steps));
     print_groups(t, g, out, exact);
     print_stacks(t, g, out, exact, full);
     fprintf(out, "    a leak, or what fills up or is cleared only later: the recording cannot tell which\n");

@@ -87,8 +87,9 @@ static size_t peak_step(const struct device_report *d, const struct trace_step_e
     return SIZE_MAX;
 }
 
-static int search_growth(struct trace *t, struct device_report *d, const struct trace_step_end *steps,
-                         size_t n)
+/* Growth up to the end of the last of the N steps. */
+static int judge_growth(struct trace *t, struct device_report *d, const struct trace_step_end *steps,
+                        size_t n)
 {
     struct growth_window w;
     struct trace_birth *births = NULL;
@@ -107,6 +108,20 @@ static int search_growth(struct trace *t, struct device_report *d, const struct 
             d->growth.groups[i].since = steps[d->growth.groups[i].since].step;
     }
     free(births);
+    return result;
+}
+
+static int search_growth(struct trace *t, struct device_report *d, struct trace_step_end *steps, size_t n)
+{
+    int result = judge_growth(t, d, steps, n);
+    if (result || !d->growth.known || d->growth.count || n < 2)
+        return result;
+    int64_t last = trace_last_birth(t, steps[n - 2].seq, steps[n - 1].seq);
+    if (last == UNKNOWN)
+        return 0;
+    steps[n - 1].seq = last;
+    result = judge_growth(t, d, steps, n);
+    d->growth.freed_in_last = d->growth.count > 0;
     return result;
 }
 

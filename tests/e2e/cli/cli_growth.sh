@@ -36,6 +36,11 @@ leak=$db
 record states 40
 "$V" diff "$leak" "$db" | grep -q "NOTE: A leaks on device 0, +1.00 MiB a step since step 1, direct, prog_grow" || fail "diff: $("$V" diff "$leak" "$db" | head -n 9)"
 
+record returns 40 # what the program's end gave back in the last step had grown until then
+says "  growth: 35.00 MiB of what steps 6 to 40 made was still there when step 40 last allocated (it was freed before the step's end): 1.00 MiB a step"
+expect "g['per_step_bytes'], g['grows'][0]['phase'], g['first_step'], len(g['grows'])" "(1048576, 'forward', 6, 1)"
+expect "d['savings']['static_bytes'] > 60 << 20 and d['savings']['left_by_earlier_steps_bytes'] >= 30 << 20" True
+
 record history 40 # each step's length is another: found without the size
 expect "g['per_step_bytes'] > 8 << 20, [(x['phase'], x['least_allocation_bytes'] >> 20, x['greatest_allocation_bytes'] >> 20) for x in g['grows']]" \
     "(True, [('forward', 2, 10), ('forward', 1, 5)])"
