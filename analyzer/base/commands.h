@@ -30,6 +30,7 @@ int cmd_view(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_whatif(int argc, char **argv);
+int cmd_estimate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -20,6 +20,8 @@ const struct command vramscope_commands[] = {
     {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
     {"export", cmd_export, "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv"},
     {"whatif", cmd_whatif, "the recorded blocks under other allocators: what each would hold"},
+    {"estimate", cmd_estimate,
+     "what a training step will hold, by formulas; beside a recording, what it did"},
     {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
     {"top", cmd_top, "what processes that record now hold, live"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},

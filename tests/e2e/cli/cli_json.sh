@@ -33,6 +33,10 @@ grep -q '"kind": "never used"' waste.json || { echo "no waste: the test tests no
 "$V" check --json train.db killed.db --max-peak=1GiB >check.json
 [ $? = 1 ] || exit 1
 "$V" whatif --json train.db >whatif.json || exit 1
+cat >config.json <<'CONFIG'
+{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}
+CONFIG
+"$V" estimate --json config.json --seq=128 --recipe=bf16 train.db >estimate.json || exit 1
 "$V" doctor --json --quick >doctor.json
 echo junk >junk.vsj
 "$V" recover --json junk.vsj >recover.json 2>/dev/null
@@ -60,7 +64,7 @@ def written(value):
 
 bad = 0
 report_file = set()
-for command in ("report", "peak", "waste", "diff", "check", "whatif", "doctor", "recover"):
+for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
@@ -73,7 +77,7 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "doctor", 
             bad = 1
 sys.exit(bad)
 PY
-for command in report peak waste diff check whatif doctor recover; do
+for command in report peak waste diff check whatif estimate doctor recover; do
     head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
 done
 # runs beside the ones above, for the sake of what only they have
@@ -85,13 +89,15 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
 "$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
+"$V" estimate --json --params=7e9 --context=1GiB killed.db >sizes.json # no roles, no --seq
+[ $? = 3 ] || exit 1
 # a PyTorch snapshot names no process, no host and no command, and has no reports of its own
 PYTHONPATH=$SRC/tests/e2e/import PYTHONDONTWRITEBYTECODE=1 python3 "$SRC/tests/e2e/import/make_snapshots.py" . >/dev/null && "$V" import -o imported.db known.pickle >/dev/null || exit 1
 for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

@@ -1,0 +1,368 @@
+/*
+ * estimate.c - `vramscope estimate`: what a training step will need by formulas, and beside a recording what
+ * it did.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analysis/relabel.h"
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/shown.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "read/config.h"
+#include "show/estimate/estimate.h"
+
+struct options {
+    const char *params, *recipe, *optimizer, *offload, *recompute, *attention, *loss, *context, *gather;
+    int64_t layers, hidden, heads, vocab, batch, tokens, zero, gpus, tensor_parallel, chunk;
+    int64_t device, process;
+    bool sequence_parallel, fused_optimizer, keep_gradients, json, bytes;
+};
+
+#define AT(field) offsetof(struct options, field)
+
+static const struct option_row rows[] = {
+    {"params", 'p', "N", ARG_TEXT, AT(params), "parameters, without a config.json: 8.03B, 124M, 14e9"},
+    {"layers", 0, "N", ARG_COUNT, AT(layers), "layers, likewise"},
+    {"hidden", 0, "N", ARG_COUNT, AT(hidden), "hidden size, likewise"},
+    {"heads", 0, "N", ARG_COUNT, AT(heads), "attention heads, likewise"},
+    {"vocab", 0, "N", ARG_COUNT, AT(vocab), "words of the vocabulary, likewise"},
+    {"batch", 0, "N", ARG_COUNT, AT(batch), "sequences of a step on one GPU (1)"},
+    {"seq", 0, "N", ARG_COUNT, AT(tokens), "tokens of a sequence: without it no activations and no logits"},
+    {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32", ARG_TEXT, AT(recipe),
+     "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8"},
+    {"optimizer", 0, "adam|adam8bit|momentum|sgd", ARG_TEXT, AT(optimizer),
+     "the states: 2 values, 2 bytes, 1 value, none"},
+    {"fused-optimizer", 0, NULL, ARG_FLAG, AT(fused_optimizer), "not PyTorch's foreach: no temporaries"},
+    {"zero", 0, "N", ARG_COUNT, AT(zero), "ZeRO's stage, 0 to 3 (FSDP: 3)"},
+    {"gpus", 0, "N", ARG_COUNT, AT(gpus), "over so many GPUs"},
+    {"offload", 0, "optimizer|parameters", ARG_TEXT, AT(offload),
+     "on the host: gradients and states; parameters too"},
+    {"gather", 0, "bf16|fp32", ARG_TEXT, AT(gather), "type in which ZeRO 3 gathers (the weights')"},
+    {"tensor-parallel", 0, "N", ARG_COUNT, AT(tensor_parallel), "each layer over N GPUs"},
+    {"sequence-parallel", 0, NULL, ARG_FLAG, AT(sequence_parallel), "and its norms and dropouts too"},
+    {"recompute", 0, "none|selective|full", ARG_TEXT, AT(recompute), "gradient checkpointing"},
+    {"attention", 0, "flash|eager", ARG_TEXT, AT(attention),
+     "whether attention's scores are written (flash: not)"},
+    {"loss", 0, "eager|fused", ARG_TEXT, AT(loss), "copies of the logits, or chunks of them"},
+    {"chunk", 0, "N", ARG_COUNT, AT(chunk), "tokens of the fused loss's chunk (1024)"},
+    {"keep-gradients", 0, NULL, ARG_FLAG, AT(keep_gradients), "they live in forward too (accumulation)"},
+    {"context", 0, "SIZE", ARG_TEXT, AT(context), "what CUDA's context takes"},
+    {"device", 'd', "N", ARG_COUNT, AT(device), "of the recording this device alone"},
+    {"process", 0, "N", ARG_COUNT, AT(process), "of a file with several processes this one"},
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-estimate(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, AT(bytes), "exact bytes instead of rounded GiB"},
+    {0}};
+
+static const struct command_help help = {
+    "estimate", "[options] [config.json|DIR] [FILE]",
+    "What a training step will hold, by formulas: parameters, gradients, optimizer states, activations, "
+    "logits,\n"
+    "the optimizer's temporaries, gathered parameters; in each phase, and which phase is the peak. The "
+    "model\n"
+    "is a Hugging Face config.json, whose parameters are counted exactly, or sizes.\n"
+    "With a recording, FILE, each row beside what was measured, and which row explains the difference.\n"
+    "A formula knows no allocator and no library: what it leaves out is said.",
+    rows, false};
+
+/* ---- words and numbers ---- */
+
+/* The index of WORD among the words of "a|b|c" of option NAME; OTHERWISE where it is NULL; -1, said: none. */
+static int word_of(const char *name, const char *word, int otherwise)
+{
+    const struct option_row *row = rows;
+    while (strcmp(row->name, name) != 0)
+        row++;
+    if (!word)
+        return otherwise;
+    int i = 0;
+    for (const char *p = row->value; *p; i++) {
+        size_t length = strcspn(p, "|");
+        if (strlen(word) == length && !strncmp(p, word, length))
+            return i;
+        p += length + (p[length] == '|');
+    }
+    complain("estimate: --%s is %s, not '%s'", name, row->value, word);
+    return -1;
+}
+
+/* "8.03B", "124M", "14e9", "7000000000" */
+static bool read_parameters(const char *text, int64_t *out)
+{
+    char *end;
+    double n = strtod(text, &end), each = 1;
+    if (*end == 'B' || *end == 'b')
+        each = 1e9;
+    else if (*end == 'M' || *end == 'm')
+        each = 1e6;
+    else if (*end == 'K' || *end == 'k')
+        each = 1e3;
+    if (end == text || (each > 1 ? end[1] : *end) || !(n * each >= 1 && n * each < 1e15))
+        return false;
+    *out = (int64_t)(n * each + 0.5);
+    return true;
+}
+
+/* ---- what is asked ---- */
+
+static int read_recipe(const struct options *o, struct setup *s)
+{
+    static const struct {
+        double weights, gradients, master, state;
+    } recipes[] = {{2, 2, 4, 4}, {2, 4, 4, 4}, {2, 2, 0, 2}, {4, 4, 0, 4}};
+    enum { ADAM, ADAM8, MOMENTUM, SGD };
+    int recipe = word_of("recipe", o->recipe, 0), optimizer = word_of("optimizer", o->optimizer, ADAM);
+    if (recipe < 0 || optimizer < 0)
+        return EXIT_USAGE;
+    double state = recipes[recipe].state, values[] = {2 * state, 2, state, 0};
+    s->element = s->each.weights = recipes[recipe].weights;
+    s->each.gradients = recipes[recipe].gradients;
+    s->each.states = recipes[recipe].master + values[optimizer];
+    s->each.copy = optimizer == ADAM && !o->fused_optimizer ? state : 0;
+    return 0;
+}
+
+/* Sizes that are numbers of something, 1 at least. */
+static int check_counts(const struct options *o)
+{
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } counts[] = {{"layers", o->layers, 1 << 12},
+                  {"hidden", o->hidden, 1 << 20},
+                  {"heads", o->heads, 1 << 12},
+                  {"vocab", o->vocab, 1 << 24},
+                  {"batch", o->batch, 1 << 24},
+                  {"seq", o->tokens, 1 << 30},
+                  {"gpus", o->gpus, 1 << 24},
+                  {"chunk", o->chunk, 1 << 30},
+                  {"tensor-parallel", o->tensor_parallel, 1 << 16}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value != UNKNOWN && (counts[i].value < 1 || counts[i].value > counts[i].most))
+            return complain("estimate: --%s is from 1 to %lld", counts[i].name, (long long)counts[i].most);
+    if (o->zero > 3)
+        return complain("estimate: --zero is 0, 1, 2 or 3");
+    if (o->zero == 0 && o->gpus > 1)
+        return complain("estimate: --gpus shards nothing without --zero=1, 2 or 3");
+    if (o->zero > 0 && o->gpus == UNKNOWN)
+        return complain("estimate: --zero=%lld over how many GPUs? --gpus=N", (long long)o->zero);
+    if (o->sequence_parallel && o->tensor_parallel == UNKNOWN)
+        return complain("estimate: --sequence-parallel needs --tensor-parallel=N");
+    return 0;
+}
+
+static int read_ways(const struct options *o, struct setup *s)
+{
+    int offload = word_of("offload", o->offload, -2), recompute = word_of("recompute", o->recompute, 0),
+        attention = word_of("attention", o->attention, 0), loss = word_of("loss", o->loss, 0),
+        gather = word_of("gather", o->gather, -2);
+    if (offload == -1 || recompute < 0 || attention < 0 || loss < 0 || gather == -1)
+        return EXIT_USAGE;
+    s->offload = offload == -2 ? OFFLOAD_NONE : offload == 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_PARAMETERS;
+    s->recompute = (enum recompute)recompute;
+    s->scores = attention == 1;
+    s->fused_loss = loss == 1;
+    s->gather = gather == -2 ? s->each.weights : gather == 0 ? 2 : 4;
+    return 0;
+}
+
+static int64_t or_one(int64_t n)
+{
+    return n == UNKNOWN ? 1 : n;
+}
+
+static int read_setup(const struct options *o, struct setup *s)
+{
+    int bad = check_counts(o);
+    if (bad || (bad = read_recipe(o, s)) || (bad = read_ways(o, s)))
+        return bad;
+    s->batch = or_one(o->batch);
+    s->tokens = o->tokens;
+    s->stage = o->zero == UNKNOWN ? 0 : (int)o->zero;
+    s->gpus = or_one(o->gpus);
+    s->tensor_parallel = or_one(o->tensor_parallel);
+    s->sequence_parallel = o->sequence_parallel;
+    s->keep_gradients = o->keep_gradients;
+    s->chunk = o->chunk == UNKNOWN ? 1024 : o->chunk;
+    return 0;
+}
+
+/* Flags say what a config.json does not, and nothing against it. */
+static int read_sizes(const struct options *o, struct setup *s, const char *config)
+{
+    struct model *m = &s->model;
+    const int64_t sizes[] = {o->layers, o->hidden, o->heads, o->vocab};
+    int64_t *const fields[] = {&m->layers, &m->hidden, &m->heads, &m->vocab};
+    bool any = o->params != NULL;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        any = any || sizes[i] != UNKNOWN;
+    if (config && any)
+        return complain(
+            "estimate: %s has the sizes: leave out --params, --layers, --hidden, --heads and --vocab",
+            config);
+    if (config)
+        return 0;
+    if (!o->params)
+        return complain("estimate: of which model? vramscope estimate config.json, or --params N");
+    if (!read_parameters(o->params, &m->parameters))
+        return complain("estimate: --params '%s' is no number of parameters, such as 8.03B, 124M or 14e9",
+                        o->params);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        *fields[i] = sizes[i];
+    if (m->vocab != UNKNOWN && m->hidden != UNKNOWN)
+        m->embedding = m->vocab * m->hidden;
+    return 0;
+}
+
+static int read_model(struct setup *s, const char *path)
+{
+    struct config c;
+    char why[512];
+    if (config_read(&c, path, why, sizeof why))
+        return complain("%s", why);
+    int result = model_read(&s->model, &c, path, why, sizeof why);
+    config_free(&c);
+    return result ? complain("%s", why) : 0;
+}
+
+/* ---- a recording ---- */
+
+static void show_devices(const struct report *r, const struct setup *s, const struct estimate *e,
+                         const struct options *o, struct json *j)
+{
+    bool any = false;
+    for (size_t i = 0; i < r->device_count; i++) {
+        if (o->device != UNKNOWN && r->devices[i].device != o->device)
+            continue;
+        struct beside b = beside_make(r, &r->devices[i], s, e);
+        any = true;
+        if (j)
+            beside_json(&b, e, j);
+        else
+            beside_text(&b, e, stdout, o->bytes);
+        beside_free(&b);
+    }
+    if (!any && !j)
+        printf("\n  %s\n",
+               r->device_count ? "the recording has nothing on that device" : trace_no_device(r->trace));
+}
+
+static int show_beside(const char *file, const struct setup *s, const struct estimate *e,
+                       const struct options *o, struct json *j)
+{
+    struct trace t;
+    struct report r;
+    struct relabel relabel = {.process = o->process};
+    if (relabel_open(&t, file, &relabel))
+        return complain("%s", t.why);
+    int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
+    if (!status && !j)
+        printf("\nbeside %s\n", shown(file));
+    if (!status)
+        show_devices(&r, s, e, o, j);
+    if (!trace_whole(&t))
+        status = exit_worse(status, EXIT_INCOMPLETE);
+    report_free(&r);
+    trace_close(&t);
+    return status;
+}
+
+/* ---- all ---- */
+
+static int show(const struct setup *s, const struct options *o, int64_t context, const char *recording)
+{
+    struct estimate e;
+    struct json j;
+    char why[256];
+    int status = EXIT_GOOD;
+    if (estimate_make(&e, s, why, sizeof why))
+        return complain("estimate: %s", why);
+    if (o->json) {
+        json_open(&j, stdout);
+        json_document(&j);
+        estimate_json(s, &e, context, &j);
+        json_begin(&j, "devices", '[');
+    } else {
+        wrap_page_begin(false);
+        estimate_text(s, &e, context, stdout, o->bytes);
+    }
+    if (recording)
+        status = show_beside(recording, s, &e, o, o->json ? &j : NULL);
+    if (o->json) {
+        json_end(&j);
+        json_end(&j);
+        json_close(&j);
+    }
+    wrap_page_end();
+    estimate_free(&e);
+    return status;
+}
+
+/* What an operand is: a config.json (or the directory that has one), or a recording. */
+static bool is_config(const char *path, char **config)
+{
+    struct stat st;
+    size_t length = strlen(path);
+    bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!directory && (length < 5 || strcmp(path + length - 5, ".json") != 0))
+        return false;
+    free(*config);
+    *config = directory ? xformat("%s/config.json", path) : xstrdup(path);
+    return true;
+}
+
+static int estimate(const struct options *o, char *const *operands, int n)
+{
+    struct setup s = {.model = model_none()};
+    char *config = NULL;
+    const char *recording = NULL;
+    int64_t context = 0;
+    int configs = 0, recordings = 0;
+    for (int i = 0; i < n; i++) {
+        if (is_config(operands[i], &config)) {
+            configs++;
+        } else {
+            recording = operands[i];
+            recordings++;
+        }
+    }
+    int status =
+        configs > 1 || recordings > 1
+            ? complain("estimate: one config.json and one recording: vramscope estimate config.json run.db")
+            : read_setup(o, &s);
+    if (!status)
+        status = read_sizes(o, &s, config);
+    if (!status && config)
+        status = read_model(&s, config);
+    if (!status && o->context &&
+        (!units_read_bytes(o->context, &context) || context < 0 || context >= INT64_C(1) << 50))
+        status = complain("estimate: --context '%s' is no size, such as 500MiB", o->context);
+    if (!status)
+        status = show(&s, o, context, recording);
+    free(config);
+    return status;
+}
+
+int cmd_estimate(int argc, char **argv)
+{
+    struct options o = {.layers = UNKNOWN,
+                        .hidden = UNKNOWN,
+                        .heads = UNKNOWN,
+                        .vocab = UNKNOWN,
+                        .batch = UNKNOWN,
+                        .tokens = UNKNOWN,
+                        .zero = UNKNOWN,
+                        .gpus = UNKNOWN,
+                        .tensor_parallel = UNKNOWN,
+                        .chunk = UNKNOWN,
+                        .device = UNKNOWN};
+    char **operands;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    return estimate(&o, operands, n);
+}

@@ -1,0 +1,61 @@
+/*
+ * estimate.h - the memory of a training step before anything was run: what there is in each phase, row by
+ * row.
+ *
+ *      phase       has
+ *      forward     parameters, optimizer states, activations
+ *      logits      the same, and the loss's copies of the logits
+ *      backward    the higher of its begin (activations, three fp32 copies of the logits), the last layer's
+ * backward, and its end (all gradients, one layer's activations) optimizer   parameters, gradients, states,
+ * the optimizer's temporaries
+ *
+ * A step in mid-run is meant, where the states exist.  Without KEEP_GRADIENTS they are freed before forward
+ * (zero_grad with set_to_none).  What is not asked of a formula has no row: the cache of the allocator,
+ * workspaces of cuBLAS, NCCL's buffers.
+ */
+#ifndef VS_ESTIMATE_ESTIMATE_H
+#define VS_ESTIMATE_ESTIMATE_H
+
+#include "formulas.h"
+#include "model.h"
+
+enum estimate_row {
+    ROW_PARAMETERS,
+    ROW_GRADIENTS,
+    ROW_STATES,
+    ROW_ACTIVATIONS,
+    ROW_LOGITS,
+    ROW_FOREACH,
+    ROW_GATHERED,
+    ESTIMATE_ROWS
+};
+enum estimate_phase { PHASE_FORWARD, PHASE_LOGITS, PHASE_BACKWARD, PHASE_OPTIMIZER, ESTIMATE_PHASES };
+extern const char *const estimate_row_names[ESTIMATE_ROWS], *const estimate_phase_names[ESTIMATE_PHASES];
+
+struct setup {
+    struct model model;
+    int64_t batch, tokens; /* a sequence; UNKNOWN: no row that needs them */
+    struct bytes_each each;
+    double element; /* bytes of an activation's element */
+    int stage;      /* of ZeRO */
+    int64_t gpus, tensor_parallel;
+    bool sequence_parallel, scores /* attention writes its scores */, fused_loss, keep_gradients;
+    int64_t chunk; /* tokens of the fused loss */
+    enum offload offload;
+    enum recompute recompute;
+    double gather; /* bytes a gathered parameter */
+};
+
+struct estimate {
+    int64_t bytes[ESTIMATE_PHASES][ESTIMATE_ROWS]; /* UNKNOWN: a size is missing */
+    int64_t total[ESTIMATE_PHASES];                /* of the rows that are known */
+    char *from[ESTIMATE_ROWS]; /* the formula in words; NULL: the row is empty in every phase */
+    enum estimate_phase peak;
+    bool whole; /* no row is unknown */
+};
+
+/* 0; for estimate_free.  -1: figures beyond any memory, or no parameters, with a line in WHY. */
+int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t size);
+void estimate_free(struct estimate *e);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * model.h - a transformer as a list of sizes, and how many parameters follow from them.
+ *
+ * The counts are exact: each is the sum over the weights that Hugging Face's class of that model_type makes,
+ * as its source has them (transformers, src/transformers/models/NAME/modeling_NAME.py), and the tests hold
+ * them against what that class counts. H hidden, F feed-forward, V vocabulary, Q heads times head size, K key
+ * and value heads times head size:
+ *
+ *      llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
+ *          layer   2 H Q + 2 H K (attention) + 3 H F (gate, up, down) + 2 H (norms; gemma2 and gemma3: 4 H)
+ *                  + biases: Q + 2 K of qwen2; Q + 2 K + H where attention_bias; 2 F + H where llama's
+ * mlp_bias
+ *                  + 2 head sizes (norms of queries and keys) of qwen3 and gemma3
+ *          rest    V H (embedding), V H (output layer, unless tied), H (last norm)
+ *      gpt2, P positions
+ *          layer   4 H^2 + 4 H (attention) + 2 H F + F + H + 4 H (norms); rest  V H + P H + 2 H, V H unless
+ * tied falcon layer   H (Q + 2 K) + H^2 + 2 H F, a bias for each where `bias`, 2 H for each of one or two
+ * norms rest    V H, V H unless tied, 2 H
+ *
+ * An architecture that is not among these is refused, never guessed.
+ */
+#ifndef VS_ESTIMATE_MODEL_H
+#define VS_ESTIMATE_MODEL_H
+
+#include "read/config.h"
+
+/* Which operations a layer is made of: what it keeps for backward follows (kept.h). */
+enum model_kind {
+    MODEL_UNKNOWN, /* sizes by flags: no operations are known */
+    MODEL_LLAMA,
+    MODEL_QWEN3, /* norms of queries and keys */
+    MODEL_GEMMA, /* norms that compute their weight's product in fp32 */
+    MODEL_GEMMA2,
+    MODEL_GEMMA3,
+    MODEL_GPT2,
+    MODEL_FALCON
+};
+
+struct model { /* a size that is not known is UNKNOWN */
+    enum model_kind kind;
+    char type[32];
+    int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, positions;
+    bool tied;          /* the output layer's weights are the embedding's */
+    int64_t norms;      /* of a layer */
+    double dropout;     /* of GPT-2: where it is not 0 masks are kept */
+    int64_t parameters; /* all */
+    int64_t embedding;  /* of them the embedding of tokens */
+    int64_t layer;      /* of them one layer */
+};
+
+/* The model that C describes, read from PATH, with its counts; 0, or -1 with a line that names what is
+ * missing. */
+int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size);
+/* A model of which nothing is known. */
+struct model model_none(void);
+
+/* Parameters of the part that is gathered at a time under ZeRO 3: the largest of a layer and the embedding;
+ * UNKNOWN. */
+int64_t model_largest(const struct model *m);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * config.h - reads a Hugging Face config.json: the numbers, words and flags of its outermost object.
+ *
+ * SQLite's JSON functions parse it, so there is no parser of ours.  The file is not trusted: it may be at
+ * most CONFIG_MOST bytes, must be a regular file with one object of JSON (RFC 8259), and of a name that
+ * stands there twice the last counts, as in Python.  Members that are objects or arrays are known to be there
+ * and are not read.
+ */
+#ifndef VS_READ_CONFIG_H
+#define VS_READ_CONFIG_H
+
+#include "base/base.h"
+
+#define CONFIG_MOST (1 << 20) /* bytes */
+
+struct config_value {
+    char *name, *text; /* text: as JSON has it, of a string its characters */
+    char kind;         /* 'i'nteger, 'r'eal, 't'ext, 'b'oolean, 'n'ull, 'o'ther */
+};
+
+struct config {
+    struct config_value *values;
+    size_t count;
+};
+
+/* 0, or -1 with the reason, one line, in WHY; then C is empty. */
+int config_read(struct config *c, const char *path, char *why, size_t size);
+void config_free(struct config *c);
+
+/* The value called NAME; NULL: there is none, or it is null. */
+const struct config_value *config_find(const struct config *c, const char *name);
+/* The whole number called NAME; UNKNOWN where there is none, or it is something else. */
+int64_t config_int(const struct config *c, const char *name);
+/* The flag called NAME; OTHERWISE where there is none. */
+bool config_flag(const struct config *c, const char *name, bool otherwise);
+/* The text called NAME; NULL. */
+const char *config_text(const struct config *c, const char *name);
+
+#endif

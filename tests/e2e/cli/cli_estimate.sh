@@ -1,0 +1,138 @@
+#!/bin/bash
+# `vramscope estimate`: the reports of the reference page come out of flags and of a config.json; beside a recording rows, phases and the gap add up,
+# and nothing is said that was not measured; bad input is one line.
+set -u
+: "${BUILD:?the build directory}"
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+# says WHAT PATTERN COMMAND...: a line of what the command prints matches
+says() {
+    local what=$1 pattern=$2
+    shift 2
+    "$V" estimate "$@" >out 2>err || no "$what: status $?: $(cat err)"
+    grep -qE "$pattern" out || no "$what: no line '$pattern': $(cat out)"
+}
+qwen14='{"model_type": "qwen2", "hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8, "vocab_size": 152064, "tie_word_embeddings": false}'
+mkdir qwen14 && echo "$qwen14" >qwen14/config.json
+falcon='{"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71, "vocab_size": 65024, "bias": false, "multi_query": true, "parallel_attn": true, "new_decoder_architecture": false, "tie_word_embeddings": true}'
+echo "$falcon" >falcon.json
+
+# the reports, as they have their figures
+says "Qwen2.5-14B's parameters" '^qwen2, 14,770,033,664 parameters' qwen14
+python3 - "$V" <<'PY' || failures=$((failures + 1))
+import json, subprocess, sys
+
+GiB, MiB = 1 << 30, 1 << 20
+bad = 0
+
+def rows(phase, *options):
+    page = json.loads(subprocess.run([sys.argv[1], "estimate", "--json", *options], capture_output=True, text=True, check=True).stdout)
+    return {r["row"]: r["bytes"] for p in page["phases"] if p["phase"] == phase for r in p["rows"]}, page
+
+def held(what, value, figure, step):
+    global bad
+    if abs(value - figure) > step:
+        print("%s: %s instead of %s" % (what, value, figure))
+        bad = 1
+
+zero = ["--zero=3", "--gpus=8", "--seq=4096", "--recompute=full"]
+r, page = rows("backward", "--params=14e9", "--layers=48", "--hidden=5120", "--vocab=152064", *zero)
+o, _ = rows("optimizer", "--params=14e9", *zero)
+held("14B: static GB", (o["parameters"] + o["gradients"] + o["optimizer states"]) / 1e9, 28, 0.001)
+f, _ = rows("forward", "--params=14e9", "--layers=48", "--hidden=5120", *zero)
+held("14B: checkpoints GiB", f["activations"] / GiB, 1.875, 0.0005)
+# at the loss's begin, which a batch of 2 makes the highest of backward: three fp32 copies
+r, _ = rows("backward", "qwen14", "--batch=2", *zero)
+held("14B: logits GiB, batch 2", r["logits"] / GiB, 13.92, 0.006)
+r, _ = rows("backward", "qwen14", *zero)
+held("14B: logits GiB", r["logits"] / GiB, 6.96, 0.006)
+o, _ = rows("optimizer", "--params=72e9", "--recipe=mixed-fp32-gradients", "--zero=3", "--gpus=32")
+held("72B: static MiB", (o["parameters"] + o["gradients"] + o["optimizer states"]) // MiB, 38623, 0)
+f, _ = rows("forward", "--params=72e9", "--vocab=151646", "--hidden=8192", "--gather=fp32", "--zero=3", "--gpus=32")
+held("72B: the gathered embedding MiB", f["gathered parameters"] // MiB, 4738, 0)
+l, _ = rows("logits", "--params=8e9", "--vocab=128256", "--batch=2", "--seq=32678", "--recipe=bf16")
+held("Llama 3: logits GiB", l["logits"] / GiB, 15.61 + 31.23 + 31.23, 0.015)
+o, page = rows("optimizer", "falcon.json", "--recipe=bf16", "--context=900MiB")
+held("Falcon: the optimizer's temporaries GiB", o["optimizer temporaries"] / GiB, 13, 0.2)
+held("Falcon: after the step GiB", (sum(o.values()) - o["optimizer temporaries"] + page["context_bytes"]) / GiB, 53, 1)
+held("Falcon: at the peak GiB", (page["peak_bytes"] + page["context_bytes"]) / GiB, 66, 1)
+if page["peak_phase"] != "optimizer":
+    print("Falcon's peak is in the optimizer's step")
+    bad = 1
+o, _ = rows("optimizer", "falcon.json", "--recipe=bf16", "--fused-optimizer")
+held("a fused optimizer's temporaries", o["optimizer temporaries"], 0, 0)
+sys.exit(bad)
+PY
+
+# beside a recording: with roles
+make_db run.db
+sqlite3 run.db "INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE category = 'framework block' AND phase = 'none'" || exit 1
+says "beside a recording" '^  allocated .* 6.96 GiB' falcon.json --recipe=bf16 --seq=128 run.db
+grep -q "^  parameters  *12.89 GiB *1.41 GiB" out || no "the parameters beside each other: $(cat out)"
+grep -q 'made in optimizer .* - .* 2.81 GiB' out || no "blocks of the optimizer that live at another peak are no temporaries: $(cat out)"
+tr -s '\n ' ' ' <out | grep -q 'have no role: they are where the phase of their birth puts them'  || no "what was put by its birth"
+"$V" estimate --json falcon.json --recipe=bf16 --seq=128 run.db >page.json || no "--json: status $?"
+python3 - <<'PY' || failures=$((failures + 1))
+import json, sys
+page = json.load(open("page.json"))
+d = page["devices"][0]
+rows = sum(r["measured_bytes"] for r in d["rows"])
+if rows != d["allocated_bytes"]:
+    sys.exit("the measured rows are %d, the peak is %d" % (rows, d["allocated_bytes"]))
+gap = sum(r["measured_bytes"] - (r["estimate_bytes"] or 0) for r in d["rows"]) + d["reserved_not_allocated_bytes"] + d["residual_bytes"]
+if gap != d["gap_bytes"] or d["gap_bytes"] != d["driver_used_bytes"] - d["estimate_bytes"]:
+    sys.exit("the parts add up to %d, the gap is %d" % (gap, d["gap_bytes"]))
+parts = {r["row"]: r["measured_bytes"] - (r["estimate_bytes"] or 0) for r in d["rows"]}
+if parts[d["explained_by"]] != min(parts.values()) or d["explained_bytes"] != min(parts.values()):
+    sys.exit("%s explains less than another row: %s" % (d["explained_by"], parts))
+PY
+# an estimate that is too low by the optimizer's blocks: what explains it is said
+says "the row that explains a gap" "the driver's figure is above the estimate.*" --params=1.5e8 --recipe=bf16 --optimizer=sgd run.db
+tr -s '\n ' ' ' <out | grep -qF 'Most of that is reserved and not allocated: +3.' || no "which row it is: $(tail -5 out)"
+# without roles: phases alone, and no row
+make_db plain.db
+says "a recording without roles" 'no row by row: the roles of blocks are not recorded' falcon.json --recipe=bf16 --seq=128 plain.db
+grep -qE '^  parameters .*1.41' out && no "rows without roles"
+make_db killed.db --kind killed
+"$V" estimate falcon.json killed.db >out 2>err
+status=$?
+[ $status = 3 ] || no "a recording that is not whole: status $status"
+
+# bad input: one line, status 2, nothing on stdout
+fails() {
+    local pattern=$1
+    shift
+    local status
+    "$V" estimate "$@" >out 2>err
+    status=$?
+    [ $status = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -qF -e "$pattern" err || no "estimate $*: status $status, $(head -3 out err)"
+}
+echo '{"model_type": "mamba"}' >mamba.json
+echo '{"model_type": "llama", "hidden_size": 64}' >short.json
+mkfifo fifo.json
+mkdir empty
+printf '{"model_type": "ll\x1b[31mama"' >escape.json
+fails 'of which model'
+fails 'model_type mamba are not known here' mamba.json
+fails 'num_hidden_layers is missing' short.json
+fails 'it is no regular file' fifo.json
+fails "empty/config.json can't be opened" empty
+fails 'not an object of JSON' escape.json
+fails 'one config.json and one recording' falcon.json falcon.json
+fails 'has the sizes' falcon.json --layers=3
+fails 'no number of parameters' --params=-7
+fails 'no number of parameters' --params=1e99
+fails 'from 1 to' falcon.json --seq=0
+fails 'over how many GPUs' falcon.json --zero=3
+fails 'shards nothing' falcon.json --zero=0 --gpus=8
+fails 'is mixed|mixed-fp32-gradients|bf16|fp32' falcon.json --recipe=int8
+fails 'is no size' falcon.json --context=lots
+fails 'more than 4 PiB' falcon.json --seq=1000000000 --batch=1000000
+
+[ $failures = 0 ] && echo "estimates are those of the reports, and beside a recording they add up" || exit 1

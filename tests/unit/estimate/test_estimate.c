@@ -1,0 +1,187 @@
+/* test_estimate.c - the phases of a step are made of the rows that they have, and what is not known has no
+ * figure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "estimate/estimate.h"
+#include "estimate/kept.h"
+
+static char why[256];
+
+/* Llama-3.2-1B, with its output layer's weights of its own where UNTIED. */
+static struct model llama(bool untied)
+{
+    return (struct model){.kind = MODEL_LLAMA,
+                          .layers = 16,
+                          .hidden = 2048,
+                          .heads = 32,
+                          .kv_heads = 8,
+                          .head_dim = 64,
+                          .ffn = 8192,
+                          .vocab = 128256,
+                          .tied = !untied,
+                          .norms = 2,
+                          .layer = 60821504,
+                          .embedding = 262668288,
+                          .parameters = 1235814400 + (untied ? 262668288 : 0)};
+}
+
+static struct setup bf16(void)
+{
+    return (struct setup){.model = llama(true),
+                          .batch = 2,
+                          .tokens = 1024,
+                          .each = {2, 2, 4, 2},
+                          .element = 2,
+                          .gpus = 1,
+                          .tensor_parallel = 1,
+                          .gather = 2};
+}
+
+static struct estimate made(const struct setup *s)
+{
+    struct estimate e;
+    assert_int_equal(estimate_make(&e, s, why, sizeof why), 0);
+    for (int i = 0; i < ESTIMATE_PHASES; i++) {
+        int64_t sum = 0;
+        for (int row = 0; row < ESTIMATE_ROWS; row++)
+            sum += e.bytes[i][row] == UNKNOWN ? 0 : e.bytes[i][row];
+        assert_true(e.total[i] >= sum - ESTIMATE_ROWS && e.total[i] <= sum + ESTIMATE_ROWS);
+        assert_true(e.total[e.peak] >= e.total[i]);
+    }
+    return e;
+}
+
+static void a_phase_has_what_lives_in_it(void **state)
+{
+    struct setup s = bf16();
+    struct estimate e = made(&s);
+    int64_t p = s.model.parameters, n = 2048;
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        assert_true(e.bytes[i][ROW_PARAMETERS] == 2 * p && e.bytes[i][ROW_STATES] == 4 * p);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_GRADIENTS], 0);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_LOGITS], 0);
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS], 10 * n * s.model.vocab);
+    assert_int_equal(e.bytes[PHASE_OPTIMIZER][ROW_GRADIENTS], 2 * p);
+    assert_int_equal(e.bytes[PHASE_OPTIMIZER][ROW_FOREACH], 2 * p);
+    assert_int_equal(e.bytes[PHASE_OPTIMIZER][ROW_ACTIVATIONS], 0);
+    assert_true(e.whole && e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS] ==
+                               n * (16 * (int64_t)kept_by_layer(&s.model, 2) + 2048 * 8 + 4));
+    estimate_free(&e);
+}
+
+/* 2 norms of 8 H + 4, attention 2 (2 Q + 2 K) + 4 heads, a gated MLP of 8 F; each in bytes. */
+static void a_layer_of_llama_keeps_what_was_counted(void **state)
+{
+    struct model m = llama(true);
+    assert_true(kept_by_layer(&m, 2) == 2 * (8 * 2048 + 4) + 2 * (2 * 2048 + 2 * 512) + 4 * 32 + 8 * 8192);
+    m.kind = MODEL_QWEN3;
+    assert_true(kept_by_layer(&m, 2) - kept_by_layer(&(struct model){.kind = MODEL_LLAMA,
+                                                                     .hidden = 2048,
+                                                                     .heads = 32,
+                                                                     .kv_heads = 8,
+                                                                     .head_dim = 64,
+                                                                     .ffn = 8192,
+                                                                     .norms = 2},
+                                                     2) ==
+                6 * (2048 + 512) + 4 * (32 + 8));
+}
+
+static void backward_is_the_highest_of_its_moments(void **state)
+{
+    struct setup s = bf16();
+    s.tokens = 4096; /* the loss */
+    struct estimate e = made(&s);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_LOGITS], 12 * INT64_C(8192) * s.model.vocab);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_GRADIENTS], 0);
+    estimate_free(&e);
+    s.tokens = 1; /* its end: all gradients */
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_LOGITS], 0);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_GRADIENTS], 2 * s.model.parameters);
+    assert_int_equal(e.peak, PHASE_OPTIMIZER);
+    estimate_free(&e);
+    s.keep_gradients = true;
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_GRADIENTS], 2 * s.model.parameters);
+    estimate_free(&e);
+}
+
+static void recompute_keeps_a_layers_input(void **state)
+{
+    struct setup s = bf16();
+    s.recompute = RECOMPUTE_FULL;
+    s.model.kind = MODEL_UNKNOWN;
+    struct estimate e = made(&s);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS], INT64_C(2) * 2048 * 2048 * 16);
+    assert_non_null(strstr(e.from[ROW_ACTIVATIONS], "input of each layer"));
+    estimate_free(&e);
+}
+
+static void sharded_and_offloaded(void **state)
+{
+    struct setup s = bf16();
+    s.stage = 3;
+    s.gpus = 8;
+    s.gather = 4;
+    struct estimate e = made(&s);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_PARAMETERS], 2 * s.model.parameters / 8);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_GATHERED], 4 * s.model.embedding);
+    assert_int_equal(e.bytes[PHASE_OPTIMIZER][ROW_GATHERED], 0);
+    estimate_free(&e);
+    s.offload = OFFLOAD_OPTIMIZER;
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_OPTIMIZER][ROW_STATES] + e.bytes[PHASE_OPTIMIZER][ROW_GRADIENTS] +
+                         e.bytes[PHASE_OPTIMIZER][ROW_FOREACH],
+                     0);
+    assert_string_equal(e.from[ROW_STATES], "on the host");
+    estimate_free(&e);
+}
+
+static void without_a_size_there_is_no_figure(void **state)
+{
+    struct setup s = bf16();
+    s.tokens = UNKNOWN;
+    struct estimate e = made(&s);
+    assert_false(e.whole);
+    assert_true(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS] == UNKNOWN &&
+                e.bytes[PHASE_LOGITS][ROW_LOGITS] == UNKNOWN);
+    assert_int_equal(e.total[PHASE_OPTIMIZER], 10 * s.model.parameters);
+    estimate_free(&e);
+    s.model = model_none();
+    assert_int_equal(estimate_make(&e, &s, why, sizeof why), -1);
+    assert_non_null(strstr(why, "--params"));
+    s = bf16();
+    s.batch = s.tokens = INT64_C(1) << 40;
+    assert_int_equal(estimate_make(&e, &s, why, sizeof why), -1);
+    assert_non_null(strstr(why, "4 PiB"));
+}
+
+static void a_fused_loss_has_a_chunk_and_no_more(void **state)
+{
+    struct setup s = bf16();
+    s.fused_loss = true;
+    s.chunk = 1024;
+    struct estimate e = made(&s);
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS], INT64_C(2) * 1024 * s.model.vocab);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_LOGITS], 0);
+    estimate_free(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_phase_has_what_lives_in_it),
+        cmocka_unit_test(a_layer_of_llama_keeps_what_was_counted),
+        cmocka_unit_test(backward_is_the_highest_of_its_moments),
+        cmocka_unit_test(recompute_keeps_a_layers_input),
+        cmocka_unit_test(sharded_and_offloaded),
+        cmocka_unit_test(without_a_size_there_is_no_figure),
+        cmocka_unit_test(a_fused_loss_has_a_chunk_and_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/*
+ * test_model.c - parameters are counted as Hugging Face's own classes count theirs, and what cannot be
+ * counted is refused.
+ *
+ * The counts are sum(p.numel() for p in model.parameters()) of transformers 5.23's AutoModelForCausalLM on
+ * the device meta.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "estimate/model.h"
+
+static char path[] = "/tmp/test_model_XXXXXX", why[512];
+
+static int read_text(struct model *m, const char *text, size_t length)
+{
+    struct config c;
+    FILE *f = fopen(path, "w");
+    fwrite(text, 1, length, f);
+    fclose(f);
+    why[0] = '\0';
+    int result = config_read(&c, path, why, sizeof why);
+    if (!result)
+        result = model_read(m, &c, path, why, sizeof why);
+    config_free(&c);
+    return result;
+}
+
+static int read_config(struct model *m, const char *text)
+{
+    return read_text(m, text, strlen(text));
+}
+
+static void counts_are_those_of_transformers(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+        const char *config;
+    } models[] = {
+        {"llama3-8b", 8030261248,
+         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+         "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"vocab_size\": 128256, \"tie_word_embeddings\": false}"},
+        {"llama2-7b", 6738415616,
+         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 11008, "
+         "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"vocab_size\": 32000}"},
+        {"llama3.2-1b", 1235814400,
+         "{\"model_type\": \"llama\", \"hidden_size\": 2048, \"intermediate_size\": 8192, "
+         "\"num_hidden_layers\": 16, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 64, \"vocab_size\": 128256, \"tie_word_embeddings\": true}"},
+        {"llama-bias", 106880,
+         "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 96, "
+         "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+         "\"vocab_size\": 101, \"attention_bias\": true, \"mlp_bias\": true}"},
+        {"mistral-7b", 7241732096,
+         "{\"model_type\": \"mistral\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+         "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"vocab_size\": 32000}"},
+        {"mistral-nemo", 12247782400,
+         "{\"model_type\": \"mistral\", \"hidden_size\": 5120, \"intermediate_size\": 14336, "
+         "\"num_hidden_layers\": 40, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 128, \"vocab_size\": 131072}"},
+        {"qwen2.5-14b", 14770033664,
+         "{\"model_type\": \"qwen2\", \"hidden_size\": 5120, \"intermediate_size\": 13824, "
+         "\"num_hidden_layers\": 48, \"num_attention_heads\": 40, \"num_key_value_heads\": 8, "
+         "\"vocab_size\": 152064, \"tie_word_embeddings\": false}"},
+        {"qwen2.5-0.5b", 494032768,
+         "{\"model_type\": \"qwen2\", \"hidden_size\": 896, \"intermediate_size\": 4864, "
+         "\"num_hidden_layers\": 24, \"num_attention_heads\": 14, \"num_key_value_heads\": 2, "
+         "\"vocab_size\": 151936, \"tie_word_embeddings\": true}"},
+        {"qwen3-0.6b", 596049920,
+         "{\"model_type\": \"qwen3\", \"hidden_size\": 1024, \"intermediate_size\": 3072, "
+         "\"num_hidden_layers\": 28, \"num_attention_heads\": 16, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 128, \"vocab_size\": 151936, \"tie_word_embeddings\": true}"},
+        {"qwen3-8b", 8190735360,
+         "{\"model_type\": \"qwen3\", \"hidden_size\": 4096, \"intermediate_size\": 12288, "
+         "\"num_hidden_layers\": 36, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 128, \"vocab_size\": 151936, \"tie_word_embeddings\": false}"},
+        {"gemma-2b", 2506172416,
+         "{\"model_type\": \"gemma\", \"hidden_size\": 2048, \"intermediate_size\": 16384, "
+         "\"num_hidden_layers\": 18, \"num_attention_heads\": 8, \"num_key_value_heads\": 1, "
+         "\"head_dim\": 256, \"vocab_size\": 256000}"},
+        {"gemma-7b", 8537680896,
+         "{\"model_type\": \"gemma\", \"hidden_size\": 3072, \"intermediate_size\": 24576, "
+         "\"num_hidden_layers\": 28, \"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
+         "\"head_dim\": 256, \"vocab_size\": 256000}"},
+        {"gemma2-2b", 2614341888,
+         "{\"model_type\": \"gemma2\", \"hidden_size\": 2304, \"intermediate_size\": 9216, "
+         "\"num_hidden_layers\": 26, \"num_attention_heads\": 8, \"num_key_value_heads\": 4, "
+         "\"head_dim\": 256, \"vocab_size\": 256000}"},
+        {"gemma3-1b", 999885952,
+         "{\"model_type\": \"gemma3_text\", \"hidden_size\": 1152, \"intermediate_size\": 6912, "
+         "\"num_hidden_layers\": 26, \"num_attention_heads\": 4, \"num_key_value_heads\": 1, "
+         "\"head_dim\": 256, \"vocab_size\": 262144}"},
+        {"gpt2", 124439808,
+         "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, "
+         "\"vocab_size\": 50257, \"n_positions\": 1024}"},
+        {"gpt2-xl", 1557611200,
+         "{\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, "
+         "\"vocab_size\": 50257, \"n_positions\": 1024}"},
+        {"gpt2-untied", 71816,
+         "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
+         "\"vocab_size\": 77, \"n_positions\": 33, \"n_inner\": 100, \"tie_word_embeddings\": false}"},
+        {"falcon-7b", 6921720704,
+         "{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_hidden_layers\": 32, "
+         "\"num_attention_heads\": 71, \"vocab_size\": 65024, \"bias\": false, "
+         "\"multi_query\": true, \"parallel_attn\": true, \"new_decoder_architecture\": false, "
+         "\"alibi\": false}"},
+        {"falcon-40b", 41303293952,
+         "{\"model_type\": \"falcon\", \"hidden_size\": 8192, \"num_hidden_layers\": 60, "
+         "\"num_attention_heads\": 128, \"num_kv_heads\": 8, \"vocab_size\": 65024, "
+         "\"bias\": false, \"multi_query\": true, \"parallel_attn\": true, "
+         "\"new_decoder_architecture\": true, \"alibi\": false}"},
+        {"falcon-rw-1b", 1311625216,
+         "{\"model_type\": \"falcon\", \"hidden_size\": 2048, \"num_hidden_layers\": 24, "
+         "\"num_attention_heads\": 32, \"vocab_size\": 50304, \"bias\": true, "
+         "\"multi_query\": false, \"parallel_attn\": false, \"new_decoder_architecture\": false, "
+         "\"alibi\": true}"},
+        {"falcon-untied", 94016,
+         "{\"model_type\": \"falcon\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "
+         "\"num_attention_heads\": 4, \"vocab_size\": 50, \"bias\": true, \"multi_query\": true, "
+         "\"parallel_attn\": false, \"tie_word_embeddings\": false}"},
+        {"falcon-11b", 11102822400,
+         "{\"model_type\": \"falcon\", \"hidden_size\": 4096, \"num_hidden_layers\": 60, "
+         "\"num_attention_heads\": 32, \"num_kv_heads\": 8, \"vocab_size\": 65024, \"bias\": false, "
+         "\"multi_query\": true, \"parallel_attn\": true, \"new_decoder_architecture\": true, "
+         "\"num_ln_in_parallel_attn\": 1, \"ffn_hidden_size\": 16384, "
+         "\"tie_word_embeddings\": false}"},
+    };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct model m;
+        if (read_config(&m, models[i].config))
+            fail_msg("%s: %s", models[i].name, why);
+        if (m.parameters != models[i].parameters)
+            fail_msg("%s: %lld instead of %lld", models[i].name, (long long)m.parameters,
+                     (long long)models[i].parameters);
+    }
+}
+
+static const char models_falcon[] =
+    "{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_hidden_layers\": 32, \"num_attention_heads\": "
+    "71, \"vocab_size\": 65024, "
+    "\"bias\": false, \"multi_query\": true, \"parallel_attn\": true, \"new_decoder_architecture\": false, "
+    "\"alibi\": false}";
+
+static void the_largest_part_is_a_layer_or_the_embedding(void **state)
+{
+    struct model m;
+    assert_int_equal(read_config(&m, models_falcon), 0);
+    assert_int_equal(m.embedding, 65024 * INT64_C(4544));
+    assert_int_equal(model_largest(&m), m.embedding);
+    m.layer = m.embedding + 1;
+    assert_int_equal(model_largest(&m), m.layer);
+    m.layer = m.embedding = UNKNOWN;
+    assert_true(model_largest(&m) == UNKNOWN);
+}
+
+static void a_line_says_what_is_missing(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{}", "is not an object"},
+        {"[1]", "is not an object"},
+        {"{\"hidden_size\": 4}", "model_type is missing"},
+        {"{\"model_type\": 7}", "model_type is missing"},
+        {"{\"model_type\": \"mamba\"}", "model_type mamba are not known"},
+        {"{\"model_type\": \"llama\"}", "hidden_size is missing"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": null}", "hidden_size is missing"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": -1}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 4.5}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": \"4096\"}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": [4096]}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 99999999999999999999}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 1e300}", "hidden_size is not a size"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 9223372036854775807}", "hidden_size is not a size"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 4, \"n_layer\": 1, \"n_head\": 8, \"vocab_size\": 9, "
+         "\"n_positions\": 3}",
+         "n_head is more than the hidden size"},
+        {"{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"num_hidden_layers\": 1, "
+         "\"num_attention_heads\": 2, "
+         "\"intermediate_size\": 9, \"vocab_size\": 5}",
+         "head_dim is missing"},
+        {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}",
+         "quantization_config is there"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 4096", "is not an object"},
+        {"{\"model_type\": \"llama\",}", "is not an object"},
+        {"PK\003\004", "is not an object"},
+        {"", "is not an object"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m;
+        assert_int_equal(read_config(&m, cases[i][0]), -1);
+        if (!strstr(why, cases[i][1]) || strchr(why, '\n'))
+            fail_msg("%s: %s", cases[i][0], why);
+    }
+}
+
+static void hostile_files_are_bounded(void **state)
+{
+    struct model m;
+    size_t big = CONFIG_MOST + 1;
+    char *text = malloc(big);
+    memset(text, ' ', big);
+    assert_int_equal(read_text(&m, text, big), -1);
+    assert_non_null(strstr(why, "more than 1 MiB"));
+    memset(text, '[', big); /* deep */
+    assert_int_equal(read_text(&m, text, CONFIG_MOST), -1);
+    memset(text, '{', big);
+    assert_int_equal(read_text(&m, text, CONFIG_MOST), -1);
+    memset(text, 0, big);
+    assert_int_equal(read_text(&m, text, 100), -1);
+    assert_non_null(strstr(why, "is not JSON"));
+    /* many members: those behind the first thousands are not seen, and nothing else happens */
+    size_t n = 0;
+    text[n++] = '{';
+    while (n < CONFIG_MOST - 40)
+        n += (size_t)sprintf(text + n, "\"k%zu\":%zu,", n, n);
+    n += (size_t)sprintf(text + n, "\"z\":1}");
+    assert_int_equal(read_text(&m, text, n), -1);
+    assert_non_null(strstr(why, "model_type is missing"));
+    free(text);
+}
+
+static void of_a_name_that_stands_twice_the_last_counts(void **state)
+{
+    struct model m;
+    assert_int_equal(
+        read_config(&m,
+                    "{\"model_type\": \"mamba\", \"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, "
+                    "\"n_head\": 2, \"vocab_size\": 9, \"n_positions\": 3}"),
+        0);
+    assert_int_equal(m.kind, MODEL_GPT2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_transformers),
+        cmocka_unit_test(the_largest_part_is_a_layer_or_the_embedding),
+        cmocka_unit_test(a_line_says_what_is_missing),
+        cmocka_unit_test(hostile_files_are_bounded),
+        cmocka_unit_test(of_a_name_that_stands_twice_the_last_counts),
+    };
+    close(mkstemp(path));
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
