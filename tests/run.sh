@@ -170,6 +170,7 @@ gpu_tests() {
         return
     fi
     step "install for the GPU tests" cmake --install build/release --prefix "$tree" || return
+    step "install the witness" cmake --install build/release --component witness --prefix "$tree"
     for file in tests/gpu/*.sh tests/gpu/real/*.sh; do
         step "gpu/$(basename "$file")" timeout --kill-after=10 1800 "$file" "$tree" "$out/$(basename "$file" .sh)"
     done

@@ -82,6 +82,7 @@ void sim_graph_gone(const struct sim_graph *graph); /* it is about to be freed; 
 void sim_launch_ref(struct sim_launch *launch);
 void sim_launch_unref(struct sim_launch *launch);
 CUresult sim_launch_make(struct sim_launch **out, CUfunction f, void **params, void **extra);
+CUresult sim_launch_run(const struct sim_launch *launch);
 
 /* graph_exec.c: the copy of node HANDLE in an executable graph; NULL: there is none */
 struct sim_node *sim_exec_node(CUgraphExec exec, CUgraphNode handle);

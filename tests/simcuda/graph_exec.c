@@ -301,6 +301,8 @@ static CUresult run(const struct sim_node *node)
         return sim_copy(node->copy.to, node->copy.from, node->copy.size);
     case CU_GRAPH_NODE_TYPE_MEMSET:
         return sim_fill(node->fill.to, node->fill.pattern, node->fill.width, node->fill.count);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return sim_launch_run(node->launch);
     case CU_GRAPH_NODE_TYPE_HOST:
         run_host(node);
         return CUDA_SUCCESS;

@@ -4,7 +4,8 @@
  * The simulated driver runs no device code.  A kernel of a PTX module whose name begins with simcuda_nothing
  * promises that it does nothing, so it can be found and launched; any other name is refused, as a program
  * that computes must be told.  What a launch is given is checked and, in a captured stream, kept, as the real
- * driver does it.
+ * driver does it.  A kernel counts as using what its 64-bit parameters point to: where the device has no
+ * access to that, the launch fails with CUDA_ERROR_ILLEGAL_ADDRESS (at once, and the context lives on).
  *
  *      .visible .entry simcuda_nothing_x(.param .u64 p, .param .u32 n, .param .align 8 .b8 s[48]) { ret; }
  *
@@ -269,6 +270,20 @@ CUresult sim_launch_make(struct sim_launch **out, CUfunction f, void **params, v
     return CUDA_SUCCESS;
 }
 
+CUresult sim_launch_run(const struct sim_launch *launch)
+{
+    const struct kernel *k = launch->kernel;
+    for (size_t i = 0; i < k->count && launch->params[i]; i++) {
+        uint64_t word;
+        if (k->param[i].size != sizeof word)
+            continue;
+        memcpy(&word, launch->params[i], sizeof word);
+        if (sim_block_find(word) && !sim_accessible(word, 1, false))
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    return CUDA_SUCCESS;
+}
+
 static CUresult launch(CUfunction f, CUstream stream, void **params, void **extra)
 {
     struct sim_launch *made;
@@ -279,11 +294,14 @@ static CUresult launch(CUfunction f, CUstream stream, void **params, void **extr
         return result;
     struct sim_graph *graph = sim_capture_graph(stream, &result);
     struct sim_node *node = graph ? sim_graph_add(graph, CU_GRAPH_NODE_TYPE_KERNEL) : NULL;
-    if (node)
+    if (node) {
         node->launch = made;
-    else
-        sim_launch_unref(made);
-    return graph && !node ? CUDA_ERROR_OUT_OF_MEMORY : result;
+        return result;
+    }
+    if (!graph && result == CUDA_SUCCESS)
+        result = sim_launch_run(made);
+    sim_launch_unref(made);
+    return graph ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
