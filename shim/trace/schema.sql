@@ -557,7 +557,7 @@ CREATE VIEW block_use AS
 -- rule that fits decides, in the order that they stand in here.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
@@ -565,12 +565,13 @@ CREATE VIEW access_role AS
       WHEN 4 THEN 'a kernel of a communication library was given it'
       WHEN 5 THEN 'born in backward, used in backward and by the optimizer'
       WHEN 6 THEN 'used by the optimizer alone, and kept beyond the iteration'
+      WHEN 17 THEN 'born in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
       WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and born in neither of them nor in backward'
-      WHEN 8 THEN 'first a copy from the host wrote it, and forward used it'
+      WHEN 8 THEN 'first a copy from the host wrote it, forward used it, and it was not kept over iterations'
       WHEN 9 THEN 'born in logits, used there and in backward'
       WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
       WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
-      WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, a workspace or a cache'
+      WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, an input that stays, a workspace or a cache'
       WHEN 13 THEN 'its uses were in no phase'
       WHEN 15 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
       WHEN 16 THEN 'a communication library (NCCL, NVSHMEM) asked the driver for it' ELSE 'no rule fits' END AS rule
@@ -584,8 +585,9 @@ CREATE VIEW access_role AS
     WHEN f.communicates THEN 4
     WHEN f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
     WHEN f.phases = 16 AND f.kept THEN 6
+    WHEN f.born = 4 AND f.long AND f.phases & 16 AND NOT f.phases & 40 THEN 17
     WHEN f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
-    WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 THEN 8
+    WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 AND NOT f.long THEN 8
     WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
     WHEN f.born IN (1, 2) AND f.phases & 8 AND NOT f.phases & 16 AND NOT f.long THEN 10
     WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) THEN 11
