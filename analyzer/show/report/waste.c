@@ -148,8 +148,8 @@ static void print_legend(const struct waste_page *p, FILE *out, bool exact)
     wrap_print(
         out, 2, 4,
         "a bound: what is counted here can lower the peak by at most so much, and mending may cost memory or "
-        "time elsewhere; shorter times, and other times than the longest between two uses, are not "
-        "counted, and may lie over the peak, too");
+        "time elsewhere; shorter times, other times than the longest between two uses, and those before a "
+        "kernel was given an address that it did not use, are not counted, and may lie over the peak, too");
     if (f->unseen > 0)
         wrap_print(out, 2, 4, "%s of the peak may have been used unseen, and counts as used", B(f->unseen));
     if (f->all > f->followed)
